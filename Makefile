@@ -1,0 +1,64 @@
+# make demo   set up what users need, run the main job end to end
+# make test   set up what developers need too, run every check that decides whether a change is good
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# One thread per test worker: the workers are the parallelism.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow bench lint docs clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+	@echo "make test-slow, bench, lint, docs, clean: see CONTRIBUTING.md"
+
+$(VENV)/ready-base: constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "dpmarket needs Python 3.11 or newer; call make PYTHON=python3.x with one that is."; exit 1; }
+	@echo "Setting up $(VENV) (once) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) hatchling editables
+	@touch $@
+
+$(VENV)/ready-users: pyproject.toml $(VENV)/ready-base
+	@echo "Installing what users need ..."
+	@$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/ready-developers: pyproject.toml $(VENV)/ready-users
+	@echo "Installing what developers need ..."
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(VENV)/ready-docs: pyproject.toml $(VENV)/ready-users
+	@echo "Installing what the documentation needs ..."
+	@$(PIP) --no-build-isolation --editable '.[docs]'
+	@touch $@
+
+demo: $(VENV)/ready-users
+	@$(BIN)/dpmarket demo
+
+lint: $(VENV)/ready-developers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+test-slow: $(VENV)/ready-developers
+	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m slow
+
+bench: $(VENV)/ready-developers
+	@for f in benchmarks/[a-z]*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
+
+docs: $(VENV)/ready-docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs site
+	@echo "The documentation is in site/index.html"
+
+clean:
+	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

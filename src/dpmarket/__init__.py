@@ -1,0 +1,72 @@
+"""Buy differentially private data truthfully, and train a model that keeps every promise.
+
+The public names live in the rooms of the package (see CONTRIBUTING.md) and are loaded when first used,
+so that ``import dpmarket`` and ``dpmarket --help`` take no numerical library with them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from dpmarket.errors import DpmarketError, FileProblem, Infeasible, InvalidInput, NotConverged
+from dpmarket.version import __version__
+
+if TYPE_CHECKING:
+    from dpmarket.costs import (
+        CostDistribution,
+        CostFit,
+        Empirical,
+        FromScipy,
+        Mixture,
+        Uniform,
+        fit_costs,
+        parse_distribution,
+        virtual_cost_density,
+        virtual_costs,
+    )
+
+_ROOM_OF = {
+    "CostDistribution": "costs",
+    "CostFit": "costs",
+    "Empirical": "costs",
+    "FromScipy": "costs",
+    "Mixture": "costs",
+    "Uniform": "costs",
+    "fit_costs": "costs",
+    "parse_distribution": "costs",
+    "virtual_cost_density": "costs",
+    "virtual_costs": "costs",
+}
+
+__all__ = [
+    "CostDistribution",
+    "CostFit",
+    "DpmarketError",
+    "Empirical",
+    "FileProblem",
+    "FromScipy",
+    "Infeasible",
+    "InvalidInput",
+    "Mixture",
+    "NotConverged",
+    "Uniform",
+    "__version__",
+    "fit_costs",
+    "parse_distribution",
+    "virtual_cost_density",
+    "virtual_costs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    room = _ROOM_OF.get(name)
+    if room is None:
+        raise AttributeError(f"module 'dpmarket' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dpmarket.{room}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

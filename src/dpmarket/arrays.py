@@ -1,0 +1,22 @@
+"""Names for the array types of the project, and the way results are made read-only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Forbid writing to ``array`` and return it.
+
+    Only for arrays that the caller has just made: the memory is not copied, so whoever else holds it
+    loses the right to write, too.
+    """
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,166 @@
+"""Turn what a caller passed in into checked values, or refuse it with one wording.
+
+Used at the public boundary only; inside, the types are trusted. Each check takes the argument's name
+first and returns the value in its checked form. A message says what was expected, what was found, how
+many offend and where the first one is. Scalars (public parameters) are quoted in messages; elements of
+arrays never are, because they may be somebody's reported cost or record.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sized
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray
+from dpmarket.errors import InvalidInput
+
+
+def real(name: str, value: object) -> float:
+    """Return ``value`` as a float that is a number, infinities allowed."""
+    return _scalar(name, value, "a number")
+
+
+def finite(name: str, value: object) -> float:
+    """Return ``value`` as a finite float."""
+    number = _scalar(name, value, "a finite number")
+    if not math.isfinite(number):
+        raise InvalidInput(f"expected {name} to be a finite number, got {number!r}.")
+    return number
+
+
+def positive(name: str, value: object) -> float:
+    """Return ``value`` as a finite float above 0."""
+    number = _scalar(name, value, "a finite number > 0")
+    if not 0.0 < number < math.inf:
+        raise InvalidInput(f"expected {name} to be finite and > 0, got {number!r}.")
+    return number
+
+
+def non_negative(name: str, value: object) -> float:
+    """Return ``value`` as a finite float of at least 0."""
+    number = _scalar(name, value, "a finite number >= 0")
+    if not 0.0 <= number < math.inf:
+        raise InvalidInput(f"expected {name} to be finite and >= 0, got {number!r}.")
+    return number
+
+
+def at_least(name: str, value: object, bound: float) -> float:
+    """Return ``value`` as a finite float of at least ``bound``."""
+    number = _scalar(name, value, f"a finite number >= {bound!r}")
+    if not bound <= number < math.inf:
+        raise InvalidInput(f"expected {name} to be finite and >= {bound!r}, got {number!r}.")
+    return number
+
+
+def strictly_between(name: str, value: object, low: float, high: float) -> float:
+    """Return ``value`` as a float with ``low < value < high``."""
+    number = _scalar(name, value, f"a number strictly between {low!r} and {high!r}")
+    if not low < number < high:
+        raise InvalidInput(f"expected {low!r} < {name} < {high!r}, got {number!r}.")
+    return number
+
+
+def whole(name: str, value: object, minimum: int = 0) -> int:
+    """Return ``value`` as an int of at least ``minimum``; floats, even whole ones, are refused."""
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InvalidInput(
+            f"expected {name} to be a whole number >= {minimum}, got {_kind(value)}."
+        ) from None
+    if number < minimum:
+        raise InvalidInput(f"expected {name} to be a whole number >= {minimum}, got {number}.")
+    return number
+
+
+def vector(name: str, values: object) -> FloatArray:
+    """Return ``values`` as a non-empty float64 vector of numbers without NaN (infinities allowed)."""
+    array = _float_vector(name, values)
+    if math.isnan(float(array.min())):
+        _refuse_elements(name, "numbers, not NaN", array, np.isnan(array))
+    return array
+
+
+def finite_vector(name: str, values: object) -> FloatArray:
+    """Return ``values`` as a non-empty float64 vector of finite numbers."""
+    array = _float_vector(name, values)
+    # NaN goes through min and max, so two passes that write nothing find every offender.
+    if not (math.isfinite(float(array.min())) and math.isfinite(float(array.max()))):
+        _refuse_elements(name, "finite", array, ~np.isfinite(array))
+    return array
+
+
+def non_negative_vector(name: str, values: object) -> FloatArray:
+    """Return ``values`` as a non-empty float64 vector of finite numbers of at least 0."""
+    array = _float_vector(name, values)
+    if not (float(array.min()) >= 0.0 and float(array.max()) < math.inf):
+        _refuse_elements(name, "finite and >= 0", array, ~((array >= 0.0) & (array < math.inf)))
+    return array
+
+
+def same_length(name: str, values: Sized, other_name: str, others: Sized) -> None:
+    """Refuse two sequences that do not have the same length."""
+    if len(values) != len(others):
+        raise InvalidInput(
+            f"expected {name} and {other_name} to have the same length, "
+            f"got {len(values)} and {len(others)}."
+        )
+
+
+def _scalar(name: str, value: object, expected: str) -> float:
+    if isinstance(value, bool | np.bool_ | str | bytes | complex) or value is None:
+        raise InvalidInput(f"expected {name} to be {expected}, got {_kind(value)}.")
+    try:
+        if np.ndim(value) != 0:  # type: ignore[arg-type]
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InvalidInput(f"expected {name} to be {expected}, got {_kind(value)}.") from None
+    if math.isnan(number):
+        raise InvalidInput(f"expected {name} to be {expected}, got NaN.")
+    return number
+
+
+def _float_vector(name: str, values: object) -> FloatArray:
+    try:
+        array: np.ndarray[Any, Any] = np.asarray(values)
+    except ValueError:
+        raise InvalidInput(
+            f"expected {name} to be a vector of numbers, got a ragged sequence."
+        ) from None
+    if array.ndim != 1:
+        raise InvalidInput(f"expected {name} to be a vector, got an array of shape {array.shape}.")
+    if array.size == 0:
+        raise InvalidInput(f"expected {name} to have at least one element, got none.")
+    if array.dtype.kind not in "fiu":
+        raise InvalidInput(f"expected {name} to be numbers, got elements of type {array.dtype}.")
+    return array.astype(np.float64, copy=False)
+
+
+def _refuse_elements(
+    name: str, expected: str, array: FloatArray, offends: np.ndarray[Any, np.dtype[np.bool_]]
+) -> None:
+    kinds = (
+        ("NaN", np.isnan(array)),
+        ("infinite", np.isinf(array)),
+        ("negative", (array < 0.0) & ~np.isinf(array)),
+    )
+    found = ", ".join(f"{(mask & offends).sum()} {kind}" for kind, mask in kinds if (mask & offends).any())
+    raise InvalidInput(
+        f"expected every element of {name} to be {expected}, found {offends.sum()} of {array.size} "
+        f"that are not ({found}), the first at position {int(offends.argmax())}."
+    )
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None"
+    if np.ndim(value) > 0 and not isinstance(value, str | bytes):  # type: ignore[arg-type]
+        return f"a {type(value).__name__} of shape {np.shape(value)}"  # type: ignore[arg-type]
+    return f"{value!r} ({type(value).__name__})" if len(repr(value)) <= 40 else type(value).__name__

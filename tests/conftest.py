@@ -1,0 +1,15 @@
+"""Settings that every test shares."""
+
+import os
+
+# One thread per worker: the workers are the parallelism. Must be set before the libraries load.
+for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+    os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+import hypothesis  # noqa: E402
+
+# The same examples in every run: a failure of `make test` is a fact about the code, not about luck.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
