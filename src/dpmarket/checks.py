@@ -79,37 +79,59 @@ def whole(name: str, value: object, minimum: int = 0) -> int:
     return number
 
 
-def vector(name: str, values: object) -> FloatArray:
-    """Return ``values`` as a non-empty float64 vector of numbers without NaN (infinities allowed)."""
-    array = _float_vector(name, values)
-    if math.isnan(float(array.min())):
-        _refuse_elements(name, "numbers, not NaN", array, np.isnan(array))
+def numbers(name: str, values: object) -> FloatArray:
+    """Return ``values``, a scalar or an array of any shape, as a float64 array without NaN."""
+    array = _float_array(name, values)
+    if array.size and math.isnan(float(array.min())):
+        _refuse_elements(name, "a number, not NaN", array, np.isnan(array))
     return array
 
 
-def finite_vector(name: str, values: object) -> FloatArray:
-    """Return ``values`` as a non-empty float64 vector of finite numbers."""
-    array = _float_vector(name, values)
-    # NaN goes through min and max, so two passes that write nothing find every offender.
-    if not (math.isfinite(float(array.min())) and math.isfinite(float(array.max()))):
+def finite_numbers(name: str, values: object) -> FloatArray:
+    """Return ``values``, a scalar or an array of any shape, as finite float64."""
+    array = _float_array(name, values)
+    if array.size and not (math.isfinite(float(array.min())) and math.isfinite(float(array.max()))):
         _refuse_elements(name, "finite", array, ~np.isfinite(array))
     return array
 
 
-def non_negative_vector(name: str, values: object) -> FloatArray:
-    """Return ``values`` as a non-empty float64 vector of finite numbers of at least 0."""
-    array = _float_vector(name, values)
-    if not (float(array.min()) >= 0.0 and float(array.max()) < math.inf):
+def probabilities(name: str, values: object) -> FloatArray:
+    """Return ``values``, a scalar or an array of any shape, as a float64 array within [0, 1]."""
+    array = _float_array(name, values)
+    if array.size and not (float(array.min()) >= 0.0 and float(array.max()) <= 1.0):
+        _refuse_elements(name, "between 0 and 1", array, ~((array >= 0.0) & (array <= 1.0)))
+    return array
+
+
+def non_negative_numbers(name: str, values: object) -> FloatArray:
+    """Return ``values``, a scalar or an array of any shape, as finite float64 of at least 0."""
+    array = _float_array(name, values)
+    # NaN goes through min and max, so two passes that write nothing find every offender.
+    if array.size and not (float(array.min()) >= 0.0 and float(array.max()) < math.inf):
         _refuse_elements(name, "finite and >= 0", array, ~((array >= 0.0) & (array < math.inf)))
     return array
+
+
+def vector(name: str, values: object) -> FloatArray:
+    """Return ``values`` as a non-empty float64 vector of numbers without NaN (infinities allowed)."""
+    return numbers(name, _vector(name, values))
+
+
+def finite_vector(name: str, values: object) -> FloatArray:
+    """Return ``values`` as a non-empty float64 vector of finite numbers."""
+    return finite_numbers(name, _vector(name, values))
+
+
+def non_negative_vector(name: str, values: object) -> FloatArray:
+    """Return ``values`` as a non-empty float64 vector of finite numbers of at least 0."""
+    return non_negative_numbers(name, _vector(name, values))
 
 
 def same_length(name: str, values: Sized, other_name: str, others: Sized) -> None:
     """Refuse two sequences that do not have the same length."""
     if len(values) != len(others):
         raise InvalidInput(
-            f"expected {name} and {other_name} to have the same length, "
-            f"got {len(values)} and {len(others)}."
+            f"expected {name} and {other_name} to have the same length, got {len(values)} and {len(others)}."
         )
 
 
@@ -127,33 +149,42 @@ def _scalar(name: str, value: object, expected: str) -> float:
     return number
 
 
-def _float_vector(name: str, values: object) -> FloatArray:
+def _float_array(name: str, values: object) -> FloatArray:
     try:
         array: np.ndarray[Any, Any] = np.asarray(values)
     except ValueError:
-        raise InvalidInput(
-            f"expected {name} to be a vector of numbers, got a ragged sequence."
-        ) from None
+        raise InvalidInput(f"expected {name} to be numbers, got a ragged sequence.") from None
+    if array.dtype.kind not in "fiu":
+        if array.size == 0:
+            return np.zeros(array.shape)
+        raise InvalidInput(f"expected {name} to be numbers, got elements of type {array.dtype}.")
+    return array.astype(np.float64, copy=False)
+
+
+def _vector(name: str, values: object) -> FloatArray:
+    array = _float_array(name, values)
     if array.ndim != 1:
         raise InvalidInput(f"expected {name} to be a vector, got an array of shape {array.shape}.")
     if array.size == 0:
         raise InvalidInput(f"expected {name} to have at least one element, got none.")
-    if array.dtype.kind not in "fiu":
-        raise InvalidInput(f"expected {name} to be numbers, got elements of type {array.dtype}.")
-    return array.astype(np.float64, copy=False)
+    return array
 
 
 def _refuse_elements(
     name: str, expected: str, array: FloatArray, offends: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> None:
-    kinds = (
-        ("NaN", np.isnan(array)),
-        ("infinite", np.isinf(array)),
-        ("negative", (array < 0.0) & ~np.isinf(array)),
-    )
-    found = ", ".join(f"{(mask & offends).sum()} {kind}" for kind, mask in kinds if (mask & offends).any())
+    if array.ndim == 0:
+        raise InvalidInput(f"expected {name} to be {expected}, got a value that is not.")
+    bad = array[offends]
+    kinds = {
+        "NaN": np.isnan(bad).sum(),
+        "infinite": np.isinf(bad).sum(),
+        "negative": ((bad < 0.0) & ~np.isinf(bad)).sum(),
+        "too large": ((bad > 0.0) & ~np.isinf(bad)).sum(),
+    }
+    found = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
     raise InvalidInput(
-        f"expected every element of {name} to be {expected}, found {offends.sum()} of {array.size} "
+        f"expected every element of {name} to be {expected}, found {bad.size} of {array.size} "
         f"that are not ({found}), the first at position {int(offends.argmax())}."
     )
 
@@ -161,6 +192,6 @@ def _refuse_elements(
 def _kind(value: object) -> str:
     if value is None:
         return "None"
-    if np.ndim(value) > 0 and not isinstance(value, str | bytes):  # type: ignore[arg-type]
-        return f"a {type(value).__name__} of shape {np.shape(value)}"  # type: ignore[arg-type]
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
     return f"{value!r} ({type(value).__name__})" if len(repr(value)) <= 40 else type(value).__name__

@@ -1,0 +1,30 @@
+"""Tables that a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str | None = None
+) -> None:
+    """Print rows under a title; the first column is text, the others are numbers."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for k, name in enumerate(columns):
+        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=k > 0)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(title)
+    console.print(table)
+    if note is not None:
+        console.print(note)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Format a number with as many significant digits."""
+    return f"{value:.{digits}g}"

@@ -1,0 +1,68 @@
+"""What a cost distribution is: the protocol that every mechanism and plan relies on."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray
+from dpmarket.costs.ironing import IronedInterval
+from dpmarket.costs.pointwise import Costs
+
+
+@runtime_checkable
+class CostDistribution(Protocol):
+    """How people's privacy costs (money per unit of epsilon) are distributed: common knowledge.
+
+    The paper's f_C and F_C with the virtual cost psi(c) = c + F_C(c)/f_C(c). Functions of a cost are
+    vectorised; a scalar in gives a scalar out. Costs are never negative.
+    """
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Lowest and highest possible cost; the highest may be infinite."""
+        ...
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Finite costs at which the density is not smooth, ends of the support included."""
+        ...
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether psi is increasing as it stands (the paper's Assumption on virtual costs)."""
+        ...
+
+    @property
+    def ironed_intervals(self) -> tuple[IronedInterval, ...]:
+        """Where psi had to be made flat; empty for a regular distribution."""
+        ...
+
+    def pdf(self, costs: Costs) -> Costs:
+        """Density, 0 outside the support."""
+        ...
+
+    def cdf(self, costs: Costs) -> Costs:
+        """Probability of a cost of at most this."""
+        ...
+
+    def quantile(self, probabilities: Costs) -> Costs:
+        """Smallest cost whose cdf is at least this; the inverse of ``cdf``."""
+        ...
+
+    def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw ``size`` independent costs."""
+        ...
+
+    def virtual_cost(self, costs: Costs) -> Costs:
+        """Ironed psi for costs within the support (elsewhere: see :func:`virtual_costs`)."""
+        ...
+
+    def virtual_cost_slope(self, costs: Costs) -> Costs:
+        """Derivative of the ironed psi: 0 on ironed intervals."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data from which :func:`distribution_from_dict` makes the same distribution."""
+        ...

@@ -1,0 +1,129 @@
+"""Turn text or plain data into cost distributions: ``uniform(1, 5)``, ``lognorm(s=0.5, high=10)``.
+
+The text is read as a formula, never run: names of distributions called with numbers, and weighted sums of
+them for mixtures, such as ``0.7*uniform(0, 1) + 0.3*gamma(a=2, scale=3, high=20)``.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from dpmarket.costs.distribution import CostDistribution
+from dpmarket.costs.empirical import PiecewiseLinear
+from dpmarket.costs.from_scipy import FromScipy
+from dpmarket.costs.mixture import Mixture
+from dpmarket.costs.uniform import Uniform
+from dpmarket.errors import InvalidInput
+
+_EXAMPLE = "such as 'uniform(1, 5)' or '0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, scale=2, high=20)'"
+
+
+def parse_distribution(text: str) -> CostDistribution:
+    """Make a distribution from a formula.
+
+    ``uniform(low, high)``, any continuous ``scipy.stats`` distribution by its name with its parameters and
+    optionally ``low`` and ``high`` to cut it, and sums of those with weights in front.
+
+    Examples
+    --------
+    >>> parse_distribution("uniform(1, 5)")
+    Uniform(low=1.0, high=5.0)
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
+        raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {text!r}.") from None
+    terms = _terms(tree, text)
+    if len(terms) == 1 and terms[0][0] is None:
+        return terms[0][1]
+    weights = [weight for weight, _ in terms if weight is not None]
+    if len(weights) < len(terms):
+        raise InvalidInput(f"expected every part of a mixture to have a weight, {_EXAMPLE}, got {text!r}.")
+    return Mixture([dist for _, dist in terms], weights)
+
+
+def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
+    """Make the distribution whose ``to_dict()`` gave this data."""
+    try:
+        kind = data["kind"]
+        if kind == "uniform":
+            return Uniform(data["low"], data["high"])
+        if kind == "piecewise linear":
+            return PiecewiseLinear(data["knots"], data["heights"])
+        if kind == "mixture":
+            parts = [distribution_from_dict(part) for part in data["distributions"]]
+            return Mixture(parts, data["weights"])
+        if kind == "scipy":
+            high = math.inf if data["high"] is None else data["high"]
+            return _from_scipy(data["name"], [], dict(data["parameters"]), data["low"], high)
+    except (KeyError, TypeError) as problem:
+        raise InvalidInput(
+            f"expected the plain data of a cost distribution, found {problem} missing or of a wrong type."
+        ) from None
+    raise InvalidInput(
+        "expected kind to be uniform, piecewise linear, mixture or scipy, "
+        f"got {kind!r}; was this file written by a newer version?"
+    )
+
+
+def _terms(node: ast.expr, text: str) -> list[tuple[float | None, CostDistribution]]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _terms(node.left, text) + _terms(node.right, text)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return [(_number(node.left, text), _call(node.right, text))]
+    return [(None, _call(node, text))]
+
+
+def _call(node: ast.expr, text: str) -> CostDistribution:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {text!r}.")
+    name = node.func.id
+    positional = [_number(argument, text) for argument in node.args]
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {text!r}.")
+    named = {str(keyword.arg): _number(keyword.value, text) for keyword in node.keywords}
+    if name == "uniform":
+        bounds = dict(zip(("low", "high"), positional, strict=False)) | named
+        if len(positional) > 2 or set(bounds) != {"low", "high"}:
+            raise InvalidInput(f"expected uniform(low, high), got {text!r}.")
+        return Uniform(**bounds)
+    return _from_scipy(name, positional, named, named.pop("low", None), named.pop("high", None))
+
+
+def _from_scipy(
+    name: str,
+    positional: list[float],
+    named: dict[str, float],
+    low: float | None,
+    high: float | None,
+) -> FromScipy:
+    from scipy import stats
+
+    family = getattr(stats, name, None)
+    if not isinstance(family, stats.rv_continuous):
+        raise InvalidInput(
+            f"expected uniform or a continuous scipy.stats distribution, got {name!r}; write it {_EXAMPLE}."
+        )
+    try:
+        frozen = family(*positional, **named)
+    except TypeError:
+        shapes = ", ".join(filter(None, (family.shapes, "loc", "scale", "low", "high")))
+        raise InvalidInput(f"expected {name} with parameters {shapes}.") from None
+    return FromScipy(frozen, low, high)
+
+
+def _number(node: ast.expr, text: str) -> float:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_number(node.operand, text)
+    if isinstance(node, ast.Name) and node.id == "inf":
+        return math.inf
+    if (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, int | float)
+        and not isinstance(node.value, bool)
+    ):
+        return float(node.value)
+    raise InvalidInput(f"expected plain numbers in a cost distribution, {_EXAMPLE}, got {text!r}.")

@@ -1,0 +1,115 @@
+"""The command, through its installed entry point."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from dpmarket import __version__
+from dpmarket.cli.app import app
+from dpmarket.files import write_table
+
+COMMAND = Path(sys.executable).with_name("dpmarket")
+
+
+def run(*arguments, code=0, cwd=None):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def _commands(group=None, path=()):
+    command = typer.main.get_command(app) if group is None else group
+    for name, sub in command.commands.items():
+        if hasattr(sub, "commands"):
+            yield from _commands(sub, (*path, name))
+        else:
+            yield (*path, name), sub
+
+
+@pytest.mark.parametrize(("path", "command"), [pytest.param(p, c, id=" ".join(p)) for p, c in _commands()])
+def test_every_command_has_help_and_an_example(path, command):
+    assert command.help
+    assert command.epilog.startswith(f"Example: dpmarket {' '.join(path)}")
+    for parameter in command.params:
+        assert parameter.name == "help" or parameter.help
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"dpmarket {__version__}\n"
+    assert "costs" in run("--help").stdout
+    assert "Usage" in run(code=2).stderr + run(code=2).stdout
+
+
+def test_help_takes_no_numerical_library_along():
+    code = (
+        "import sys\nfrom dpmarket.cli import main\nsys.argv = ['dpmarket', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "assert not {'numpy', 'scipy', 'polars', 'numba', 'sklearn'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_wrong_usage_is_exit_code_2_and_refusals_are_one_line_and_1():
+    assert run("costs", "show", code=2).stderr
+    assert run("nosuch", code=2).stderr
+    refusal = run("costs", "show", "uniform(5, 1)", code=1)
+    assert refusal.stderr == "dpmarket: expected low < high, got low=5.0, high=1.0.\n"
+    assert refusal.stdout == ""
+
+
+def test_costs_show_tells_quantiles_and_ironing():
+    text = run("costs", "show", "uniform(1, 5)").stdout
+    assert "nothing had to be ironed" in text
+    data = json.loads(run("costs", "show", "0.5*uniform(0, 1) + 0.5*uniform(2, 3)", "--json").stdout)
+    assert data["is_regular"] is False
+    assert data["ironed_intervals"][0]["virtual_cost"] == pytest.approx(5.0)
+    data = json.loads(run("costs", "show", "expon()", "--json").stdout)
+    assert data["support"] == [0.0, None]
+
+
+def test_costs_fit_writes_a_distribution_that_show_reads(tmp_path):
+    costs = np.random.default_rng(0).uniform(1, 5, 300)
+    write_table(tmp_path / "pilot.csv", {"who": [f"p{k}" for k in range(300)], "cost": costs})
+    output = run("costs", "fit", "pilot.csv", "-o", "fit.json", cwd=tmp_path).stdout
+    assert "uniform" in output
+    shown = json.loads(run("costs", "show", "fit.json", "--json", cwd=tmp_path).stdout)
+    assert shown["support"][0] < costs.min()
+    assert run("costs", "fit", "pilot.csv", "-o", "fit.json", code=1, cwd=tmp_path).stderr.count("\n") == 1
+    run("costs", "fit", "pilot.csv", "-o", "fit.json", "--force", cwd=tmp_path)
+    ranked = json.loads(run("costs", "fit", "pilot.csv", "--json", cwd=tmp_path).stdout)
+    assert ranked["samples"] == 300
+    assert ranked["candidates"][0]["distribution"] == shown["distribution"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("cost\n1\n2\n", "at least 20 samples"),
+        ("price\n1\n", "cannot find 'cost'"),
+        ("cost\n" + "-7.125\n" * 30, "30 of 30"),
+        ("cost\n" + "1\n" * 30, "all equal"),
+    ],
+)
+def test_a_bad_pilot_is_refused_in_one_line_that_shows_no_cost(tmp_path, content, words):
+    (tmp_path / "pilot.csv").write_text(content)
+    refusal = run("costs", "fit", "pilot.csv", "-o", "x.json", code=1, cwd=tmp_path).stderr
+    assert words in refusal
+    assert refusal.count("\n") == 1
+    assert "7.125" not in refusal
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_a_reader_that_goes_away_causes_no_traceback():
+    shell = f'"{COMMAND}" costs show "uniform(1, 5)" | head -1'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert done.stdout
+
+
+def test_the_demo_runs():
+    assert "569 sellers" in run("demo").stdout

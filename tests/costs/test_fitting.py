@@ -1,0 +1,108 @@
+"""From a pilot's reports to a distribution."""
+
+import numpy as np
+import pytest
+
+from dpmarket import Empirical, InvalidInput, fit_costs
+
+
+def rng():
+    return np.random.default_rng(5)
+
+
+@pytest.mark.parametrize(
+    ("name", "draw"),
+    [
+        ("uniform", lambda r: r.uniform(1, 5, 2000)),
+        ("log-normal", lambda r: r.lognormal(0.5, 0.8, 2000)),
+        ("gamma", lambda r: r.gamma(0.6, 2.0, 2000)),
+        ("beta", lambda r: r.beta(5, 2, 2000)),
+        ("empirical", lambda r: np.concatenate((r.normal(1, 0.05, 1200), r.normal(4, 0.1, 800)))),
+    ],
+)
+def test_the_family_that_made_the_costs_is_found(name, draw):
+    samples = draw(rng())
+    fit = fit_costs(samples)
+    assert fit.candidates[0].name == name
+    scores = [c.log_likelihood for c in fit.candidates]
+    assert scores == sorted(scores, reverse=True)
+    # Kolmogorov-Smirnov distance below 5/sqrt(n) (DKW: false alarm < 4e-22), fitted parameters included.
+    ordered = np.sort(samples)
+    distance = np.abs(fit.distribution.cdf(ordered) - (np.arange(2000) + 0.5) / 2000).max()
+    assert distance < 5 / np.sqrt(2000) / 2
+
+
+def test_the_order_of_the_samples_does_not_matter():
+    samples = rng().lognormal(size=200)
+    assert fit_costs(samples) == fit_costs(samples[::-1])
+
+
+def test_a_known_support_cuts_every_candidate():
+    samples = rng().uniform(1, 5, 200)
+    for candidate in fit_costs(samples, low=0.5, high=6).candidates:
+        assert candidate.distribution.support == (0.5, 6.0)
+
+
+def test_cut_families_are_fitted_to_the_cut_likelihood():
+    draws = rng().gamma(2.0, 1.0, 40_000)
+    cut = draws[(draws > 1.0) & (draws < 2.0)]
+    gamma = next(c for c in fit_costs(cut, low=1, high=2).candidates if c.name == "gamma")
+    parameters = gamma.distribution.to_dict()["parameters"]
+    # The uncut maximum-likelihood fit has a shape near 30; the truth is 2.
+    assert 0.5 < parameters["a"] < 4.5
+
+
+def test_costs_of_zero_rule_out_families_that_cannot_have_them():
+    samples = np.concatenate((np.zeros(3), rng().uniform(0, 1, 100)))
+    fit = fit_costs(samples)
+    bad = {c.name: c.log_likelihood for c in fit.candidates}
+    assert bad["log-normal"] == bad["gamma"] == bad["beta"] == -np.inf
+    assert fit.distribution is not None
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        (np.arange(19.0), "at least 20 samples, got 19"),
+        (np.full(30, 2.5), "all equal"),
+        (np.r_[np.arange(30.0), np.nan], "1 NaN"),
+        (np.r_[np.arange(30.0), -1], "1 negative"),
+        (["a"] * 30, "numbers"),
+    ],
+)
+@pytest.mark.parametrize("function", [fit_costs, Empirical])
+def test_pilots_that_say_nothing_are_refused(function, samples, words):
+    with pytest.raises(InvalidInput, match=words):
+        function(samples)
+
+
+def test_samples_outside_a_stated_support_are_refused():
+    with pytest.raises(InvalidInput, match="1 of 40 outside"):
+        fit_costs(np.arange(40.0), low=0, high=38.5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_empirical_density_is_positive_bounded_and_whole(seed):
+    r = np.random.default_rng(seed)
+    samples = np.round(r.lognormal(0, 2, 20 + 40 * seed), 1)  # many ties, three orders of magnitude
+    dist = Empirical(samples)
+    low, high = dist.support
+    costs = np.linspace(low, high, 2001)
+    assert (dist.pdf(costs) > 0).all()
+    assert np.isfinite(dist.pdf(costs)).all()
+    assert dist.cdf(high) == 1.0
+    assert low <= samples.min()
+    assert high > samples.max()
+
+
+def test_the_empirical_distribution_approaches_the_true_one():
+    # DKW bounds the samples' own distance by 5/sqrt(n) (false alarm < 4e-22); the linear pieces add O(1/K).
+    for n in (1000, 64_000):
+        dist = Empirical(rng().exponential(size=n))
+        costs = np.linspace(0.01, 5, 400)
+        assert np.abs(dist.cdf(costs) - (1 - np.exp(-costs))).max() < 2.5 / np.sqrt(n) + 0.5 / n ** (2 / 3)
+
+
+def test_half_of_the_pilot_reporting_one_round_number_is_no_problem():
+    dist = Empirical(np.r_[np.full(50, 10.0), np.linspace(1, 30, 50)])
+    assert 0.3 < dist.cdf(12.0) - dist.cdf(8.0) < 0.8

@@ -1,0 +1,147 @@
+"""Virtual costs: closed forms, an independent implementation, and reports outside the support."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpmarket import FromScipy, InvalidInput, Mixture, Uniform, virtual_cost_density, virtual_costs
+
+
+@given(st.integers(0, 50), st.integers(1, 50), st.integers(0, 1000))
+def test_uniform_virtual_cost_is_twice_the_cost_less_the_lower_end_exactly(low, width, k):
+    dist = Uniform(low, low + width)
+    cost = low + width * k / 1000
+    assert dist.virtual_cost(cost) == 2 * cost - low
+    assert virtual_costs(np.array([cost, cost]), dist).tolist() == [2 * cost - low] * 2
+
+
+def test_exponential_matches_high_precision_arithmetic():
+    dist = FromScipy(stats.expon())
+    with mpmath.workdps(40):
+        for cost in (1e-12, 1e-6, 0.1, 1.0, 7.5, 30.0):
+            c = mpmath.mpf(cost)
+            exact = c + (1 - mpmath.exp(-c)) / mpmath.exp(-c)
+            assert abs(dist.virtual_cost(cost) / exact - 1) < 1e-10
+
+
+@pytest.mark.parametrize("high", [np.inf, 10.0])
+def test_log_normal_matches_high_precision_arithmetic(high):
+    s, scale = 0.7, 2.0
+    dist = FromScipy(stats.lognorm(s=s, scale=scale), 0, high)
+    with mpmath.workdps(60):
+        # 1e-9 is 31 standard deviations down: the cdf is 1e-208, and its square underflows.
+        for cost in (1e-9, 1e-3, 0.2, 1.0, 3.0, 9.9):
+            c = mpmath.mpf(cost)
+            z = mpmath.log(c / scale) / s
+            density = mpmath.npdf(z) / (s * c)
+            assert abs(dist.virtual_cost(cost) / (c + mpmath.ncdf(z) / density) - 1) < 1e-10
+
+
+def test_truncation_below_matches_high_precision_arithmetic():
+    dist = FromScipy(stats.expon(), 10, 12)
+    with mpmath.workdps(40):
+        for cost in (10.001, 10.5, 11.9):
+            c = mpmath.mpf(cost)
+            exact = c + (mpmath.exp(-10) - mpmath.exp(-c)) / mpmath.exp(-c)
+            assert abs(dist.virtual_cost(cost) / exact - 1) < 1e-10
+
+
+def test_a_far_tail_where_density_and_cdf_underflow_still_has_a_virtual_cost():
+    dist = FromScipy(stats.lognorm(s=0.1))
+    cost = 1e-3  # 69 standard deviations below the median
+    with mpmath.workdps(60):
+        z = mpmath.log(cost) / mpmath.mpf("0.1")
+        exact = cost + mpmath.ncdf(z) * mpmath.mpf("0.1") * cost / mpmath.npdf(z)
+    assert dist.virtual_cost(cost) == pytest.approx(float(exact), rel=1e-9)
+
+
+def test_ironing_two_separate_groups_matches_the_chord_worked_by_hand():
+    # F = c/2 on [0,1], then flat to 2, then (c-1)/2. c*F: 1/2 at 1, 1 at 2 (a jump), 3 at 3.
+    # The hull leaves (1/2, 1/2) for (1, 3): slope 5, below the right branch's own psi = 2c - 1 >= 3?
+    # The branch from (1/2, 1) has slope 3 at 2 and 5 at 3, so the chord meets it only at its end.
+    (interval,) = Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5]).ironed_intervals
+    assert interval.low == pytest.approx(1.0)
+    assert interval.high == 3.0
+    assert interval.virtual_cost == pytest.approx(5.0)
+
+
+def test_ironing_a_density_that_jumps_up_matches_the_tangent_worked_by_hand():
+    # Density 0.2 on [0,1], 0.8 on [1,2]: psi = 2c, then c + (0.2 + 0.8(c-1))/0.8 = 2c - 0.75.
+    # psi falls from 2 to 1.25 at 1. Level p: from p/2 to (p+0.75)/2 the chord of c*F has slope p.
+    dist = Mixture([Uniform(0, 1), Uniform(1, 2)], [0.2, 0.8])
+    (interval,) = dist.ironed_intervals
+    p = interval.virtual_cost
+    assert interval.low == pytest.approx(p / 2)
+    assert interval.high == pytest.approx((p + 0.75) / 2)
+    assert 1.25 < p < 2.0
+
+
+def test_reports_below_the_support_count_as_its_lower_end_and_above_are_never_bought():
+    dist = Uniform(1, 5)
+    assert virtual_costs(np.array([0.0, 0.5, 1.0, 5.0, 5.1]), dist).tolist() == [1, 1, 1, 9, np.inf]
+    assert virtual_costs(7.0, dist) == np.inf
+
+
+def test_a_report_is_never_changed_in_place():
+    costs = np.array([0.0, 2.0, 9.0])
+    virtual_costs(costs, Uniform(1, 5))
+    assert costs.tolist() == [0.0, 2.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ([1.0, -2.0, np.nan], "2 of 3 .*1 NaN, 1 negative.*position 1"),
+        ([np.inf], "1 infinite"),
+        (-3.0, "finite and >= 0"),
+        (["1"], "elements of type"),
+        ([True], "elements of type bool"),
+    ],
+)
+def test_reports_that_are_no_costs_are_refused_without_showing_them(bad, words):
+    with pytest.raises(InvalidInput, match=words) as refusal:
+        virtual_costs(bad, Uniform(1, 5))
+    assert "-2" not in str(refusal.value)
+    assert "-3" not in str(refusal.value)
+
+
+def test_no_reports_give_no_virtual_costs():
+    assert virtual_costs(np.array([]), Uniform(1, 5)).shape == (0,)
+
+
+def test_density_of_psi_for_uniform_costs_is_half_the_density_of_costs():
+    assert virtual_cost_density(0.0, Uniform(0, 1)) == pytest.approx(0.5)
+    assert virtual_cost_density(np.array([0.5, 2.5]), Uniform(0, 1)).tolist() == pytest.approx([0.5, 0.0])
+    assert virtual_cost_density(0.0, Uniform(1, 5)) == 0.0  # the paper's online experiment has no mass there
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Uniform(2, 2), "low < high"),
+        (lambda: Uniform(-1, 2), "low"),
+        (lambda: Uniform(0, np.inf), "high"),
+        (lambda: Uniform("0", 1), "low"),
+        (lambda: FromScipy(stats.norm()), "pass low=0"),
+        (lambda: FromScipy(stats.norm(), -1, 2), "at least 0"),
+        (lambda: FromScipy(stats.poisson(3)), "continuous"),
+        (lambda: FromScipy(stats.expon), "frozen"),
+        (lambda: FromScipy(stats.expon(scale=[1, 2])), "scalar"),
+        (lambda: FromScipy(stats.lognorm(s=-1)), "valid"),
+        (lambda: FromScipy(stats.expon(), 5, 3), "low < high"),
+        (lambda: FromScipy(stats.beta(2, 2), 2, 3), "own support"),
+        (lambda: FromScipy(stats.expon(), 100, 101), "probability"),
+        (lambda: Mixture([], []), "one or more"),
+        (lambda: Mixture([Uniform(0, 1)], [0.5]), "sum to 1"),
+        (lambda: Mixture([Uniform(0, 1), 3], [0.5, 0.5]), "cost distributions"),
+        (lambda: Mixture([Uniform(0, 1)], [0.5, 0.5]), "same length"),
+        (lambda: Mixture([Uniform(0, 1), Uniform(0, 2)], [1.0, 0.0]), "positive"),
+        (lambda: Uniform(1, 5).sample(-1, np.random.default_rng(0)), "size"),
+    ],
+)
+def test_distributions_that_make_no_sense_are_refused(make, words):
+    with pytest.raises(InvalidInput, match=words):
+        make()

@@ -1,0 +1,64 @@
+"""The package as a whole: public names, lazy imports, what the documents say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpmarket
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("numpy", "scipy", "polars", "numba", "sklearn", "matplotlib")
+
+
+def test_every_public_name_can_be_had_and_is_listed_once():
+    assert len(set(dpmarket.__all__)) == len(dpmarket.__all__)
+    assert set(dpmarket._ROOM_OF) <= set(dpmarket.__all__)
+    for name in dpmarket.__all__:
+        assert getattr(dpmarket, name) is not None
+    assert dir(dpmarket) == sorted(dpmarket.__all__)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nosuch"):
+        _ = dpmarket.nosuch
+
+
+@pytest.mark.parametrize("code", ["import dpmarket", "import dpmarket.cli"])
+def test_importing_takes_no_numerical_library_along(code):
+    check = f"{code}\nimport sys\nprint([n for n in {HEAVY} if n in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_code_in_the_documents_runs(path, tmp_path, monkeypatch):
+    """All python blocks of a page run top to bottom, in one namespace, in an empty folder."""
+    blocks, inside = [], None
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.strip() == "```python":
+            inside = ["\n" * number]
+        elif line.strip() == "```" and inside is not None:
+            blocks.append("".join(inside))
+            inside = None
+        elif inside is not None:
+            inside.append(line + "\n")
+    assert inside is None, "a code block does not end"
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, str(path), "exec"), namespace)
+
+
+def test_every_docstring_example_gives_what_it_says():
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
+         "--doctest-modules",
+         "--import-mode=importlib", "-o", "addopts=", "-o", "testpaths=src", str(ROOT / "src")],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout[-3000:]
