@@ -39,19 +39,13 @@ def virtual_costs(costs: Costs, dist: CostDistribution) -> Costs:
     3.0
     """
     low, high = dist.support
-
-    def psi(c: FloatArray) -> FloatArray:
-        if c.size == 0:
-            return c
-        if c.min() < low:
-            c = np.maximum(c, low)
-        above = c > high if c.max() > high else None
-        values = dist.virtual_cost(c if above is None else np.minimum(c, high))
-        if above is not None:
-            values[above] = math.inf
-        return values
-
-    return pointwise(psi, checks.non_negative_numbers, "costs", costs)
+    array, smallest, largest = checks.non_negative_extent("costs", costs)
+    if smallest < low:
+        array = np.maximum(array, low)
+    values = dist.virtual_cost(array if largest <= high else np.minimum(array, high))
+    if largest > high:
+        values = np.where(array > high, math.inf, values)
+    return float(values) if np.ndim(costs) == 0 else values  # type: ignore[return-value]
 
 
 def largest_cost_at(virtual_cost: Costs, dist: CostDistribution) -> Costs:
