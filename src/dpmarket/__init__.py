@@ -25,8 +25,24 @@ if TYPE_CHECKING:
         virtual_cost_density,
         virtual_costs,
     )
+    from dpmarket.privacy import (
+        BestWeights,
+        Weights,
+        best_weights,
+        paper_privacy_loss,
+        privacy_loss,
+        suggest_l2,
+        weights_for,
+    )
 
 _ROOM_OF = {
+    "weights_for": "privacy",
+    "suggest_l2": "privacy",
+    "privacy_loss": "privacy",
+    "paper_privacy_loss": "privacy",
+    "best_weights": "privacy",
+    "Weights": "privacy",
+    "BestWeights": "privacy",
     "CostDistribution": "costs",
     "CostFit": "costs",
     "Empirical": "costs",
@@ -40,6 +56,7 @@ _ROOM_OF = {
 }
 
 __all__ = [
+    "BestWeights",
     "CostDistribution",
     "CostFit",
     "DpmarketError",
@@ -51,11 +68,17 @@ __all__ = [
     "Mixture",
     "NotConverged",
     "Uniform",
+    "Weights",
     "__version__",
+    "best_weights",
     "fit_costs",
+    "paper_privacy_loss",
     "parse_distribution",
+    "privacy_loss",
+    "suggest_l2",
     "virtual_cost_density",
     "virtual_costs",
+    "weights_for",
 ]
 
 

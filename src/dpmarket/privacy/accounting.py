@@ -1,0 +1,177 @@
+r"""Turn the weight of a person's records into what it costs that person in privacy.
+
+Training minimises :math:`\sum_i a_i \log(1 + e^{-y_i w \cdot x_i}) + b' \cdot w + \frac{\Lambda}{2} |w|^2`,
+with the density of the noise :math:`b'` proportional to :math:`e^{-\eta |b'| / 2}` (paper, Algorithm 1).
+Neighbours differ in the record of one person, replaced by any other. With :math:`s = 1/(1 + e^{w \cdot u})`,
+:math:`u = y x`, the noise that leads to the same output moves by at most :math:`a R (s + s')`, and the
+Hessian changes by a rank-one term (matrix determinant lemma; the replaced term only helps), so that
+
+.. math:: \epsilon_i = \frac{a_i \eta R}{2} + \max_{0 \le s \le 1} \left[ \frac{a_i \eta R s}{2}
+          + r \log\left(1 + \frac{a_i R^2 s (1 - s)}{r \Lambda}\right) \right]. \qquad (*)
+
+Several rows: however :math:`a_i` is split over at most ``r`` rows, each row has its own bracket, a concave
+function of its share that is 0 at 0, so that equal shares are the worst case and more rows cost more. Also
+:math:`\log\det(I + M) \le n \log(1 + \mathrm{tr}(M) / n)` in ``n`` dimensions, which gives the same formula
+with ``n`` in the place of ``r``: ``min(r, n)`` may be used.
+
+Weights must not depend on the records. If they do, nothing here holds.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numpy.typing import ArrayLike
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.errors import InvalidInput
+from dpmarket.privacy.loss_curve import keep_above_underflow, loss_upper
+
+_LARGEST = 1e100
+_SMALLEST_BETA = 1e-150
+
+
+def privacy_loss(
+    loss_weights: ArrayLike,
+    total_epsilon: float,
+    l2: float,
+    row_bound: float = 1.0,
+    rows_per_person: int = 1,
+) -> FloatArray:
+    """Return each person's privacy loss (epsilon), rounded up.
+
+    Formula (*) of this module: the paper's Proposition 1 with the smallest slack that its argument allows,
+    which is none at all when ``total_epsilon * l2 >= 2 * row_bound``.
+
+    Parameters
+    ----------
+    loss_weights
+        Weight of each person in the training objective, shape (people,), at least 0. They need not add up
+        to 1: what is charged is what is used.
+    total_epsilon
+        The noise rate eta, > 0.
+    l2
+        The ridge penalty Lambda, > 0.
+    row_bound
+        R: every row, with its constant column, has Euclidean norm at most this. Public.
+    rows_per_person
+        A public bound on the number of rows of one person, whose weights add up to at most the person's.
+        The actual number is private data. ``min(rows_per_person, n_features)`` is valid, too, and cheaper.
+
+    Returns
+    -------
+    FloatArray
+        Epsilons, shape (people,), read-only.
+
+    Raises
+    ------
+    InvalidInput
+        For NaN, negative, infinite, textual or missing values, all weights 0, and values so extreme
+        (a loss above 1e100) that the result could not be bounded.
+
+    Guarantees
+    ----------
+    * The log density ratio of the exact output between neighbours never exceeds the returned value, in
+      exact arithmetic on the given floats; rounding is outward, by less than 1e-14 relative.
+    * A weight of 0 costs exactly 0.
+    * What a real computer adds by rounding the output is not included here.
+
+    Examples
+    --------
+    >>> privacy_loss([0.25, 0.75], total_epsilon=2.0, l2=1.0).round(12).tolist()
+    [0.5, 1.5]
+    >>> privacy_loss([0.25, 0.75], total_epsilon=2.0, l2=0.1).round(3).tolist()
+    [0.871, 2.234]
+    """
+    weights = _checked_weights(loss_weights)
+    eta = checks.positive("total_epsilon", total_epsilon)
+    penalty = checks.positive("l2", l2)
+    bound = checks.positive("row_bound", row_bound)
+    rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
+    scale, beta = scale_and_beta(eta, penalty, bound, rows)
+    if not float(weights.max()) * scale <= _LARGEST:
+        raise InvalidInput(
+            "expected a privacy loss below 1e100; total_epsilon * row_bound is too large for these weights."
+        )
+    losses = loss_upper(keep_above_underflow(weights * scale, weights), beta)
+    if rows > 1:
+        losses *= float(rows)
+    return read_only(losses)
+
+
+def scale_and_beta(
+    total_epsilon: float, l2: float, row_bound: float, rows_per_person: int
+) -> tuple[float, float]:
+    """Return the factor from weights to c, and beta, of :mod:`dpmarket.privacy.loss_curve`.
+
+    The arguments are trusted to be positive and finite; products that leave the range of floats are refused.
+    """
+    scale = total_epsilon * row_bound / (2.0 * rows_per_person)
+    product = total_epsilon * l2
+    # Compared before dividing, so that "no slack" means total_epsilon * l2 >= 2 * row_bound as written.
+    beta = 1.0 if product >= 2.0 * row_bound else product / (2.0 * row_bound)
+    if not (1e-250 < scale < math.inf and 2.0 * row_bound < math.inf and beta >= _SMALLEST_BETA):
+        raise InvalidInput(
+            f"expected total_epsilon * row_bound and total_epsilon * l2 / row_bound within the range of "
+            f"floats, got total_epsilon = {total_epsilon!r}, l2 = {l2!r}, row_bound = {row_bound!r}."
+        )
+    return scale, beta
+
+
+def paper_privacy_loss(
+    loss_weights: ArrayLike,
+    total_epsilon: float,
+    l2: float,
+    weight_cap: float | None = None,
+) -> FloatArray:
+    """Return the privacy loss as the paper states it: ``a_i * eta + 2 * log(1 + k / (m * Lambda))``.
+
+    Proposition 1, literally, for rows of norm at most 1 and one row per person. It is never below
+    :func:`privacy_loss` and is offered for comparison: everybody is charged for the largest weight that
+    anybody could have, even people of weight 0.
+
+    Parameters
+    ----------
+    loss_weights
+        Weight of each of the m people, shape (people,), each at most ``weight_cap / m``.
+    total_epsilon
+        The noise rate eta, > 0.
+    l2
+        The ridge penalty Lambda, > 0.
+    weight_cap
+        k in ``a_i <= k / m``; None means no cap, k = m.
+
+    Returns
+    -------
+    FloatArray
+        Epsilons, shape (people,), read-only; rounded to nearest, because nothing may rest on them.
+
+    Raises
+    ------
+    InvalidInput
+        As :func:`privacy_loss`, and for a weight above the cap.
+
+    Examples
+    --------
+    >>> paper_privacy_loss([0.25, 0.75], total_epsilon=2.0, l2=1.0).round(3).tolist()
+    [1.886, 2.886]
+    """
+    weights = _checked_weights(loss_weights)
+    eta = checks.positive("total_epsilon", total_epsilon)
+    penalty = checks.positive("l2", l2)
+    cap = 1.0
+    if weight_cap is not None:
+        cap = checks.positive("weight_cap", weight_cap) / weights.size
+    if float(weights.max()) > cap * (1.0 + 1e-9):
+        raise InvalidInput(
+            f"expected every loss weight to be at most weight_cap / people = {cap!r}, found a larger one."
+        )
+    return read_only(weights * eta + 2.0 * math.log1p(cap / penalty))
+
+
+def _checked_weights(loss_weights: ArrayLike) -> FloatArray:
+    weights = checks.non_negative_vector("loss_weights", loss_weights)
+    if float(weights.max()) == 0.0:
+        raise InvalidInput("expected at least one loss weight > 0, got only zeros.")
+    return weights

@@ -1,0 +1,248 @@
+r"""Turn promises into weights that use every promise fully and exceed none.
+
+The weight of a person with promise ``epsilon`` is the ``a`` with ``privacy_loss(a) = epsilon``; it falls as
+the noise rate ``eta`` grows, so that exactly one ``eta`` makes the weights add up to 1. Without slack
+(``l2 * sum(epsilons) >= 2 * row_bound**2``) it is ``eta = sum(epsilons) / row_bound`` and
+``a = epsilons / sum(epsilons)``. Otherwise ``x = 1 / eta`` solves a concave increasing equation, where
+Newton's method from the left never passes the root (:mod:`dpmarket.privacy.promise_curve`). A solution
+exists if and only if ``4 r l2 sum(exp(epsilon_i / r) - 1) > row_bound**2``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.privacy.accounting import privacy_loss
+from dpmarket.privacy.compressed import CompressedPromises
+from dpmarket.privacy.promise_curve import ROUND_DOWN, PromiseCurve
+
+_MAX_STEPS = 400
+_MANY = 20_000
+_SMALLEST = 1e-100
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights and a noise rate that keep given promises. Unpacks as ``loss_weights, total_epsilon``.
+
+    Attributes
+    ----------
+    loss_weights
+        Weight of each person, shape (people,), read-only; they add up to 1 within 1e-12.
+    total_epsilon
+        The noise rate eta that goes with them.
+    l2, row_bound, rows_per_person
+        The public constants for which the promises are kept.
+    numerical_epsilon
+        What was set aside of every promise for the release of rounded numbers.
+    """
+
+    loss_weights: FloatArray
+    total_epsilon: float
+    l2: float
+    row_bound: float = 1.0
+    rows_per_person: int = 1
+    numerical_epsilon: float = 0.0
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.loss_weights
+        yield self.total_epsilon
+
+    def privacy_losses(self) -> FloatArray:
+        """Return what these weights cost each person (epsilon), rounded up, without ``numerical_epsilon``."""
+        return privacy_loss(
+            self.loss_weights, self.total_epsilon, self.l2, self.row_bound, self.rows_per_person
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value as plain data, ready for JSON."""
+        return {
+            "schema": "dpmarket/weights/1",
+            "loss_weights": self.loss_weights.tolist(),
+            "total_epsilon": self.total_epsilon,
+            "l2": self.l2,
+            "row_bound": self.row_bound,
+            "rows_per_person": self.rows_per_person,
+            "numerical_epsilon": self.numerical_epsilon,
+        }
+
+
+def weights_for(
+    epsilons: ArrayLike,
+    l2: float,
+    row_bound: float = 1.0,
+    rows_per_person: int = 1,
+    numerical_epsilon: float = 0.0,
+) -> Weights:
+    """Return the weights that use everybody's promise fully and exceed nobody's.
+
+    The inverse of :func:`~dpmarket.privacy.accounting.privacy_loss`, formula (*), with weights that add up
+    to 1. It uses public quantities only: promises are no function of the records.
+
+    Parameters
+    ----------
+    epsilons
+        The promise to each person (epsilon), shape (people,), at least 0.
+    l2
+        The ridge penalty Lambda, > 0.
+    row_bound
+        R: every row, with its constant column, has Euclidean norm at most this. Public.
+    rows_per_person
+        A public bound on the number of rows of one person; ``min(rows_per_person, n_features)`` is valid.
+    numerical_epsilon
+        Set aside from every promise for the release of rounded numbers; who was promised no more than this
+        gets weight 0.
+
+    Returns
+    -------
+    Weights
+        Also unpacks as ``loss_weights, total_epsilon``.
+
+    Raises
+    ------
+    InvalidInput
+        For NaN, negative, infinite, textual or missing values, and if no promise exceeds
+        ``numerical_epsilon``.
+    Infeasible
+        If no noise, however large, lets weights that add up to 1 keep the promises at this ``l2``. The
+        message gives the condition and an ``l2`` that works.
+
+    Guarantees
+    ----------
+    * ``privacy_loss(weights) <= max(epsilon - numerical_epsilon, 0)`` for everybody, as computed.
+    * The difference is at most 1e-12 of it: promises are used fully.
+    * Nothing promised (or less than 1e-100), no weight: exactly 0.
+    * The weights add up to 1 within 1e-12; ``total_epsilon`` is ``sum(epsilons) / row_bound`` if there is
+      no slack and nothing is set aside.
+
+    Examples
+    --------
+    >>> loss_weights, total_epsilon = weights_for([0.5, 1.0, 0.0, 2.5], l2=1.0)
+    >>> loss_weights.round(12).tolist(), total_epsilon
+    ([0.125, 0.25, 0.0, 0.625], 4.0)
+    >>> weights_for([0.1, 0.2, 0.5], l2=0.2)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.Infeasible: expected 4 * r * l2 * sum(exp(epsilon / r) - 1) > row_bound**2, got ...
+    """
+    promises = checks.non_negative_vector("epsilons", epsilons)
+    penalty = checks.positive("l2", l2)
+    bound = checks.positive("row_bound", row_bound)
+    rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
+    reserve = checks.non_negative("numerical_epsilon", numerical_epsilon)
+    usable = usable_promises(promises, reserve)
+    total = finite_total(usable)
+    if penalty * (total / bound) >= 2.0 * bound:
+        weights = usable * ((1.0 - ROUND_DOWN) / total)
+        eta = total / bound
+    else:
+        weights, eta = _with_slack(usable, PromiseCurve(penalty, bound, rows))
+    return Weights(read_only(weights), eta, penalty, bound, rows, reserve)
+
+
+def usable_promises(promises: FloatArray, reserve: float) -> FloatArray:
+    """Return ``max(promise - reserve, 0)``, or refuse if that leaves nothing to anybody.
+
+    What is left below 1e-100 counts as nothing: the loss of so small a weight could not be computed.
+    """
+    if not float(promises.max()) > reserve:
+        raise InvalidInput(
+            f"expected at least one promise above {reserve!r}, which is set aside; found none."
+        )
+    if reserve > 0.0:
+        promises = np.maximum(promises - reserve, 0.0)
+    if float(promises.min()) < _SMALLEST:
+        promises = np.where(promises < _SMALLEST, 0.0, promises)
+    return promises
+
+
+def finite_total(usable: FloatArray) -> float:
+    """Return the sum of the promises, or refuse a sum that no float can hold."""
+    largest = float(usable.max())
+    if largest > 1e90 or not largest * usable.size < 1e90 or largest < 1e-90:
+        raise InvalidInput("expected promises whose largest lies between 1e-90 and 1e90 / people.")
+    return float(usable.sum())
+
+
+def infeasible(curve: PromiseCurve, condition: str, smallest: float) -> Infeasible:
+    """Return the error for promises that ``curve.l2`` cannot keep, with an l2 that can.
+
+    ``smallest`` is the smallest x = 1 / total_epsilon that keeps the promises where there is no slack, which
+    is the case up to ``x = l2 / (2 R)``.
+    """
+    works = _rounded_up(2.0 * curve.row_bound * smallest)
+    return Infeasible(
+        f"expected {condition}, got l2 = {curve.l2!r}, row_bound = {curve.row_bound!r}, "
+        f"r = {curve.rows_per_person}: no amount of noise keeps these promises at so small a penalty. "
+        f"l2 = {works!r} works."
+    )
+
+
+def _rounded_up(value: float) -> float:
+    """Round up to three digits, for a message that can be copied."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / unit * (1.0 + 1e-9)) * unit:.6g}")
+
+
+def newton_from_left(
+    total_and_slope: Callable[[float], tuple[float, float]], start: float, target: float = 1.0
+) -> tuple[float, bool]:
+    """Solve ``total(x) = target`` for a concave increasing function, from a point left of the root.
+
+    Returns
+    -------
+    tuple of float and bool
+        The root to rounding, and whether it was reached: false if the total stays below the target for
+        every x that a float can hold.
+    """
+    x = start
+    for _ in range(_MAX_STEPS):
+        total, slope = total_and_slope(x)
+        step = (target - total) / slope if slope > 0.0 else math.inf
+        if not x + step < 1e120:
+            return x, False
+        if step <= 4e-16 * x:
+            return x, True
+        x += step
+        if step <= 1e-9 * x:
+            return x, True
+    return x, False
+
+
+def _with_slack(usable: FloatArray, curve: PromiseCurve) -> tuple[FloatArray, float]:
+    condition = "4 * r * l2 * sum(exp(epsilon / r) - 1) > row_bound**2"
+    if usable.size >= _MANY:
+        compressed = CompressedPromises.of(usable, curve)
+        x, reached = newton_from_left(compressed.total_weight(), compressed.left_end)
+        many = compressed.weights(x) if reached else None
+        if many is not None:
+            return many, 1.0 / x
+    positive = usable > 0.0
+    promises = usable if positive.all() else usable[positive]
+    smallest = curve.row_bound / float(promises.sum())
+    if not float(curve.limit(promises).sum()) > 1.0:
+        raise infeasible(curve, condition, smallest)
+    guess: list[FloatArray | None] = [None]
+
+    def total_weight(x: float) -> tuple[float, float]:
+        weights, slopes = curve.weights(promises, x, guess[0])
+        guess[0] = weights
+        return float(weights.sum()), float(slopes.sum())
+
+    x, reached = newton_from_left(total_weight, smallest)
+    if not reached:
+        raise infeasible(curve, condition, smallest)
+    eta = 1.0 / x
+    weights, _ = curve.weights(promises, x, guess[0])
+    result = np.zeros_like(usable)
+    result[positive] = curve.lowered(weights, promises, x)
+    return result, eta
