@@ -1,10 +1,10 @@
 """Virtual costs against what they cannot do without: one pass over the array; the cdf and the pdf."""
 
 import numpy as np
-from _timing import compare, print_table
 from scipy import stats
 
 import dpmarket as dpm
+from _timing import compare, print_table
 
 M = 1_000_000
 

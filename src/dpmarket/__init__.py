@@ -13,6 +13,14 @@ from dpmarket.errors import DpmarketError, FileProblem, Infeasible, InvalidInput
 from dpmarket.version import __version__
 
 if TYPE_CHECKING:
+    from dpmarket.allocation import (
+        Allocation,
+        BuyerObjective,
+        LocalMinimum,
+        allocate,
+        max_epsilon,
+        project_to_capped_simplex,
+    )
     from dpmarket.costs import (
         CostDistribution,
         CostFit,
@@ -36,6 +44,12 @@ if TYPE_CHECKING:
     )
 
 _ROOM_OF = {
+    "project_to_capped_simplex": "allocation",
+    "max_epsilon": "allocation",
+    "allocate": "allocation",
+    "LocalMinimum": "allocation",
+    "BuyerObjective": "allocation",
+    "Allocation": "allocation",
     "weights_for": "privacy",
     "suggest_l2": "privacy",
     "privacy_loss": "privacy",
@@ -56,7 +70,9 @@ _ROOM_OF = {
 }
 
 __all__ = [
+    "Allocation",
     "BestWeights",
+    "BuyerObjective",
     "CostDistribution",
     "CostFit",
     "DpmarketError",
@@ -65,16 +81,20 @@ __all__ = [
     "FromScipy",
     "Infeasible",
     "InvalidInput",
+    "LocalMinimum",
     "Mixture",
     "NotConverged",
     "Uniform",
     "Weights",
     "__version__",
+    "allocate",
     "best_weights",
     "fit_costs",
+    "max_epsilon",
     "paper_privacy_loss",
     "parse_distribution",
     "privacy_loss",
+    "project_to_capped_simplex",
     "suggest_l2",
     "virtual_cost_density",
     "virtual_costs",

@@ -1,0 +1,107 @@
+"""Hold a finished allocation together with the evidence that it is the best one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpmarket.arrays import FloatArray
+
+SCHEMA = "dpmarket.allocation/1"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalMinimum:
+    """One local minimum of the buyer's objective along the path of best allocations.
+
+    Attributes
+    ----------
+    objective_value : float
+        The objective there.
+    total_epsilon : float
+        The sum of the epsilons there.
+    cutoff : float
+        The virtual cost above which nobody is bought from.
+    spread : float
+        How much dearer a seller must be to lose one unit of loss weight (money per unit of epsilon);
+        0 where the concentration is 0.
+    n_capped, n_bought : int
+        Sellers at the weight cap, and sellers with a place on the path, the capped ones included.
+    at_bound : bool
+        Whether the total epsilon is held down by ``max_mean_epsilon`` there.
+    """
+
+    objective_value: float
+    total_epsilon: float
+    cutoff: float
+    spread: float
+    n_capped: int
+    n_bought: int
+    at_bound: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values by name, ready for JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocation:
+    """Who gives how much privacy, and the proof that it is the buyer's best choice.
+
+    Attributes
+    ----------
+    epsilons : FloatArray of shape (m,)
+        The promise to each seller, in the caller's order; read-only.
+    loss_weights : FloatArray of shape (m,)
+        The weight of each seller's record; sums to 1; read-only. ``epsilons`` is
+        ``loss_weights * total_epsilon``.
+    total_epsilon : float
+        The sum of the epsilons (the paper's eta).
+    objective_value : float
+        The buyer's objective, the sum of its three parts:
+    concentration_part, noise_part, payment_part : float
+        ``concentration * |a|``, ``noise / eta`` and ``payment_weight * eta * <a, psi>``.
+    cutoff : float
+        The virtual cost above which nobody is bought from (r).
+    spread : float
+        How much dearer a seller must be to lose one unit of loss weight (s): with these two,
+        ``loss_weight = clip((cutoff - virtual_cost) / spread, 0, max_weight)``. 0 where the
+        concentration is 0.
+    max_weight : float
+        The weight cap divided by the number of sellers, rounded down; 1 without a cap.
+    n_capped, n_bought : int
+        Sellers at the weight cap, and sellers with an epsilon above 0, the capped ones included.
+    at_bound : bool
+        Whether the total epsilon is held down by ``max_mean_epsilon``.
+    kkt_residual : float
+        How far the arrays are from satisfying the optimality conditions; computed from the arrays
+        alone, see :func:`dpmarket.allocation.certificate.examine`. Without a unit; near 1e-16 .. 1e-14.
+    local_minima : tuple of LocalMinimum
+        All of them, by falling total epsilon. The allocation is the least; at equal values the one
+        with the smallest total epsilon.
+    """
+
+    epsilons: FloatArray
+    loss_weights: FloatArray
+    total_epsilon: float
+    objective_value: float
+    concentration_part: float
+    noise_part: float
+    payment_part: float
+    cutoff: float
+    spread: float
+    max_weight: float
+    n_capped: int
+    n_bought: int
+    at_bound: bool
+    kkt_residual: float
+    local_minima: tuple[LocalMinimum, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values by name, arrays as lists, with the schema's name and version."""
+        values: dict[str, Any] = {"schema": SCHEMA}
+        values |= {name: getattr(self, name) for name in self.__slots__}
+        values["epsilons"] = self.epsilons.tolist()
+        values["loss_weights"] = self.loss_weights.tolist()
+        values["local_minima"] = [minimum.to_dict() for minimum in self.local_minima]
+        return values
