@@ -485,3 +485,14 @@ def test_the_dictionary_holds_everything_and_names_its_schema():
     assert len(values["local_minima"]) == 2
     assert values["local_minima"][0]["total_epsilon"] == found.local_minima[0].total_epsilon
     assert set(found.__slots__) <= set(values)
+
+
+@pytest.mark.parametrize("beyond", [1e100, 1e200, 1e300])
+@pytest.mark.parametrize("concentration", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("bounds", [{}, {"weight_cap": 2.0, "max_mean_epsilon": 0.05}])
+def test_a_cost_beyond_all_reach_counts_as_infinite(beyond, concentration, bounds):
+    objective = BuyerObjective(concentration, 1.0, 0.01, **bounds)
+    far = allocate(np.array([1.0, 2.0, 1.5, beyond]), objective)
+    never = allocate(np.array([1.0, 2.0, 1.5, np.inf]), objective)
+    np.testing.assert_allclose(far.epsilons, never.epsilons, rtol=1e-12)
+    assert far.kkt_residual < 1e-9

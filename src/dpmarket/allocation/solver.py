@@ -22,7 +22,7 @@ from dpmarket.allocation.result import Allocation, LocalMinimum
 from dpmarket.allocation.settings import PathSettings, path_settings
 from dpmarket.allocation.simplex import UNCAPPED, split_cap
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 
 WeightRule = Callable[[FloatArray], FloatArray]
 
@@ -33,6 +33,8 @@ _SAMPLE = 1 << 13
 _CHUNK = 1 << 15
 # Costs beyond 2**100 or all below 2**-100 are measured in another power of two: squares must not overflow.
 _PLAIN_EXPONENT = 100
+# Costs beyond 2**200 times what is needed are not bought.
+_REACH_EXPONENT = 200
 
 
 def allocate(virtual_costs: object, objective: BuyerObjective) -> Allocation:
@@ -93,7 +95,7 @@ def allocate(virtual_costs: object, objective: BuyerObjective) -> Allocation:
             "always better and no best allocation exists."
         )
     psi = _checked_costs(virtual_costs)
-    finite, dearest = _finite_part(psi)
+    finite, dearest = _within_reach(*_finite_part(psi), path_settings(objective, psi.size))
     settings = path_settings(objective, psi.size, _unit(dearest))
     _check_feasible(finite.size, psi.size, settings, objective)
     if settings.needs_cheapest:
@@ -105,6 +107,13 @@ def allocate(virtual_costs: object, objective: BuyerObjective) -> Allocation:
     else:
         rule, minima, chosen = _best_on_path(finite, dearest, settings, objective)
     minimum = minima[chosen]
+    if math.isfinite(minimum.cutoff) and minimum.cutoff > dearest and psi.size > finite.size:
+        beyond = psi[(psi > dearest) & (psi < math.inf)]
+        if minimum.cutoff > float(beyond.min(initial=math.inf)):
+            raise NotConverged(
+                "expected virtual costs of the sellers that matter within a factor of 2^200 of each other, "
+                "found that some dearer than that would be bought; rescale concentration and payment_weight."
+            )
     weights, epsilons = _fill(psi, rule, minimum.total_epsilon, max_epsilon(objective))
     evidence = examine(psi, weights, epsilons, minimum.total_epsilon, objective)
     return Allocation(
@@ -145,6 +154,20 @@ def _finite_part(psi: FloatArray) -> tuple[FloatArray, float]:
         return psi, dearest
     finite = psi[psi < math.inf]
     return finite, float(finite.max(initial=0.0))
+
+
+def _within_reach(
+    finite: FloatArray, dearest: float, settings: PathSettings
+) -> tuple[FloatArray, float]:
+    """Leave out costs so far above the needed ones that squares of both do not fit into a float."""
+    needed = settings.first_capped + (settings.first_rest > 0.0)
+    if math.frexp(dearest)[1] <= _PLAIN_EXPONENT or finite.size <= needed:
+        return finite, dearest
+    margin = float(np.partition(finite, needed - 1)[needed - 1])
+    exponent = max(math.frexp(margin)[1], -_PLAIN_EXPONENT) + _REACH_EXPONENT
+    limit = math.ldexp(1.0, exponent) if exponent < 1024 else math.inf
+    kept = finite[finite <= limit]
+    return kept, float(kept.max())
 
 
 def _unit(dearest: float) -> float:

@@ -1,4 +1,12 @@
-"""Pay every seller exactly: as if the whole problem were re-solved at every report up to the top."""
+"""Pay every seller exactly: as if the whole problem were re-solved at every report up to the top.
+
+A seller's payment is ``c*eps`` plus the integral of their epsilon over higher reports, each of which is a
+re-solved problem (:mod:`dpmarket.payments.kernels`). That integral divided by epsilon is what the seller
+gets above their cost per unit of epsilon: the *premium*. In a large market it depends on the seller only
+through their own cost, and smoothly: others enter and leave one by one, each changing it by O(1/n^2). So
+for many sellers the premium is tabulated once and evaluated for everybody, and sellers chosen across the
+market are integrated on their own to measure what that misses; if it is too much, everybody is.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +21,13 @@ from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible
 from dpmarket.payments import kernels
-from dpmarket.payments.psi_table import tabulate
+from dpmarket.payments.interpolation import Table, tabulate, tabulate_virtual_costs
 from dpmarket.payments.uniqueness import candidate_basins
 
 TOLERANCE = 2e-10
-"""Relative error at which the integrals stop; the contract is 1e-9."""
+"""Relative error of a payment at which the integrals stop; the contract is 1e-9."""
+_FINE = 1e-12
+_SAMPLE = 256
 
 
 @dataclass(frozen=True)
@@ -52,55 +62,135 @@ def exact_payments(
     ------
     Infeasible : costs are unbounded and some seller is needed at every price.
     """
-    low, top = dist.support
-    finite = virtual_costs[np.isfinite(virtual_costs)]
-    settings = path_settings(objective, virtual_costs.size)
-    needed = settings.first_capped + (settings.first_rest > 0.0)
-    if math.isinf(top) and finite.size - 1 < needed:
-        raise Infeasible(
-            "expected the others to suffice when one seller leaves, because costs have no upper end; found "
-            "that a seller is needed at every price: raise weight_cap, or cut the cost distribution."
-        )
     bought = np.flatnonzero(allocation.epsilons > 0.0)
-    own = np.maximum(costs[bought], low)
-    psi = np.sort(finite)
-    problem = _problem(psi, settings)
-    basins = candidate_basins(problem, allocation.local_minima, objective.concentration, settings.unit)
-    payments, errors = np.empty(bought.size), np.empty(bought.size)
-    reach = allocation.cutoff + (allocation.cutoff - float(psi[0]))
-    while True:
-        reach *= 1.5
-        end = min(largest_cost_at(reach, dist), top)
-        table = tabulate(dist, end)
-        kernels.pay_each(
-            problem,
-            basins,
-            table,
-            own,
-            virtual_costs[bought],
-            allocation.epsilons[bought],
-            top,
-            TOLERANCE,
-            payments,
-            errors,
-        )
-        if np.isfinite(payments).all():
-            break
+    own = np.maximum(costs[bought], dist.support[0])
+    market = _Market(virtual_costs, allocation, objective, dist)
+    premiums, errors = market.premiums(own, virtual_costs[bought], allocation.epsilons[bought])
+    payments = allocation.epsilons[bought] * (own + premiums)
     full, full_errors = np.zeros(costs.size), np.zeros(costs.size)
-    # Participation must hold in exact arithmetic: c*eps was rounded, so go two floats up.
+    # Participation must hold in exact arithmetic: the product was rounded, so go two floats up.
     full[bought] = np.nextafter(np.nextafter(payments, np.inf), np.inf)
-    full_errors[bought] = errors + 4e-16 * payments
+    full_errors[bought] = allocation.epsilons[bought] * errors + 1e-15 * payments
     return Payments(full, full_errors)
 
 
-def _problem(psi: FloatArray, settings: PathSettings) -> kernels.Problem:
+class _Market:
+    """The solved market around which single sellers' reports move."""
+
+    def __init__(
+        self,
+        virtual_costs: FloatArray,
+        allocation: Allocation,
+        objective: BuyerObjective,
+        dist: CostDistribution,
+    ) -> None:
+        finite = virtual_costs[virtual_costs < np.inf]
+        settings = path_settings(objective, virtual_costs.size)
+        needed = settings.first_capped + (settings.first_rest > 0.0)
+        self.top = dist.support[1]
+        if math.isinf(self.top) and finite.size - 1 < needed:
+            raise Infeasible(
+                "expected the others to suffice when one seller leaves, because costs have no upper end; "
+                "found that a seller is needed at every price: raise weight_cap, or cut the distribution."
+            )
+        self.dist = dist
+        self.allocation = allocation
+        self.problem = _problem(np.sort(finite), settings, objective)
+        self.basins = candidate_basins(
+            self.problem, allocation.local_minima, objective.concentration, settings.unit
+        )
+        lowest = float(self.problem.psi[0])
+        self._set_reach(allocation.cutoff + (allocation.cutoff - lowest))
+
+    def premiums(
+        self, costs: FloatArray, virtual: FloatArray, epsilons: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what sellers get above their cost, per unit of epsilon, and its error."""
+        smooth = np.zeros(costs.size, dtype=bool)
+        if self.problem.regime == kernels.CHEAPEST:
+            # Those at the margin, who get what is left, follow another function of their cost.
+            smooth = epsilons == self.allocation.max_weight * self.allocation.total_epsilon
+        elif self.basins.bought.size == 1:
+            smooth[:] = True
+        found = None
+        if np.count_nonzero(smooth) > 4 * _SAMPLE:
+            found = self._tabulated(costs[smooth], virtual[smooth], epsilons[smooth])
+        if found is None:
+            return self._integrated(costs, virtual, epsilons, TOLERANCE)
+        if smooth.all():
+            return found
+        premiums, errors = np.empty(costs.size), np.empty(costs.size)
+        premiums[smooth], errors[smooth] = found
+        rest = self._integrated(costs[~smooth], virtual[~smooth], epsilons[~smooth], TOLERANCE)
+        premiums[~smooth], errors[~smooth] = rest
+        return premiums, errors
+
+    def _set_reach(self, virtual_cost: float) -> None:
+        """Tabulate psi as far as anybody could still be bought from."""
+        self.reach = virtual_cost
+        self.psi = tabulate_virtual_costs(self.dist, min(largest_cost_at(virtual_cost, self.dist), self.top))
+
+    def _integrated(
+        self, costs: FloatArray, virtual: FloatArray, epsilons: FloatArray, tolerance: float
+    ) -> tuple[FloatArray, FloatArray]:
+        while True:
+            values, errors = kernels.integrals(
+                self.problem, self.basins, self.psi, costs, virtual, epsilons, self.top, tolerance
+            )
+            if np.isfinite(values).all():
+                return values / epsilons, errors / epsilons
+            self._set_reach(2.0 * self.reach)
+
+    def _tabulated(
+        self, costs: FloatArray, virtual: FloatArray, epsilons: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Return premiums from a table, or None where sellers integrated on their own show it wrong."""
+        table = self._premium_table(float(costs.min()), float(costs.max()))
+        premiums = kernels.evaluate(table, costs)
+        sample = np.unique(np.linspace(0, costs.size - 1, _SAMPLE).astype(np.int64))
+        sample = np.append(sample, [int(costs.argmin()), int(costs.argmax())])
+        exact, _ = self._integrated(costs[sample], virtual[sample], epsilons[sample], _FINE)
+        error = 4.0 * float(np.max(np.abs(premiums[sample] - exact) / (costs[sample] + exact)))
+        if not error <= TOLERANCE:
+            return None
+        return premiums, (error + _FINE) * (costs + premiums)
+
+    def _premium_table(self, low: float, high: float) -> Table:
+        allocation = self.allocation
+        edge = allocation.cutoff - allocation.max_weight * allocation.spread
+        walls = [*self.psi.walls, *self.psi.edges]
+        if allocation.n_capped:
+            walls.append(largest_cost_at(edge, self.dist))
+        inner = [wall for wall in walls if low < wall < high]
+
+        def premium(points: FloatArray) -> FloatArray:
+            costs = points.reshape(-1)
+            virtual = kernels.evaluate(self.psi, costs)
+            weights = np.full(costs.size, allocation.max_weight)
+            if self.problem.regime == kernels.PATH:
+                weights = np.minimum((allocation.cutoff - virtual) / allocation.spread, weights)
+            epsilons = weights * allocation.total_epsilon
+            premiums, _ = self._integrated(costs, virtual, np.maximum(epsilons, 1e-300), _FINE)
+            return premiums.reshape(points.shape)
+
+        return tabulate(premium, np.unique([low, *inner, high]), 1e-11, 4)
+
+
+def _problem(psi: FloatArray, settings: PathSettings, objective: BuyerObjective) -> kernels.Problem:
+    regime, rate = kernels.PATH, settings.epsilon_rate
+    if settings.needs_cheapest or settings.needs_all_equal:
+        regime = kernels.CHEAPEST if settings.needs_cheapest else kernels.EQUAL
+        rate = math.sqrt(objective.noise / objective.payment_weight)
     return kernels.Problem(
         psi=psi,
+        regime=regime,
+        most_epsilon=settings.max_total_epsilon,
+        sums=np.append(0.0, np.cumsum(psi)) if regime == kernels.CHEAPEST else np.empty(0),
         total=float(psi.sum()),
         cap=settings.max_weight,
         first_capped=settings.first_capped,
         first_rest=settings.first_rest,
         rho=settings.rho,
         least_rate=settings.least_rate,
-        epsilon_rate=settings.epsilon_rate,
+        epsilon_rate=rate,
     )

@@ -15,10 +15,12 @@ together far from zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import get_num_threads, njit
 
 from dpmarket.allocation.kernels import (
     BASE,
@@ -30,12 +32,22 @@ from dpmarket.allocation.kernels import (
     upper_root,
     walk_path,
 )
+from dpmarket.arrays import FloatArray
 
 
 class Problem(NamedTuple):
-    """The buyer's problem: sorted finite costs and the walk's settings."""
+    """The buyer's problem: sorted finite costs and the walk's settings.
+
+    ``regime`` tells whether the path is to be walked, or which limit holds: only the cheapest are bought
+    (no concentration), or everybody with the same weight (negligible payments). In a limit
+    ``epsilon_rate`` is sqrt(noise/payment_weight), ``most_epsilon`` bounds the total epsilon, and
+    ``sums[j]`` is the sum of the j cheapest costs.
+    """
 
     psi: Any
+    regime: int
+    most_epsilon: float
+    sums: Any
     total: float
     cap: float
     first_capped: int
@@ -57,6 +69,7 @@ class Basins(NamedTuple):
     spread: Any
 
 
+PATH, CHEAPEST, EQUAL = 0, 1, 2
 OUT, INTERIOR, CAPPED = 0, 1, 2
 _MOVES = 300
 
@@ -182,8 +195,47 @@ def resolve(problem: Any, basins: Any, k: int, own: float, place: int, x: float,
             all_held = held + 1
             all_S_c = S_c + x
         rest = first_rest + (first_capped - all_held) * cap
-        if all_n <= 0 or rest <= 0.0:
+        if rest == 0.0 and first_rest == 0.0:
+            # Corner plateau: the held ones have all the weight, whatever s, as long as nobody is close.
+            b, n, M, V = a, 0, 0.0, 0.0
+            if status == INTERIOR:
+                status = OUT
+            held_end = a - 1
+            if held_end >= 0 and _is_mover(psi, held_end, reference, own):
+                held_end -= 1
+            out_start = b + 1 if b < known and _is_mover(psi, b, reference, own) else b
+            dearest = psi[held_end] - reference if held_end >= 0 else -np.inf
+            following = psi[out_start] - reference if out_start < known else np.inf
+            own_releases = status == CAPPED and x >= dearest
+            own_enters = status == OUT and x <= following
+            dearest = x if own_releases else dearest
+            following = x if own_enters else following
+            weight = all_held * cap * cap
+            level = cap * all_S_c + reference
+            s = np.sqrt(max(level / rho, least) / weight)
+            if cap * s <= following - dearest:
+                t = s * np.sqrt(weight)
+                return True, status, s, dearest + cap * s, t, t / s + rho * t + level / t
+            if own_releases or own_enters:
+                status = INTERIOR
+            if not own_releases:
+                a = held_end
+                held -= 1
+                S_c -= dearest
+                n, M, V = _with(n, M, V, dearest)
+            if not own_enters:
+                n, M, V = _with(n, M, V, following)
+                b = out_start + 1
+            continue
+        if rest < 0.0:
             return False, OUT, 0.0, 0.0, 1.0, np.inf
+        if all_n <= 0:
+            if b == known:
+                return False, OUT, 0.0, 0.0, 1.0, np.inf
+            if not _is_mover(psi, b, reference, own):
+                n, M, V = _with(n, M, V, psi[b] - reference)
+            b += 1
+            continue
         weight = all_held * cap * cap + rest * rest / all_n
         level = cap * all_S_c + rest * all_M + reference
         s = _root(weight, level, all_V, rho, s)
@@ -265,10 +317,11 @@ def _without(n: int, M: float, V: float, d: float) -> Any:
 
 
 @njit(cache=True, error_model="numpy")
-def walk_moved(problem: Any, own: float, x: float, work: Any) -> float:
+def walk_moved(problem: Any, own: float, x: float) -> float:
     """Return the mover's epsilon by walking the whole path with ``own`` replaced by ``x``."""
     psi = problem.psi
     m = psi.size
+    work = np.empty(m)
     j = np.searchsorted(psi, own)
     k = np.searchsorted(psi, x)
     if k > j:
@@ -283,7 +336,7 @@ def walk_moved(problem: Any, own: float, x: float, work: Any) -> float:
         work[j + 1 : m] = psi[j + 1 : m]
     mean = (problem.total + (x - own)) / m * (1.0 + 1e-9)
     table, at_infinity, _, _ = walk_path(
-        work[:m],
+        work,
         m,
         problem.cap,
         problem.first_capped,
@@ -305,8 +358,41 @@ def walk_moved(problem: Any, own: float, x: float, work: Any) -> float:
 
 
 @njit(cache=True, error_model="numpy")
-def epsilon_at(problem: Any, basins: Any, own: float, places: Any, x: float, work: Any) -> float:
+def _limit_epsilon(problem: Any, own: float, x: float) -> float:
+    """Return the mover's epsilon in a limit, where the weights follow from the order of costs alone."""
+    psi, cap, full = problem.psi, problem.cap, problem.first_capped
+    if problem.regime == EQUAL:
+        weight = min(1.0 / psi.size, cap)
+        cost = (problem.total + (x - own)) / psi.size
+    else:
+        # The others that are cheaper, and those that cost the same: these share what is left.
+        cheaper = np.searchsorted(psi, x, side="left") - (1 if own < x else 0)
+        alike = np.searchsorted(psi, x, side="right") - (1 if own <= x else 0) - cheaper
+        left = problem.first_rest + cap * (full - cheaper)
+        if left <= 0.0:
+            return 0.0
+        weight = min(left / (alike + 1), cap)
+        if left > cap * (alike + 1):
+            # The mover is at the cap; the others fill up without them.
+            last = full if own <= psi[full - 1] else full - 1
+            cost = cap * (problem.sums[last] - (own if last == full else 0.0)) + cap * x
+            if problem.first_rest > 0.0:
+                cost += problem.first_rest * psi[last]
+        else:
+            below = cheaper + (1 if own < x else 0)
+            cost = cap * (problem.sums[below] - (own if own < x else 0.0)) + left * x
+    total = problem.most_epsilon
+    if cost > 0.0:
+        total = min(problem.epsilon_rate / np.sqrt(cost), total)
+    epsilon: float = weight * total
+    return epsilon
+
+
+@njit(cache=True, error_model="numpy")
+def epsilon_at(problem: Any, basins: Any, own: float, places: Any, x: float) -> float:
     """Return the epsilon of the seller with cost ``own`` if they reported ``x``, globally."""
+    if problem.regime != PATH:
+        return _limit_epsilon(problem, own, x)
     least = np.inf
     epsilon = np.inf
     for k in range(basins.bought.size):
@@ -327,12 +413,12 @@ def epsilon_at(problem: Any, basins: Any, own: float, places: Any, x: float, wor
                 weight = (r - (x - reference)) / s
             epsilon = weight * (problem.epsilon_rate / t)
     if least == np.inf:
-        return walk_moved(problem, own, x, work)
+        return walk_moved(problem, own, x)
     return epsilon
 
 
 @njit(cache=True, error_model="numpy")
-def psi_at(table: Any, z: float) -> float:
+def value_at(table: Any, z: float) -> float:
     """Evaluate the tabulated virtual cost."""
     edges, coefficients = table.edges, table.coefficients
     if table.affine:
@@ -363,7 +449,6 @@ def integrate(
     cuts: Any,
     already: float,
     tolerance: float,
-    work: Any,
 ) -> Any:
     """Integrate the seller's epsilon over reports from ``start`` to ``end``; also return the error.
 
@@ -389,7 +474,7 @@ def integrate(
         middle, half = 0.5 * (left + right), 0.5 * (right - left)
         fine = coarse = at_left = at_right = 0.0
         for j in range(15):
-            e = epsilon_at(problem, basins, own, places, psi_at(table, middle + half * _NODES[j]), work)
+            e = epsilon_at(problem, basins, own, places, value_at(table, middle + half * _NODES[j]))
             fine += _KRONROD[j] * e
             coarse += _GAUSS[j] * e
             at_right += _TO_END[j] * e
@@ -398,9 +483,9 @@ def integrate(
         missing = abs(fine - coarse * half)
         scale = already + total + fine
         # A jump or kink beyond the outermost node is seen by neither rule, but by the ends' own values.
-        at_left -= epsilon_at(problem, basins, own, places, psi_at(table, left), work)
+        at_left -= epsilon_at(problem, basins, own, places, value_at(table, left))
         inside = np.nextafter(right, left)  # at a wall psi may jump
-        at_right -= epsilon_at(problem, basins, own, places, psi_at(table, inside), work)
+        at_right -= epsilon_at(problem, basins, own, places, value_at(table, inside))
         missing += (abs(at_left) + abs(at_right)) * half * _OUTERMOST
         share = (right - left) / (end - start)
         small = missing <= tolerance * scale * share or missing <= 1e-16 * scale
@@ -417,7 +502,7 @@ def integrate(
 
 
 @njit(cache=True, error_model="numpy")
-def report_at(table: Any, x: float, low: float, high: float) -> float:
+def report_at(table: Any, x: float, low: float, high: float) -> Any:
     """Return the report between ``low`` and ``high`` at which the tabulated psi reaches ``x``."""
     if table.affine:
         middle, half = table.coefficients[0, 0], table.coefficients[0, 1]
@@ -428,25 +513,23 @@ def report_at(table: Any, x: float, low: float, high: float) -> float:
         z = 0.5 * (low + high)
         if not low < z < high:
             return high
-        if psi_at(table, z) < x:
+        if value_at(table, z) < x:
             low = z
         else:
             high = z
 
 
 @njit(cache=True, error_model="numpy")
-def last_bought(
-    problem: Any, basins: Any, table: Any, own: float, places: Any, start: float, work: Any
-) -> float:
+def last_bought(problem: Any, basins: Any, table: Any, own: float, places: Any, start: float) -> Any:
     """Return the highest report, within the table, at which the seller is still bought from."""
     low, high = start, table.edges[-1]
-    if epsilon_at(problem, basins, own, places, psi_at(table, high), work) > 0.0:
+    if epsilon_at(problem, basins, own, places, value_at(table, high)) > 0.0:
         return high
-    if basins.bought.size == 1:
+    if problem.regime == PATH and basins.bought.size == 1:
         # The one stationary point without the seller tells the cutoff they face.
         reference = basins.reference[0]
         settled, _, _, r, _, _ = resolve(
-            problem, basins, 0, own - reference, places[0], psi_at(table, high) - reference, OUT
+            problem, basins, 0, own - reference, places[0], value_at(table, high) - reference, OUT
         )
         if settled:
             return report_at(table, r + reference, low, high)
@@ -454,14 +537,14 @@ def last_bought(
         middle = 0.5 * (low + high)
         if not low < middle < high:
             return high
-        if epsilon_at(problem, basins, own, places, psi_at(table, middle), work) > 0.0:
+        if epsilon_at(problem, basins, own, places, value_at(table, middle)) > 0.0:
             low = middle
         else:
             high = middle
 
 
 @njit(cache=True, error_model="numpy")
-def cap_kink(problem: Any, basins: Any, own: float, place: int, end: float) -> float:
+def cap_kink(problem: Any, basins: Any, own: float, place: int, end: float) -> Any:
     """Return the virtual cost between ``own`` and ``end`` at which a capped seller leaves the cap."""
     reference = basins.reference[0]
     low, high = own, end
@@ -490,56 +573,6 @@ def cap_kink(problem: Any, basins: Any, own: float, place: int, end: float) -> f
     return x
 
 
-@njit(cache=True, error_model="numpy", parallel=True)
-def pay_each(
-    problem: Any,
-    basins: Any,
-    table: Any,
-    costs: Any,
-    virtual: Any,
-    epsilons: Any,
-    top: float,
-    tolerance: float,
-    payments: Any,
-    errors: Any,
-) -> None:
-    """Write each seller's payment and its absolute error: one adaptive integral a seller.
-
-    A seller who is still bought from where the table ends below ``top`` gets an infinite payment.
-    """
-    count = costs.size
-    chunks = min(count, 64)
-    for chunk in prange(chunks):
-        work = np.empty(problem.psi.size)
-        places = np.empty(basins.bought.size, dtype=np.int64)
-        cuts = np.empty(table.walls.size + 1)
-        for i in range(chunk * count // chunks, (chunk + 1) * count // chunks):
-            if epsilons[i] <= 0.0:
-                payments[i] = 0.0
-                errors[i] = 0.0
-                continue
-            own = virtual[i]
-            for k in range(basins.bought.size):
-                places[k] = _place(problem, basins, k, own)
-            cost = costs[i]
-            end = last_bought(problem, basins, table, own, places, cost, work)
-            if end == table.edges[-1] and end < top:
-                payments[i] = np.inf
-                continue
-            cuts[: table.walls.size] = table.walls
-            cuts[table.walls.size] = cost
-            if places.size == 1 and places[0] == CAPPED:
-                kink = cap_kink(problem, basins, own, CAPPED, psi_at(table, end))
-                cuts[table.walls.size] = report_at(table, kink, cost, end)
-            cuts.sort()
-            base = cost * epsilons[i]
-            integral, error = integrate(
-                problem, basins, table, own, places, cost, end, cuts, base, tolerance, work
-            )
-            payments[i] = base + integral
-            errors[i] = error
-
-
 @njit(cache=True, error_model="numpy")
 def _place(problem: Any, basins: Any, k: int, own: float) -> int:
     """Tell where the seller with this cost stands in basin ``k``'s base solution."""
@@ -550,110 +583,112 @@ def _place(problem: Any, basins: Any, k: int, own: float) -> int:
     return OUT
 
 
-_TWO_NODES = np.array([-0.577350269189625764509148780501957, 0.577350269189625764509148780501957])
-_TWO_WEIGHTS = np.array([1.0, 1.0])
-
-
 @njit(cache=True, error_model="numpy")
-def _cubic(x: Any, y: Any) -> None:
-    """Turn values ``y`` at four points ``x`` into divided differences, in place."""
-    for order in range(1, 4):
-        for j in range(3, order - 1, -1):
-            y[j] = (y[j] - y[j - 1]) / (x[j] - x[j - order])
+def _integral_of(
+    problem: Any,
+    basins: Any,
+    table: Any,
+    cost: float,
+    own: float,
+    epsilon: float,
+    top: float,
+    tolerance: float,
+    places: Any,
+    cuts: Any,
+) -> Any:
+    """Integrate one seller's epsilon from their cost on; infinite if the table ends too early for it."""
+    end = last_bought(problem, basins, table, own, places, cost)
+    if end == table.edges[-1] and end < top:
+        return np.inf, np.inf
+    cuts[: table.walls.size] = table.walls
+    cuts[table.walls.size] = cost
+    if problem.regime == PATH and places.size == 1 and places[0] == CAPPED:
+        kink = cap_kink(problem, basins, own, CAPPED, value_at(table, end))
+        cuts[table.walls.size] = report_at(table, kink, cost, end)
+    cuts.sort()
+    return integrate(problem, basins, table, own, places, cost, end, cuts, cost * epsilon, tolerance)
 
 
-@njit(cache=True, error_model="numpy")
-def _integrate_cubic(table: Any, x: Any, d: Any, start: float, end: float) -> float:
-    """Integrate the polynomial, as a function of psi(z), over reports from ``start`` to ``end``."""
-    edges = table.edges
-    nodes = _TWO_NODES if table.affine else _NODES
-    weights = _TWO_WEIGHTS if table.affine else _KRONROD
-    piece = 0
-    if edges.size > 2:
-        piece = min(max(np.searchsorted(edges, start, side="right") - 1, 0), edges.size - 2)
-    total = 0.0
-    left = start
-    while left < end:
-        right = end if piece == edges.size - 2 else min(edges[piece + 1], end)
-        middle, half = 0.5 * (left + right), 0.5 * (right - left)
-        for j in range(nodes.size):
-            p = psi_at(table, middle + half * nodes[j])
-            value = d[0] + (p - x[0]) * (d[1] + (p - x[1]) * (d[2] + (p - x[2]) * d[3]))
-            total += half * weights[j] * value
-        left = right
-        piece += 1
-    return total
-
-
-@njit(cache=True, error_model="numpy")
-def _settled_epsilon(problem: Any, basins: Any, own: float, place: int, x: float, status: int) -> float:
-    """Return the mover's epsilon near the one basin, NaN where that does not settle."""
-    reference = basins.reference[0]
-    settled, status, s, r, t, _ = resolve(
-        problem, basins, 0, own - reference, place, x - reference, status
-    )
-    if not settled:
-        return np.nan
-    weight = 0.0
-    if status == CAPPED:
-        weight = problem.cap
-    elif status == INTERIOR:
-        weight = (r - (x - reference)) / s
-    epsilon: float = weight * (problem.epsilon_rate / t)
-    return epsilon
-
-
-@njit(cache=True, error_model="numpy", parallel=True)
-def pay_smooth(
-    problem: Any, basins: Any, table: Any, costs: Any, virtual: Any, epsilons: Any, payments: Any
+@njit(cache=True, error_model="numpy", nogil=True)
+def _integrals(
+    problem: Any,
+    basins: Any,
+    table: Any,
+    costs: Any,
+    virtual: Any,
+    epsilons: Any,
+    top: float,
+    tolerance: float,
+    values: Any,
+    errors: Any,
 ) -> None:
-    """Write each seller's payment, for many sellers and one basin.
+    places = np.empty(basins.bought.size, dtype=np.int64)
+    cuts = np.empty(table.walls.size + 1)
+    for i in range(costs.size):
+        for k in range(basins.bought.size):
+            places[k] = _place(problem, basins, k, virtual[i])
+        values[i], errors[i] = _integral_of(
+            problem, basins, table, costs[i], virtual[i], epsilons[i], top, tolerance, places, cuts
+        )
 
-    One seller among n moves the solution by O(1/n), so that epsilon as a function of the own virtual cost
-    is a cubic up to O(1/n^2), below and above the kink where the seller leaves the cap. Its values at
-    four points give the cubic; the integral over reports then needs no further solution. Sellers for
-    whom a solution does not settle get NaN.
+
+def integrals(
+    problem: Problem,
+    basins: Basins,
+    table: Any,
+    costs: FloatArray,
+    virtual: FloatArray,
+    epsilons: FloatArray,
+    top: float,
+    tolerance: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the integral of each seller's epsilon over reports above their cost, and its error.
+
+    A seller who is still bought from where the table ends below ``top`` gets infinity. ``virtual`` need
+    not be among the problem's costs if there is one basin: the result is then the smooth continuation.
     """
-    count = costs.size
-    chunks = min(count, 256)
-    for chunk in prange(chunks):
-        x = np.empty(4)
-        y = np.empty(4)
-        for i in range(chunk * count // chunks, (chunk + 1) * count // chunks):
-            own = virtual[i]
-            place = _place(problem, basins, 0, own)
-            high = table.edges[-1]
-            reference = basins.reference[0]
-            settled, _, _, r, _, _ = resolve(
-                problem, basins, 0, own - reference, place, psi_at(table, high) - reference, OUT
-            )
-            if not settled:
-                payments[i] = np.nan
-                continue
-            cutoff = r + reference
-            cost = costs[i]
-            last = report_at(table, cutoff, cost, high)
-            payment = cost * epsilons[i]
-            first, start, epsilon = own, cost, epsilons[i]
-            if place == CAPPED:
-                kink = cap_kink(problem, basins, own, place, cutoff)
-                leaves = report_at(table, kink, cost, last)
-                for j in range(4):
-                    x[j] = own + (kink - own) * (j / 3.0)
-                    y[j] = epsilon
-                    if j > 0 and kink > own:
-                        y[j] = _settled_epsilon(problem, basins, own, place, x[j], CAPPED)
-                epsilon = y[3]
-                if kink > own:
-                    _cubic(x, y)
-                    payment += _integrate_cubic(table, x, y, cost, leaves)
-                first, start = kink, leaves
-            if cutoff > first:
-                x[0], x[1], x[2], x[3] = first, 0.7 * first + 0.3 * cutoff, 0.25 * first + 0.75 * cutoff, cutoff
-                y[0], y[3] = epsilon, 0.0
-                y[1] = _settled_epsilon(problem, basins, own, place, x[1], INTERIOR)
-                y[2] = _settled_epsilon(problem, basins, own, place, x[2], INTERIOR)
-                if x[0] < x[1] < x[2] < x[3]:
-                    _cubic(x, y)
-                    payment += _integrate_cubic(table, x, y, start, last)
-            payments[i] = payment
+    values, errors = np.empty(costs.size), np.empty(costs.size)
+
+    def work(part: slice) -> None:
+        _integrals(
+            problem,
+            basins,
+            table,
+            costs[part],
+            virtual[part],
+            epsilons[part],
+            top,
+            tolerance,
+            values[part],
+            errors[part],
+        )
+
+    _in_threads(work, costs.size, 16)
+    return values, errors
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _evaluate(table: Any, points: Any, values: Any) -> None:
+    for i in range(points.size):
+        values[i] = value_at(table, points[i])
+
+
+def evaluate(table: Any, points: FloatArray) -> FloatArray:
+    """Return a table's values at many points."""
+    values = np.empty(points.size)
+    _in_threads(lambda part: _evaluate(table, points[part], values[part]), points.size, 1 << 16)
+    return values
+
+
+def _in_threads(work: Callable[[slice], None], count: int, smallest: int) -> None:
+    """Do ``work`` on slices of ``count`` elements, in as many threads as numba may use."""
+    threads = int(get_num_threads())
+    # More slices than threads: sellers differ in how much work they are.
+    size = max(smallest, -(-count // (8 * threads)))
+    parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+    if threads == 1 or len(parts) == 1:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, parts))

@@ -20,9 +20,8 @@ import numpy as np
 
 from dpmarket.allocation.kernels import path_point
 from dpmarket.allocation.result import LocalMinimum
-from dpmarket.payments.kernels import Basins, Problem, basin_sums
+from dpmarket.payments.kernels import PATH, Basins, Problem, basin_sums
 
-_FEWEST_INTERIOR = 8
 _LONGEST = 0.05
 
 
@@ -30,14 +29,16 @@ def candidate_basins(
     problem: Problem, minima: tuple[LocalMinimum, ...], concentration: float, unit: float
 ) -> Basins:
     """Return the base solutions that re-solves must start from; none if nothing can be claimed."""
+    if problem.regime != PATH:
+        minima = ()
     values = [minimum.objective_value / concentration for minimum in minima]
-    best = int(np.argmin(values))
-    room = 2.0 * _largest_rise(problem, minima[best], unit)
-    chosen = [m for m, value in zip(minima, values, strict=True) if value <= values[best] + room]
-    for minimum in chosen:
-        if not _alone(problem, minimum, values[best] + room, unit):
+    chosen: list[LocalMinimum] = []
+    if minima:
+        best = int(np.argmin(values))
+        threshold = values[best] + 2.0 * _largest_rise(problem, minima[best], unit)
+        chosen = [m for m, value in zip(minima, values, strict=True) if value <= threshold]
+        if not all(_alone(problem, minimum, threshold, unit) for minimum in chosen):
             chosen = []
-            break
     sums = [basin_sums(problem.psi, m.n_capped, m.n_bought) for m in chosen]
     columns = np.array(sums, dtype=np.float64).reshape(len(chosen), 4).T
     return Basins(
@@ -66,8 +67,6 @@ def _alone(problem: Problem, minimum: LocalMinimum, threshold: float, unit: floa
     middle = minimum.spread / unit
     if not (np.isfinite(threshold) and 0.0 < middle < np.inf):
         return False
-    if minimum.n_bought - minimum.n_capped < _FEWEST_INTERIOR:
-        return False
     stretch = 4.0 * np.sqrt(_largest_rise(problem, minimum, unit) / threshold)
     for _ in range(3):
         low, high = middle * (1.0 - stretch), middle * (1.0 + stretch)
@@ -84,9 +83,7 @@ def _alone(problem: Problem, minimum: LocalMinimum, threshold: float, unit: floa
     # The inequality compares the two ends of a stretch: short ones lose little.
     cuts = np.geomspace(low, high, 2 + int(np.log(high / low) / _LONGEST))
     points = [ends[0], *(_describe(problem, s) for s in cuts[1:-1]), ends[1]]
-    return all(
-        _increases(cuts[k], cuts[k + 1], points[k], points[k + 1]) for k in range(len(cuts) - 1)
-    )
+    return all(_increases(cuts[k], cuts[k + 1], points[k], points[k + 1]) for k in range(len(cuts) - 1))
 
 
 def _increases(low: float, high: float, first: tuple[float, ...], last: tuple[float, ...]) -> bool:
