@@ -33,6 +33,16 @@ if TYPE_CHECKING:
         virtual_cost_density,
         virtual_costs,
     )
+    from dpmarket.mechanisms import (
+        Mechanism,
+        OfflineMechanism,
+        Outcome,
+        Response,
+        ResponseCurve,
+        read_outcome,
+        write_outcome,
+    )
+    from dpmarket.payments import Payment, payment_identity
     from dpmarket.privacy import (
         BestWeights,
         Weights,
@@ -44,6 +54,15 @@ if TYPE_CHECKING:
     )
 
 _ROOM_OF = {
+    "payment_identity": "payments",
+    "Payment": "payments",
+    "write_outcome": "mechanisms",
+    "read_outcome": "mechanisms",
+    "ResponseCurve": "mechanisms",
+    "Response": "mechanisms",
+    "Outcome": "mechanisms",
+    "OfflineMechanism": "mechanisms",
+    "Mechanism": "mechanisms",
     "project_to_capped_simplex": "allocation",
     "max_epsilon": "allocation",
     "allocate": "allocation",
@@ -82,8 +101,14 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "LocalMinimum",
+    "Mechanism",
     "Mixture",
     "NotConverged",
+    "OfflineMechanism",
+    "Outcome",
+    "Payment",
+    "Response",
+    "ResponseCurve",
     "Uniform",
     "Weights",
     "__version__",
@@ -93,12 +118,15 @@ __all__ = [
     "max_epsilon",
     "paper_privacy_loss",
     "parse_distribution",
+    "payment_identity",
     "privacy_loss",
     "project_to_capped_simplex",
+    "read_outcome",
     "suggest_l2",
     "virtual_cost_density",
     "virtual_costs",
     "weights_for",
+    "write_outcome",
 ]
 
 

@@ -2,7 +2,15 @@
 
 from dpmarket.files.atomic import atomic_path, read_bytes, write_bytes
 from dpmarket.files.documents import read_json, read_toml, to_json, write_json
-from dpmarket.files.tables import Table, number_column, read_table, text_column, write_table
+from dpmarket.files.tables import (
+    Table,
+    number_column,
+    read_parquet,
+    read_table,
+    text_column,
+    write_parquet,
+    write_table,
+)
 
 __all__ = [
     "Table",
@@ -10,11 +18,13 @@ __all__ = [
     "number_column",
     "read_bytes",
     "read_json",
+    "read_parquet",
     "read_table",
     "read_toml",
     "text_column",
     "to_json",
     "write_bytes",
     "write_json",
+    "write_parquet",
     "write_table",
 ]

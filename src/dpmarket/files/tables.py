@@ -67,6 +67,30 @@ def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], over
             table.write_parquet(temporary)
 
 
+def write_parquet(
+    target: str | os.PathLike[str],
+    columns: Mapping[str, Any],
+    notes: Mapping[str, str],
+    overwrite: bool = True,
+) -> None:
+    """Write columns and texts that belong to the whole table to a Parquet file, atomically."""
+    table = pl.DataFrame({name: _series(values) for name, values in columns.items()})
+    with atomic_path(target, overwrite) as temporary:
+        table.write_parquet(temporary, metadata=dict(notes))
+
+
+def read_parquet(source: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Read what :func:`write_parquet` wrote: the columns as arrays (texts as lists), and the notes."""
+    table = read_table(source)
+    columns = {
+        name: table.get_column(name).to_list()
+        if table.get_column(name).dtype == pl.String
+        else table.get_column(name).to_numpy()
+        for name in table.columns
+    }
+    return columns, dict(pl.read_parquet_metadata(Path(source)))
+
+
 def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> FloatArray:
     """Return a column as float64, refusing missing values and text by line number, never by value."""
     column = table.get_column(name)

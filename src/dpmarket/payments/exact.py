@@ -68,10 +68,42 @@ def exact_payments(
     premiums, errors = market.premiums(own, virtual_costs[bought], allocation.epsilons[bought])
     payments = allocation.epsilons[bought] * (own + premiums)
     full, full_errors = np.zeros(costs.size), np.zeros(costs.size)
-    # Participation must hold in exact arithmetic: the product was rounded, so go two floats up.
-    full[bought] = np.nextafter(np.nextafter(payments, np.inf), np.inf)
+    full[bought] = _round_up(payments)
     full_errors[bought] = allocation.epsilons[bought] * errors + 1e-15 * payments
     return Payments(full, full_errors)
+
+
+def response(
+    virtual_costs: FloatArray,
+    own: int,
+    reports: FloatArray,
+    allocation: Allocation,
+    objective: BuyerObjective,
+    dist: CostDistribution,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the epsilons and payments of seller ``own`` at several reports, the others' unchanged.
+
+    ``virtual_costs`` and ``allocation`` are those of the lowest of the reports. Reports lie within the
+    support.
+    """
+    market = _Market(virtual_costs, allocation, objective, dist)
+    seller = float(virtual_costs[own])
+    psi = dist.virtual_cost(reports)
+    epsilons = np.zeros(reports.size)
+    finite = psi < np.inf
+    epsilons[finite] = kernels.epsilons_at(market.problem, market.basins, seller, psi[finite])
+    payments = np.zeros(reports.size)
+    bought = epsilons > 0.0
+    if bought.any():
+        own_costs = np.full(int(bought.sum()), seller)
+        premiums, _ = market.integrated(reports[bought], own_costs, epsilons[bought], TOLERANCE)
+        payments[bought] = _round_up(epsilons[bought] * (reports[bought] + premiums))
+    return epsilons, payments
+
+
+def _round_up(payments: FloatArray) -> FloatArray:
+    """Participation must hold in exact arithmetic: the product was rounded, so go two floats up."""
+    return np.nextafter(np.nextafter(payments, np.inf), np.inf)
 
 
 class _Market:
@@ -116,12 +148,12 @@ class _Market:
         if np.count_nonzero(smooth) > 4 * _SAMPLE:
             found = self._tabulated(costs[smooth], virtual[smooth], epsilons[smooth])
         if found is None:
-            return self._integrated(costs, virtual, epsilons, TOLERANCE)
+            return self.integrated(costs, virtual, epsilons, TOLERANCE)
         if smooth.all():
             return found
         premiums, errors = np.empty(costs.size), np.empty(costs.size)
         premiums[smooth], errors[smooth] = found
-        rest = self._integrated(costs[~smooth], virtual[~smooth], epsilons[~smooth], TOLERANCE)
+        rest = self.integrated(costs[~smooth], virtual[~smooth], epsilons[~smooth], TOLERANCE)
         premiums[~smooth], errors[~smooth] = rest
         return premiums, errors
 
@@ -130,9 +162,10 @@ class _Market:
         self.reach = virtual_cost
         self.psi = tabulate_virtual_costs(self.dist, min(largest_cost_at(virtual_cost, self.dist), self.top))
 
-    def _integrated(
+    def integrated(
         self, costs: FloatArray, virtual: FloatArray, epsilons: FloatArray, tolerance: float
     ) -> tuple[FloatArray, FloatArray]:
+        """Integrate everybody's epsilon over higher reports; return the premiums and their errors."""
         while True:
             values, errors = kernels.integrals(
                 self.problem, self.basins, self.psi, costs, virtual, epsilons, self.top, tolerance
@@ -149,7 +182,7 @@ class _Market:
         premiums = kernels.evaluate(table, costs)
         sample = np.unique(np.linspace(0, costs.size - 1, _SAMPLE).astype(np.int64))
         sample = np.append(sample, [int(costs.argmin()), int(costs.argmax())])
-        exact, _ = self._integrated(costs[sample], virtual[sample], epsilons[sample], _FINE)
+        exact, _ = self.integrated(costs[sample], virtual[sample], epsilons[sample], _FINE)
         error = 4.0 * float(np.max(np.abs(premiums[sample] - exact) / (costs[sample] + exact)))
         if not error <= TOLERANCE:
             return None
@@ -170,7 +203,7 @@ class _Market:
             if self.problem.regime == kernels.PATH:
                 weights = np.minimum((allocation.cutoff - virtual) / allocation.spread, weights)
             epsilons = weights * allocation.total_epsilon
-            premiums, _ = self._integrated(costs, virtual, np.maximum(epsilons, 1e-300), _FINE)
+            premiums, _ = self.integrated(costs, virtual, np.maximum(epsilons, 1e-300), _FINE)
             return premiums.reshape(points.shape)
 
         return tabulate(premium, np.unique([low, *inner, high]), 1e-11, 4)

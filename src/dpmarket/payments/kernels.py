@@ -667,6 +667,18 @@ def integrals(
     return values, errors
 
 
+@njit(cache=True, error_model="numpy")
+def epsilons_at(problem: Any, basins: Any, own: float, reports: Any) -> Any:
+    """Return one seller's epsilons at several virtual costs, none below ``own``."""
+    places = np.empty(basins.bought.size, dtype=np.int64)
+    for k in range(basins.bought.size):
+        places[k] = _place(problem, basins, k, own)
+    values = np.empty(reports.size)
+    for j in range(reports.size):
+        values[j] = epsilon_at(problem, basins, own, places, reports[j])
+    return values
+
+
 @njit(cache=True, error_model="numpy", nogil=True)
 def _evaluate(table: Any, points: Any, values: Any) -> None:
     for i in range(points.size):

@@ -1,0 +1,17 @@
+"""Mechanisms that turn reported costs into promises and payments; one Outcome type, one protocol."""
+
+from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
+from dpmarket.mechanisms.outcome import MinorUnits, Outcome
+from dpmarket.mechanisms.protocol import Mechanism, Response
+from dpmarket.mechanisms.storage import read_outcome, write_outcome
+
+__all__ = [
+    "Mechanism",
+    "MinorUnits",
+    "OfflineMechanism",
+    "Outcome",
+    "Response",
+    "ResponseCurve",
+    "read_outcome",
+    "write_outcome",
+]

@@ -1,0 +1,127 @@
+"""All sellers at once: reports in, promises and truthful payments out (the paper's Algorithm 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.allocation import BuyerObjective, allocate
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.costs import CostDistribution, virtual_costs
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.outcome import Outcome, seller_ids
+from dpmarket.mechanisms.protocol import Response
+from dpmarket.payments import exact_payments, response
+
+
+@dataclass(frozen=True)
+class ResponseCurve:
+    """What one seller would get, report by report; arrays are read-only."""
+
+    reports: FloatArray
+    epsilons: FloatArray
+    payments: FloatArray
+
+    def utilities(self, cost: float) -> FloatArray:
+        """Return payment less ``cost*epsilon``: what each report is worth to a seller with this true cost."""
+        return self.payments - cost * self.epsilons
+
+
+@dataclass(frozen=True)
+class OfflineMechanism:
+    """Buy from all sellers at once, trading model error against payments.
+
+    Step 1 minimises ``concentration*|a| + noise/eta + payment_weight*eta*<a, psi>`` globally; step 2 pays
+    by the payment identity. Truth is every seller's best report whatever the others report, and nobody
+    loses by taking part: payment >= reported cost * epsilon, in exact arithmetic.
+
+    Parameters
+    ----------
+    dist : the distribution of costs, common knowledge.
+    objective : the buyer's objective. Choose it before the reports are in: an objective that depends on
+        reports makes lying pay.
+
+    Notes
+    -----
+    Reports below the support count as its lower end; reports above it get epsilon 0 and payment 0.
+    No seller gains more than 1e-9 of their payment by any misreport: that is the payments' accuracy.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 4.9])
+    >>> bool((outcome.payments >= outcome.epsilons * [1.5, 2.0, 4.9]).all())
+    True
+    """
+
+    dist: CostDistribution
+    objective: BuyerObjective
+
+    def run(self, reported_costs: object, seller_ids: object = None) -> Outcome:
+        """Decide every seller's promise and payment.
+
+        Parameters
+        ----------
+        reported_costs : money per unit of epsilon, finite, at least 0, shape (m,).
+        seller_ids : texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
+
+        Raises
+        ------
+        InvalidInput : reports that are no costs, ids that do not match.
+        Infeasible : no allocation meets the weight cap, or none is best; costs without an upper end when
+            some seller is needed at every price. The message says what to change.
+        """
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        ids = _ids(seller_ids, costs.size)
+        psi = virtual_costs(costs, self.dist)
+        allocation = allocate(psi, self.objective)
+        paid = exact_payments(costs, psi, allocation, self.objective, self.dist)
+        return Outcome(
+            mechanism="offline",
+            seller_ids=ids,
+            epsilons=allocation.epsilons,
+            payments=paid.payments,
+            payment_errors=paid.errors,
+            loss_weights=allocation.loss_weights,
+            total_epsilon=allocation.total_epsilon,
+            concentration_part=allocation.concentration_part,
+            noise_part=allocation.noise_part,
+            payment_part=allocation.payment_part,
+            cutoff=allocation.cutoff,
+            kkt_residual=allocation.kkt_residual,
+            parameters={"distribution": self.dist.to_dict(), "objective": self.objective.to_dict()},
+        )
+
+    def respond(self, reported_costs: object, i: int, report: float) -> Response:
+        """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
+        curve = self.response_curve(reported_costs, i, [checks.non_negative("report", report)])
+        return Response(float(curve.epsilons[0]), float(curve.payments[0]))
+
+    def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
+        """Return seller ``i``'s epsilon and payment at each of several reports, for plots and audits.
+
+        Much cheaper than as many calls of ``respond``: the market is solved once.
+        """
+        costs = checks.non_negative_vector("reported_costs", reported_costs).copy()
+        i = checks.whole("i", i)
+        if i >= costs.size:
+            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
+        asked = checks.non_negative_vector("reports", reports)
+        low, high = self.dist.support
+        possible = asked <= high
+        epsilons, payments = np.zeros(asked.size), np.zeros(asked.size)
+        if possible.any():
+            inside = np.maximum(asked[possible], low)
+            costs[i] = inside.min()
+            psi = virtual_costs(costs, self.dist)
+            allocation = allocate(psi, self.objective)
+            epsilons[possible], payments[possible] = response(
+                psi, i, inside, allocation, self.objective, self.dist
+            )
+        return ResponseCurve(read_only(asked.copy()), read_only(epsilons), read_only(payments))
+
+
+_ids = seller_ids  # the method's argument has the same name

@@ -1,0 +1,165 @@
+"""What a mechanism decided: promises, payments, and the evidence. One type for every mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.errors import InvalidInput
+
+SCHEMA = "dpmarket.outcome/1"
+_ARRAYS = ("epsilons", "payments", "payment_errors", "loss_weights")
+_SCALARS = ("total_epsilon", "concentration_part", "noise_part", "payment_part", "cutoff", "kkt_residual")
+
+
+@dataclass(frozen=True)
+class MinorUnits:
+    """Payments as whole numbers of the currency's smallest unit, ``scale`` of them to one unit of money."""
+
+    amounts: IntArray
+    total: int
+    scale: int
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Promises and payments, in the sellers' own order; arrays are read-only.
+
+    Attributes
+    ----------
+    mechanism : which mechanism decided.
+    seller_ids : the ids given, or 0, 1, 2, ...
+    epsilons : the promise to each seller.
+    payments : money for each seller, rounded up.
+    payment_errors : estimate of each payment's absolute error; at most 1e-9 of the payment.
+    loss_weights : weight of each seller's record in training; they sum to 1.
+    total_epsilon : the noise rate, the paper's eta.
+    concentration_part, noise_part, payment_part : the buyer's objective, part by part; the last one with
+        virtual costs, which equal payments in expectation.
+    cutoff : the virtual cost above which nobody is bought from.
+    kkt_residual : how far the allocation is from its optimality conditions.
+    parameters : the mechanism's public parameters: distribution and objective, as plain data.
+    """
+
+    mechanism: str
+    seller_ids: npt.NDArray[Any]
+    epsilons: FloatArray
+    payments: FloatArray
+    payment_errors: FloatArray
+    loss_weights: FloatArray
+    total_epsilon: float
+    concentration_part: float
+    noise_part: float
+    payment_part: float
+    cutoff: float
+    kkt_residual: float
+    parameters: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        for name in ("seller_ids", *_ARRAYS):
+            read_only(getattr(self, name))
+
+    @property
+    def objective_value(self) -> float:
+        """The buyer's objective: the sum of its three parts."""
+        return self.concentration_part + self.noise_part + self.payment_part
+
+    @property
+    def total_payment(self) -> float:
+        """All payments together, in money."""
+        return float(self.payments.sum())
+
+    def in_minor_units(self, scale: int = 100) -> MinorUnits:
+        """Round payments up to the currency's smallest unit.
+
+        The error estimate is added first, so that nobody gets less than the exact payment. Truth then
+        stays the best report up to one smallest unit.
+
+        Parameters
+        ----------
+        scale : how many smallest units make one unit of money (100 cents to a euro).
+        """
+        scale = checks.whole("scale", scale, 1)
+        wanted = (self.payments + self.payment_errors) * scale
+        wanted *= 1.0 + 4e-16
+        if float(wanted.max(initial=0.0)) >= 2.0**53:
+            raise InvalidInput(
+                f"expected payments below 2^53 smallest units, scale={scale} makes them larger."
+            )
+        amounts = np.ceil(wanted).astype(np.int64)
+        return MinorUnits(read_only(amounts), int(amounts.sum(dtype=object)) if amounts.size else 0, scale)
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the outcome as rows of a table that shows no individual."""
+        bought = self.epsilons[self.epsilons > 0.0]
+        paid = self.payments[self.epsilons > 0.0]
+        rows = [
+            ("sellers", f"{self.epsilons.size:,}"),
+            ("bought from", f"{bought.size:,} ({bought.size / self.epsilons.size:.1%})"),
+            ("total payment", f"{self.total_payment:,.6g}"),
+            ("total epsilon", f"{self.total_epsilon:,.6g}"),
+        ]
+        if bought.size:
+            rows += [
+                ("median epsilon of those", f"{np.median(bought):.4g}"),
+                ("largest epsilon", f"{bought.max():.4g}"),
+                ("median payment of those", f"{np.median(paid):.4g}"),
+            ]
+        return [
+            *rows,
+            ("cutoff virtual cost", f"{self.cutoff:.6g}"),
+            ("buyer's objective", f"{self.objective_value:.6g}"),
+            ("optimality residual", f"{self.kkt_residual:.1e}"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data from which :meth:`from_dict` makes the same outcome, bit by bit."""
+        data = self.header()
+        data["seller_ids"] = self.seller_ids.tolist()
+        return data | {name: getattr(self, name).tolist() for name in _ARRAYS}
+
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as plain data."""
+        scalars = {name: _plain(getattr(self, name)) for name in _SCALARS}
+        return {"schema": SCHEMA, "mechanism": self.mechanism, **scalars, "parameters": dict(self.parameters)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
+        """Make the outcome whose ``to_dict()`` gave this data."""
+        if data.get("schema") != SCHEMA:
+            raise InvalidInput(f"expected an outcome with schema {SCHEMA!r}, got {data.get('schema')!r}.")
+        try:
+            values: dict[str, Any] = {
+                name: math.inf if data[name] is None else float(data[name]) for name in _SCALARS
+            }
+            values |= {name: np.array(data[name], dtype=np.float64) for name in _ARRAYS}
+            values["seller_ids"] = seller_ids(data["seller_ids"], len(values["epsilons"]))
+            return cls(mechanism=str(data["mechanism"]), parameters=dict(data["parameters"]), **values)
+        except (KeyError, TypeError) as problem:
+            raise InvalidInput(f"expected a whole outcome, found {problem} missing or wrong.") from None
+
+
+def seller_ids(ids: object, sellers: int) -> npt.NDArray[Any]:
+    """Return checked seller ids: as given, all different; or 0, 1, 2, ... for None."""
+    if ids is None:
+        return np.arange(sellers)
+    array = np.array(ids)
+    if array.ndim != 1 or array.dtype.kind not in "iuU":
+        raise InvalidInput("expected seller_ids to be a vector of texts or whole numbers.")
+    checks.same_length("seller_ids", array, "reported_costs", range(sellers))
+    if np.unique(array).size < array.size:
+        raise InvalidInput(
+            f"expected seller_ids to be all different, found {array.size - np.unique(array).size} repeated."
+        )
+    return array
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None
