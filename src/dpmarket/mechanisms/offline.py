@@ -45,7 +45,9 @@ class OfflineMechanism:
 
     Notes
     -----
-    Reports below the support count as its lower end; reports above it get epsilon 0 and payment 0.
+    Reports below the support count as its lower end; reports above it get epsilon 0 and payment 0. Where
+    the support starts at 0, set ``max_mean_epsilon``: a report of exactly 0 makes more epsilon free, and
+    without a bound no best allocation exists then.
     No seller gains more than 1e-9 of their payment by any misreport: that is the payments' accuracy.
 
     Examples

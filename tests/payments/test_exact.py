@@ -1,0 +1,230 @@
+"""Exact payments against slow references that share nothing with the fast path but the allocation."""
+
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmarket import (
+    BuyerObjective,
+    Empirical,
+    FromScipy,
+    Infeasible,
+    Mixture,
+    Uniform,
+    allocate,
+    payment_identity,
+    virtual_costs,
+)
+from dpmarket.payments import exact, exact_payments, kernels
+
+DISTRIBUTIONS = {
+    "uniform": Uniform(1, 5),
+    "uniform from 0": Uniform(0, 1),
+    "log-normal": FromScipy(stats.lognorm(s=0.5, scale=2.0), 0, 20),
+    "unbounded gamma": FromScipy(stats.gamma(a=2.0)),
+    "U-shaped beta": FromScipy(stats.beta(0.5, 0.5)),
+    "mixture with a gap": Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5]),
+    "empirical": Empirical(np.random.default_rng(1).lognormal(0.0, 1.0, 200)),
+}
+BOUNDS = [
+    {},
+    {"weight_cap": 3.0},
+    {"weight_cap": 2.0, "max_mean_epsilon": 0.05},
+    {"weight_cap": 1.5, "max_mean_epsilon": 1e3},
+]
+
+
+def pay(costs, objective, dist):
+    psi = virtual_costs(costs, dist)
+    allocation = allocate(psi, objective)
+    return allocation, exact_payments(costs, psi, allocation, objective, dist)
+
+
+def by_solving_again(costs, i, objective, dist):
+    """The identity, with the whole problem solved anew at every report that the quadrature asks for."""
+    moved = virtual_costs(costs, dist)
+
+    def rule(report):
+        moved[i] = virtual_costs(report, dist)
+        return float(allocate(moved, objective).epsilons[i])
+
+    return payment_identity(rule, costs[i], dist.support[1]).payment
+
+
+def assert_equal_to_solving_again(dist, objective, costs, rng):
+    try:
+        allocation, paid = pay(costs, objective, dist)
+    except Infeasible:
+        assert np.isinf(dist.support[1])
+        return
+    bought = np.flatnonzero(allocation.epsilons > 0)
+    assert (paid.payments[allocation.epsilons == 0] == 0).all()
+    assert (paid.errors[bought] <= 1e-9 * paid.payments[bought]).all()
+    i = rng.choice(bought)
+    assert paid.payments[i] == pytest.approx(by_solving_again(costs, i, objective, dist), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("bounds", range(len(BOUNDS)))
+def test_payments_equal_solving_the_whole_problem_again_at_every_report(name, bounds):
+    number = 4 * list(DISTRIBUTIONS).index(name) + bounds
+    rng = np.random.default_rng(number)
+    concentration, sellers = (0.0, 1e-3, 1.0)[number % 3], (2, 6, 25)[number // 3 % 3]
+    objective = BuyerObjective(concentration, 1.0, 10 ** rng.uniform(-3, 0.5), **BOUNDS[bounds])
+    dist = DISTRIBUTIONS[name]
+    assert_equal_to_solving_again(dist, objective, dist.sample(sellers, rng), rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_payments_equal_solving_again_on_many_random_markets(seed):
+    rng = np.random.default_rng(seed)
+    for dist in DISTRIBUTIONS.values():
+        objective = BuyerObjective(
+            rng.choice([0.0, 10 ** rng.uniform(-4, 1)]), 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-4, 1),
+            **BOUNDS[rng.integers(len(BOUNDS))],
+        )  # fmt: skip
+        assert_equal_to_solving_again(dist, objective, dist.sample(int(rng.integers(1, 120)), rng), rng)
+
+
+def test_one_seller_is_paid_what_pencil_and_paper_say():
+    # eps(z) = sqrt(noise/(payment_weight*psi(z))) with psi = 2z - 1, up to the top.
+    with mpmath.workdps(30):
+        cost = mpmath.mpf("2.5")
+
+        def epsilon(z):
+            return mpmath.sqrt(2 / (mpmath.mpf("0.3") * (2 * z - 1)))
+
+        expected = cost * epsilon(cost) + mpmath.quad(epsilon, [cost, 5])
+    _, paid = pay(np.array([2.5]), BuyerObjective(1.0, 2.0, 0.3), Uniform(1, 5))
+    assert paid.payments[0] == pytest.approx(float(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("other", [1.4, 2.2, 3.9])
+def test_two_sellers_match_an_implementation_in_high_precision(other):
+    """After minimising over eta, L(a) = mu*sqrt(a^2 + (1-a)^2) + 2*sqrt(sigma*gamma*(a*x + (1-a)*y))."""
+    mu, sigma, gamma, cost = 1.0, 1.0, 0.05, 1.7
+    with mpmath.workdps(25):
+        y = mpmath.mpf(2 * other - 1)
+
+        def epsilon(z):
+            x = 2 * z - 1
+
+            def slope(a):
+                norm = mpmath.sqrt(a * a + (1 - a) ** 2)
+                return mu * (2 * a - 1) / norm + mpmath.sqrt(sigma * gamma / (a * x + (1 - a) * y)) * (x - y)
+
+            def loss(a):
+                return mu * mpmath.sqrt(a * a + (1 - a) ** 2) + 2 * mpmath.sqrt(
+                    sigma * gamma * (a * x + (1 - a) * y)
+                )
+
+            # Every minimum in the open interval, and the two ends: the least of them.
+            points = [mpmath.mpf(k) / 40 for k in range(41)]
+            found = [points[0], points[-1]]
+            for low, high in pairwise(points):
+                if slope(low) < 0 < slope(high):
+                    found.append(mpmath.findroot(slope, (low, high), solver="anderson", tol=1e-30))
+            a = min(found, key=loss)
+            return a * mpmath.sqrt(sigma / (gamma * (a * x + (1 - a) * y)))
+
+        # Where the seller drops out: epsilon has a kink there.
+        low, high = mpmath.mpf(cost), mpmath.mpf(5)
+        while high - low > mpmath.mpf("1e-20"):
+            middle = (low + high) / 2
+            low, high = (middle, high) if epsilon(middle) > 0 else (low, middle)
+        expected = mpmath.mpf(cost) * epsilon(mpmath.mpf(cost)) + mpmath.quad(
+            epsilon, [cost, other, low] if cost < other < low else [cost, low]
+        )
+    allocation, paid = pay(np.array([cost, other]), BuyerObjective(mu, sigma, gamma), Uniform(1, 5))
+    assert allocation.n_bought == 2
+    assert paid.payments[0] == pytest.approx(float(expected), rel=1e-10)
+
+
+@pytest.mark.parametrize("sellers", [10, 200, 3000])
+def test_for_uniform_costs_the_envelope_gives_the_same_payments(sellers):
+    """The minimum J has dJ/dpsi_i = payment_weight*eps_i, so two solutions replace the integral."""
+    dist, rng = Uniform(1, 5), np.random.default_rng(sellers)
+    objective = BuyerObjective(1.0, 1.0, 0.01, weight_cap=4.0)
+    costs = dist.sample(sellers, rng)
+    allocation, paid = pay(costs, objective, dist)
+    for i in np.flatnonzero(allocation.epsilons > 0)[::50]:
+        moved = costs.copy()
+        moved[i] = 5.0
+        rise = allocate(virtual_costs(moved, dist), objective).objective_value - allocation.objective_value
+        expected = costs[i] * allocation.epsilons[i] + rise / (2 * objective.payment_weight)
+        assert paid.payments[i] == pytest.approx(expected, rel=1e-16 * 1e5 * sellers)
+
+
+def test_a_basin_that_appears_only_as_the_report_moves_is_found():
+    # Virtual costs (528.535, z, 0.81056): one minimum at z = 0.0403; near z = 0.2102 another takes over.
+    dist = Uniform(0, 300)
+    objective = BuyerObjective(1.10505, 1.37927, 0.524756)
+    costs = np.array([528.535, 0.0403, 0.81056]) / 2
+    allocation, paid = pay(costs, objective, dist)
+    assert len(allocation.local_minima) == 1
+
+    def total_epsilon(z):
+        return allocate(np.array([528.535, z, 0.81056]), objective).total_epsilon
+
+    assert total_epsilon(0.2100) - total_epsilon(0.2104) > 0.3
+    assert paid.payments[1] == pytest.approx(by_solving_again(costs, 1, objective, dist), rel=1e-9)
+
+
+def test_quick_solutions_equal_whole_walks_wherever_they_are_trusted():
+    rng = np.random.default_rng(0)
+    trusted = 0
+    for _ in range(60):
+        sellers = int(rng.integers(30, 400))
+        psi = np.sort(
+            np.concatenate((rng.uniform(0, rng.uniform(0.01, 2), sellers), rng.uniform(3, 40, sellers // 2)))
+        )
+        objective = BuyerObjective(1.0, 1.0, 10 ** rng.uniform(-4, 0), **BOUNDS[rng.integers(len(BOUNDS))])
+        allocation = allocate(psi, objective)
+        market = exact._Market(psi, allocation, objective, Uniform(0, 30))
+        if market.basins.bought.size == 0:
+            continue
+        trusted += 1
+        for own in psi[rng.integers(0, allocation.n_bought, 4)]:
+            reports = own + np.linspace(0, 2 * (allocation.cutoff - own), 15)
+            quick = kernels.epsilons_at(market.problem, market.basins, own, reports)
+            whole = [kernels.walk_moved(market.problem, own, x) for x in reports]
+            np.testing.assert_allclose(quick, whole, rtol=1e-9, atol=1e-12 * quick[0])
+    assert trusted > 20
+
+
+@pytest.mark.parametrize("bounds", BOUNDS[:2])
+@pytest.mark.parametrize("name", ["uniform", "log-normal", "mixture with a gap"])
+def test_tabulated_premiums_equal_those_integrated_one_by_one(name, bounds):
+    dist, rng = DISTRIBUTIONS[name], np.random.default_rng(2)
+    objective = BuyerObjective(1.0, 1.0, 1e-4, **bounds)
+    costs = dist.sample(40_000, rng)
+    psi = virtual_costs(costs, dist)
+    allocation = allocate(psi, objective)
+    bought = np.flatnonzero(allocation.epsilons > 0)
+    market = exact._Market(psi, allocation, objective, dist)
+    found = market._tabulated(costs[bought], psi[bought], allocation.epsilons[bought])
+    assert found is not None
+    others = rng.choice(bought.size, 100)
+    exactly, _ = market.integrated(
+        costs[bought][others], psi[bought][others], allocation.epsilons[bought][others], 1e-12
+    )
+    per_unit = costs[bought][others] + exactly
+    np.testing.assert_allclose(costs[bought][others] + found[0][others], per_unit, rtol=1e-9)
+    assert (found[1][others] <= 1e-9 * per_unit).all()
+
+
+def test_unbounded_costs_need_others_who_suffice():
+    dist = FromScipy(stats.expon())
+    objective = BuyerObjective(1.0, 1.0, 0.1, weight_cap=1.0)
+    with pytest.raises(Infeasible, match="needed at every price"):
+        pay(np.array([0.5, 1.0, 2.0]), objective, dist)
+
+
+def test_sellers_with_equal_reports_are_paid_equally():
+    costs = np.array([2.0, 1.5, 2.0, 3.0, 2.0])
+    _, paid = pay(costs, BuyerObjective(1.0, 1.0, 0.05, weight_cap=2.0), Uniform(1, 5))
+    assert paid.payments[0] == paid.payments[2] == paid.payments[4]
