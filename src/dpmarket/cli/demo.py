@@ -4,27 +4,43 @@ from __future__ import annotations
 
 
 def demo() -> None:
-    """Show what exists so far, end to end, on a seeded market of 569 sellers."""
+    """Buy privacy from 569 simulated sellers, show what was decided, and look for a profitable lie."""
     import numpy as np
 
+    from dpmarket.allocation import BuyerObjective
     from dpmarket.cli.render import number, print_table
-    from dpmarket.costs import Uniform, virtual_costs
+    from dpmarket.costs import Uniform
+    from dpmarket.mechanisms import OfflineMechanism
 
     dist = Uniform(1, 5)
-    costs = np.sort(dist.sample(569, np.random.default_rng(0)))
-    virtual = virtual_costs(costs, dist)
-    shares = [0.0, 0.25, 0.5, 0.75, 1.0]
-    rows = [
-        [
-            f"{share:.0%}",
-            number(float(np.quantile(costs, share))),
-            number(float(np.quantile(virtual, share))),
-        ]
-        for share in shares
-    ]
+    mechanism = OfflineMechanism(dist, BuyerObjective(concentration=1.0, noise=1.0, payment_weight=1e-3))
+    costs = dist.sample(569, np.random.default_rng(0))
+    outcome = mechanism.run(costs)
     print_table(
-        "569 sellers whose privacy costs between 1 and 5 per unit of epsilon",
-        ["sellers up to", "cost", "virtual cost"],
+        "A buyer, and 569 sellers whose privacy costs them between 1 and 5 per unit of epsilon",
+        ["", ""],
+        outcome.summary(),
+    )
+    order = np.argsort(costs)
+    rows = []
+    for share in (0.0, 0.1, 0.25, 0.5, 0.75, 1.0):
+        i = int(order[round(share * 568)])
+        curve = mechanism.response_curve(costs, i, np.linspace(1.0, 5.0, 101))
+        truth = float(outcome.payments[i] - costs[i] * outcome.epsilons[i])
+        gain = float((curve.utilities(costs[i]) - truth).max())
+        rows.append(
+            [
+                f"{share:.0%}",
+                number(costs[i]),
+                number(outcome.epsilons[i]),
+                number(outcome.payments[i]),
+                number(truth),
+                "none" if gain <= 1e-9 * max(float(outcome.payments[i]), 1e-9) else number(gain),
+            ]
+        )
+    print_table(
+        "Six of them, from the lowest to the highest (simulated) cost",
+        ["dearer than", "cost", "epsilon", "paid", "gain", "by lying"],
         rows,
-        "What a unit of privacy really costs the buyer when people are paid to tell the truth.",
+        "gain: payment less what the promise costs them; by lying: what the best of 101 lies would add.",
     )

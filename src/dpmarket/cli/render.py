@@ -13,7 +13,7 @@ def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str | None = None
 ) -> None:
     """Print rows under a title; the first column is text, the others are numbers."""
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
     for k, name in enumerate(columns):
         table.add_column(name, justify="left" if k == 0 else "right", no_wrap=k > 0)
     for row in rows:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -132,7 +133,7 @@ class _Market:
             self.problem, allocation.local_minima, objective.concentration, settings.unit
         )
         lowest = float(self.problem.psi[0])
-        self._set_reach(allocation.cutoff + (allocation.cutoff - lowest))
+        self._set_reach(math.frexp(allocation.cutoff + (allocation.cutoff - lowest))[1])
 
     def premiums(
         self, costs: FloatArray, virtual: FloatArray, epsilons: FloatArray
@@ -157,10 +158,10 @@ class _Market:
         premiums[~smooth], errors[~smooth] = rest
         return premiums, errors
 
-    def _set_reach(self, virtual_cost: float) -> None:
-        """Tabulate psi as far as anybody could still be bought from."""
-        self.reach = virtual_cost
-        self.psi = tabulate_virtual_costs(self.dist, min(largest_cost_at(virtual_cost, self.dist), self.top))
+    def _set_reach(self, exponent: int) -> None:
+        """Tabulate psi up to 2^exponent: as far as anybody could still be bought from."""
+        self.exponent = exponent
+        self.psi = _table(self.dist, exponent)
 
     def integrated(
         self, costs: FloatArray, virtual: FloatArray, epsilons: FloatArray, tolerance: float
@@ -172,7 +173,7 @@ class _Market:
             )
             if np.isfinite(values).all():
                 return values / epsilons, errors / epsilons
-            self._set_reach(2.0 * self.reach)
+            self._set_reach(self.exponent + 1)
 
     def _tabulated(
         self, costs: FloatArray, virtual: FloatArray, epsilons: FloatArray
@@ -207,6 +208,14 @@ class _Market:
             return premiums.reshape(points.shape)
 
         return tabulate(premium, np.unique([low, *inner, high]), 1e-11, 4)
+
+
+@lru_cache(maxsize=64)
+def _table(dist: CostDistribution, exponent: int) -> Table:
+    """Tabulate psi up to 2^exponent or the top; markets with the same distribution share it."""
+    return tabulate_virtual_costs(
+        dist, min(largest_cost_at(math.ldexp(1.0, exponent), dist), dist.support[1])
+    )
 
 
 def _problem(psi: FloatArray, settings: PathSettings, objective: BuyerObjective) -> kernels.Problem:
