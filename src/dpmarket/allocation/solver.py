@@ -156,9 +156,7 @@ def _finite_part(psi: FloatArray) -> tuple[FloatArray, float]:
     return finite, float(finite.max(initial=0.0))
 
 
-def _within_reach(
-    finite: FloatArray, dearest: float, settings: PathSettings
-) -> tuple[FloatArray, float]:
+def _within_reach(finite: FloatArray, dearest: float, settings: PathSettings) -> tuple[FloatArray, float]:
     """Leave out costs so far above the needed ones that squares of both do not fit into a float."""
     needed = settings.first_capped + (settings.first_rest > 0.0)
     if math.frexp(dearest)[1] <= _PLAIN_EXPONENT or finite.size <= needed:

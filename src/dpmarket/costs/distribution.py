@@ -19,6 +19,10 @@ class CostDistribution(Protocol):
     vectorised; a scalar in gives a scalar out. Costs are never negative.
     """
 
+    def __hash__(self) -> int:
+        """A distribution is a value: equal ones have equal hashes, so that tables of them can be kept."""
+        ...
+
     @property
     def support(self) -> tuple[float, float]:
         """Lowest and highest possible cost; the highest may be infinite."""

@@ -21,7 +21,7 @@ from dpmarket.allocation.settings import PathSettings, path_settings
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible
-from dpmarket.payments import kernels
+from dpmarket.payments import integral_kernels, kernels
 from dpmarket.payments.interpolation import Table, tabulate, tabulate_virtual_costs
 from dpmarket.payments.uniqueness import candidate_basins
 
@@ -168,7 +168,7 @@ class _Market:
     ) -> tuple[FloatArray, FloatArray]:
         """Integrate everybody's epsilon over higher reports; return the premiums and their errors."""
         while True:
-            values, errors = kernels.integrals(
+            values, errors = integral_kernels.integrals(
                 self.problem, self.basins, self.psi, costs, virtual, epsilons, self.top, tolerance
             )
             if np.isfinite(values).all():
@@ -180,7 +180,7 @@ class _Market:
     ) -> tuple[FloatArray, FloatArray] | None:
         """Return premiums from a table, or None where sellers integrated on their own show it wrong."""
         table = self._premium_table(float(costs.min()), float(costs.max()))
-        premiums = kernels.evaluate(table, costs)
+        premiums = integral_kernels.evaluate(table, costs)
         sample = np.unique(np.linspace(0, costs.size - 1, _SAMPLE).astype(np.int64))
         sample = np.append(sample, [int(costs.argmin()), int(costs.argmax())])
         exact, _ = self.integrated(costs[sample], virtual[sample], epsilons[sample], _FINE)
@@ -199,7 +199,7 @@ class _Market:
 
         def premium(points: FloatArray) -> FloatArray:
             costs = points.reshape(-1)
-            virtual = kernels.evaluate(self.psi, costs)
+            virtual = integral_kernels.evaluate(self.psi, costs)
             weights = np.full(costs.size, allocation.max_weight)
             if self.problem.regime == kernels.PATH:
                 weights = np.minimum((allocation.cutoff - virtual) / allocation.spread, weights)
