@@ -9,7 +9,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dpmarket.errors import DpmarketError, FileProblem, Infeasible, InvalidInput, NotConverged
+from dpmarket.errors import (
+    DpmarketError,
+    EntropyUnavailable,
+    FileProblem,
+    Infeasible,
+    InvalidInput,
+    NotConverged,
+)
 from dpmarket.version import __version__
 
 if TYPE_CHECKING:
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
         virtual_cost_density,
         virtual_costs,
     )
+    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
     from dpmarket.mechanisms import (
         Mechanism,
         OfflineMechanism,
@@ -45,15 +53,25 @@ if TYPE_CHECKING:
     from dpmarket.payments import Payment, payment_identity
     from dpmarket.privacy import (
         BestWeights,
+        SecureNoise,
+        SeededNoise,
         Weights,
         best_weights,
         paper_privacy_loss,
+        plan_release,
         privacy_loss,
+        release_cost,
         suggest_l2,
         weights_for,
     )
 
 _ROOM_OF = {
+    "release_cost": "privacy",
+    "plan_release": "privacy",
+    "SeededNoise": "privacy",
+    "SecureNoise": "privacy",
+    "PublicScaler": "learning",
+    "PrivateLogisticRegression": "learning",
     "payment_identity": "payments",
     "Payment": "payments",
     "write_outcome": "mechanisms",
@@ -96,6 +114,7 @@ __all__ = [
     "CostFit",
     "DpmarketError",
     "Empirical",
+    "EntropyUnavailable",
     "FileProblem",
     "FromScipy",
     "Infeasible",
@@ -107,8 +126,12 @@ __all__ = [
     "OfflineMechanism",
     "Outcome",
     "Payment",
+    "PrivateLogisticRegression",
+    "PublicScaler",
     "Response",
     "ResponseCurve",
+    "SecureNoise",
+    "SeededNoise",
     "Uniform",
     "Weights",
     "__version__",
@@ -119,9 +142,11 @@ __all__ = [
     "paper_privacy_loss",
     "parse_distribution",
     "payment_identity",
+    "plan_release",
     "privacy_loss",
     "project_to_capped_simplex",
     "read_outcome",
+    "release_cost",
     "suggest_l2",
     "virtual_cost_density",
     "virtual_costs",

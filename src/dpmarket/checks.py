@@ -148,7 +148,7 @@ def _scalar(name: str, value: object, expected: str) -> float:
         if np.ndim(value) != 0:  # type: ignore[arg-type]
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"expected {name} to be {expected}, got {_kind(value)}.") from None
     if math.isnan(number):
         raise InvalidInput(f"expected {name} to be {expected}, got NaN.")

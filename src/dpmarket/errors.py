@@ -24,6 +24,10 @@ class NotConverged(DpmarketError, ArithmeticError):
     """A computation could not reach the accuracy that its contract promises."""
 
 
+class EntropyUnavailable(DpmarketError, RuntimeError):
+    """The operating system gave no random bits, so that no private model can be made."""
+
+
 class FileProblem(DpmarketError, OSError):
     """A file cannot be read, written or understood."""
 

@@ -79,6 +79,13 @@ def test_ironing_a_density_that_jumps_up_matches_the_tangent_worked_by_hand():
     assert 1.25 < p < 2.0
 
 
+def test_where_one_group_ends_and_the_next_begins_nobody_is_preferred():
+    dist = Mixture([Uniform(0, 1), Uniform(1, 2)], [0.5, 0.5])
+    assert dist.is_regular
+    assert dist.pdf(1.0) == pytest.approx(0.5)
+    np.testing.assert_allclose(dist.virtual_cost(np.array([0.999, 1.0, 1.001])), [1.998, 2.0, 2.002])
+
+
 def test_reports_below_the_support_count_as_its_lower_end_and_above_are_never_bought():
     dist = Uniform(1, 5)
     assert virtual_costs(np.array([0.0, 0.5, 1.0, 5.0, 5.1]), dist).tolist() == [1, 1, 1, 9, np.inf]

@@ -45,7 +45,7 @@ SCIPY = st.one_of(
         _reals(0.01, 100),
         _reals(1.0, 50.0),
     ),
-    st.builds(lambda a, high: FromScipy(stats.gamma(a=a), 0, high), _reals(0.3, 20), _reals(1.0, 60.0)),
+    st.builds(lambda a, high: FromScipy(stats.gamma(a=a), 0, a + high), _reals(0.3, 20), _reals(1.0, 60.0)),
     st.builds(
         lambda a, b, scale: FromScipy(stats.beta(a=a, b=b, scale=scale)),
         _reals(0.3, 5.0),

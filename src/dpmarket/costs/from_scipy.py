@@ -79,7 +79,12 @@ class FromScipy:
             )
 
     def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, FromScipy) else NotImplemented
+        if not isinstance(other, FromScipy):
+            return NotImplemented
+        family = type(self.frozen.dist)
+        if type(getattr(stats, self.frozen.dist.name, None)) is not family:
+            return self.frozen is other.frozen and self.support == other.support
+        return family is type(other.frozen.dist) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash((self.frozen.dist.name, *self.support))

@@ -118,6 +118,14 @@ class Mixture:
         return ironed(self._raw, self._raw_slope, self._cdf, self._quantile, self.breakpoints)
 
     def _pdf(self, c: FloatArray) -> FloatArray:
+        """Density; at an end of a group's support that of the side below it.
+
+        Where one group's support ends and another's begins, the plain sum would count both at that one
+        cost, and its virtual cost would dip: whoever reported just that would be preferred.
+        """
+        ends = np.array(self.breakpoints[1:])
+        nearest = np.minimum(np.searchsorted(ends, c), ends.size - 1)
+        c = np.where(c == ends[nearest], np.nextafter(c, 0.0), c)
         parts = zip(self.weights, self.distributions, strict=True)
         return np.asarray(sum(w * d.pdf(c) for w, d in parts))
 

@@ -62,6 +62,12 @@ class OfflineMechanism:
     dist: CostDistribution
     objective: BuyerObjective
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.dist, CostDistribution):
+            raise InvalidInput(f"expected dist to be a cost distribution, got {type(self.dist).__name__}.")
+        if not isinstance(self.objective, BuyerObjective):
+            raise InvalidInput(f"expected a BuyerObjective, got {type(self.objective).__name__}.")
+
     def run(self, reported_costs: object, seller_ids: object = None) -> Outcome:
         """Decide every seller's promise and payment.
 
@@ -99,7 +105,9 @@ class OfflineMechanism:
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
-        curve = self.response_curve(reported_costs, i, [checks.non_negative("report", report)])
+        if np.ndim(report) != 0:  # type: ignore[arg-type,unused-ignore]
+            raise InvalidInput("expected report to be one cost, got an array.")
+        curve = self.response_curve(reported_costs, i, [report])
         return Response(float(curve.epsilons[0]), float(curve.payments[0]))
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:

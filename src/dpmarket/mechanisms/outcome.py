@@ -87,6 +87,8 @@ class Outcome:
         scale : how many smallest units make one unit of money (100 cents to a euro).
         """
         scale = checks.whole("scale", scale, 1)
+        if scale >= 2**53:
+            raise InvalidInput("expected scale below 2^53.")
         wanted = (self.payments + self.payment_errors) * scale
         wanted *= 1.0 + 4e-16
         if float(wanted.max(initial=0.0)) >= 2.0**53:
@@ -133,24 +135,34 @@ class Outcome:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
         """Make the outcome whose ``to_dict()`` gave this data."""
-        if data.get("schema") != SCHEMA:
-            raise InvalidInput(f"expected an outcome with schema {SCHEMA!r}, got {data.get('schema')!r}.")
+        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+            raise InvalidInput(f"expected the plain data of an outcome with schema {SCHEMA!r}.")
         try:
             values: dict[str, Any] = {
                 name: math.inf if data[name] is None else float(data[name]) for name in _SCALARS
             }
             values |= {name: np.array(data[name], dtype=np.float64) for name in _ARRAYS}
             values["seller_ids"] = seller_ids(data["seller_ids"], len(values["epsilons"]))
+            for name in _ARRAYS:
+                checks.non_negative_vector(name, values[name])
+                checks.same_length(name, values[name], "epsilons", values["epsilons"])
             return cls(mechanism=str(data["mechanism"]), parameters=dict(data["parameters"]), **values)
-        except (KeyError, TypeError) as problem:
-            raise InvalidInput(f"expected a whole outcome, found {problem} missing or wrong.") from None
+        except InvalidInput:
+            raise
+        except (KeyError, TypeError, ValueError) as problem:
+            raise InvalidInput(
+                f"expected a whole outcome, found {type(problem).__name__}: a part is missing or wrong."
+            ) from None
 
 
 def seller_ids(ids: object, sellers: int) -> npt.NDArray[Any]:
     """Return checked seller ids: as given, all different; or 0, 1, 2, ... for None."""
     if ids is None:
         return np.arange(sellers)
-    array = np.array(ids)
+    try:
+        array = np.array(ids)
+    except ValueError:
+        raise InvalidInput("expected seller_ids to be a vector, got a ragged sequence.") from None
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         raise InvalidInput("expected seller_ids to be a vector of texts or whole numbers.")
     checks.same_length("seller_ids", array, "reported_costs", range(sellers))

@@ -20,7 +20,7 @@ from dpmarket.allocation import Allocation, BuyerObjective
 from dpmarket.allocation.settings import PathSettings, path_settings
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
-from dpmarket.errors import Infeasible
+from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.payments import integral_kernels, kernels
 from dpmarket.payments.interpolation import Table, tabulate, tabulate_virtual_costs
 from dpmarket.payments.uniqueness import candidate_basins
@@ -29,6 +29,7 @@ TOLERANCE = 2e-10
 """Relative error of a payment at which the integrals stop; the contract is 1e-9."""
 _FINE = 1e-12
 _SAMPLE = 256
+_SMALLEST, _LARGEST, _LARGEST_EXPONENT = 1e-80, 1e80, 320
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,11 @@ class _Market:
                 "expected the others to suffice when one seller leaves, because costs have no upper end; "
                 "found that a seller is needed at every price: raise weight_cap, or cut the distribution."
             )
+        if math.isfinite(allocation.cutoff) and not _SMALLEST < allocation.cutoff < _LARGEST:
+            raise NotConverged(
+                f"expected costs between {_SMALLEST:g} and {_LARGEST:g}, found a cutoff outside: "
+                "measure money in another unit."
+            )
         self.dist = dist
         self.allocation = allocation
         self.problem = _problem(np.sort(finite), settings, objective)
@@ -171,8 +177,14 @@ class _Market:
             values, errors = integral_kernels.integrals(
                 self.problem, self.basins, self.psi, costs, virtual, epsilons, self.top, tolerance
             )
-            if np.isfinite(values).all():
+            if not np.isposinf(values).any():
+                errors += self.psi.error * (costs * epsilons + values)
                 return values / epsilons, errors / epsilons
+            if self.psi.edges[-1] >= self.top or self.exponent > _LARGEST_EXPONENT:
+                raise Infeasible(
+                    "expected a best allocation at every report that a seller could make, found that at some "
+                    "more epsilon is always better, as sellers cost nothing: set max_mean_epsilon."
+                )
             self._set_reach(self.exponent + 1)
 
     def _tabulated(
@@ -182,12 +194,16 @@ class _Market:
         table = self._premium_table(float(costs.min()), float(costs.max()))
         premiums = integral_kernels.evaluate(table, costs)
         sample = np.unique(np.linspace(0, costs.size - 1, _SAMPLE).astype(np.int64))
-        sample = np.append(sample, [int(costs.argmin()), int(costs.argmax())])
+        # Sparse regions count as much as dense ones: one seller from each of as many stretches of cost.
+        spread = np.full(_SAMPLE + 1, -1)
+        share = (costs - costs.min()) / max(float(np.ptp(costs)), 1e-300)
+        spread[(share * _SAMPLE).astype(np.int64)] = np.arange(costs.size)
+        sample = np.unique(np.concatenate((sample, spread[spread >= 0], [costs.argmin(), costs.argmax()])))
         exact, _ = self.integrated(costs[sample], virtual[sample], epsilons[sample], _FINE)
         error = 4.0 * float(np.max(np.abs(premiums[sample] - exact) / (costs[sample] + exact)))
         if not error <= TOLERANCE:
             return None
-        return premiums, (error + _FINE) * (costs + premiums)
+        return premiums, (error + _FINE + self.psi.error) * (costs + premiums)
 
     def _premium_table(self, low: float, high: float) -> Table:
         allocation = self.allocation

@@ -129,6 +129,8 @@ def integrate(
             at_left += _TO_END[14 - j] * e
         fine *= half
         missing = abs(fine - coarse * half)
+        if not np.isfinite(fine):
+            return fine, np.inf
         scale = already + total + fine
         # A jump or kink beyond the outermost node is seen by neither rule, but by the ends' own values.
         at_left -= epsilon_at(problem, basins, own, places, value_at(table, left))

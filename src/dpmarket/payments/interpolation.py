@@ -22,13 +22,14 @@ class Table(NamedTuple):
     """A function on [edges[0], edges[-1]]: on each piece a Chebyshev series, the piece mapped to [-1, 1].
 
     ``walls`` are the points at which the function is not smooth; it may jump there. ``affine`` tells that
-    there is one piece, with a straight line.
+    there is one piece, with a straight line. ``error`` is the mean relative error seen.
     """
 
     edges: FloatArray
     coefficients: FloatArray
     walls: FloatArray
     affine: bool
+    error: float
 
 
 def tabulate(
@@ -37,11 +38,14 @@ def tabulate(
     """Tabulate ``function`` between the outer walls, to a relative ``accuracy``.
 
     Pieces are halved until the series agrees with the function at ten further points, ``depth`` times at
-    the most: then the series stays as it is, or the median where it is no better than that.
+    the most: then the series stays as it is, or the median where it is no better than that. Halving also
+    stops where it no longer helps, because the function itself is not smoother than its rounding.
     """
     todo = np.stack([walls[:-1], walls[1:]], axis=1)
     edges: list[FloatArray] = []
     series: list[FloatArray] = []
+    before = np.full(len(todo), np.inf)
+    missed = 0.0
     for level in range(depth + 1):
         half, middle = 0.5 * (todo[:, 1] - todo[:, 0])[:, None], 0.5 * (todo[:, 1] + todo[:, 0])[:, None]
         values, wanted = function(middle + half * _NODES), function(middle + half * _PROBES)
@@ -53,12 +57,17 @@ def tabulate(
         fitted[flat] = 0.0
         fitted[flat, 0] = values[flat, 0]
         error = np.abs(fitted @ _ON_PROBES.T - wanted).max(axis=1)
-        good = error <= accuracy * np.abs(wanted).max(axis=1)
+        error /= np.maximum(np.abs(wanted).max(axis=1), 1e-300)
+        noise = (error > 0.1 * before) & (error < 1e-9)
+        narrow = todo[:, 1] - todo[:, 0] <= 1e-10 * todo[:, 1]
+        good = (error <= accuracy) | noise | narrow
         if level == depth:
-            wild = error > 0.5 * (values.max(axis=1) - values.min(axis=1))
+            wild = error * size[:, 0] > 0.5 * (values.max(axis=1) - values.min(axis=1))
             fitted[wild] = 0.0
             fitted[wild, 0] = np.median(values[wild], axis=1)
             good[:] = True
+        missed += float(np.minimum(error, 1.0)[good] @ (todo[good, 1] - todo[good, 0]))
+        before = np.tile(error[~good], 2)
         edges.append(todo[good])
         series.append(fitted[good])
         rest = todo[~good]
@@ -70,7 +79,13 @@ def tabulate(
     order = np.argsort(pieces[:, 0])
     coefficients = np.ascontiguousarray(coefficients[order])
     affine = len(order) == 1 and not coefficients[0, 2:].any()
-    return Table(np.append(pieces[order, 0], walls[-1]), coefficients, walls, affine)
+    return Table(
+        np.append(pieces[order, 0], walls[-1]),
+        coefficients,
+        walls,
+        affine,
+        missed / float(walls[-1] - walls[0]),
+    )
 
 
 def tabulate_virtual_costs(dist: CostDistribution, top: float) -> Table:

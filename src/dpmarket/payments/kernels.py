@@ -273,11 +273,16 @@ def _without(n: int, M: float, V: float, d: float) -> Any:
 
 @njit(cache=True, error_model="numpy")
 def walk_moved(problem: Any, own: float, x: float) -> float:
-    """Return the mover's epsilon by walking the whole path with ``own`` replaced by ``x``."""
+    """Return the mover's epsilon by walking the whole path with ``own`` replaced by ``x``.
+
+    NaN for a cost that nobody has; infinity where no best allocation exists.
+    """
     psi = problem.psi
     m = psi.size
     work = np.empty(m)
     j = np.searchsorted(psi, own)
+    if psi[min(j, m - 1)] != own:
+        return np.nan
     k = np.searchsorted(psi, x)
     if k > j:
         work[:j] = psi[:j]

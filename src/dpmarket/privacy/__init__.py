@@ -11,12 +11,19 @@ compute the exact density of the released coefficients, and look for the data on
 from dpmarket.privacy.accounting import paper_privacy_loss, privacy_loss
 from dpmarket.privacy.best import BestWeights, best_weights
 from dpmarket.privacy.exact_density import log_density, log_density_ratio
+from dpmarket.privacy.noise import NoiseDraw, NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.penalty import suggest_l2
+from dpmarket.privacy.release import ReleasePlan, plan_release, release_cost
 from dpmarket.privacy.weights import Weights, weights_for
 from dpmarket.privacy.worst_case import WorstCase, closed_form_case, find_worst_case
 
 __all__ = [
     "BestWeights",
+    "NoiseDraw",
+    "NoiseSource",
+    "ReleasePlan",
+    "SecureNoise",
+    "SeededNoise",
     "Weights",
     "WorstCase",
     "best_weights",
@@ -25,7 +32,9 @@ __all__ = [
     "log_density",
     "log_density_ratio",
     "paper_privacy_loss",
+    "plan_release",
     "privacy_loss",
+    "release_cost",
     "suggest_l2",
     "weights_for",
 ]

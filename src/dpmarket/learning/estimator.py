@@ -1,0 +1,314 @@
+r"""Turn records and promises into a logistic regression that keeps every promise.
+
+.. math:: \min_w \; \sum_i a_i \log(1 + e^{-y_i w \cdot x_i}) + b' \cdot w + \frac{\Lambda}{2} |w|^2
+
+with weights from promises (:mod:`dpmarket.privacy.weights`), noise from the operating system
+(:mod:`dpmarket.privacy.noise`), a minimiser with a proved accuracy (:mod:`dpmarket.learning.solver`) and its
+release on a public grid (:mod:`dpmarket.privacy.release`). Paper: Algorithm 1, step 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, log_expit
+from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.learning.labels import read_classes, signs_of
+from dpmarket.learning.messages import without_values
+from dpmarket.learning.promises import read_promises
+from dpmarket.learning.row_bounds import clipping_scales, refuse_long_rows
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.solver import check_attainable, minimise
+from dpmarket.privacy import Weights, suggest_l2, weights_for
+from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from dpmarket.privacy.release import ReleasePlan, plan_release, round_to_grid
+from dpmarket.privacy.weights import finite_total, usable_promises
+
+_WITH_CONSTANT = math.sqrt(2.0)  # this float lies above the root of 2
+
+
+class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Logistic regression with two classes and a privacy promise (epsilon) to every person.
+
+    Rows must have Euclidean norm at most 1 (see :class:`~dpmarket.learning.scaling.PublicScaler`). The
+    constant column of ones is part of the row for the accounting, and its coefficient is penalised like the
+    others.
+
+    Parameters
+    ----------
+    l2
+        The ridge penalty Lambda, > 0, in the objective whose loss weights add up to 1. None means
+        :func:`~dpmarket.privacy.penalty.suggest_l2`, which uses public quantities only.
+    epsilon
+        The common promise, > 0, used where ``fit`` is given no ``epsilons``.
+    fit_intercept
+        Whether to add the constant column.
+    classes
+        The two labels, negative class first. None reads them from ``y`` and so treats the set of labels as
+        public; a certificate needs them declared.
+    clip
+        Whether rows longer than 1 are shortened to 1, in ``fit`` and in prediction. If not, ``fit`` refuses
+        them.
+    numerical_epsilon
+        The part of every promise set aside for releasing rounded numbers, > 0. Smaller values need a more
+        accurate minimiser; people promised no more than this have no influence.
+    rows_per_person
+        Public upper bound on the number of records of one person, used with ``people``. More are refused.
+    noise_source
+        Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
+
+    Attributes
+    ----------
+    classes_
+        The two labels.
+    coef_, intercept_
+        Coefficients, shape (1, features), and constant, shape (1,): ``coef_grid_ * grid_``.
+    coef_grid_
+        Integers, the constant's last: the release itself. Everything else follows from it and public values.
+    grid_
+        Width of the public grid.
+    epsilons_
+        What was spent on each person, never above the promise; in the order of the records or, with
+        ``people``, of the promises. Read-only.
+    people_
+        The people of ``epsilons_`` if they have names, or None.
+    l2_, total_epsilon_, row_bound_, numerical_epsilon_
+        The penalty, the noise rate, the bound on rows with their constant, and what releasing cost (at most
+        what was set aside).
+    release_plan_
+        The public :class:`~dpmarket.privacy.release.ReleasePlan`: with the constants above it lets anybody
+        check what releasing cost.
+    noise_standard_error_
+        Public bound on the root mean square, over coefficients, of the standard deviation that the noise
+        causes in them: ``2 sqrt(n + 1) / (total_epsilon * l2)``. What the data fix well varies less.
+    certifiable_
+        Whether the noise was secure and the classes were declared.
+
+    Notes
+    -----
+    Not promised: what a score on private records tells (a release of its own), how long ``fit`` takes, and
+    what error messages tell. Messages contain no value of a record, but that a fit was refused may depend on
+    the records, so they are for the data holder's eyes.
+
+    Guarantees
+    ----------
+    * Replacing everything that one person contributed changes the probability of no set of released models
+      by more than the factor ``exp(epsilon)`` of that person: for the numbers really computed, not for an
+      idealisation of them.
+    * Records of people whose promise is 0, or at most ``numerical_epsilon``, have no influence at all.
+    * No iteration count, loss, noise or time is kept.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(500, 2))
+    >>> y = np.where(X[:, 0] > 0.0, "yes", "no")
+    >>> epsilons = np.where(np.arange(500) < 250, 0.5, 2.0)
+    >>> model = PrivateLogisticRegression(classes=("no", "yes")).fit(X, y, epsilons=epsilons)
+    >>> bool((model.epsilons_ <= epsilons).all()), model.certifiable_
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        l2: float | None = None,
+        epsilon: float | None = None,
+        fit_intercept: bool = True,
+        classes: Sequence[Any] | None = None,
+        clip: bool = False,
+        numerical_epsilon: float = 1e-6,
+        rows_per_person: int = 1,
+        noise_source: NoiseSource | None = None,
+    ) -> None:
+        self.l2 = l2
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.clip = clip
+        self.numerical_epsilon = numerical_epsilon
+        self.rows_per_person = rows_per_person
+        self.noise_source = noise_source
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        epsilons: ArrayLike | Mapping[Any, float] | Weights | None = None,
+        people: ArrayLike | None = None,
+    ) -> Self:
+        """Fit and release a model.
+
+        Parameters
+        ----------
+        X
+            Features, shape (records, features): an array, a data frame or a CSR matrix.
+        y
+            Labels, shape (records,), of two classes.
+        epsilons
+            The promises: one per record; or, with ``people``, a mapping from owner to promise, or an array
+            per person (of another length than the records) that ``people`` numbers from 0. Or prepared
+            :class:`~dpmarket.privacy.weights.Weights`, whose constants then replace this estimator's. None
+            means the constructor's ``epsilon`` for everybody.
+        people
+            Owner of each record, shape (records,). A person's weight is split evenly over the person's
+            records.
+
+        Returns
+        -------
+        Self
+
+        Raises
+        ------
+        InvalidInput
+            For promises that are NaN, negative, infinite, text, of a wrong length or all 0; rows longer than
+            1 (without ``clip``); features that are not finite numbers; labels beyond two classes or not
+            declared; more records of a person than ``rows_per_person``. All before noise is drawn.
+        Infeasible
+            If no noise keeps the promises at this ``l2``, or ``numerical_epsilon`` is too small to compute
+            with.
+        EntropyUnavailable
+            If the operating system gives no random bits.
+        """
+        source = self._settings()
+        x, y = self._validated(X, y)
+        classes = read_classes(self.classes, y)
+        signs = signs_of(classes, y)
+        promised, holding = read_promises(self.epsilon, epsilons, people, len(signs), self.rows_per_person)
+        n = x.shape[1] + int(self.fit_intercept)
+        weights = self._weights(promised, n)
+        rows = Rows(x, signs, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept))
+        if self.clip:
+            rows = Rows(x, signs, rows.weights, clipping_scales(rows), rows.constant)
+        else:
+            refuse_long_rows(rows)
+        total = float(weights.loss_weights.sum()) * (1.0 + 1e-9)
+        plan = plan_release(
+            weights.numerical_epsilon, n, weights.total_epsilon, weights.l2, weights.row_bound, total
+        )
+        self._check_plan(plan, rows, weights)
+        draw = source.draw(n, weights.total_epsilon, plan.noise_accuracy)
+        minimum = minimise(rows, weights.l2, *draw.high_low(), weights.row_bound, plan.gradient_bound)
+        self._release(round_to_grid(minimum.high, minimum.low, plan.grid), plan, weights)
+        spent = weights.privacy_losses()
+        spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
+        if not isinstance(promised, Weights):
+            # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
+            spent = np.minimum(spent, promised)
+        self.epsilons_ = read_only(spent)
+        self.people_ = holding.people
+        self.classes_ = classes
+        self.certifiable_ = bool(source.certifiable) and self.classes is not None
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return ``X . coef + intercept``, shape (records,); above 0 means the second class."""
+        check_is_fitted(self)
+        x = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        margins = np.asarray(x @ self.coef_[0], dtype=np.float64)
+        if self.clip:
+            rows = Rows(x, np.ones(x.shape[0]), np.ones(x.shape[0]))
+            scales = clipping_scales(rows)
+            margins = margins * scales if scales.size else margins
+        return np.asarray(margins + self.intercept_[0])
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the likelier class of each row, shape (records,)."""
+        positive = self.decision_function(X) > 0.0
+        return np.asarray(self.classes_[positive.astype(np.intp)])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of the two classes, shape (records, 2)."""
+        margins = self.decision_function(X)
+        return np.column_stack([expit(-margins), expit(margins)])
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of the probabilities, shape (records, 2)."""
+        margins = self.decision_function(X)
+        return np.column_stack([log_expit(-margins), log_expit(margins)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
+        return tags
+
+    def _settings(self) -> NoiseSource:
+        """Check the constructor's arguments; return the noise source."""
+        if self.l2 is not None:
+            checks.positive("l2", self.l2)
+        if self.epsilon is not None:
+            checks.positive("epsilon", self.epsilon)
+        for name in ("fit_intercept", "clip"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise InvalidInput(f"expected {name} to be True or False, got {getattr(self, name)!r}.")
+        checks.positive("numerical_epsilon", self.numerical_epsilon)
+        checks.whole("rows_per_person", self.rows_per_person, minimum=1)
+        return SecureNoise() if self.noise_source is None else self.noise_source
+
+    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
+        try:
+            x, labels = validate_data(self, X, y, accept_sparse="csr")
+        except (ValueError, TypeError) as error:
+            safe = without_values(error)
+        else:
+            return x, labels
+        raise safe from None
+
+    def _weights(self, promised: FloatArray | Weights, n: int) -> Weights:
+        bound = _WITH_CONSTANT if self.fit_intercept else 1.0
+        rows = min(int(self.rows_per_person), n)
+        if isinstance(promised, Weights):
+            return self._prepared(promised, bound, rows)
+        reserve = float(self.numerical_epsilon)
+        l2 = self.l2
+        if l2 is None:
+            l2 = suggest_l2(finite_total(usable_promises(promised, reserve)) / bound, n, bound)
+        return weights_for(promised, l2, bound, rows, reserve)
+
+    def _prepared(self, weights: Weights, bound: float, rows: int) -> Weights:
+        for name, found, least in (
+            ("row_bound", weights.row_bound, bound),
+            ("rows_per_person", weights.rows_per_person, rows),
+        ):
+            if found < least:
+                raise InvalidInput(f"expected prepared weights with {name} >= {least!r}, got {found!r}.")
+        if not weights.numerical_epsilon > 0.0:
+            raise InvalidInput("expected prepared weights with numerical_epsilon > 0, got 0.")
+        if self.l2 is not None and self.l2 != weights.l2:
+            raise InvalidInput(
+                f"expected l2 to be None or that of the prepared weights, {weights.l2!r}, got {self.l2!r}."
+            )
+        return weights
+
+    def _check_plan(self, plan: ReleasePlan, rows: Rows, weights: Weights) -> None:
+        """Refuse what cannot be computed, from public quantities; noise beyond the likely is allowed for."""
+        n = rows.n_coefficients
+        length = 20.0 * (n + 50.0) / weights.total_epsilon
+        check_attainable(rows, weights.l2, length, weights.row_bound, plan.gradient_bound)
+        if not (rows.total_weight() * weights.row_bound + length) / weights.l2 / plan.grid < 2.0**52:
+            raise Infeasible("expected coefficients that fit the grid in 52 bits; a larger l2 is needed.")
+
+    def _release(self, cells: Any, plan: ReleasePlan, weights: Weights) -> None:
+        n = len(cells)
+        values = cells * plan.grid
+        features = n - int(self.fit_intercept)
+        self.coef_grid_ = cells
+        self.grid_ = plan.grid
+        self.release_plan_ = plan
+        self.coef_ = values[:features].reshape(1, -1)
+        self.intercept_ = values[features:] if self.fit_intercept else np.zeros(1)
+        self.l2_ = weights.l2
+        self.total_epsilon_ = weights.total_epsilon
+        self.row_bound_ = weights.row_bound
+        self.numerical_epsilon_ = plan.numerical_epsilon
+        self.noise_standard_error_ = 2.0 * math.sqrt(n + 1.0) / (weights.total_epsilon * weights.l2)

@@ -1,0 +1,459 @@
+"""Gradients and Hessian products of the weighted logistic loss over a range of rows.
+
+Everything here is written as loops over short chunks of rows that stay in cache and that the compiler turns
+into vector instructions. The order of all additions is fixed by the range, so that results do not depend on
+threads. Two accuracies:
+
+* ``gradient``: float64, with chunk sums kept as unevaluated pairs of floats;
+* ``accurate_gradient``: pairs of floats ("double-double") throughout, about 90 correct bits.
+
+The error bounds that :mod:`dpmarket.learning.rounding` states are those of this code; change both or none.
+Error-free transformations need exactly rounded operations: no ``fastmath`` except in ``_margins``, where any
+order of the additions satisfies the bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic
+
+from dpmarket.arrays import FloatArray
+
+CHUNK = 64
+
+_LOG2_E = 1.4426950408889634
+_MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
+_FARTHEST = 700.0
+
+# ln 2 in three parts, the first two with 32 bits each: their products with |k| <= 2**11 are exact.
+_LN2_1 = float.fromhex("0x1.62e42fee00000p-1")
+_LN2_2 = float.fromhex("0x1.a39ef35600000p-33")
+_LN2_3 = float.fromhex("0x1.93c7673007e5fp-65")
+
+_SIXTH = (float.fromhex("0x1.5555555555555p-3"), float.fromhex("0x1.5555555555555p-57"))
+_24TH = (float.fromhex("0x1.5555555555555p-5"), float.fromhex("0x1.5555555555555p-59"))
+
+
+def thread_count() -> int:
+    """Return how many threads numba would use: what NUMBA_NUM_THREADS says, or the number of processors."""
+    return int(numba.get_num_threads())
+
+
+def _typed_fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
+
+
+def _typed_bits_of(typingctx: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+def _typed_float_of(typingctx: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+# a * b + c rounded once, and the bits of a float as an integer and back: one instruction each.
+_fma: Any = intrinsic(_typed_fma)
+_bits_of: Any = intrinsic(_typed_bits_of)
+_float_of: Any = intrinsic(_typed_float_of)
+
+
+@numba.njit(cache=True, inline="always")
+def _two_sum(a: float, b: float) -> tuple[float, float]:
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@numba.njit(cache=True, inline="always")
+def _fast_two_sum(a: float, b: float) -> tuple[float, float]:
+    total = a + b
+    return total, b - (total - a)
+
+
+@numba.njit(cache=True, inline="always")
+def _two_product(a: float, b: float) -> tuple[float, float]:
+    product = a * b
+    return product, _fma(a, b, -product)
+
+
+@numba.njit(cache=True, inline="always")
+def _add(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
+    total, rest = _two_sum(ah, bh)
+    low, lost = _two_sum(al, bl)
+    total, rest = _fast_two_sum(total, rest + low)
+    return _fast_two_sum(total, rest + lost)
+
+
+@numba.njit(cache=True, inline="always")
+def _times(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
+    product, rest = _two_product(ah, bh)
+    return _fast_two_sum(product, _fma(al, bh, _fma(ah, bl, rest)))
+
+
+@numba.njit(cache=True, inline="always")
+def _sigmoid(margin: float) -> float:
+    """Return 1 / (1 + exp(margin)), within 8 * 2**-53 of the truth."""
+    z = min(max(margin, -_FARTHEST), _FARTHEST)
+    shifted = z * _LOG2_E + _MAGIC
+    k = shifted - _MAGIC
+    r = ((z - k * _LN2_1) - k * _LN2_2) - k * _LN2_3
+    p = 1.0 / 6227020800.0
+    p = p * r + 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    power: float = _float_of((_bits_of(shifted) + 1023) << 52)
+    return 1.0 / (1.0 + p * power)
+
+
+@numba.njit(cache=True, inline="always")
+def _accurate_sigmoid(high: float, low: float) -> tuple[float, float]:
+    """Return 1 / (1 + exp(high + low)) as a pair, within 2**-88 of the truth."""
+    z = min(max(high, -_FARTHEST), _FARTHEST)
+    rest = low if z == high else 0.0
+    shifted = z * _LOG2_E + _MAGIC
+    k = shifted - _MAGIC
+    rh, rl = _two_sum(z, -k * _LN2_1)
+    rh, more = _two_sum(rh, -k * _LN2_2)
+    rh, rl = _two_sum(rh, rl + more + rest - k * _LN2_3)
+    rh *= 0.015625
+    rl *= 0.015625
+    # exp(r) - 1 for |r| < 0.0055: the series' tail needs no more than a float.
+    tail = 1.0 / 362880.0
+    tail = tail * rh + 1.0 / 40320.0
+    tail = tail * rh + 1.0 / 5040.0
+    tail = tail * rh + 1.0 / 720.0
+    tail = tail * rh + 1.0 / 120.0
+    ph, pl = _two_product(tail, rh)
+    ph, pl = _add(_24TH[0], _24TH[1], ph, pl)
+    ph, pl = _times(ph, pl, rh, rl)
+    ph, pl = _add(_SIXTH[0], _SIXTH[1], ph, pl)
+    ph, pl = _times(ph, pl, rh, rl)
+    ph, pl = _add(0.5, 0.0, ph, pl)
+    ph, pl = _times(ph, pl, rh, rl)
+    ph, pl = _add(1.0, 0.0, ph, pl)
+    eh, el = _times(ph, pl, rh, rl)
+    for _ in range(6):  # exp(2r) - 1 = 2 e + e^2
+        sh, sl = _times(eh, el, eh, el)
+        eh, el = _add(2.0 * eh, 2.0 * el, sh, sl)
+    eh, el = _add(1.0, 0.0, eh, el)
+    power = _float_of((_bits_of(shifted) + 1023) << 52)
+    dh, dl = _add(1.0, 0.0, eh * power, el * power)
+    quotient = 1.0 / dh
+    remainder = _fma(-quotient, dh, 1.0) - quotient * dl
+    return _fast_two_sum(quotient, quotient * remainder)
+
+
+@numba.njit(cache=True, nogil=True)
+def sigmoids(margins: FloatArray) -> FloatArray:
+    """Return 1 / (1 + exp(margin)) for a vector: what the gradient uses, for tests."""
+    out = np.empty_like(margins)
+    for i in range(margins.size):
+        out[i] = _sigmoid(margins[i])
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def accurate_sigmoids(high: FloatArray, low: FloatArray) -> FloatArray:
+    """Return the pairs 1 / (1 + exp(high + low)), shape (2, size): what the gradient uses, for tests."""
+    out = np.empty((2, high.size))
+    for i in range(high.size):
+        out[0, i], out[1, i] = _accurate_sigmoid(high[i], low[i])
+    return out
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _margins(x: FloatArray, first: int, count: int, w: FloatArray, out: FloatArray) -> None:
+    n = x.shape[1]
+    constant = w[n] if w.size > n else 0.0
+    for i in range(count):
+        total = 0.0
+        for j in range(n):
+            total += x[first + i, j] * w[j]
+        out[i] = total
+    if w.size > n:
+        for i in range(count):
+            out[i] += constant
+
+
+@numba.njit(cache=True, nogil=True)
+def _signed_margins(
+    x: FloatArray,
+    first: int,
+    count: int,
+    w: FloatArray,
+    signs: FloatArray,
+    scales: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write ``sign * (scale * x . w + constant)`` for a chunk of rows."""
+    n = x.shape[1]
+    if scales.size == 0:
+        _margins(x, first, count, w, out)
+        for i in range(count):
+            out[i] *= signs[first + i]
+    else:
+        _margins(x, first, count, w[:n], out)
+        constant = w[n] if w.size > n else 0.0
+        for i in range(count):
+            out[i] = signs[first + i] * (out[i] * scales[first + i] + constant)
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_rows(
+    x: FloatArray,
+    first: int,
+    count: int,
+    factors: FloatArray,
+    scales: FloatArray,
+    part: FloatArray,
+    total: FloatArray,
+) -> None:
+    """Add ``sum factor * (scale * x, 1)`` over a chunk to the pairs in ``total``, shape (2, coefficients)."""
+    n = x.shape[1]
+    part[:] = 0.0
+    if part.size > n:
+        for i in range(count):
+            part[n] += factors[i]
+    if scales.size > 0:
+        for i in range(count):
+            factors[i] *= scales[first + i]
+    for i in range(count):
+        factor = factors[i]
+        for j in range(n):
+            part[j] += factor * x[first + i, j]
+    for j in range(part.size):
+        total[0, j], lost = _two_sum(total[0, j], part[j])
+        total[1, j] += lost
+
+
+@numba.njit(cache=True, nogil=True)
+def gradient(
+    x: FloatArray,
+    w: FloatArray,
+    signs: FloatArray,
+    weights: FloatArray,
+    scales: FloatArray,
+    start: int,
+    stop: int,
+) -> FloatArray:
+    """Return the loss's gradient over rows start..stop, as pairs of floats of shape (2, coefficients).
+
+    Rows are ``(scale * x, 1)``, or without the constant if ``w`` is as long as a row; no scales means 1.
+    """
+    total = np.zeros((2, w.size))
+    part = np.empty(w.size)
+    margins = np.empty(CHUNK)
+    for first in range(start, stop, CHUNK):
+        count = min(CHUNK, stop - first)
+        _signed_margins(x, first, count, w, signs, scales, margins)
+        for i in range(count):
+            margins[i] = -signs[first + i] * weights[first + i] * _sigmoid(margins[i])
+        _add_rows(x, first, count, margins, scales, part, total)
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def hessian_product(
+    x: FloatArray,
+    w: FloatArray,
+    v: FloatArray,
+    signs: FloatArray,
+    weights: FloatArray,
+    scales: FloatArray,
+    start: int,
+    stop: int,
+) -> FloatArray:
+    """Return the loss's Hessian at ``w`` times ``v`` over rows start..stop, as pairs of floats."""
+    total = np.zeros((2, w.size))
+    part = np.empty(w.size)
+    margins = np.empty(CHUNK)
+    factors = np.empty(CHUNK)
+    for first in range(start, stop, CHUNK):
+        count = min(CHUNK, stop - first)
+        _signed_margins(x, first, count, w, signs, scales, margins)
+        _signed_margins(x, first, count, v, signs, scales, factors)
+        for i in range(count):
+            s = _sigmoid(margins[i])
+            factors[i] *= signs[first + i] * weights[first + i] * (s * (1.0 - s))
+        _add_rows(x, first, count, factors, scales, part, total)
+    return total
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _add_outer_products(rows: FloatArray, scaled: FloatArray, out: FloatArray) -> None:
+    """Add ``sum scaled_j * rows_k`` over a chunk to ``out[j, k]``, k up to the block of j; both by column."""
+    n = rows.shape[0]
+    for j in range(0, n, 4):
+        for k in range(0, j + 4, 2):
+            a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = 0.0
+            for i in range(CHUNK):
+                r0, r1 = rows[k, i], rows[k + 1, i]
+                a, b, c, d = scaled[j, i], scaled[j + 1, i], scaled[j + 2, i], scaled[j + 3, i]
+                a0 += a * r0
+                a1 += a * r1
+                b0 += b * r0
+                b1 += b * r1
+                c0 += c * r0
+                c1 += c * r1
+                d0 += d * r0
+                d1 += d * r1
+            out[j, k] += a0
+            out[j, k + 1] += a1
+            out[j + 1, k] += b0
+            out[j + 1, k + 1] += b1
+            out[j + 2, k] += c0
+            out[j + 2, k + 1] += c1
+            out[j + 3, k] += d0
+            out[j + 3, k + 1] += d1
+
+
+@numba.njit(cache=True, nogil=True)
+def hessian(
+    x: FloatArray,
+    w: FloatArray,
+    signs: FloatArray,
+    weights: FloatArray,
+    scales: FloatArray,
+    start: int,
+    stop: int,
+) -> FloatArray:
+    """Return the loss's Hessian at ``w`` over rows start..stop; only the lower triangle is right."""
+    n = x.shape[1]
+    padded = (w.size + 3) // 4 * 4
+    out = np.zeros((padded, padded))
+    rows = np.zeros((padded, CHUNK))
+    scaled = np.zeros((padded, CHUNK))
+    margins = np.empty(CHUNK)
+    for first in range(start, stop, CHUNK):
+        count = min(CHUNK, stop - first)
+        _signed_margins(x, first, count, w, signs, scales, margins)
+        margins[count:] = 0.0
+        for i in range(count):
+            s = _sigmoid(margins[i])
+            margins[i] = weights[first + i] * (s * (1.0 - s))
+            scale = scales[first + i] if scales.size > 0 else 1.0
+            for j in range(n):
+                rows[j, i] = scale * x[first + i, j]
+            if w.size > n:
+                rows[n, i] = 1.0
+        for j in range(w.size):
+            for i in range(CHUNK):
+                scaled[j, i] = margins[i] * rows[j, i]
+        _add_outer_products(rows, scaled, out)
+    return out[: w.size, : w.size]
+
+
+@numba.njit(cache=True, nogil=True)
+def accurate_gradient(
+    x: FloatArray,
+    w: FloatArray,
+    rest_of_w: FloatArray,
+    signs: FloatArray,
+    weights: FloatArray,
+    scales: FloatArray,
+    start: int,
+    stop: int,
+) -> FloatArray:
+    """Return what :func:`gradient` returns at ``w + rest_of_w``, in pairs of floats throughout."""
+    n = x.shape[1]
+    constant = float(w[n]) if w.size > n else 0.0
+    rest_of_constant = float(rest_of_w[n]) if w.size > n else 0.0
+    total = np.zeros((2, w.size))
+    part = np.empty((2, w.size))
+    columns = np.empty((n, CHUNK))
+    high = np.empty(CHUNK)
+    low = np.empty(CHUNK)
+    for first in range(start, stop, CHUNK):
+        count = min(CHUNK, stop - first)
+        for i in range(count):
+            for j in range(n):
+                columns[j, i] = x[first + i, j]
+        high[:] = 0.0
+        low[:] = 0.0
+        for j in range(n):
+            wj, rj = w[j], rest_of_w[j]
+            column = columns[j]
+            for i in range(CHUNK):
+                product, rest = _two_product(column[i], wj)
+                high[i], lost = _two_sum(high[i], product)
+                low[i] += lost + (rest + column[i] * rj)
+        for i in range(count):
+            high[i], low[i] = _two_sum(high[i], low[i])
+        if scales.size > 0:
+            for i in range(count):
+                high[i], low[i] = _times(high[i], low[i], scales[first + i], 0.0)
+        for i in range(count):
+            sign = signs[first + i]
+            h, rest = _add(high[i], low[i], constant, rest_of_constant)
+            h, rest = _accurate_sigmoid(sign * h, sign * rest)
+            high[i], low[i] = _times(h, rest, -sign * weights[first + i], 0.0)
+        part[:] = 0.0
+        if w.size > n:
+            for i in range(count):
+                part[0, n], lost = _two_sum(part[0, n], high[i])
+                part[1, n] += lost + low[i]
+        if scales.size > 0:
+            for i in range(count):
+                high[i], low[i] = _times(high[i], low[i], scales[first + i], 0.0)
+        top, bottom = part[0], part[1]
+        for i in range(count):
+            h, rest = high[i], low[i]
+            row = x[first + i]
+            for j in range(n):
+                product, more = _two_product(h, row[j])
+                top[j], lost = _two_sum(top[j], product)
+                bottom[j] += lost + (more + rest * row[j])
+        for j in range(w.size):
+            total[0, j], lost = _two_sum(total[0, j], top[j])
+            total[1, j] += lost + bottom[j]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def squared_norms(x: FloatArray) -> FloatArray:
+    """Return the squared norm of every row as a pair of floats, shape (2, rows)."""
+    out = np.zeros((2, x.shape[0]))
+    for i in range(x.shape[0]):
+        high, low = 0.0, 0.0
+        for j in range(x.shape[1]):
+            product, rest = _two_product(x[i, j], x[i, j])
+            high, lost = _two_sum(high, product)
+            low += lost + rest
+        out[0, i], out[1, i] = _two_sum(high, low)
+    return out
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def rough_squared_norms(x: FloatArray) -> FloatArray:
+    """Return the squared norm of every row in float64."""
+    out = np.empty(x.shape[0])
+    for i in range(x.shape[0]):
+        total = 0.0
+        for j in range(x.shape[1]):
+            total += x[i, j] * x[i, j]
+        out[i] = total
+    return out

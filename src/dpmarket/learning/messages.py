@@ -1,0 +1,41 @@
+"""Turn a validation error of scikit-learn into one that quotes no value of a record."""
+
+from __future__ import annotations
+
+import re
+
+from dpmarket.errors import InvalidInput
+
+# First lines that are known to name shapes, types, counts and column names only.
+_SAFE = re.compile(
+    r"(Input \w+ contains (NaN|infinity)|Input contains (NaN|infinity)|Found array with|"
+    r"Found input variables|"
+    r"Expected 2D array, got (scalar|1D) array instead|Found array with dim|Sparse data was passed|"
+    r"This \w+ estimator|\w+ requires y|.*requires y to be passed|y should be a 1d array|"
+    r"The feature names should match|Unknown label type|"
+    r"float\(\) argument must be|Cannot center|Singleton array|Expected sequence or array-like|"
+    r"For a sparse output|Buffer has wrong|Only sparse matrices with 32-bit|Input y contains)"
+)
+
+
+def without_values(error: Exception) -> Exception:
+    """Return an exception that says the same, as far as that can be said without a value.
+
+    Examples
+    --------
+    >>> without_values(ValueError("could not convert string to float: 'secret'"))
+    InvalidInput('expected X to hold numbers only, found text.')
+    """
+    first = str(error).split("\n")[0]
+    if first.startswith(("could not convert string to float", "dtype='numeric' is not compatible")):
+        return InvalidInput("expected X to hold numbers only, found text.")
+    if first.startswith("Complex data not supported"):
+        return InvalidInput("expected real numbers. Complex data not supported.")
+    if _SAFE.match(first):
+        hint = " Reshape your data." if first.startswith("Expected 2D array") else ""
+        kind = TypeError if isinstance(error, TypeError) else InvalidInput
+        return kind(first.rstrip(":") + hint)
+    return InvalidInput(
+        f"expected X and y as scikit-learn accepts them; its {type(error).__name__} may quote records and is "
+        "not repeated."
+    )

@@ -1,0 +1,145 @@
+"""Turn promises and owners, as a caller gives them, into one promise per person, one owner per record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.errors import InvalidInput
+from dpmarket.privacy import Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """Who holds which record.
+
+    Attributes
+    ----------
+    owners
+        Position of each record's owner among the people, shape (records,); None if record i is person i's.
+    n_people
+        Number of people, those without a record included.
+    people
+        Their names, in the order of the promises; None if they are numbered.
+    """
+
+    owners: IntArray | None
+    n_people: int
+    people: tuple[Any, ...] | None
+
+    def record_weights(self, person_weights: FloatArray) -> FloatArray:
+        """Split each person's weight evenly over the person's records; the shares never exceed the whole."""
+        if self.owners is None:
+            return person_weights
+        counts = np.bincount(self.owners, minlength=self.n_people)
+        shares = person_weights / np.maximum(counts, 1)
+        # Rounded down: as many shares as there are records must not add up to more than was accounted for.
+        return np.asarray(np.where(counts > 1, np.nextafter(shares, 0.0), shares)[self.owners])
+
+
+def read_promises(
+    epsilon: float | None, epsilons: Any, people: Any, n_records: int, rows_per_person: int
+) -> tuple[FloatArray | Weights, Holding]:
+    """Return the promises (or the prepared weights), one per person, and who holds which record.
+
+    Without ``people`` every record is another person's. With them, promises are a mapping from owner to
+    epsilon, or an array per person that ``people`` counts into; an array as long as the records is refused,
+    because whoever splits records into folds would split it, too.
+    """
+    if people is None:
+        return _per_record(epsilon, epsilons, n_records)
+    owners = _owners(people, n_records)
+    promises: FloatArray | Weights
+    if isinstance(epsilons, Mapping):
+        names = tuple(epsilons)
+        promises = checks.non_negative_vector("epsilons", list(epsilons.values()))
+        place = {name: k for k, name in enumerate(names)}
+        try:
+            positions = np.array([place[owner] for owner in owners.tolist()], dtype=np.int64)
+        except (KeyError, TypeError):
+            raise InvalidInput(
+                "expected a promise in epsilons for every owner in people; some have none."
+            ) from None
+        holding = Holding(positions, len(names), names)
+    elif epsilons is None:
+        # Who takes part is public here: the owners themselves, in the order of their names.
+        distinct, positions = np.unique(owners, return_inverse=True)
+        promises = np.full(len(distinct), _common(epsilon))
+        holding = Holding(positions.astype(np.int64), len(distinct), tuple(distinct.tolist()))
+    else:
+        promises, count = _per_person(epsilons, n_records)
+        holding = Holding(_numbered(owners, count), count, None)
+    _refuse_many_rows(holding, rows_per_person)
+    return promises, holding
+
+
+def _per_record(epsilon: float | None, epsilons: Any, n_records: int) -> tuple[FloatArray | Weights, Holding]:
+    holding = Holding(None, n_records, None)
+    if epsilons is None:
+        return np.full(n_records, _common(epsilon)), holding
+    if isinstance(epsilons, Mapping):
+        raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
+    if isinstance(epsilons, Weights):
+        found = len(epsilons.loss_weights)
+    else:
+        epsilons = checks.non_negative_vector("epsilons", epsilons)
+        found = len(epsilons)
+    if found != n_records:
+        raise InvalidInput(f"expected one epsilon per record, {n_records}, got {found}.")
+    return epsilons, holding
+
+
+def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray | Weights, int]:
+    if isinstance(epsilons, Weights):
+        return epsilons, len(epsilons.loss_weights)
+    promises = checks.non_negative_vector("epsilons", epsilons)
+    if len(promises) == n_records:
+        raise InvalidInput(
+            "expected epsilons per person when people is given, got as many as there are records. Leave "
+            "people out if every record is another person's; otherwise pass a mapping from person to epsilon."
+        )
+    return promises, len(promises)
+
+
+def _common(epsilon: float | None) -> float:
+    if epsilon is None:
+        raise InvalidInput("expected epsilons in fit, or a common epsilon in the constructor; got neither.")
+    return checks.positive("epsilon", epsilon)
+
+
+def _owners(people: Any, n_records: int) -> Any:
+    owners = np.asarray(people)
+    if owners.ndim != 1 or len(owners) != n_records:
+        raise InvalidInput(
+            f"expected people to be one owner per record, {n_records}, got shape {owners.shape}."
+        )
+    if (owners.dtype.kind == "f" and not np.isfinite(owners).all()) or (
+        owners.dtype.kind == "O" and any(owner is None or owner != owner for owner in owners.tolist())
+    ):
+        raise InvalidInput("expected every record to have an owner in people; some are missing.")
+    return owners
+
+
+def _numbered(owners: Any, count: int) -> IntArray:
+    if owners.dtype.kind not in "iu" or bool((owners < 0).any() or (owners >= count).any()):
+        raise InvalidInput(
+            f"expected people to number the {count} elements of epsilons from 0; for other names, pass a "
+            "mapping."
+        )
+    return np.asarray(owners, dtype=np.int64)
+
+
+def _refuse_many_rows(holding: Holding, rows_per_person: int) -> None:
+    assert holding.owners is not None
+    counts = np.bincount(holding.owners, minlength=holding.n_people)
+    beyond = int((counts > rows_per_person).sum())
+    if beyond:
+        raise InvalidInput(
+            f"expected at most rows_per_person = {rows_per_person} records of one person, found {beyond} "
+            "people with more. The bound must be public: do not raise it because of what these data hold."
+        )

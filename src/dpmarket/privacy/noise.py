@@ -1,0 +1,272 @@
+r"""Turn random bits into the noise of the training objective, exactly.
+
+The noise is :math:`b' = 2 b / \eta` with :math:`|b| \sim \Gamma(n, 1)` and a uniform direction (paper,
+Algorithm 1), so that its density is proportional to :math:`e^{-\eta |b'| / 2}`. No logarithm is taken and no
+float is drawn. A uniform real number is a string of random bits of which only as many are drawn as a decision
+needs, and every decision is made on intervals, so that what is sampled is an exact real number whose bits can
+be continued at any time:
+
+* an exponential by von Neumann's runs: draw :math:`U_1 > U_2 > \dots > U_N \le U_{N+1}`; if N is odd,
+  :math:`U_1` has density :math:`e^{-x}` on [0, 1); if not, add 1 and start again;
+* a normal by rejection: X and Y exponential, X is half-normal if :math:`2 Y > (X - 1)^2`;
+* the norm is a sum of n exponentials, the direction that of n normals.
+
+Only at the end are these real numbers cut off, at a precision that bounds the distance between the result and
+the ideal, real-valued noise by a given absolute number.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.errors import EntropyUnavailable, NotConverged
+
+_CHUNK = 64
+_BUFFER = 4096
+
+
+@dataclass(frozen=True)
+class NoiseDraw:
+    """One draw of the noise: coordinate j is ``numerators[j] / 2**bits``, exactly.
+
+    Attributes
+    ----------
+    numerators
+        One integer per coefficient.
+    bits
+        Binary digits after the point.
+    accuracy
+        The draw lies within this Euclidean distance of the ideal, real-valued sample. Always, not only with
+        high probability.
+    """
+
+    numerators: tuple[int, ...]
+    bits: int
+    accuracy: float
+
+    def high_low(self) -> tuple[FloatArray, FloatArray]:
+        """Return two float64 vectors whose exact sum is within ``2**-105`` of the draw, relatively.
+
+        Raises
+        ------
+        NotConverged
+            If that is not within ``accuracy / 2``. Whether this happens depends on the noise alone.
+        """
+        scale = 2**self.bits
+        high = np.array([numerator / scale for numerator in self.numerators])
+        low = np.array(
+            [
+                float(Fraction(numerator, scale) - Fraction(top))
+                for numerator, top in zip(self.numerators, high.tolist(), strict=True)
+            ]
+        )
+        if float(np.linalg.norm(high)) * 2.0**-105 > self.accuracy / 2.0:
+            raise NotConverged("the noise is too large for two floats to hold it to the accuracy asked for.")
+        return high, low
+
+
+class NoiseSource(Protocol):
+    """Where the noise comes from. ``certifiable`` is true only if nobody can know or repeat it."""
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether models made with this noise may be certified as private."""
+        ...
+
+    def draw(self, n_coefficients: int, total_epsilon: float, accuracy: float) -> NoiseDraw:
+        """Return noise of rate ``total_epsilon`` within ``accuracy`` of an ideal sample."""
+        ...
+
+
+@dataclass(frozen=True)
+class SecureNoise:
+    """Noise from the operating system's entropy. It has no seed and keeps no state.
+
+    Guarantees
+    ----------
+    * Every draw takes fresh bytes from :func:`os.urandom`; nothing is kept between draws, so that draws are
+      independent, also in threads and after a fork.
+    * If the operating system gives no entropy, :class:`~dpmarket.errors.EntropyUnavailable` is raised.
+    * The result is within ``accuracy`` of a real-valued sample of the exact distribution.
+
+    Examples
+    --------
+    >>> draw = SecureNoise().draw(n_coefficients=3, total_epsilon=2.0, accuracy=1e-20)
+    >>> len(draw.numerators), draw.accuracy
+    (3, 1e-20)
+    """
+
+    @property
+    def certifiable(self) -> bool:
+        """True: nobody can know or repeat this noise."""
+        return True
+
+    def draw(self, n_coefficients: int, total_epsilon: float, accuracy: float) -> NoiseDraw:
+        """Return noise of rate ``total_epsilon`` within ``accuracy`` of an ideal sample."""
+        return _draw(_entropy, n_coefficients, total_epsilon, accuracy)
+
+
+@dataclass(frozen=True)
+class SeededNoise:
+    """Noise that anybody who knows the seed can repeat and subtract: for tests only.
+
+    The same seed gives the same noise at every draw. A model made with it says so (``certifiable_`` is false)
+    and protects nobody.
+
+    Examples
+    --------
+    >>> source = SeededNoise(7)
+    >>> source.draw(2, 1.0, 1e-9) == source.draw(2, 1.0, 1e-9), source.certifiable
+    (True, False)
+    """
+
+    seed: int
+
+    @property
+    def certifiable(self) -> bool:
+        """False: the noise can be repeated."""
+        return False
+
+    def draw(self, n_coefficients: int, total_epsilon: float, accuracy: float) -> NoiseDraw:
+        """Return the noise of this seed, of rate ``total_epsilon``, within ``accuracy`` of its limit."""
+        return _draw(random.Random(self.seed).randbytes, n_coefficients, total_epsilon, accuracy)
+
+
+def _entropy(count: int) -> bytes:
+    try:
+        found = os.urandom(count)
+    except (OSError, NotImplementedError) as error:
+        raise EntropyUnavailable("the operating system gave no entropy; no noise was drawn.") from error
+    if len(found) != count:
+        raise EntropyUnavailable("the operating system gave less entropy than asked for; no noise was drawn.")
+    return found
+
+
+class _Bits:
+    """A stream of random bits, 64 at a time, from a function that returns random bytes."""
+
+    def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
+        self._random_bytes = random_bytes
+        self._words: list[int] = []
+
+    def word(self) -> int:
+        if not self._words:
+            self._words = np.frombuffer(self._random_bytes(_BUFFER), dtype="<u8").tolist()
+        return self._words.pop()
+
+
+class _Real:
+    """A real number ``whole + 0.bits``, of which ``known`` bits have been drawn."""
+
+    __slots__ = ("_stream", "known", "part", "whole")
+
+    def __init__(self, stream: _Bits) -> None:
+        self._stream = stream
+        self.whole = 0
+        self.part = stream.word()
+        self.known = _CHUNK
+
+    def floor(self, bits: int) -> int:
+        """Return ``floor(number * 2**bits)``, drawing further bits if needed."""
+        while self.known < bits:
+            self.part = (self.part << _CHUNK) | self._stream.word()
+            self.known += _CHUNK
+        return (self.whole << bits) + (self.part >> (self.known - bits))
+
+    def below(self, other: _Real) -> bool:
+        """Tell whether this fraction is below another one; equal bits are continued until they differ."""
+        bits = _CHUNK
+        if self.known == bits and other.known == bits and self.part != other.part:
+            return self.part < other.part
+        while self.floor(bits) == other.floor(bits):
+            bits += _CHUNK
+        return self.floor(bits) < other.floor(bits)
+
+
+def _exponential(stream: _Bits) -> _Real:
+    whole = 0
+    while True:
+        first = previous = _Real(stream)
+        odd = True
+        while (following := _Real(stream)).below(previous):
+            previous = following
+            odd = not odd
+        if odd:
+            first.whole = whole
+            return first
+        whole += 1
+
+
+def _half_normal(stream: _Bits) -> _Real:
+    while True:
+        x, y = _exponential(stream), _exponential(stream)
+        bits = _CHUNK
+        while True:
+            # (X - 1)^2 and 2 Y lie in these intervals, in units of 2**(-2 bits).
+            away = x.floor(bits) - (1 << bits)
+            squares = (away * away, (away + 1) * (away + 1))
+            twice = y.floor(bits) << (bits + 1)
+            if twice >= max(squares):
+                return x
+            if twice + (2 << bits) <= min(squares):
+                break
+            bits += _CHUNK
+
+
+def _draw(
+    random_bytes: Callable[[int], bytes], n_coefficients: int, total_epsilon: float, accuracy: float
+) -> NoiseDraw:
+    n = checks.whole("n_coefficients", n_coefficients, minimum=1)
+    eta = Fraction(checks.positive("total_epsilon", total_epsilon))
+    beta = Fraction(checks.positive("accuracy", accuracy))
+    stream = _Bits(random_bytes)
+    lengths = [_exponential(stream) for _ in range(n)]
+    normals = [_half_normal(stream) for _ in range(n)]
+    signs = [1 if (stream.word() & 1) else -1 for _ in range(n)]
+    bits = max(_CHUNK, math.ceil(math.log2(n) - math.log2(float(eta)) - math.log2(float(beta))) + 16)
+    level = _CHUNK
+    while True:
+        while level < bits:
+            # Everybody's next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
+            level += _CHUNK
+            for number in (*lengths, *normals):
+                number.floor(level)
+        numerators, error = _cut_off(lengths, normals, signs, eta, bits)
+        # Half of the accuracy is kept for writing the draw as two floats.
+        if numerators is not None and error <= beta / 2:
+            return NoiseDraw(numerators, bits, accuracy)
+        bits += _CHUNK
+
+
+def _cut_off(
+    lengths: list[_Real], normals: list[_Real], signs: list[int], eta: Fraction, bits: int
+) -> tuple[tuple[int, ...] | None, Fraction]:
+    """Cut all numbers off after ``bits`` bits; return the noise in units of 2**-bits and an error bound.
+
+    With L = g + (less than n units), Z = z + (less than one unit per coordinate), and because
+    ``|Z/|Z| - z/|z|| <= 2 |Z - z| / |z|``, the error is at most
+    ``(2 / eta) (n units + g * 2 sqrt(n) units / |z|)``, plus ``|b'| / root`` for the integer square root and
+    one unit per coordinate for the integer division.
+    """
+    n = len(lengths)
+    length = sum(number.floor(bits) for number in lengths)
+    direction = [sign * number.floor(bits) for sign, number in zip(signs, normals, strict=True)]
+    root = math.isqrt(sum(part * part for part in direction))
+    if root < 4 * n:
+        return None, Fraction(1)
+    numerators = tuple(2 * eta.denominator * length * part // (eta.numerator * root) for part in direction)
+    unit = Fraction(1, 2**bits)
+    root_n = math.isqrt(n) + 1
+    # |z| >= root and |z|/root <= 2.
+    error = (2 / eta) * (n * unit + length * unit * Fraction(2 * root_n + 2, root)) + root_n * unit
+    return numerators, error

@@ -1,0 +1,108 @@
+"""Public scaling: rows of norm at most 1 as a fact, and nothing read from the data."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_matrix
+
+from dpmarket.errors import InvalidInput
+from dpmarket.learning import PublicScaler, Rows
+from dpmarket.learning.row_bounds import clipping_scales, refuse_long_rows
+
+
+def exact_square(row):
+    return sum(Fraction(value) ** 2 for value in row)
+
+
+def as_rows(x, weights=None):
+    return Rows(x, np.ones(x.shape[0]), np.ones(x.shape[0]) if weights is None else weights)
+
+
+@given(arrays(np.float64, (4, 3), elements=st.floats(-1e6, 1e6)), st.floats(0.01, 10.0))
+def test_scaled_rows_have_norm_at_most_one_exactly(x, radius):
+    for scaled in (
+        PublicScaler(-1e5, 1e5, radius).fit_transform(x),
+        PublicScaler([-1.0, -2.0, 0.0], [5.0, 7.0, 1e-3]).fit_transform(x),
+    ):
+        assert all(exact_square(row) <= 1 for row in scaled.tolist())
+        refuse_long_rows(as_rows(scaled))
+
+
+@given(arrays(np.float64, (5, 4), elements=st.floats(-1e140, 1e140)))
+def test_clipped_rows_have_norm_at_most_one_exactly(x):
+    scales = clipping_scales(as_rows(x))
+    for row, scale in zip(x.tolist(), (scales if scales.size else np.ones(5)).tolist(), strict=True):
+        assert exact_square(row) * Fraction(scale) ** 2 <= 1
+        if exact_square(row) <= 1:
+            assert scale == 1.0
+        else:
+            assert exact_square(row) * Fraction(scale) ** 2 >= 1 - Fraction(1, 10**12)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix], ids=["dense", "csr"])
+def test_rows_at_the_edge_are_judged_exactly(kind):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2_000, 5))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    edge = [[1.0, 0, 0, 0, 0], [1.0, 2.0**-60, 0, 0, 0], [0.6, 0.8, 0, 0, 0], [1.0, 5e-324, 0, 0, 0]]
+    x = np.concatenate([x, edge, [[np.nextafter(1.0, 2.0), 0, 0, 0, 0]]])
+    longer = np.array([exact_square(row) > 1 for row in x.tolist()])
+    assert 100 < longer.sum() < 1_900
+    refuse_long_rows(as_rows(kind(x[~longer])))
+    with pytest.raises(InvalidInput, match=f"found {longer.sum()} longer"):
+        refuse_long_rows(as_rows(kind(x)))
+    assert ((clipping_scales(as_rows(kind(x))) < 1.0) == longer).all()
+
+
+def test_long_rows_without_weight_do_not_matter():
+    x = np.array([[5.0], [0.5], [7.0], [2.0]])
+    weights = np.array([0.0, 0.5, 0.0, 0.5])
+    with pytest.raises(InvalidInput, match="found 1 longer"):
+        refuse_long_rows(as_rows(x, weights))
+    refuse_long_rows(as_rows(x[:3], weights[:3]))
+    scales = clipping_scales(as_rows(x, weights))
+    assert scales[:3].tolist() == [1.0, 1.0, 1.0]
+    assert scales[3] == pytest.approx(0.5)
+
+
+def test_numbers_too_large_to_measure_are_refused():
+    with pytest.raises(InvalidInput, match="1e150"):
+        clipping_scales(as_rows(np.array([[1e200, 0.0]])))
+
+
+def test_features_are_mapped_by_the_bounds_and_cut_off_there():
+    scaler = PublicScaler(low=[0.0, -1.0], high=[10.0, 1.0], radius=2.0)
+    scaled = scaler.fit_transform([[5.0, 0.0], [10.0, 0.0], [99.0, 0.0], [10.0, 1.0]])
+    np.testing.assert_allclose(scaled, [[0, 0], [0.5, 0], [0.5, 0], [0.5, 0.5]], atol=1e-15)
+
+
+def test_without_a_radius_no_row_is_shortened():
+    scaled = PublicScaler(0.0, 1.0).fit_transform(np.ones((1, 4)))
+    np.testing.assert_allclose(scaled, np.full((1, 4), 0.5), rtol=1e-12)
+
+
+def test_a_row_is_scaled_the_same_whatever_the_others_are():
+    x = np.random.default_rng(0).normal(size=(50, 3)) * 3.0
+    scaler = PublicScaler(-2.0, 2.0, 1.0).fit(x)
+    whole = scaler.transform(x)
+    for k in range(50):
+        assert (scaler.transform(x[k : k + 1]) == whole[k]).all()
+    assert (PublicScaler(-2.0, 2.0, 1.0).fit(np.zeros((1, 3))).transform(x) == whole).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"low": 1.0, "high": 1.0}, {"low": 2.0, "high": 1.0}, {"low": np.nan}, {"high": np.inf},
+        {"low": "a"}, {"low": [0.0, 0.0]}, {"low": [[0.0]]}, {"radius": 0.0}, {"radius": np.nan},
+        {"low": -1e308, "high": 1e308}, {"low": 0.0, "high": 5e-324},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_senseless_bounds_are_refused(settings):
+    with pytest.raises(InvalidInput):
+        PublicScaler(**settings).fit(np.zeros((2, 3)))

@@ -1,0 +1,216 @@
+"""The solver: a proved gradient bound that is true, and without noise the minimiser of scikit-learn."""
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import LogisticRegression
+
+from dpmarket.errors import Infeasible
+from dpmarket.learning import Rows, kernels, minimise, solver
+
+ROOT_2 = 2.0**0.5
+
+
+def records(count, n, seed=0, strength=4.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, n))
+    x /= np.linalg.norm(x, axis=1, keepdims=True) * rng.uniform(1.0, 1.5, (count, 1))
+    signs = np.where(rng.random(count) < 1 / (1 + np.exp(-strength * x[:, 0] - 0.5)), 1.0, -1.0)
+    return x, signs, rng.dirichlet(np.ones(count))
+
+
+def zeros(n):
+    return np.zeros(n), np.zeros(n)
+
+
+def true_gradient(rows, l2, linear, minimum):
+    """Return the norm of the gradient at the returned point, with 300 bits."""
+    n = rows.n_coefficients
+    point = [mpmath.mpf(a) + b for a, b in zip(minimum.high.tolist(), minimum.low.tolist(), strict=True)]
+    total = [
+        mpmath.mpf(a) + b + mpmath.mpf(l2) * w
+        for a, b, w in zip(linear[0].tolist(), linear[1].tolist(), point, strict=True)
+    ]
+    for i in range(len(rows.signs)):
+        row = [mpmath.mpf(value) for value in rows.features[i].tolist()] + [mpmath.mpf(1)] * rows.constant
+        sign = float(rows.signs[i])
+        s = 1 / (1 + mpmath.exp(sign * sum(a * b for a, b in zip(row, point, strict=True))))
+        total = [t - sign * float(rows.weights[i]) * s * value for t, value in zip(total, row, strict=True)]
+    assert len(total) == n
+    return mpmath.sqrt(sum(t * t for t in total))
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("bound", [1e-3, 1e-10, 1e-14, 1e-18, 1e-22])
+def test_the_proved_bound_is_true_and_small_enough(bound, constant):
+    for seed, (count, n, l2) in enumerate([(3, 1, 0.3), (40, 4, 1e-3), (60, 3, 1e-6)]):
+        x, signs, weights = records(count, n, seed)
+        rows = Rows(x, signs, weights, constant=constant)
+        rng = np.random.default_rng(seed)
+        linear = (rng.normal(size=n + constant) * 0.2, rng.normal(size=n + constant) * 1e-18)
+        minimum = minimise(rows, l2, *linear, ROOT_2, bound)
+        with mpmath.workprec(300):
+            assert true_gradient(rows, l2, linear, minimum) <= minimum.gradient_bound <= bound
+
+
+def test_without_noise_it_agrees_with_scikit_learn():
+    x, signs, weights = records(400, 5)
+    l2 = 0.01
+    minimum = minimise(Rows(x, signs, weights), l2, *zeros(6), ROOT_2, 1e-13)
+    # scikit-learn does not penalise its own intercept, so the constant is a column here.
+    peer = LogisticRegression(
+        C=1.0 / l2, fit_intercept=False, tol=1e-14, max_iter=10_000, solver="newton-cholesky"
+    )
+    peer.fit(np.column_stack([x, np.ones(len(x))]), signs, sample_weight=weights)
+    np.testing.assert_allclose(minimum.high, peer.coef_[0], atol=1e-8)
+
+
+def test_without_noise_a_large_problem_agrees_with_scikit_learn():
+    x, signs, _ = records(50_000, 4)
+    weights = np.full(50_000, 1.0 / 50_000)
+    minimum = minimise(Rows(x, signs, weights, constant=False), 1e-3, *zeros(4), 1.0, 1e-13)
+    peer = LogisticRegression(
+        C=1e3, fit_intercept=False, tol=1e-14, max_iter=10_000, solver="newton-cholesky"
+    )
+    peer.fit(x, signs, sample_weight=weights)
+    np.testing.assert_allclose(minimum.high, peer.coef_[0], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: np.asfortranarray(x),
+        lambda x: csr_matrix(x),
+        lambda x: x.astype(np.float32).astype(np.float64),
+        lambda x: np.repeat(x, 2, axis=0)[::2],
+    ],
+    ids=["columns", "csr", "float32", "strided"],
+)
+def test_every_kind_of_matrix_gives_the_same_minimum(change):
+    x, signs, weights = records(3_000, 4)
+    x = x.astype(np.float32).astype(np.float64)
+    plain = minimise(Rows(x, signs, weights), 0.01, *zeros(5), ROOT_2, 1e-20)
+    other = minimise(Rows(change(x), signs, weights), 0.01, *zeros(5), ROOT_2, 1e-20)
+    np.testing.assert_allclose(other.high + other.low, plain.high + plain.low, atol=1e-15)
+
+
+def test_float32_rows_are_read_as_they_are():
+    x, signs, weights = records(500, 3)
+    small = x.astype(np.float32)
+    a = minimise(Rows(small, signs, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    b = minimise(Rows(small.astype(np.float64), signs, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    assert (a.high == b.high).all()
+
+
+def test_scales_multiply_rows_but_not_the_constant():
+    x, signs, weights = records(500, 3)
+    scales = 2.0 ** -np.random.default_rng(0).integers(0, 5, 500).astype(float)
+    a = minimise(Rows(x, signs, weights, scales), 0.01, *zeros(4), ROOT_2, 1e-20)
+    b = minimise(Rows(x * scales[:, None], signs, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    np.testing.assert_allclose(a.high + a.low, b.high + b.low, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix], ids=["dense", "csr"])
+def test_rows_of_weight_zero_have_no_influence_not_even_on_rounding(kind):
+    x, signs, weights = records(40_000, 3)
+    weights[::3] = 0.0
+    other = x.copy()
+    other[::3] = np.random.default_rng(9).choice([-1.7e308, 1.7e308], other[::3].shape)
+    flipped = np.where(weights == 0.0, -signs, signs)
+    a = minimise(Rows(kind(x), signs, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    b = minimise(Rows(kind(other), flipped, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    assert (a.high == b.high).all()
+    assert (a.low == b.low).all()
+
+
+def test_the_number_of_threads_changes_nothing(monkeypatch):
+    x, signs, weights = records(60_000, 6)
+    results = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(kernels, "thread_count", lambda threads=threads: threads)
+        results.append(minimise(Rows(x, signs, weights), 1e-3, *zeros(7), ROOT_2, 1e-20))
+    for result in results[1:]:
+        assert (result.high == results[0].high).all()
+        assert (result.low == results[0].low).all()
+
+
+def hard_cases():
+    rng = np.random.default_rng(2)
+    ones = np.ones((200, 1))
+    yield "all rows alike", np.tile([[0.6, 0.8]], (200, 1)), np.ones(200), np.full(200, 1 / 200)
+    yield "rows of zeros", np.zeros((200, 2)), np.ones(200), np.full(200, 1 / 200)
+    yield (
+        "separable",
+        np.where(np.arange(200)[:, None] % 2, 1.0, -1.0) * ones,
+        np.where(np.arange(200) % 2, 1.0, -1.0),
+        np.full(200, 1 / 200),
+    )
+    heavy = np.full(50_000, 1e-9)
+    heavy[1] = 1.0 - 5e-5
+    yield "one weight above all", *records(50_000, 3)[:2], heavy
+    ordered = np.sort(rng.uniform(-1, 1, (50_000, 1)), axis=0)
+    yield "sorted labels", ordered, np.sign(ordered[:, 0]), np.full(50_000, 1 / 50_000)
+
+
+@pytest.mark.parametrize("case", list(hard_cases()), ids=lambda case: case[0])
+@pytest.mark.parametrize("noise", [0.0, 300.0])
+@pytest.mark.parametrize("l2", [1e-9, 1e-2, 1e3])
+def test_hard_data_are_no_reason_to_give_up(case, noise, l2):
+    _, x, signs, weights = case
+    rows = Rows(x, signs, weights)
+    n = rows.n_coefficients
+    linear = (np.full(n, noise * l2), np.zeros(n))
+    minimum = minimise(rows, l2, *linear, ROOT_2, 1e-17)
+    assert minimum.gradient_bound <= 1e-17
+
+
+class Unreadable:
+    """A matrix with a shape and nothing else: whoever reads it fails."""
+
+    shape = (1000, 5)
+
+
+@pytest.mark.parametrize(("l2", "bound"), [(1e-14, 1e-3), (0.1, 1e-32), (1e-8, 1e-26)])
+def test_what_cannot_be_reached_is_refused_before_a_record_is_read(l2, bound):
+    rows = Rows(Unreadable(), np.ones(1000), np.full(1000, 1e-3))
+    with pytest.raises(Infeasible):
+        minimise(rows, l2, *zeros(6), ROOT_2, bound)
+
+
+def test_the_correction_is_used_where_float64_cannot_hold_the_minimiser():
+    x, signs, weights = records(40, 3)
+    minimum = minimise(Rows(x, signs, weights), 0.01, *zeros(4), ROOT_2, 1e-22)
+    assert (minimum.low != 0.0).any()
+    assert np.abs(minimum.low).max() < 1e-12
+
+
+def test_the_bound_after_a_correction_covers_what_the_correction_left():
+    x, signs, weights = records(50, 6)
+    rows = Rows(x, signs, weights)
+    linear = zeros(7)
+    for size in (1e-2, 1e-6):
+        objective = solver._Objective(rows, 0.01, *linear, ROOT_2, lambda f, items: [f(k) for k in items])
+        w = minimise(rows, 0.01, *linear, ROOT_2, 1e-12).high + size * np.linspace(-1, 1, 7)
+        gradient = objective.accurate_gradient(w, np.zeros(7))
+        bound = float(np.linalg.norm(gradient)) / 4.0
+        # Without a good preconditioner the iteration ends early and leaves something.
+        correction, found = solver._correction(objective, w, np.eye(7), gradient, 1e-25, bound)
+        with mpmath.workprec(300):
+            left = true_gradient(rows, 0.01, linear, solver.Minimum(w, correction, found))
+            assert left <= found
+            assert left > found * 1e-3
+
+
+def test_adding_pairs_and_exact_products_lose_nothing():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(2, 2, 50)) * np.array([1.0, 1e-17])[:, None]
+    total = solver._add_pairs(a, b)
+    factor, vector = 0.1, rng.normal(size=50)
+    rest = solver._product_rest(factor, vector, factor * vector)
+    with mpmath.workprec(300):
+        for k in range(50):
+            exact = sum(mpmath.mpf(float(part[j, k])) for part in (a, b) for j in (0, 1))
+            assert abs(mpmath.mpf(float(total[0, k])) + float(total[1, k]) - exact) <= 2.0**-102
+            product = mpmath.mpf(factor) * float(vector[k])
+            assert mpmath.mpf(float((factor * vector)[k])) + float(rest[k]) == product

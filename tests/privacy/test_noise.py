@@ -1,0 +1,189 @@
+"""Noise: its distribution, its distance from the ideal sample, its independence, and what happens without it.
+
+Statistical tests use fixed seeds and a false-alarm rate of 1e-6: a failure is a fact about the code.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import gamma, kstest, uniform
+
+from dpmarket.errors import EntropyUnavailable, InvalidInput, NotConverged
+from dpmarket.privacy import noise
+from dpmarket.privacy.noise import NoiseDraw, SecureNoise, SeededNoise
+
+FALSE_ALARM = 1e-6
+
+
+def sampled(n, rate, count):
+    return np.array([SeededNoise(seed).draw(n, rate, 1e-12).high_low()[0] for seed in range(count)])
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_length_is_gamma_distributed_and_another_rate_is_noticed(n):
+    draws = sampled(n, 3.0, 3_000)
+    lengths = np.linalg.norm(draws, axis=1)
+    assert kstest(lengths, gamma(n, scale=2.0 / 3.0).cdf).pvalue > FALSE_ALARM
+    for wrong in (2.0, 4.5):
+        assert kstest(lengths, gamma(n, scale=2.0 / wrong).cdf).pvalue < FALSE_ALARM
+
+
+def test_direction_is_uniform_on_the_sphere():
+    draws = sampled(3, 1.0, 3_000)
+    directions = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    # On the sphere in three dimensions every projection is uniform (Archimedes).
+    for axis in ([1, 0, 0], [0, 1, 0], [0, 0, 1], [0.6, 0.8, 0], [0.48, -0.6, 0.64]):
+        assert kstest(directions @ np.array(axis), uniform(-1, 2).cdf).pvalue > FALSE_ALARM
+
+
+def test_direction_and_length_are_independent():
+    draws = sampled(2, 1.0, 3_000)
+    lengths = np.linalg.norm(draws, axis=1)
+    long = lengths > np.median(lengths)
+    angles = np.arctan2(draws[:, 1], draws[:, 0])
+    for part in (long, ~long):
+        assert kstest(angles[part], uniform(-np.pi, 2 * np.pi).cdf).pvalue > FALSE_ALARM
+
+
+def test_tail_reaches_beyond_what_floats_with_53_bits_can_give():
+    """A uniform with 53 bits never gives -log U above 36.8; exponentials here are sums of whole steps."""
+    words = iter([1, 0, 5] * 50 + [7, 9])  # a run of two is even: add 1 and start again
+    stream = noise._Bits(lambda count: b"")
+    stream.word = lambda: next(words)
+    assert noise._exponential(stream).floor(64) == (50 << 64) + 7
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_draw_is_within_its_accuracy_of_a_much_better_one(seed, n):
+    source = SeededNoise(seed)
+    best = source.draw(n, 0.37, 1e-60)
+    ideal = [Fraction(numerator, 2**best.bits) for numerator in best.numerators]
+    for accuracy in (1e-3, 1e-12, 1e-25):
+        draw = source.draw(n, 0.37, accuracy)
+        off = sum((Fraction(k, 2**draw.bits) - b) ** 2 for k, b in zip(draw.numerators, ideal, strict=True))
+        assert off <= Fraction(accuracy / 2) ** 2
+        high, low = draw.high_low()
+        off = sum(
+            (Fraction(h) + Fraction(rest) - b) ** 2
+            for h, rest, b in zip(high.tolist(), low.tolist(), ideal, strict=True)
+        )
+        assert off <= Fraction(accuracy) ** 2
+
+
+def test_a_coarse_accuracy_is_used_and_not_only_promised():
+    """Otherwise the test above could not fail: the result does depend on the accuracy."""
+    coarse, fine = (SeededNoise(1).draw(2, 1e-30, accuracy) for accuracy in (1.0, 1e-40))
+    assert coarse.bits < fine.bits
+
+
+def test_numbers_that_need_more_bits_than_usual_get_them():
+    """Both normals are below 2**-54: at 64 bits their direction is known to three digits only."""
+    half = 1 << 63
+    length, large = [half, half + 5], [half + (half >> 1), half + (half >> 1) + 1]
+    words = length * 2 + [300, 900, *large] + [500, 900, *large] + [1, 1]
+
+    def draw(accuracy):
+        later = np.random.default_rng(0)
+        buffers = iter([np.array(words[::-1], dtype="<u8").tobytes()])
+        return noise._draw(lambda count: next(buffers, None) or later.bytes(count), 2, 1.0, accuracy)
+
+    coarse, fine = draw(1e-6), draw(1e-40)
+    off = sum(
+        (Fraction(a, 2**coarse.bits) - Fraction(b, 2**fine.bits)) ** 2
+        for a, b in zip(coarse.numerators, fine.numerators, strict=True)
+    )
+    assert off <= Fraction(1e-6) ** 2
+    assert coarse.bits > 64
+
+
+def test_a_direction_too_short_for_its_bits_gets_more_bits():
+    reals = [noise._Real(noise._Bits(lambda count: bytes(count))) for _ in range(2)]
+    assert noise._cut_off(reals[:1], reals[1:], [1], Fraction(1), 64)[0] is None
+
+
+def test_fractions_with_equal_first_bits_are_continued_until_they_differ():
+    words = iter([5, 5, 3, 4])
+    stream = noise._Bits(lambda count: b"")
+    stream.word = lambda: next(words)
+    first, second = noise._Real(stream), noise._Real(stream)
+    assert first.below(second)
+    assert first.known == 128
+
+
+def test_noise_too_large_for_two_floats_is_an_error_that_depends_on_the_noise_alone():
+    with pytest.raises(NotConverged, match="too large"):
+        NoiseDraw((2**200,), 64, 1e-30).high_low()
+
+
+def test_secure_draws_differ_and_keep_no_state():
+    source = SecureNoise()
+    assert source.certifiable
+    draws = {source.draw(2, 1.0, 1e-12).numerators for _ in range(20)}
+    assert len(draws) == 20
+    assert not vars(source)
+
+
+def test_secure_draws_differ_after_a_fork():
+    code = """
+import os, sys
+from dpmarket.privacy.noise import SecureNoise
+source = SecureNoise()
+source.draw(3, 1.0, 1e-12)
+read, write = os.pipe()
+child = os.fork()
+own = repr(source.draw(3, 1.0, 1e-12).numerators)
+if child == 0:
+    os.write(write, own.encode())
+    os._exit(0)
+os.waitpid(child, 0)
+assert os.read(read, 10_000).decode() != own
+print("differ")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "differ"
+
+
+def test_seeded_noise_repeats_itself_and_cannot_be_certified():
+    assert SeededNoise(3).draw(4, 2.0, 1e-9) == SeededNoise(3).draw(4, 2.0, 1e-9)
+    assert SeededNoise(3).draw(4, 2.0, 1e-9) != SeededNoise(4).draw(4, 2.0, 1e-9)
+    assert not SeededNoise(3).certifiable
+
+
+def unavailable(count):
+    raise OSError("no entropy")
+
+
+@pytest.mark.parametrize("entropy", [unavailable, lambda count: b"x" * (count - 1)])
+def test_without_entropy_there_is_no_noise(monkeypatch, entropy):
+    monkeypatch.setattr(os, "urandom", entropy)
+    with pytest.raises(EntropyUnavailable, match="entropy"):
+        SecureNoise().draw(2, 1.0, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (0, 1.0, 1e-9),
+        (2.0, 1.0, 1e-9),
+        (2, 0.0, 1e-9),
+        (2, float("nan"), 1e-9),
+        (2, 1.0, 0.0),
+        (2, 1.0, -1.0),
+    ],
+)
+def test_senseless_requests_are_refused(arguments):
+    with pytest.raises(InvalidInput):
+        SecureNoise().draw(*arguments)
+
+
+def test_two_hundred_coefficients_take_a_few_milliseconds():
+    start = time.perf_counter()
+    for _ in range(3):
+        SecureNoise().draw(200, 1e5, 1e-25).high_low()
+    assert (time.perf_counter() - start) / 3 < 0.2  # measured near 5 ms; a loaded machine is allowed for
