@@ -74,8 +74,9 @@ def whole(name: str, value: object, minimum: int = 0) -> int:
         raise InvalidInput(
             f"expected {name} to be a whole number >= {minimum}, got {_kind(value)}."
         ) from None
-    if number < minimum:
-        raise InvalidInput(f"expected {name} to be a whole number >= {minimum}, got {number}.")
+    if not minimum <= number <= 2**53:
+        shown = number if abs(number) < 2**64 else "one with more than 64 bits"
+        raise InvalidInput(f"expected {name} to be a whole number from {minimum} to 2^53, got {shown}.")
     return number
 
 
@@ -156,6 +157,8 @@ def _scalar(name: str, value: object, expected: str) -> float:
 
 
 def _float_array(name: str, values: object) -> FloatArray:
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        raise InvalidInput(f"expected {name} without missing values, got a masked array with some masked.")
     try:
         array: np.ndarray[Any, Any] = np.asarray(values)
     except ValueError:

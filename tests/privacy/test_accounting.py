@@ -169,7 +169,7 @@ def test_row_counts_that_are_no_counts_are_refused(value):
 
 
 @pytest.mark.parametrize(
-    ("eta", "l2", "bound"), [(1e300, 1.0, 1e300), (1e-300, 1e-300, 1.0), (1e200, 1.0, 1.0)]
+    ("eta", "l2", "bound"), [(1e300, 1.0, 1e99), (1e-300, 1e-300, 1.0), (1e200, 1.0, 1.0)]
 )
 def test_products_beyond_the_range_of_floats_are_refused(eta, l2, bound):
     with pytest.raises(InvalidInput, match="total_epsilon"):

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning.labels import read_classes, signs_of
-from dpmarket.learning.messages import without_values
+from dpmarket.learning.messages import validated
 from dpmarket.learning.promises import read_promises
 from dpmarket.learning.row_bounds import clipping_scales, refuse_long_rows
 from dpmarket.learning.rows import Rows
@@ -179,7 +179,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             If the operating system gives no random bits.
         """
         source = self._settings()
-        x, y = self._validated(X, y)
+        x, y = validated(self, X, y, accept_sparse="csr")
         classes = read_classes(self.classes, y)
         signs = signs_of(classes, y)
         promised, holding = read_promises(self.epsilon, epsilons, people, len(signs), self.rows_per_person)
@@ -195,24 +195,25 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             weights.numerical_epsilon, n, weights.total_epsilon, weights.l2, weights.row_bound, total
         )
         self._check_plan(plan, rows, weights)
-        draw = source.draw(n, weights.total_epsilon, plan.noise_accuracy)
-        minimum = minimise(rows, weights.l2, *draw.high_low(), weights.row_bound, plan.gradient_bound)
-        self._release(round_to_grid(minimum.high, minimum.low, plan.grid), plan, weights)
         spent = weights.privacy_losses()
         spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
         if not isinstance(promised, Weights):
             # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
             spent = np.minimum(spent, promised)
+        draw = source.draw(n, weights.total_epsilon, plan.noise_accuracy)
+        minimum = minimise(rows, weights.l2, *draw.high_low(), weights.row_bound, plan.gradient_bound)
+        self._release(round_to_grid(minimum.high, minimum.low, plan.grid), plan, weights)
         self.epsilons_ = read_only(spent)
         self.people_ = holding.people
         self.classes_ = classes
-        self.certifiable_ = bool(source.certifiable) and self.classes is not None
+        secure = isinstance(source, SecureNoise) and bool(source.certifiable)
+        self.certifiable_ = secure and self.classes is not None
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return ``X . coef + intercept``, shape (records,); above 0 means the second class."""
         check_is_fitted(self)
-        x = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         margins = np.asarray(x @ self.coef_[0], dtype=np.float64)
         if self.clip:
             rows = Rows(x, np.ones(x.shape[0]), np.ones(x.shape[0]))
@@ -253,16 +254,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
                 raise InvalidInput(f"expected {name} to be True or False, got {getattr(self, name)!r}.")
         checks.positive("numerical_epsilon", self.numerical_epsilon)
         checks.whole("rows_per_person", self.rows_per_person, minimum=1)
-        return SecureNoise() if self.noise_source is None else self.noise_source
-
-    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
-        try:
-            x, labels = validate_data(self, X, y, accept_sparse="csr")
-        except (ValueError, TypeError) as error:
-            safe = without_values(error)
-        else:
-            return x, labels
-        raise safe from None
+        if self.noise_source is None:
+            return SecureNoise()
+        if not callable(getattr(self.noise_source, "draw", None)):
+            raise InvalidInput("expected noise_source to be None or a noise source with a method draw.")
+        return self.noise_source
 
     def _weights(self, promised: FloatArray | Weights, n: int) -> Weights:
         bound = _WITH_CONSTANT if self.fit_intercept else 1.0

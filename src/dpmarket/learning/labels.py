@@ -21,14 +21,22 @@ def read_classes(declared: Sequence[Any] | None, y: Any) -> np.ndarray[Any, Any]
         If there are not exactly two. The message has no label.
     """
     if declared is not None:
-        if isinstance(declared, str | bytes) or np.ndim(declared) != 1:
+        try:
+            labels = np.asarray(declared)
+        except ValueError:
+            raise InvalidInput("expected classes to be two labels, or None.") from None
+        if isinstance(declared, str | bytes) or labels.ndim != 1:
             raise InvalidInput("expected classes to be two labels, or None.")
-        labels = np.asarray(declared)
         if len(labels) != 2 or labels[0] == labels[1] or any(label != label for label in labels.tolist()):
             raise InvalidInput(f"expected classes to be two different labels, got {len(labels)}.")
         return labels
-    check_classification_targets(y)
-    found = np.unique(y)
+    try:
+        check_classification_targets(y)
+        found = np.unique(y)
+    except (ValueError, TypeError):
+        raise InvalidInput(
+            "Unknown label type: expected labels of two classes, all texts or all whole numbers."
+        ) from None
     if len(found) > 2:
         raise InvalidInput(
             f"Only binary classification is supported. The type of the target is {type_of_target(y)}."

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+from sklearn.utils.validation import validate_data  # type: ignore[import-untyped]
 
 from dpmarket.errors import InvalidInput
 
@@ -13,7 +16,7 @@ _SAFE = re.compile(
     r"Expected 2D array, got (scalar|1D) array instead|Found array with dim|Sparse data was passed|"
     r"This \w+ estimator|\w+ requires y|.*requires y to be passed|y should be a 1d array|"
     r"The feature names should match|Unknown label type|"
-    r"float\(\) argument must be|Cannot center|Singleton array|Expected sequence or array-like|"
+    r"float\(\) argument must be|Cannot center|X has \d+ features|Expected sequence or array-like|"
     r"For a sparse output|Buffer has wrong|Only sparse matrices with 32-bit|Input y contains)"
 )
 
@@ -27,6 +30,8 @@ def without_values(error: Exception) -> Exception:
     InvalidInput('expected X to hold numbers only, found text.')
     """
     first = str(error).split("\n")[0]
+    if first.startswith("The feature names should match"):
+        return InvalidInput(str(error))  # goes on with names of columns only
     if first.startswith(("could not convert string to float", "dtype='numeric' is not compatible")):
         return InvalidInput("expected X to hold numbers only, found text.")
     if first.startswith("Complex data not supported"):
@@ -39,3 +44,12 @@ def without_values(error: Exception) -> Exception:
         f"expected X and y as scikit-learn accepts them; its {type(error).__name__} may quote records and is "
         "not repeated."
     )
+
+
+def validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
+    """Validate as scikit-learn does, with messages that quote no value of a record."""
+    try:
+        return validate_data(estimator, *arrays, **options)
+    except (ValueError, TypeError, OverflowError) as error:
+        safe = without_values(error)
+    raise safe from None

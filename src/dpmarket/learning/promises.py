@@ -58,19 +58,14 @@ def read_promises(
     if isinstance(epsilons, Mapping):
         names = tuple(epsilons)
         promises = checks.non_negative_vector("epsilons", list(epsilons.values()))
-        place = {name: k for k, name in enumerate(names)}
-        try:
-            positions = np.array([place[owner] for owner in owners.tolist()], dtype=np.int64)
-        except (KeyError, TypeError):
-            raise InvalidInput(
-                "expected a promise in epsilons for every owner in people; some have none."
-            ) from None
-        holding = Holding(positions, len(names), names)
+        if isinstance(people, np.ndarray) and any(str(name).endswith("\0") for name in names):
+            raise InvalidInput("expected names that end in no NUL: numpy's texts cannot tell them apart.")
+        holding = Holding(_positions(owners, names), len(names), names)
     elif epsilons is None:
         # Who takes part is public here: the owners themselves, in the order of their names.
-        distinct, positions = np.unique(owners, return_inverse=True)
-        promises = np.full(len(distinct), _common(epsilon))
-        holding = Holding(positions.astype(np.int64), len(distinct), tuple(distinct.tolist()))
+        names = _distinct(owners)
+        promises = np.full(len(names), _common(epsilon))
+        holding = Holding(_positions(owners, names), len(names), names)
     else:
         promises, count = _per_person(epsilons, n_records)
         holding = Holding(_numbered(owners, count), count, None)
@@ -112,26 +107,56 @@ def _common(epsilon: float | None) -> float:
     return checks.positive("epsilon", epsilon)
 
 
-def _owners(people: Any, n_records: int) -> Any:
-    owners = np.asarray(people)
-    if owners.ndim != 1 or len(owners) != n_records:
+def _owners(people: Any, n_records: int) -> list[Any]:
+    """Return each record's owner as it was given: an array would turn 1 and "1" into the same person."""
+    shape = np.shape(people) if isinstance(people, np.ndarray) else None
+    try:
+        owners = people.tolist() if shape is not None else list(people)
+    except TypeError:
+        raise InvalidInput("expected people to be one owner per record.") from None
+    if len(owners) != n_records or (shape is not None and len(shape) != 1):
         raise InvalidInput(
-            f"expected people to be one owner per record, {n_records}, got shape {owners.shape}."
+            f"expected people to be one owner per record, {n_records}, got shape {shape or (len(owners),)}."
         )
-    if (owners.dtype.kind == "f" and not np.isfinite(owners).all()) or (
-        owners.dtype.kind == "O" and any(owner is None or owner != owner for owner in owners.tolist())
-    ):
-        raise InvalidInput("expected every record to have an owner in people; some are missing.")
+    for owner in owners:
+        try:
+            missing = owner is None or bool(owner != owner) or owner in (np.inf, -np.inf)
+            hash(owner)
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                "expected people to be one owner per record, each a name or a number; some are neither."
+            ) from None
+        if missing:
+            raise InvalidInput("expected every record to have an owner in people; some are missing.")
     return owners
 
 
-def _numbered(owners: Any, count: int) -> IntArray:
-    if owners.dtype.kind not in "iu" or bool((owners < 0).any() or (owners >= count).any()):
+def _distinct(owners: list[Any]) -> tuple[Any, ...]:
+    names = dict.fromkeys(owners)
+    try:
+        return tuple(sorted(names))
+    except TypeError:
+        return tuple(names)
+
+
+def _positions(owners: list[Any], names: tuple[Any, ...]) -> IntArray:
+    place = {name: k for k, name in enumerate(names)}
+    try:
+        return np.array([place[owner] for owner in owners], dtype=np.int64)
+    except KeyError:
+        raise InvalidInput(
+            "expected a promise in epsilons for every owner in people; some have none."
+        ) from None
+
+
+def _numbered(owners: list[Any], count: int) -> IntArray:
+    whole = all(isinstance(owner, int | np.integer) and not isinstance(owner, bool) for owner in owners)
+    if not (whole and all(0 <= owner < count for owner in owners)):
         raise InvalidInput(
             f"expected people to number the {count} elements of epsilons from 0; for other names, pass a "
             "mapping."
         )
-    return np.asarray(owners, dtype=np.int64)
+    return np.array(owners, dtype=np.int64)
 
 
 def _refuse_many_rows(holding: Holding, rows_per_person: int) -> None:

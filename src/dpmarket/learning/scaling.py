@@ -11,12 +11,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import rounding
+from dpmarket.learning.messages import validated
 from dpmarket.learning.row_bounds import scales_for
 from dpmarket.learning.rows import block_height
 
@@ -69,14 +70,14 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the number of columns. No value of ``X`` is used."""
-        validate_data(self, X, dtype=np.float64)
+        validated(self, X, dtype=np.float64)
         self._bounds()
         return self
 
     def transform(self, X: Any) -> FloatArray:
         """Return scaled rows, shape (records, features), each of norm at most 1."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, reset=False, order="C")
+        x = validated(self, X, dtype=np.float64, reset=False, order="C")
         low, high, radius = self._bounds()
         mapped = np.clip(x, low, high)
         mapped -= low

@@ -87,7 +87,7 @@ def privacy_loss(
     weights = _checked_weights(loss_weights)
     eta = checks.positive("total_epsilon", total_epsilon)
     penalty = checks.positive("l2", l2)
-    bound = checks.positive("row_bound", row_bound)
+    bound = checks.strictly_between("row_bound", row_bound, 1e-100, 1e100)
     rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
     scale, beta = scale_and_beta(eta, penalty, bound, rows)
     if not float(weights.max()) * scale <= _LARGEST:
@@ -111,7 +111,8 @@ def scale_and_beta(
     product = total_epsilon * l2
     # Compared before dividing, so that "no slack" means total_epsilon * l2 >= 2 * row_bound as written.
     beta = 1.0 if product >= 2.0 * row_bound else product / (2.0 * row_bound)
-    if not (1e-250 < scale < math.inf and 2.0 * row_bound < math.inf and beta >= _SMALLEST_BETA):
+    # A subnormal product has lost digits, and the bound would come out too low.
+    if not (1e-250 < scale < math.inf and product > 1e-290 and beta >= _SMALLEST_BETA):
         raise InvalidInput(
             f"expected total_epsilon * row_bound and total_epsilon * l2 / row_bound within the range of "
             f"floats, got total_epsilon = {total_epsilon!r}, l2 = {l2!r}, row_bound = {row_bound!r}."

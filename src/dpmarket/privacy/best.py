@@ -133,7 +133,7 @@ def best_weights(
     promises = checks.non_negative_vector("epsilons", epsilons)
     curve = PromiseCurve(
         checks.positive("l2", l2),
-        checks.positive("row_bound", row_bound),
+        checks.strictly_between("row_bound", row_bound, 1e-100, 1e100),
         checks.whole("rows_per_person", rows_per_person, minimum=1),
     )
     mu = checks.non_negative("concentration", concentration)

@@ -53,6 +53,14 @@ class Weights:
     rows_per_person: int = 1
     numerical_epsilon: float = 0.0
 
+    def __post_init__(self) -> None:
+        weights = checks.non_negative_vector("loss_weights", self.loss_weights)
+        object.__setattr__(self, "loss_weights", weights)
+        for name in ("total_epsilon", "l2", "row_bound"):
+            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
+        checks.whole("rows_per_person", self.rows_per_person, minimum=1)
+        checks.non_negative("numerical_epsilon", self.numerical_epsilon)
+
     def __iter__(self) -> Iterator[Any]:
         yield self.loss_weights
         yield self.total_epsilon
@@ -136,7 +144,7 @@ def weights_for(
     """
     promises = checks.non_negative_vector("epsilons", epsilons)
     penalty = checks.positive("l2", l2)
-    bound = checks.positive("row_bound", row_bound)
+    bound = checks.strictly_between("row_bound", row_bound, 1e-100, 1e100)
     rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
     reserve = checks.non_negative("numerical_epsilon", numerical_epsilon)
     usable = usable_promises(promises, reserve)

@@ -1,0 +1,115 @@
+"""Inputs built to mislead the estimator: each once harmed a promise, or left it half-written."""
+
+import numpy as np
+import pytest
+
+from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler, SeededNoise, Weights
+
+RECORDS = 60
+
+
+def data():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-0.5, 0.5, (RECORDS, 2))
+    return x, (x[:, 0] > 0).astype(int)
+
+
+def model(**options):
+    return PrivateLogisticRegression(classes=(0, 1), noise_source=SeededNoise(3), **options)
+
+
+@pytest.mark.parametrize("twins", [(1, "1"), ("a\0", "a"), (2**63 + 1, 2**63)])
+def test_two_people_with_similar_names_are_never_taken_for_one(twins):
+    zero, rich = twins
+    people = [zero, rich, -1, *(f"p{k}" for k in range(RECORDS - 3))]
+    epsilons = dict.fromkeys(people, 0.5) | {zero: 0.0, rich: 5.0}
+    released = []
+    for row in ([0.7, 0.7], [-0.7, 0.7]):
+        x, y = data()
+        x[0] = row  # a record of the person with promise 0
+        fitted = model(rows_per_person=2).fit(x, y, epsilons=epsilons, people=people)
+        released.append(fitted.coef_grid_.tolist())
+    assert released[0] == released[1]
+
+
+def test_texts_that_numpy_cannot_tell_apart_are_refused():
+    x, y = data()
+    people = np.array([f"p{k}" for k in range(RECORDS)])
+    epsilons = {f"p{k}": 1.0 for k in range(RECORDS)} | {"p1\0": 0.0}
+    with pytest.raises(InvalidInput, match="NUL"):
+        model().fit(x, y, epsilons=epsilons, people=people)
+
+
+class Counting:
+    certifiable = True
+
+    def __init__(self):
+        self.draws = 0
+
+    def draw(self, *arguments):
+        self.draws += 1
+        return SeededNoise(1).draw(*arguments)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"loss_weights": np.r_[-1 / RECORDS, np.full(RECORDS - 1, 1 / RECORDS)]},
+        {"loss_weights": np.full((RECORDS, 1), 1 / RECORDS)},
+        {"rows_per_person": 1.5},
+        {"row_bound": "2"},
+        {"total_epsilon": np.nan},
+    ],
+)
+def test_prepared_weights_that_make_no_sense_cannot_be_made(change):
+    good = {
+        "loss_weights": np.full(RECORDS, 1 / RECORDS), "total_epsilon": 50.0, "l2": 1.0,
+        "row_bound": 2.0, "rows_per_person": 1, "numerical_epsilon": 1e-6,
+    }  # fmt: skip
+    Weights(**good)
+    with pytest.raises(InvalidInput):
+        Weights(**good | change)
+
+
+def test_only_the_operating_systems_noise_can_be_certified():
+    x, y = data()
+    source = Counting()
+    fitted = PrivateLogisticRegression(classes=(0, 1), epsilon=1.0, noise_source=source).fit(x, y)
+    assert source.draws == 1
+    assert fitted.certifiable_ is False
+    assert PrivateLogisticRegression(classes=(0, 1), epsilon=1.0).fit(x, y).certifiable_ is True
+
+
+def test_no_message_of_any_method_quotes_a_record():
+    x, y = data()
+    fitted = model(epsilon=1.0).fit(x, y)
+    calls = [
+        lambda: fitted.predict([["secret", "x"]]),
+        lambda: fitted.decision_function([[np.nan, 0.123456]]),
+        lambda: PublicScaler(0, 1).fit([["secret", 1]]),
+        lambda: PublicScaler(0, 1).fit([[0.5]]).transform([["secret"]]),
+        lambda: model(epsilon=1.0).fit([0.123456, 0.2], [0, 1]),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInput) as refusal:
+            call()
+        assert "secret" not in str(refusal.value)
+        assert "0.123" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda x, y: PrivateLogisticRegression(epsilon=1.0).fit(x, y + 0.5 * x[:, 0]),
+        lambda x, y: PrivateLogisticRegression(epsilon=1.0).fit(x, np.array(["a", 1] * 30, dtype=object)),
+        lambda x, y: PrivateLogisticRegression(epsilon=1.0, classes=[[0], [1, 2]]).fit(x, y),
+        lambda x, y: PrivateLogisticRegression(epsilon=1.0, noise_source=42).fit(x, y),
+        lambda x, y: model(epsilon=1.0).fit(x, y, people=[[1], [2, 3]] * 30),
+        lambda x, y: model(epsilon=1.0).fit(x, y, people=5),
+        lambda x, y: model(epsilon=1.0).fit(x, y, people=[{}] * RECORDS),
+        lambda x, y: model().fit(x, y, epsilons=np.ma.array(np.ones(RECORDS), mask=[True] * RECORDS)),
+    ],
+)
+def test_bad_input_is_refused_as_such(fit):
+    with pytest.raises(InvalidInput):
+        fit(*data())
