@@ -1,6 +1,7 @@
 """scikit-learn's contract: its own checks, pipelines, cross-validation with metadata."""
 
 import numpy as np
+import pandas
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -27,10 +28,15 @@ def expected_failures(estimator):
     return TWO_FITS_DIFFER if getattr(estimator, "noise_source", SEEDED) is None else {}
 
 
-@parametrize_with_checks(
-    [SECURE, SEEDED, PublicScaler()], expected_failed_checks=expected_failures, xfail_strict=False
-)
+@parametrize_with_checks([SEEDED, PublicScaler()])
 def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([SECURE], expected_failed_checks=expected_failures, xfail_strict=False)
+def test_scikit_learns_own_checks_with_the_operating_systems_noise(estimator, check):
+    """Not in `make test`: some checks ask for an accuracy, which real noise misses at a rate nobody knows."""
     check(estimator)
 
 
@@ -108,3 +114,14 @@ def test_cloning_keeps_settings_and_drops_the_fit():
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
     assert not hasattr(copy, "coef_")
+
+
+def test_a_pandas_frame_gives_the_model_that_its_array_gives():
+    x, y = records()
+    x = PublicScaler(0.0, 100.0).fit_transform(x)
+    frame = pandas.DataFrame(x, columns=["age", "weight", "height"])
+    from_frame = clone(SEEDED).fit(frame, pandas.Series(y))
+    from_array = clone(SEEDED).fit(x, y)
+    assert (from_frame.coef_grid_ == from_array.coef_grid_).all()
+    assert from_frame.feature_names_in_.tolist() == ["age", "weight", "height"]
+    assert (from_frame.predict(frame) == from_array.predict(x)).all()

@@ -8,14 +8,15 @@ def demo() -> None:
     import numpy as np
 
     from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.render import number, print_table
+    from dpmarket.cli.render import busy, number, print_table
     from dpmarket.costs import Uniform
     from dpmarket.mechanisms import OfflineMechanism
 
     dist = Uniform(1, 5)
     mechanism = OfflineMechanism(dist, BuyerObjective(concentration=1.0, noise=1.0, payment_weight=1e-3))
     costs = dist.sample(569, np.random.default_rng(0))
-    outcome = mechanism.run(costs)
+    with busy("Deciding promises and payments"):
+        outcome = mechanism.run(costs)
     print_table(
         "A buyer, and 569 sellers whose privacy costs them between 1 and 5 per unit of epsilon",
         ["", ""],

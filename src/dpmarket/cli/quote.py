@@ -40,6 +40,7 @@ def quote(
     Reported costs are confidential: they are neither printed nor written to the quotes.
     """
     from dpmarket.allocation import BuyerObjective
+    from dpmarket.cli.render import busy, print_table
     from dpmarket.errors import FileProblem
     from dpmarket.files import number_column, read_table, text_column, to_json, write_table
     from dpmarket.mechanisms import OfflineMechanism
@@ -49,7 +50,8 @@ def quote(
     if output is not None and output.exists() and not force:
         raise FileProblem(f"{output} exists; name another file, or pass --force to overwrite it.")
     table = read_table(reports, [id_column, cost_column])
-    outcome = mechanism.run(number_column(table, cost_column, reports), text_column(table, id_column))
+    with busy("Quoting"):
+        outcome = mechanism.run(number_column(table, cost_column, reports), text_column(table, id_column))
     money = outcome.in_minor_units(minor_units)
     if output is not None:
         columns = {
@@ -65,7 +67,5 @@ def quote(
         data = {**header, "sellers": outcome.epsilons.size, "total_payment_minor_units": money.total}
         typer.echo(to_json(data), nl=False)
         return
-    from dpmarket.cli.render import print_table
-
     note = None if output is None else f"The quotes are in {output}."
     print_table("Quotes: every seller's best report was the truth", ["", ""], rows, note)

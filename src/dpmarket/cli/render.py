@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from rich import box
 from rich.console import Console
@@ -23,6 +24,11 @@ def print_table(
     console.print(table)
     if note is not None:
         console.print(note)
+
+
+def busy(what: str) -> AbstractContextManager[object]:
+    """Show on the terminal, if there is one, that work is under way."""
+    return Console(stderr=True).status(f"{what} (a first run compiles for about half a minute)")
 
 
 def number(value: float, digits: int = 4) -> str:
