@@ -43,6 +43,15 @@ def test_a_seller_whom_the_cap_makes_pivotal_is_paid_for_the_basin_that_takes_ov
     assert checked  # some of these markets have two minima
 
 
+def test_a_seller_needed_far_above_the_cutoff_is_not_paid_for_the_wrong_basin():
+    rng = np.random.default_rng(0)
+    costs = np.concatenate((0.5 + 0.0005 * rng.random(500), np.full(4000, 200.0)))
+    dist, objective = Uniform(0, 4000), BuyerObjective(1.0, 7.7257e-07, 1.0, weight_cap=9.0)
+    paid = OfflineMechanism(dist, objective).respond(costs, 0, costs[0]).payment
+    # The basin around the base solution alone would give 2.5745e-4.
+    assert paid == pytest.approx(envelope_payment(costs, 0, objective, dist), rel=1e-9)
+
+
 def test_no_lie_pays_where_one_groups_costs_end_and_the_next_begin():
     dist = Mixture([Uniform(0, 1), FromScipy(stats.beta(1, 2, loc=1))], [0.7, 0.3])
     mechanism = OfflineMechanism(dist, BuyerObjective(1, 1, 0.1))
