@@ -71,6 +71,21 @@ def test_prepared_weights_that_make_no_sense_cannot_be_made(change):
         Weights(**good | change)
 
 
+def test_no_noise_is_drawn_and_nothing_released_where_the_spending_cannot_be_told(monkeypatch):
+    x, y = data()
+    source = Counting()
+
+    def refuse(self):
+        raise InvalidInput("no accounting today.")
+
+    monkeypatch.setattr(Weights, "privacy_losses", refuse)
+    unfitted = PrivateLogisticRegression(classes=(0, 1), epsilon=1.0, noise_source=source)
+    with pytest.raises(InvalidInput, match="no accounting"):
+        unfitted.fit(x, y)
+    assert source.draws == 0
+    assert not hasattr(unfitted, "coef_")
+
+
 def test_only_the_operating_systems_noise_can_be_certified():
     x, y = data()
     source = Counting()
