@@ -40,7 +40,8 @@ if TYPE_CHECKING:
         virtual_cost_density,
         virtual_costs,
     )
-    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+    from dpmarket.datasets import PublicData
+    from dpmarket.learning import Learner, PrivateLogisticRegression, PublicScaler
     from dpmarket.mechanisms import (
         Mechanism,
         OfflineMechanism,
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     )
 
 _ROOM_OF = {
+    "PublicData": "datasets",
+    "Learner": "learning",
     "release_cost": "privacy",
     "plan_release": "privacy",
     "SeededNoise": "privacy",
@@ -119,6 +122,7 @@ __all__ = [
     "FromScipy",
     "Infeasible",
     "InvalidInput",
+    "Learner",
     "LocalMinimum",
     "Mechanism",
     "Mixture",
@@ -127,6 +131,7 @@ __all__ = [
     "Outcome",
     "Payment",
     "PrivateLogisticRegression",
+    "PublicData",
     "PublicScaler",
     "Response",
     "ResponseCurve",

@@ -6,8 +6,9 @@ the data. :func:`~dpmarket.learning.solver.minimise` is the minimiser underneath
 """
 
 from dpmarket.learning.estimator import PrivateLogisticRegression
+from dpmarket.learning.learner import Learner
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.scaling import PublicScaler
 from dpmarket.learning.solver import Minimum, minimise
 
-__all__ = ["Minimum", "PrivateLogisticRegression", "PublicScaler", "Rows", "minimise"]
+__all__ = ["Learner", "Minimum", "PrivateLogisticRegression", "PublicScaler", "Rows", "minimise"]

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+
+from dpmarket import InvalidInput
+from dpmarket.datasets import PublicData, breast_cancer, separable
+
+
+def small(**changes):
+    values = {
+        "features": [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]],
+        "labels": ["no", "yes", "no"],
+        "classes": ("no", "yes"),
+        "low": [0.0, 0.0],
+        "high": [1.0, 1.0],
+        "name": "small",
+        "source": "this test",
+    }
+    return PublicData(**(values | changes))
+
+
+def test_values_are_copies_that_nobody_can_change():
+    features = np.zeros((3, 2))
+    data = small(features=features)
+    features[0, 0] = 7.0
+    assert data.features[0, 0] == 0.0
+    for array in (data.features, data.labels, data.low, data.high):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = array[1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"features": [[np.nan, 0.0], [0.0, 0.0], [0.0, 0.0]]},
+        {"features": [0.0, 1.0, 2.0]},
+        {"features": np.zeros((0, 2)), "labels": []},
+        {"labels": ["no", "yes"]},
+        {"labels": ["no", "yes", "maybe"]},
+        {"classes": ("no", "no")},
+        {"low": [0.0, 2.0]},
+        {"low": [0.0, 0.0, 0.0]},
+        {"people": [1, 2]},
+        {"feature_names": ("one",)},
+    ],
+)
+def test_bad_input_is_refused(changes):
+    with pytest.raises(InvalidInput):
+        small(**changes)
+
+
+def test_signs_follow_the_order_of_the_classes():
+    assert small().signs.tolist() == [-1.0, 1.0, -1.0]
+    assert small(classes=("yes", "no")).signs.tolist() == [1.0, -1.0, 1.0]
+
+
+def test_a_split_keeps_every_record_once_and_both_classes_on_both_sides():
+    data = breast_cancer()
+    first, second = data.split(0.8, np.random.default_rng(1))
+    assert len(first) + len(second) == len(data)
+    together = np.sort(np.concatenate([first.features, second.features]).sum(axis=1))
+    np.testing.assert_array_equal(together, np.sort(data.features.sum(axis=1)))
+    for part in (first, second):
+        assert abs((part.signs > 0).mean() - (data.signs > 0).mean()) < 0.01
+
+
+def test_a_split_never_divides_a_person():
+    data = separable(200, 2, np.random.default_rng(0))
+    people = np.repeat(np.arange(50), 4)
+    owned = PublicData(
+        data.features,
+        data.labels,
+        data.classes,
+        data.low,
+        data.high,
+        data.name,
+        data.source,
+        people=people,
+    )
+    first, second = owned.split(0.5, np.random.default_rng(2))
+    assert not set(first.people.tolist()) & set(second.people.tolist())
+    assert first.n_people == second.n_people == 25
+
+
+def test_a_split_that_would_be_empty_is_refused():
+    with pytest.raises(InvalidInput):
+        small().split(0.01, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.7])
+def test_separable_records_keep_their_distance_from_one_boundary(margin):
+    data = separable(400, 3, np.random.default_rng(3), margin=margin)
+    # An independent check: a hard-margin separator exists whose margin is at least the asked one.
+    from scipy.optimize import linprog
+
+    x = data.features * data.signs[:, None]
+    # max t subject to x.w >= t, |w|_inf <= 1: positive iff separable through the origin.
+    answer = linprog(
+        [0, 0, 0, -1],
+        A_ub=np.hstack([-x, np.ones((400, 1))]),
+        b_ub=np.zeros(400),
+        bounds=[(-1, 1)] * 3 + [(None, None)],
+    )
+    w = answer.x[:3]
+    assert (x @ w).min() / np.linalg.norm(w) >= margin / np.sqrt(3) - 1e-9
+    assert set(np.unique(data.labels)) == {-1, 1}
+
+
+def test_flips_turn_the_stated_share_of_labels():
+    plain = separable(20_000, 2, np.random.default_rng(4))
+    noisy = separable(20_000, 2, np.random.default_rng(4), flips=0.2)
+    share = (plain.labels != noisy.labels).mean()
+    assert abs(share - 0.2) < 5.0 * np.sqrt(0.2 * 0.8 / 20_000)  # false alarm 6e-7
+
+
+@pytest.mark.parametrize("changes", [{"records": 1}, {"features": 0}, {"margin": -1.0}, {"flips": 0.5}])
+def test_bad_settings_of_the_generator_are_refused(changes):
+    with pytest.raises(InvalidInput):
+        separable(**({"records": 10, "features": 2, "rng": np.random.default_rng(0)} | changes))
