@@ -1,0 +1,18 @@
+"""Check what a market did, and prove it to others.
+
+:func:`~dpmarket.audit.certificate.certify` makes a certificate and receipts;
+:func:`~dpmarket.audit.verifier.verify` checks them with code of its own.
+"""
+
+from dpmarket.audit.certificate import Certificate, certify, read_certificate, write_certificate
+from dpmarket.audit.verifier import Check, Verification, verify
+
+__all__ = [
+    "Certificate",
+    "Check",
+    "Verification",
+    "certify",
+    "read_certificate",
+    "verify",
+    "write_certificate",
+]

@@ -1,0 +1,158 @@
+r"""Turn sellers' lines into salted commitments, and those into a tree with short proofs of membership.
+
+A line is (id, promise, payment, spent epsilon, weight). Its commitment is
+
+.. math:: \mathrm{SHA256}(\text{"dpmarket-line-1"} \,\|\, \text{salt} \,\|\, \text{four big-endian doubles}
+          \,\|\, \text{kind of id} \,\|\, \text{id in UTF-8}),
+
+with 32 random bytes of salt for every line, so that nobody can try out lines. Commitments are sorted, which
+gives them an order that says nothing about the sellers. Four neighbours at a time are hashed into a node of
+the next level (prefix "dpmarket-node-1") until one is left; the root is the hash of "dpmarket-root-1", the
+number of lines as eight big-endian bytes, and that last node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.errors import EntropyUnavailable, InvalidInput
+
+SALT = 32
+ARITY = 4
+_LEAF, _NODE, _ROOT = b"dpmarket-line-1", b"dpmarket-node-1", b"dpmarket-root-1"
+_HASH = 32
+VALUES = ("promise", "payment", "spent", "weight")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lines:
+    """What is certified about each seller, and the salts that hide it. Confidential.
+
+    Attributes
+    ----------
+    ids
+        Texts or whole numbers, all different, shape (sellers,).
+    values
+        Promise, payment, spent epsilon and weight of each, shape (sellers, 4).
+    salts
+        32 bytes for each, one after the other.
+    """
+
+    ids: npt.NDArray[Any]
+    values: FloatArray
+    salts: bytes
+
+    def __post_init__(self) -> None:
+        if self.ids.dtype.kind not in "iuU" or self.ids.ndim != 1:
+            raise InvalidInput("expected ids to be a vector of texts or whole numbers.")
+        sellers = self.ids.size
+        if self.values.shape != (sellers, len(VALUES)) or len(self.salts) != SALT * sellers:
+            raise InvalidInput(f"expected four values and {SALT} bytes of salt for each of {sellers} ids.")
+        read_only(self.ids)
+        read_only(self.values)
+
+    def __len__(self) -> int:
+        return int(self.ids.size)
+
+    def line(self, k: int) -> dict[str, Any]:
+        """Return line ``k`` as plain data, without its salt."""
+        values = dict(zip(VALUES, self.values[k].tolist(), strict=True))
+        return {"id": self.ids[k].item(), **values}
+
+    def salt(self, k: int) -> str:
+        """Return the salt of line ``k`` in hexadecimal digits."""
+        return self.salts[SALT * k : SALT * (k + 1)].hex()
+
+
+def fresh_salts(lines: int) -> bytes:
+    """Return secret random salts for this many lines, from the operating system."""
+    try:
+        return os.urandom(SALT * lines)
+    except (NotImplementedError, OSError):
+        raise EntropyUnavailable("the operating system gave no random bits for the salts.") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Sorted commitments and the levels above them.
+
+    Attributes
+    ----------
+    levels
+        Hashes of every level, 32 bytes each, one after the other: commitments first, one node last.
+    positions
+        Place of each line among the sorted commitments.
+    """
+
+    levels: tuple[bytes, ...]
+    positions: IntArray
+
+    @property
+    def leaves(self) -> bytes:
+        """The sorted commitments, 32 bytes each."""
+        return self.levels[0]
+
+    @property
+    def root(self) -> bytes:
+        """The hash that stands for all lines and their number."""
+        count = len(self.leaves) // _HASH
+        return hashlib.sha256(_ROOT + count.to_bytes(8, "big") + self.levels[-1]).digest()
+
+    def path(self, position: int) -> list[list[str]]:
+        """Return, level by level, the other members of the group of the node above ``position``."""
+        steps = []
+        for level in self.levels[:-1]:
+            first = position - position % ARITY
+            group = range(first, min(first + ARITY, len(level) // _HASH))
+            steps.append([level[_HASH * k : _HASH * (k + 1)].hex() for k in group if k != position])
+            position //= ARITY
+        return steps
+
+
+def commit(lines: Lines) -> Tree:
+    """Return the tree of the lines' commitments."""
+    leaves = _leaves(lines)
+    keys = np.frombuffer(leaves, dtype=">u8").reshape(-1, 4)
+    order = np.lexsort(keys.T[::-1])
+    positions = np.empty(len(lines), dtype=np.int64)
+    positions[order] = np.arange(len(lines))
+    levels = [np.frombuffer(leaves, dtype=np.uint8).reshape(-1, _HASH)[order].tobytes()]
+    while len(levels[-1]) > _HASH:
+        levels.append(_next_level(levels[-1]))
+    return Tree(tuple(levels), read_only(positions))
+
+
+def _leaves(lines: Lines) -> bytes:
+    packed = lines.values.astype(">f8").tobytes()
+    salts, names = lines.salts, _encoded(lines.ids)
+    digest = hashlib.sha256
+    width = 8 * len(VALUES)
+    return b"".join(
+        [
+            digest(
+                _LEAF + salts[SALT * k : SALT * (k + 1)] + packed[width * k : width * (k + 1)] + name
+            ).digest()
+            for k, name in enumerate(names)
+        ]
+    )
+
+
+def _encoded(ids: npt.NDArray[Any]) -> Sequence[bytes]:
+    """Return ids as bytes that tell the number 1 from the text "1"."""
+    if ids.dtype.kind == "U":
+        return [b"t" + name.encode() for name in ids.tolist()]
+    return [b"n%d" % number for number in ids.tolist()]
+
+
+def _next_level(level: bytes) -> bytes:
+    step = ARITY * _HASH
+    digest = hashlib.sha256
+    return b"".join([digest(_NODE + level[k : k + step]).digest() for k in range(0, len(level), step)])
