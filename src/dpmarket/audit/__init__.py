@@ -5,6 +5,8 @@
 """
 
 from dpmarket.audit.certificate import Certificate, certify, read_certificate, write_certificate
+from dpmarket.audit.payment_verifier import verify_payments
+from dpmarket.audit.signing import new_signing_key, read_signature, sign
 from dpmarket.audit.verifier import Check, Verification, verify
 
 __all__ = [
@@ -12,7 +14,11 @@ __all__ = [
     "Check",
     "Verification",
     "certify",
+    "new_signing_key",
     "read_certificate",
+    "read_signature",
+    "sign",
     "verify",
+    "verify_payments",
     "write_certificate",
 ]

@@ -148,7 +148,10 @@ def _leaves(lines: Lines) -> bytes:
 def _encoded(ids: npt.NDArray[Any]) -> Sequence[bytes]:
     """Return ids as bytes that tell the number 1 from the text "1"."""
     if ids.dtype.kind == "U":
-        return [b"t" + name.encode() for name in ids.tolist()]
+        try:
+            return [b"t" + name.encode() for name in ids.tolist()]
+        except UnicodeEncodeError:
+            raise InvalidInput("expected ids that can be written in UTF-8; some cannot.") from None
     return [b"n%d" % number for number in ids.tolist()]
 
 

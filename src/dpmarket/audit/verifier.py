@@ -160,6 +160,12 @@ def _parse(data: bytes, what: str) -> dict[str, Any]:
     return value
 
 
+def _line(data: bytes) -> bytes:
+    if not data.endswith(b"\n"):
+        raise _Broken("expected a file that ends with its only line")
+    return data[:-1]
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
@@ -312,9 +318,7 @@ def _kept(line: Mapping[str, Any], body: Mapping[str, Any]) -> tuple[bool, bool]
 
 
 def _receipt(body: Mapping[str, Any], digest: str, data: bytes, cost: float | None) -> list[Check]:
-    if not data.endswith(b"\n"):
-        raise _Broken("the receipt is not written in the one canonical way")
-    receipt = _parse(data[:-1], "the receipt")
+    receipt = _parse(_line(data), "the receipt")
     known = {"schema", "certificate", "line", "salt", "position", "path"}
     if receipt.keys() != known or receipt["schema"] != "dpmarket.receipt/1":
         raise _Broken("the receipt does not have the parts that this program knows")
@@ -344,7 +348,7 @@ def _receipt(body: Mapping[str, Any], digest: str, data: bytes, cost: float | No
 
 
 def _openings(body: Mapping[str, Any], digest: str, leaves: bytes | None, data: bytes) -> list[Check]:
-    opened = _parse(data.rstrip(b"\n"), "the openings")
+    opened = _parse(_line(data), "the openings")
     if opened.keys() != {"schema", "certificate", "id", "salt", *VALUES}:
         raise _Broken("the openings do not have the parts that this program knows")
     columns = [opened[name] for name in ("id", *VALUES)]

@@ -1,6 +1,6 @@
 """The only room that touches the disk: CSV, Parquet, JSON, TOML; atomic writes."""
 
-from dpmarket.files.atomic import atomic_path, read_bytes, write_bytes
+from dpmarket.files.atomic import atomic_path, private_bytes, read_bytes, write_bytes
 from dpmarket.files.documents import read_json, read_toml, to_json, write_json
 from dpmarket.files.tables import (
     Table,
@@ -16,6 +16,7 @@ __all__ = [
     "Table",
     "atomic_path",
     "number_column",
+    "private_bytes",
     "read_bytes",
     "read_json",
     "read_parquet",
