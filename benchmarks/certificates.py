@@ -9,9 +9,9 @@ import hashlib
 import time
 
 import numpy as np
-from _timing import best_seconds, print_table
 
 import dpmarket as dpm
+from _timing import best_seconds, print_table
 from dpmarket.audit import certify, verify
 
 

@@ -28,7 +28,7 @@ from dpmarket.audit import (
 from dpmarket.audit.verifier import _loss, _losses
 from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
 
-SELLERS = 37  # not a power of four: the last groups of the tree are not full
+SELLERS = 37  # not a power of eight: the last groups of the tree are not full
 IDS = np.array([f"sëller {k}" for k in range(SELLERS)])
 DIST = dpm.Uniform(1.0, 5.0)
 OBJECTIVE = dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=2e-2)

@@ -33,6 +33,7 @@ from dpmarket.version import __version__
 SCHEMA = "dpmarket.certificate/1"
 RECEIPT = "dpmarket.receipt/1"
 OPENINGS = "dpmarket.openings/1"
+_ROW = 68  # a commitment in the file: quote, 64 digits, quote, comma, new line
 NOT_PROMISED = (
     "That anybody's cost is secret: promises and payments follow from reported costs.",
     "That the records were true, or collected lawfully.",
@@ -66,9 +67,12 @@ class Certificate:
         return hashlib.sha256(self.body).hexdigest()
 
     def __bytes__(self) -> bytes:
-        digits = self.tree.leaves.hex()
-        rows = ['"' + digits[k : k + 64] for k in range(0, len(digits), 64)]
-        return b'{"body":' + self.body + b',\n"commitments":[\n' + '",\n'.join(rows).encode() + b'"]}\n'
+        rows = np.empty((len(self.lines), _ROW), dtype=np.uint8)
+        rows[:, 0] = ord('"')
+        rows[:, 1:65] = np.frombuffer(self.tree.leaves.hex().encode(), dtype=np.uint8).reshape(-1, 64)
+        rows[:, 65:] = np.frombuffer(b'",\n', dtype=np.uint8)
+        commitments = rows.reshape(-1)[:-2].data
+        return b"".join([b'{"body":', self.body, b',\n"commitments":[\n', commitments, b"]}\n"])
 
     def receipts(self) -> Iterator[tuple[Any, bytes]]:
         """Yield every seller's id and receipt, in the order of the lines."""

@@ -6,7 +6,7 @@ A line is (id, promise, payment, spent epsilon, weight). Its commitment is
           \,\|\, \text{kind of id} \,\|\, \text{id in UTF-8}),
 
 with 32 random bytes of salt for every line, so that nobody can try out lines. Commitments are sorted, which
-gives them an order that says nothing about the sellers. Four neighbours at a time are hashed into a node of
+gives them an order that says nothing about the sellers. Eight neighbours at a time are hashed into a node of
 the next level (prefix "dpmarket-node-1") until one is left; the root is the hash of "dpmarket-root-1", the
 number of lines as eight big-endian bytes, and that last node.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,10 @@ from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import EntropyUnavailable, InvalidInput
 
 SALT = 32
-ARITY = 4
+ARITY = 8
 _LEAF, _NODE, _ROOT = b"dpmarket-line-1", b"dpmarket-node-1", b"dpmarket-root-1"
 _HASH = 32
+_BLOCK = 65_536
 VALUES = ("promise", "payment", "spent", "weight")
 
 
@@ -119,43 +120,67 @@ class Tree:
 
 def commit(lines: Lines) -> Tree:
     """Return the tree of the lines' commitments."""
-    leaves = _leaves(lines)
-    keys = np.frombuffer(leaves, dtype=">u8").reshape(-1, 4)
-    order = np.lexsort(keys.T[::-1])
+    leaves = np.frombuffer(_leaves(lines), dtype=np.uint8).reshape(-1, _HASH)
+    order = _increasing(leaves)
     positions = np.empty(len(lines), dtype=np.int64)
     positions[order] = np.arange(len(lines))
-    levels = [np.frombuffer(leaves, dtype=np.uint8).reshape(-1, _HASH)[order].tobytes()]
+    levels = [leaves[order].tobytes()]
     while len(levels[-1]) > _HASH:
         levels.append(_next_level(levels[-1]))
     return Tree(tuple(levels), read_only(positions))
 
 
+def _increasing(leaves: npt.NDArray[np.uint8]) -> IntArray:
+    """Return the order that sorts hashes as big-endian numbers: by eight bytes, by all where these tie."""
+    words = leaves.view(">u8").astype(np.uint64)
+    order = np.argsort(words[:, 0])
+    first = words[order, 0]
+    return np.lexsort(words.T[::-1]) if bool((first[1:] == first[:-1]).any()) else order
+
+
 def _leaves(lines: Lines) -> bytes:
-    packed = lines.values.astype(">f8").tobytes()
-    salts, names = lines.salts, _encoded(lines.ids)
-    digest = hashlib.sha256
-    width = 8 * len(VALUES)
-    return b"".join(
-        [
-            digest(
-                _LEAF + salts[SALT * k : SALT * (k + 1)] + packed[width * k : width * (k + 1)] + name
-            ).digest()
-            for k, name in enumerate(names)
-        ]
-    )
+    blocks = [_leaves_of(lines, k, min(k + _BLOCK, len(lines))) for k in range(0, len(lines), _BLOCK)]
+    return b"".join(blocks)
 
 
-def _encoded(ids: npt.NDArray[Any]) -> Sequence[bytes]:
-    """Return ids as bytes that tell the number 1 from the text "1"."""
-    if ids.dtype.kind == "U":
-        try:
-            return [b"t" + name.encode() for name in ids.tolist()]
-        except UnicodeEncodeError:
-            raise InvalidInput("expected ids that can be written in UTF-8; some cannot.") from None
-    return [b"n%d" % number for number in ids.tolist()]
+def _leaves_of(lines: Lines, start: int, stop: int) -> bytes:
+    """Return the commitments of some lines: their bytes side by side in a matrix, a hash for every row."""
+    names, kind = _encoded(lines.ids[start:stop])
+    lengths = np.char.str_len(names)
+    fixed = SALT + 8 * len(VALUES) + 1
+    rows = np.empty((stop - start, fixed + names.dtype.itemsize), dtype=np.uint8)
+    salts = np.frombuffer(lines.salts, dtype=np.uint8).reshape(-1, SALT)[start:stop]
+    packed = lines.values[start:stop].astype(">f8").view(np.uint8)
+    rows[:, :SALT] = salts
+    rows[:, SALT : fixed - 1] = packed
+    rows[:, fixed - 1] = kind
+    rows[:, fixed:] = names.view(np.uint8).reshape(stop - start, -1)
+    starts = np.arange(stop - start) * rows.shape[1]
+    return _hashes(_LEAF, rows.reshape(-1).data, starts.tolist(), (starts + fixed + lengths).tolist())
+
+
+def _hashes(prefix: bytes, data: memoryview | bytes, starts: Iterable[int], ends: Iterable[int]) -> bytes:
+    """Return the hashes of the prefix with each stretch of the data, one after the other."""
+    begun = hashlib.sha256(prefix)  # copying a begun hash is faster than beginning one
+    found = []
+    for start, end in zip(starts, ends, strict=True):
+        hashing = begun.copy()
+        hashing.update(data[start:end])
+        found.append(hashing.digest())
+    return b"".join(found)
+
+
+def _encoded(ids: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bytes_], int]:
+    """Return ids as bytes, and a letter that tells the number 1 from the text "1"."""
+    if ids.dtype.kind != "U":
+        return ids.astype(np.bytes_), ord("n")
+    try:
+        return np.char.encode(ids, "utf-8"), ord("t")
+    except UnicodeEncodeError:
+        raise InvalidInput("expected ids that can be written in UTF-8; some cannot.") from None
 
 
 def _next_level(level: bytes) -> bytes:
     step = ARITY * _HASH
-    digest = hashlib.sha256
-    return b"".join([digest(_NODE + level[k : k + step]).digest() for k in range(0, len(level), step)])
+    starts = range(0, len(level), step)
+    return _hashes(_NODE, level, starts, (start + step for start in starts))

@@ -27,6 +27,7 @@ import mpmath  # type: ignore[import-untyped]
 import numpy as np
 
 HOLDS, FAILS, NOT_MADE = "holds", "FAILS", "not made"
+_ARITY = 8
 VALUES = ("promise", "payment", "spent", "weight")
 _BODY = "market mechanism model money not_promised root schema totals training versions"
 
@@ -136,14 +137,15 @@ def _read(certificate: Any, first_line_only: bool) -> tuple[bytes, bytes | None]
     body = first[len(b'{"body":') :]
     if not rest:
         return body, None
-    leaves = bytes.fromhex(
-        rest[len(b'"commitments":[') : -len(b"]}\n")].translate(None, b'",\n').decode("ascii")
-    )
-    if not leaves or len(leaves) % 32:
+    # Every commitment takes 68 bytes: a quote, 64 digits, a quote, a comma, a new line; the last two less.
+    opening, closing = b'"commitments":[\n', b"]}\n"
+    if not (rest.startswith(opening) and rest.endswith(closing)) or (len(rest) - len(opening) - 1) % 68:
         raise _Broken("the commitments are not whole")
-    digits = leaves.hex()
-    rows = '",\n'.join(['"' + digits[k : k + 64] for k in range(0, len(digits), 64)])
-    if rest != b'"commitments":[\n' + rows.encode() + b'"]}\n':
+    rows = np.frombuffer(rest[len(opening) : -len(closing)] + b",\n", dtype=np.uint8).reshape(-1, 68)
+    digits = rows[:, 1:65].tobytes()
+    leaves = bytes.fromhex(digits.decode("ascii"))
+    framed = all(bool((rows[:, k] == byte).all()) for k, byte in ((0, 34), (65, 34), (66, 44), (67, 10)))
+    if not framed or leaves.hex().encode() != digits:
         raise _Broken("the commitments are not written in the one canonical way")
     return body, leaves
 
@@ -201,15 +203,14 @@ def _commitments(body: Mapping[str, Any], leaves: bytes | None) -> Check:
     count = len(leaves) // 32
     if count != body["totals"]["sellers"]:
         return Check(name, FAILS, "not one commitment for each seller")
-    keys = np.frombuffer(leaves, dtype=np.uint8).reshape(-1, 32)
-    before, after = keys[:-1].astype(np.int16), keys[1:].astype(np.int16)
-    difference = after - before
-    where = (difference != 0).argmax(axis=1) if count > 1 else np.zeros(0, dtype=np.intp)
-    if not bool((np.take_along_axis(difference, where[:, None], axis=1) > 0).all()):
+    first = np.frombuffer(leaves, dtype=">u8")[::4].astype(np.uint64)
+    tied = np.flatnonzero(first[1:] == first[:-1])  # as good as never: then all bytes are compared
+    ordered = bool((first[1:] >= first[:-1]).all())
+    if not ordered or any(leaves[32 * k : 32 * k + 32] >= leaves[32 * k + 32 : 32 * k + 64] for k in tied):
         return Check(name, FAILS, "not in increasing order, all different")
     level = leaves
     while len(level) > 32:
-        groups = [level[k : k + 128] for k in range(0, len(level), 128)]
+        groups = (level[k : k + 32 * _ARITY] for k in range(0, len(level), 32 * _ARITY))
         level = b"".join([hashlib.sha256(b"dpmarket-node-1" + group).digest() for group in groups])
     return judged(
         name, _root(level, count) == body["root"], f"{count} lead to the root", "do not lead to the root"
@@ -223,13 +224,13 @@ def _climbs(body: Mapping[str, Any], leaf: bytes, position: int, path: Sequence[
         return False
     node, width, place = leaf, count, position
     for siblings in path:
-        first = place - place % 4
+        first = place - place % _ARITY
         group = [bytes.fromhex(digits) for digits in siblings]
-        if width <= 1 or len(group) + 1 != min(4, width - first) or any(len(g) != 32 for g in group):
+        if width <= 1 or len(group) + 1 != min(_ARITY, width - first) or any(len(g) != 32 for g in group):
             return False
         group.insert(place - first, node)
         node = hashlib.sha256(b"dpmarket-node-1" + b"".join(group)).digest()
-        place, width = place // 4, -(-width // 4)
+        place, width = place // _ARITY, -(-width // _ARITY)
     return width == 1 and bool(_root(node, count) == body["root"])
 
 
