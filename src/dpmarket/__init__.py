@@ -15,6 +15,7 @@ from dpmarket.errors import (
     FileProblem,
     Infeasible,
     InvalidInput,
+    NotCertifiable,
     NotConverged,
 )
 from dpmarket.version import __version__
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         max_epsilon,
         project_to_capped_simplex,
     )
+    from dpmarket.audit import Certificate, Verification, certify, verify
     from dpmarket.costs import (
         CostDistribution,
         CostFit,
@@ -67,6 +69,10 @@ if TYPE_CHECKING:
     )
 
 _ROOM_OF = {
+    "Certificate": "audit",
+    "Verification": "audit",
+    "certify": "audit",
+    "verify": "audit",
     "PublicData": "datasets",
     "Learner": "learning",
     "release_cost": "privacy",
@@ -113,6 +119,7 @@ __all__ = [
     "Allocation",
     "BestWeights",
     "BuyerObjective",
+    "Certificate",
     "CostDistribution",
     "CostFit",
     "DpmarketError",
@@ -126,6 +133,7 @@ __all__ = [
     "LocalMinimum",
     "Mechanism",
     "Mixture",
+    "NotCertifiable",
     "NotConverged",
     "OfflineMechanism",
     "Outcome",
@@ -138,10 +146,12 @@ __all__ = [
     "SecureNoise",
     "SeededNoise",
     "Uniform",
+    "Verification",
     "Weights",
     "__version__",
     "allocate",
     "best_weights",
+    "certify",
     "fit_costs",
     "max_epsilon",
     "paper_privacy_loss",
@@ -153,6 +163,7 @@ __all__ = [
     "read_outcome",
     "release_cost",
     "suggest_l2",
+    "verify",
     "virtual_cost_density",
     "virtual_costs",
     "weights_for",

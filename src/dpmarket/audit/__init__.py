@@ -4,16 +4,26 @@
 :func:`~dpmarket.audit.verifier.verify` checks them with code of its own.
 """
 
-from dpmarket.audit.certificate import Certificate, certify, read_certificate, write_certificate
+from dpmarket.audit.certificate import (
+    Certificate,
+    certify,
+    certify_purchase,
+    read_certificate,
+    write_certificate,
+)
 from dpmarket.audit.payment_verifier import verify_payments
+from dpmarket.audit.purchase import Purchase, ReleasedModel
 from dpmarket.audit.signing import new_signing_key, read_signature, sign
 from dpmarket.audit.verifier import Check, Verification, verify
 
 __all__ = [
     "Certificate",
     "Check",
+    "Purchase",
+    "ReleasedModel",
     "Verification",
     "certify",
+    "certify_purchase",
     "new_signing_key",
     "read_certificate",
     "read_signature",

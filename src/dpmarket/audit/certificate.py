@@ -23,6 +23,7 @@ import scipy
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.audit.commitments import VALUES, Lines, Tree, commit, fresh_salts
+from dpmarket.audit.purchase import Purchase, ReleasedModel
 from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
 from dpmarket.files import read_bytes, write_bytes
 from dpmarket.learning import PrivateLogisticRegression
@@ -161,26 +162,51 @@ def certify(
         )
     _refuse_uncertifiable(model)
     spent, weights = _by_seller(outcome, model)
-    before = _spent_before(outcome, already_spent)
-    exceeded = int(np.count_nonzero(spent + before > outcome.epsilons))
-    if exceeded:
-        raise NotCertifiable(f"expected nobody's promise exceeded, found {exceeded} sellers whose was.")
     if minor_units is None:
-        payments = np.array(outcome.payments)
+        payments = outcome.payments
     else:
         payments = outcome.in_minor_units(minor_units).amounts.astype(np.float64)
-    values = np.column_stack([outcome.epsilons, payments, spent, weights])
-    lines = Lines(np.array(outcome.seller_ids), values, fresh_salts(len(values)))
+    purchase = Purchase(
+        mechanism=outcome.mechanism,
+        parameters=outcome.parameters,
+        seller_ids=outcome.seller_ids,
+        promises=outcome.epsilons,
+        payments=payments,
+        minor_units=minor_units,
+        spent=spent,
+        weights=weights,
+    )
+    return certify_purchase(purchase, ReleasedModel.of(model), already_spent)
+
+
+def certify_purchase(
+    purchase: Purchase, model: ReleasedModel, already_spent: Mapping[Any, float] | None = None
+) -> Certificate:
+    """Return the certificate of a purchase and a released model, as :func:`certify` does.
+
+    That the noise was secret and the classes were declared is the caller's word here.
+
+    Raises
+    ------
+    NotCertifiable
+        If a promise was exceeded, by this model alone or with what was spent before, or the spent epsilons
+        do not follow from the weights.
+    """
+    before = _spent_before(purchase, already_spent)
+    exceeded = int(np.count_nonzero(purchase.spent + before > purchase.promises))
+    if exceeded:
+        raise NotCertifiable(f"expected nobody's promise exceeded, found {exceeded} sellers whose was.")
+    _check_accounting(purchase, model)
+    values = np.column_stack([purchase.promises, purchase.payments, purchase.spent, purchase.weights])
+    lines = Lines(np.array(purchase.seller_ids), values, fresh_salts(len(values)))
     tree = commit(lines)
-    training = _training(model, float(math.fsum(weights.tolist())))
-    _check_accounting(training, spent, weights)
     body = {
         "schema": SCHEMA,
-        "mechanism": outcome.mechanism,
-        "market": dict(outcome.parameters),
-        "training": training,
-        "model": {"coef_grid": model.coef_grid_.tolist(), "grid": model.grid_},
-        "money": {"minor_units": minor_units},
+        "mechanism": purchase.mechanism,
+        "market": dict(purchase.parameters),
+        "training": _training(model, math.fsum(purchase.weights.tolist())),
+        "model": {"coef_grid": list(model.coef_grid), "grid": model.grid},
+        "money": {"minor_units": purchase.minor_units},
         "totals": _totals(lines),
         "root": tree.root.hex(),
         "versions": {
@@ -266,42 +292,36 @@ def _by_seller(outcome: Outcome, model: PrivateLogisticRegression) -> tuple[Floa
     return spent, weights
 
 
-def _spent_before(outcome: Outcome, already_spent: Mapping[Any, float] | None) -> FloatArray:
+def _spent_before(purchase: Purchase, already_spent: Mapping[Any, float] | None) -> FloatArray:
     if not already_spent:
-        return np.zeros(outcome.epsilons.size)
-    names = outcome.seller_ids.tolist()
+        return np.zeros(purchase.promises.size)
+    names = purchase.seller_ids.tolist()
     return checks.non_negative_vector("already_spent", [already_spent.get(name, 0.0) for name in names])
 
 
-def _training(model: PrivateLogisticRegression, weight_total: float) -> dict[str, Any]:
-    plan = model.release_plan_
+def _training(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
     return {
-        "l2": model.l2_,
-        "total_epsilon": model.total_epsilon_,
-        "row_bound": model.row_bound_,
-        "rows_per_person": model.rows_per_person_,
+        "l2": model.l2,
+        "total_epsilon": model.total_epsilon,
+        "row_bound": model.row_bound,
+        "rows_per_person": model.rows_per_person,
         "weight_total": weight_total * (1.0 + 1e-9),
-        "n_coefficients": len(model.coef_grid_),
-        "fit_intercept": bool(model.fit_intercept),
-        "clip": bool(model.clip),
-        "classes": [np.asarray(label).item() for label in model.classes_],
-        "gradient_bound": plan.gradient_bound,
-        "noise_accuracy": plan.noise_accuracy,
-        "numerical_epsilon": plan.numerical_epsilon,
+        "n_coefficients": len(model.coef_grid),
+        "fit_intercept": model.fit_intercept,
+        "clip": model.clip,
+        "classes": list(model.classes),
+        "gradient_bound": model.gradient_bound,
+        "noise_accuracy": model.noise_accuracy,
+        "numerical_epsilon": model.numerical_epsilon,
     }
 
 
-def _check_accounting(training: Mapping[str, Any], spent: FloatArray, weights: FloatArray) -> None:
+def _check_accounting(purchase: Purchase, model: ReleasedModel) -> None:
     """Refuse to certify numbers that do not follow from one another."""
-    charged = privacy_loss(
-        weights,
-        training["total_epsilon"],
-        training["l2"],
-        training["row_bound"],
-        training["rows_per_person"],
-    )
-    charged = np.where(weights > 0.0, charged + training["numerical_epsilon"], 0.0)
-    if not bool((spent >= charged * (1.0 - 1e-12)).all()):
+    weights = purchase.weights
+    charged = privacy_loss(weights, model.total_epsilon, model.l2, model.row_bound, model.rows_per_person)
+    charged = np.where(weights > 0.0, charged + model.numerical_epsilon, 0.0)
+    if not bool((purchase.spent >= charged * (1.0 - 1e-12)).all()):
         raise NotCertifiable("expected spent epsilons that follow from the model's weights; they do not.")
 
 
