@@ -2,8 +2,10 @@
 
 from dpmarket.files.atomic import atomic_path, private_bytes, read_bytes, write_bytes
 from dpmarket.files.documents import read_json, read_toml, to_json, write_json
+from dpmarket.files.packages import packaged_file, packaged_member
 from dpmarket.files.tables import (
     Table,
+    csv_columns,
     number_column,
     read_parquet,
     read_table,
@@ -15,8 +17,11 @@ from dpmarket.files.tables import (
 __all__ = [
     "Table",
     "atomic_path",
+    "csv_columns",
     "number_column",
     "private_bytes",
+    "packaged_file",
+    "packaged_member",
     "read_bytes",
     "read_json",
     "read_parquet",
