@@ -39,6 +39,7 @@ def open_database(
     """
     if not Path(path).parent.is_dir():
         raise FileProblem(f"cannot open {path}: the folder {Path(path).parent} does not exist.")
+    _make_private(path)
     with _as_file_problem(path):
         database = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
     try:
@@ -47,7 +48,7 @@ def open_database(
             database.execute("PRAGMA synchronous = EXTRA")
             with transaction(database):
                 _prepare(database, path, application, version, schema)
-        yield database
+            yield database
     finally:
         database.close()
 
@@ -73,6 +74,14 @@ def damage(database: Database) -> list[str]:
             f"a row of {row[0]} refers to nothing" for row in database.execute("PRAGMA foreign_key_check")
         ]
     return [line for line in found if line != "ok"]
+
+
+def _make_private(path: str | os.PathLike[str]) -> None:
+    """Make the file, if it is new, so that only its owner reads it."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as problem:
+        raise FileProblem(f"cannot open {path}: {problem.strerror or problem}.") from None
 
 
 def _prepare(

@@ -25,6 +25,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     texts: Sequence[str] = (),
     numbers: Sequence[str] = (),
+    if_there: Sequence[str] = (),
 ) -> Table:
     """Read a .csv or .parquet file, all columns or the named ones.
 
@@ -35,6 +36,7 @@ def read_table(
     texts : columns kept as the text that stands in the file (``007`` stays ``007``).
     numbers : columns of numbers. Cells that are none are left for
         :func:`~dpmarket.files.columns.numbers_of` to find.
+    if_there : those of ``columns`` that may be missing.
 
     Raises
     ------
@@ -47,8 +49,11 @@ def read_table(
         _refuse_other_dialects(place, name)
     try:
         there = _header(place, kind)
-        _refuse_missing(columns or (), there, name)
-        wanted = None if columns is None else list(columns)
+        wanted = None
+        if columns is not None:
+            wanted = [column for column in columns if column in there or column not in if_there]
+            _refuse_missing(wanted, there, name)
+        texts = [column for column in texts if column in there]
         table = (
             _read_csv(place, wanted, texts, numbers)
             if kind == ".csv"
@@ -70,7 +75,7 @@ def read_table(
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
     table = table.with_columns(pl.col(text).cast(pl.String) for text in texts)
-    return table.select(list(columns)) if columns is not None else table
+    return table if wanted is None else table.select(wanted)
 
 
 def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: bool = True) -> None:
