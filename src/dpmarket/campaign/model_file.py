@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,8 +13,10 @@ from scipy.special import expit
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, to_json
-from dpmarket.learning import PrivateLogisticRegression, PublicScaler
 from dpmarket.version import __version__
+
+if TYPE_CHECKING:
+    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
 
 SCHEMA: Literal["dpmarket.model/1"] = "dpmarket.model/1"
 
@@ -87,6 +89,10 @@ class ModelFile(_Part):
 
     def scaler(self) -> PublicScaler:
         """Return the public scaling of the features."""
+        from dpmarket.learning import (
+            PublicScaler,
+        )  # takes scikit-learn along, which most commands do not need
+
         return PublicScaler([f.low for f in self.features], [f.high for f in self.features], self.radius)
 
     def probabilities(self, features: FloatArray) -> FloatArray:

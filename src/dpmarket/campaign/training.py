@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,7 +42,9 @@ from dpmarket.files import (
     refuse_existing,
     write_bytes,
 )
-from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+
+if TYPE_CHECKING:
+    from dpmarket.learning import PrivateLogisticRegression
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ def _train(
         promised = np.where(withdrawn_of(ledger, found.number, quotes), 0.0, epsilons)
         progress("Reading data", 0.1)
         records = _read_records(market, quotes, promised, data)
-        _refuse_absent(quotes, quotes_source, promised, records.owners)
+        _refuse_absent(market, quotes, quotes_source, promised, records.owners)
         progress("Training", 0.3)
         estimator = _fit(market, records, promised)
     except (FileProblem, InvalidInput, Infeasible):
@@ -196,6 +199,9 @@ class _Records:
 
 
 def _fit(market: Market, records: _Records, promised: FloatArray) -> PrivateLogisticRegression:
+    # They take scikit-learn along, which most commands do not need.
+    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+
     bounds = list(market.features.values())
     scaler = PublicScaler([b.low for b in bounds], [b.high for b in bounds], market.training.radius)
     estimator = PrivateLogisticRegression(
@@ -252,11 +258,15 @@ def _labels(market: Market, table: Table, rows: IntArray) -> tuple[BoolArray, li
 
 
 def _refuse_absent(
-    quotes: Table, source: str | os.PathLike[str], promised: FloatArray, owners: IntArray
+    market: Market,
+    quotes: Table,
+    source: str | os.PathLike[str],
+    promised: FloatArray,
+    owners: IntArray,
 ) -> None:
     absent = promised > 0.0
     absent[owners] = False
     words = (
         "a seller who has no row in the data (add it, or let them withdraw: dpmarket withdraw --absent-from)"
     )
-    refuse(quotes, source, find(SELLER, words, absent))
+    refuse(quotes, source, find(market.sellers.id_column, words, absent))
