@@ -129,3 +129,16 @@ def test_a_market_file_that_is_no_toml_says_where(tmp_path):
     (tmp_path / "market.toml").write_text("[costs\n")
     with pytest.raises(FileProblem, match="line 1"):
         read_market(tmp_path / "market.toml")
+
+
+def test_the_command_prints_one_line_for_each_problem(tmp_path, capsys):
+    from dpmarket.cli.app import _tell
+
+    with pytest.raises(FileProblem) as refusal:
+        check_market(
+            tomllib.loads(MARKET.replace("0.001", "-1").replace("uniform", "uniforn")), "market.toml"
+        )
+    _tell(refusal.value)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "dpmarket: cannot use market.toml: 2 problems."
+    assert [line.split(": ")[0] for line in lines[1:]] == ["costs.distribution", "objective.payment_weight"]

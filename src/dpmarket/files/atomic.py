@@ -42,7 +42,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
     if path.is_dir():
         raise FileProblem(f"cannot write {path}: it is a folder; name a file.")
     if not overwrite and path.exists():
-        raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten.")
+        raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten (--force).")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         yield temporary
@@ -54,7 +54,9 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
             os.link(temporary, path)
         _flush(path.parent)
     except FileExistsError:
-        raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten.") from None
+        raise FileProblem(
+            f"{path} exists; name another file, or say that it may be overwritten (--force)."
+        ) from None
     except OSError as problem:
         if isinstance(problem, FileProblem):
             raise
