@@ -15,6 +15,7 @@ from dpmarket.errors import (
     FileProblem,
     Infeasible,
     InvalidInput,
+    LedgerRefusal,
     NotConverged,
 )
 from dpmarket.version import __version__
@@ -123,6 +124,7 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "Learner",
+    "LedgerRefusal",
     "LocalMinimum",
     "Mechanism",
     "Mixture",

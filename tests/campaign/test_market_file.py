@@ -37,7 +37,9 @@ def test_the_template_is_a_valid_market_with_every_key_in_it():
 
 
 def test_the_reference_page_is_what_the_model_says():
-    assert REFERENCE.read_text(encoding="utf-8") == market_reference()
+    assert REFERENCE.read_text(encoding="utf-8") == market_reference(), (
+        "write docs/reference/market-file.md anew with dpmarket.campaign.market_reference()"
+    )
 
 
 def test_wrong_keys_and_values_are_reported_all_at_once_with_path_and_expectation():

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dpmarket.campaign.accounts import accounts, check_ledger
 from dpmarket.campaign.ledger import EPSILON, PAYMENT, existing_ledger, rounds_of
 from dpmarket.campaign.market_file import read_market
@@ -67,9 +65,9 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
         ("to pay, in minor units", f"{int(payments.sum()):,}"),
     ]
     if bought.any():
-        low, middle, high = (float(q) for q in np.quantile(epsilons[bought], [0.0, 0.5, 1.0]))
-        data |= {"lowest_epsilon": low, "median_epsilon": middle, "highest_epsilon": high}
-        rows.append(("epsilon of those: lowest, median, highest", f"{low:.4g}, {middle:.4g}, {high:.4g}"))
+        # Not the highest epsilon: it tells what the cheapest seller reported.
+        data["mean_epsilon"] = float(epsilons[bought].mean())
+        rows.append(("mean epsilon of those", f"{data['mean_epsilon']:.4g}"))
     return Description(f"Quotes in {path}", rows, data)
 
 

@@ -50,6 +50,7 @@ def withdraw(
 
     leaving = list(sellers or ())
     if absent_from is not None:
+        _refuse_two_streams(quotes, absent_from)
         leaving += absent_sellers(market, quotes, absent_from)
     elif not leaving:
         raise typer.BadParameter("name sellers, or a data file with --absent-from.")
@@ -79,6 +80,7 @@ def train(
     from dpmarket.campaign import train_file
     from dpmarket.cli.render import Voice, number
 
+    _refuse_two_streams(quotes, data)
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
         result = train_file(market, quotes, data, output, force, progress)
@@ -144,3 +146,8 @@ def show(
 
     description = describe(file)
     Voice(as_json, quiet).tell(description.title, description.rows, description.data)
+
+
+def _refuse_two_streams(quotes: Path, data: Path) -> None:
+    if str(quotes) == str(data) == "-":
+        raise typer.BadParameter("standard input can be the quotes or the data, not both.")
