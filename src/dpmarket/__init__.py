@@ -16,6 +16,7 @@ from dpmarket.errors import (
     Infeasible,
     InvalidInput,
     NotCertifiable,
+    LedgerRefusal,
     NotConverged,
 )
 from dpmarket.version import __version__
@@ -45,11 +46,14 @@ if TYPE_CHECKING:
     from dpmarket.datasets import PublicData
     from dpmarket.learning import Learner, PrivateLogisticRegression, PublicScaler
     from dpmarket.mechanisms import (
+        CheapestK,
         Mechanism,
         OfflineMechanism,
         Outcome,
+        PostedPrice,
         Response,
         ResponseCurve,
+        SameForAll,
         read_outcome,
         write_outcome,
     )
@@ -85,6 +89,9 @@ _ROOM_OF = {
     "Payment": "payments",
     "write_outcome": "mechanisms",
     "read_outcome": "mechanisms",
+    "SameForAll": "mechanisms",
+    "PostedPrice": "mechanisms",
+    "CheapestK": "mechanisms",
     "ResponseCurve": "mechanisms",
     "Response": "mechanisms",
     "Outcome": "mechanisms",
@@ -120,6 +127,7 @@ __all__ = [
     "BestWeights",
     "BuyerObjective",
     "Certificate",
+    "CheapestK",
     "CostDistribution",
     "CostFit",
     "DpmarketError",
@@ -130,6 +138,7 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "Learner",
+    "LedgerRefusal",
     "LocalMinimum",
     "Mechanism",
     "Mixture",
@@ -138,11 +147,13 @@ __all__ = [
     "OfflineMechanism",
     "Outcome",
     "Payment",
+    "PostedPrice",
     "PrivateLogisticRegression",
     "PublicData",
     "PublicScaler",
     "Response",
     "ResponseCurve",
+    "SameForAll",
     "SecureNoise",
     "SeededNoise",
     "Uniform",

@@ -13,6 +13,7 @@ from dpmarket import __version__
 from dpmarket.cli.app import app
 from dpmarket.files import write_table
 
+COMMANDS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 COMMAND = Path(sys.executable).with_name("dpmarket")
 
 
@@ -111,51 +112,9 @@ def test_a_reader_that_goes_away_causes_no_traceback():
     assert done.stdout
 
 
-def test_quote_turns_reports_into_promises_and_payments(tmp_path):
-    from dpmarket import BuyerObjective, OfflineMechanism, Uniform
-
-    costs = np.random.default_rng(0).uniform(1, 5, 60)
-    ids = [f"çelik {k}" for k in range(60)]
-    write_table(tmp_path / "reports.csv", {"seller": ids, "cost": costs})
-    options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.01", "--weight-cap", "4")
-    shown = run("quote", "reports.csv", *options, "-o", "quotes.csv", cwd=tmp_path).stdout
-    assert "bought from" in shown
-    outcome = OfflineMechanism(Uniform(1, 5), BuyerObjective(1, 1, 0.01, weight_cap=4)).run(costs)
-    lines = (tmp_path / "quotes.csv").read_text().splitlines()
-    assert lines[0] == "seller,epsilon,payment_minor_units,loss_weight"
-    rows = [line.split(",") for line in lines[1:]]
-    assert [row[0] for row in rows] == ids
-    assert [float(row[1]) for row in rows] == outcome.epsilons.tolist()
-    assert [int(row[2]) for row in rows] == outcome.in_minor_units(100).amounts.tolist()
-    data = json.loads(run("quote", "reports.csv", *options, "--json", cwd=tmp_path).stdout)
-    assert data["total_payment_minor_units"] == outcome.in_minor_units(100).total
-    assert "exists" in run("quote", "reports.csv", *options, "-o", "quotes.csv", code=1, cwd=tmp_path).stderr
-    run("quote", "reports.csv", *options, "-o", "quotes.parquet", cwd=tmp_path)
-    # Costs are confidential: nothing shown or written contains one.
-    secret = f"{costs[0]:.6f}"
-    assert secret not in shown + (tmp_path / "quotes.csv").read_text()
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "words"),
-    [
-        ("seller,cost\na,1.5\na,2.5\n", (), "1 repeated"),
-        ("seller,cost\na,1.5\nb,-2.5\n", (), "1 negative"),
-        ("seller,cost\na,1.5\nb,oops\n", (), "line 3"),
-        ("who,cost\na,1.5\n", (), "cannot find 'seller'"),
-        ("seller,cost\na,1.5\nb,2.5\n", ("--weight-cap", "0.5"), "weight_cap"),
-        ("seller,cost\na,1.5\nb,2.5\n", ("--noise", "0"), "noise"),
-        ("seller,cost\na,7.5\nb,8.5\n", (), "finite virtual cost"),
-    ],
-)
-def test_reports_that_cannot_be_quoted_are_refused_in_one_line(tmp_path, content, options, words):
-    (tmp_path / "reports.csv").write_text(content)
-    arguments = ("quote", "reports.csv", "--costs", "uniform(1, 5)", "--payment-weight", "0.01", *options)
-    refusal = run(*arguments, "-o", "quotes.csv", code=1, cwd=tmp_path).stderr
-    assert words in refusal
-    assert refusal.count("\n") == 1
-    assert "2.5" not in refusal
-    assert not (tmp_path / "quotes.csv").exists()
+@pytest.mark.parametrize("path", [path for path, _ in _commands()], ids=" ".join)
+def test_every_command_is_documented(path):
+    assert f"`dpmarket {' '.join(path)}" in COMMANDS_PAGE.read_text()
 
 
 def test_the_demo_runs():

@@ -5,10 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from dpmarket.errors import FileProblem
+
+
+def is_standard_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether the path is ``-``, which stands for standard input and output."""
+    return os.fspath(path) == "-"
+
+
+def refuse_existing(target: str | os.PathLike[str]) -> None:
+    """Refuse a target that exists, before work is done that would have nowhere to go."""
+    if not is_standard_stream(target) and Path(target).exists():
+        raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
 @contextlib.contextmanager
@@ -30,7 +42,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
     if path.is_dir():
         raise FileProblem(f"cannot write {path}: it is a folder; name a file.")
     if not overwrite and path.exists():
-        raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten.")
+        raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten (--force).")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         yield temporary
@@ -42,7 +54,9 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
             os.link(temporary, path)
         _flush(path.parent)
     except FileExistsError:
-        raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten.") from None
+        raise FileProblem(
+            f"{path} exists; name another file, or say that it may be overwritten (--force)."
+        ) from None
     except OSError as problem:
         if isinstance(problem, FileProblem):
             raise
@@ -52,7 +66,11 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
 
 
 def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = True) -> None:
-    """Write ``data`` to ``target``, atomically."""
+    """Write ``data`` to ``target``, atomically; ``-`` is the standard output."""
+    if is_standard_stream(target):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
     with atomic_path(target, overwrite) as temporary:
         temporary.write_bytes(data)
 
@@ -66,7 +84,9 @@ def private_bytes(target: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_bytes(source: str | os.PathLike[str]) -> bytes:
-    """Read a whole file, or say in one sentence why that cannot be done."""
+    """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input."""
+    if is_standard_stream(source):
+        return sys.stdin.buffer.read()
     try:
         return Path(source).read_bytes()
     except FileNotFoundError:

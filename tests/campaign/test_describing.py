@@ -1,0 +1,49 @@
+"""What ``show`` says about each kind of file: totals, never an individual."""
+
+import json
+
+import pytest
+
+from dpmarket import FileProblem
+from dpmarket.campaign import decide_offline, describe, open_ledger, quote_file, train_file
+from support.campaigns import make_campaign, read_rows, seller_ids
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("campaign")
+    make_campaign(folder)
+    quote_file(folder / "market.toml", folder / "reports.csv", folder / "quotes.csv", decide_offline)
+    train_file(folder / "market.toml", folder / "quotes.csv", folder / "data.csv", folder / "model.json")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["quotes.csv", "model.json", "market.toml", "market.ledger"])
+def test_every_kind_of_file_is_described_in_words_and_as_data_without_any_seller(folder, name):
+    found = describe(folder / name)
+    assert found.rows
+    text = json.dumps(found.data) + str(found.rows)
+    assert not any(repr(seller) in text for seller in seller_ids(60) if seller.startswith("seller "))
+
+
+def test_totals_are_the_sums_of_what_the_quotes_say(folder):
+    rows = read_rows(folder / "quotes.csv")
+    epsilons = [float(row["epsilon"]) for row in rows]
+    quotes, ledger = describe(folder / "quotes.csv").data, describe(folder / "market.ledger").data
+    assert quotes["sellers"] == ledger["sellers"] == 60
+    assert quotes["total_epsilon"] == pytest.approx(sum(epsilons))
+    assert ledger["promised"] == pytest.approx(sum(epsilons))
+    assert ledger["spent"] <= ledger["promised"]
+    paid = sum(int(row["payment_minor_units"]) for row in rows)
+    assert quotes["total_payment_minor_units"] == ledger["paid_minor_units"] == paid
+    assert ledger["rounds"][0]["state"] == "released"
+
+
+def test_a_file_of_another_kind_is_refused(folder, tmp_path):
+    with pytest.raises(FileProblem, match="ending in"):
+        describe(tmp_path / "notes.txt")
+    with pytest.raises(FileProblem, match="cannot find 'epsilon'"):
+        describe(folder / "data.csv")
+    with open_ledger(tmp_path / "new.ledger"):
+        pass
+    assert describe(tmp_path / "new.ledger").data["rounds"] == []

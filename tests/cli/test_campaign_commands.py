@@ -1,0 +1,137 @@
+"""The commands of a campaign, through the installed entry point."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dpmarket.files import write_table
+from support.campaigns import MARKET, make_campaign, read_rows, seller_ids
+
+COMMAND = Path(sys.executable).with_name("dpmarket")
+
+
+def run(*arguments, cwd, code=0, **options):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, **options)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_campaign_from_the_command_line(tmp_path):
+    """init, quote, withdraw, train, predict and show: what each says, for people and for machines."""
+    costs = make_campaign(tmp_path)
+    (tmp_path / "market.toml").unlink()
+    said = [run("init", cwd=tmp_path).stdout]
+    assert "market.toml" in said[0]
+    (tmp_path / "market.toml").write_text(MARKET)
+    said.append(run("quote", "reports.csv", "-o", "quotes.csv", cwd=tmp_path).stdout)
+    assert "bought from" in said[1]
+    assert "1 (new)" in said[1]
+    lines = (tmp_path / "data.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "data.csv").write_text("".join(lines[:-3]), encoding="utf-8")
+    leave = ("withdraw", "--quotes", "quotes.csv", "--absent-from", "data.csv", "--json")
+    assert json.loads(run(*leave, cwd=tmp_path).stdout) == {"asked": 3, "withdrawn": 3}
+    done = run("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json", "--json", cwd=tmp_path)
+    trained = json.loads(done.stdout)
+    assert trained["is_new"]
+    assert trained["model"] == json.loads((tmp_path / "model.json").read_text())
+    assert trained["model"]["records"] == 57
+    done = run("predict", "model.json", "data.csv", "-o", "out.csv", "--quiet", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert {row["seller"] for row in read_rows(tmp_path / "out.csv")} < set(seller_ids(60))
+    said.append(run("show", "market.ledger", cwd=tmp_path).stdout)
+    assert "released" in said[2]
+    assert not any(repr(float(cost))[:6] in text for cost in costs for text in said)
+
+
+def test_standard_input_and_output_take_the_place_of_files(tmp_path):
+    make_campaign(tmp_path)
+    reports = (tmp_path / "reports.csv").read_text(encoding="utf-8")
+    done = run("quote", "-", "-o", "-", cwd=tmp_path, input=reports)
+    assert done.stdout.startswith("seller,epsilon,payment,payment_minor_units\n")
+    assert "bought from" in done.stderr
+    quotes = done.stdout
+    done = run("train", "data.csv", "--quotes", "-", "-o", "-", "--json", cwd=tmp_path, input=quotes)
+    model = json.loads(done.stdout)
+    assert json.loads(done.stderr)["model"] == model
+    (tmp_path / "model.json").write_text(done.stdout)
+    data = (tmp_path / "data.csv").read_text(encoding="utf-8")
+    done = run("predict", "model.json", "-", "-q", cwd=tmp_path, input=data)
+    assert len(done.stdout.splitlines()) == 61
+    assert done.stderr == ""
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "data.csv", "market.ledger", "market.toml", "model.json", "reports.csv",
+    ]  # fmt: skip
+
+
+def test_refusals_have_exit_code_1_one_line_per_problem_and_no_value(tmp_path):
+    make_campaign(tmp_path)
+    (tmp_path / "bad.csv").write_text("seller,cost\na,1.75\na,oops\nb,-2.75\n")
+    refusal = run("quote", "bad.csv", "-o", "q.csv", cwd=tmp_path, code=1).stderr
+    assert refusal.splitlines() == [
+        "dpmarket: cannot use bad.csv: 3 problems.",
+        "column 'cost': no number in 1 row: line 3.",
+        "column 'cost': a cost below 0 in 1 row: line 4.",
+        "column 'seller': a seller id that an earlier row has already in 1 row: line 3.",
+    ]
+    write_table(tmp_path / "q.csv", {"seller": ["a"], "epsilon": [0.5], "payment_minor_units": [50]})
+    refusal = run("train", "data.csv", "--quotes", "q.csv", "-o", "m.json", cwd=tmp_path, code=1).stderr
+    assert "cannot find the ledger" in refusal
+    refusal = run("predict", "reports.csv", "data.csv", cwd=tmp_path, code=1).stderr
+    assert "JSON" in refusal
+    assert "ending in" in run("show", "nothing.txt", cwd=tmp_path, code=1).stderr
+    assert "the ledger" in run("withdraw", "a", "--quotes", "q.csv", cwd=tmp_path, code=1).stderr
+    assert "--force" in run("init", cwd=tmp_path, code=1).stderr
+    assert sorted(p.name for p in tmp_path.iterdir() if p.suffix in (".json", ".ledger")) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("quote", "reports.csv"),
+        ("train", "data.csv", "-o", "m.json"),
+        ("predict", "model.json"),
+        ("withdraw", "--quotes", "quotes.csv"),
+        ("init", "--nonsense"),
+        ("show",),
+    ],
+)
+def test_wrong_usage_has_exit_code_2(tmp_path, arguments):
+    assert run(*arguments, cwd=tmp_path, code=2).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminated_command_removes_its_unfinished_files(tmp_path):
+    code = (
+        "import sys, time, dpmarket.cli.app as cli\nfrom dpmarket.files import atomic_path\n"
+        "def slow():\n    with atomic_path('out.csv') as t:\n        t.write_text('half')\n"
+        "        print('writing', flush=True)\n        time.sleep(60)\n"
+        "cli.app = slow\ncli.main()\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdout.readline() == b"writing\n"
+    process.terminate()
+    assert process.wait() == 128 + 15
+    process.stdout.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_version_and_the_help_are_told_at_once():
+    """At most 15 times a bare interpreter (benchmarks/files.py); here with room for a busy machine."""
+
+    def seconds(*arguments):
+        best = float("inf")
+        for _ in range(5):
+            start = time.perf_counter()
+            subprocess.run(arguments, stdout=subprocess.DEVNULL, check=True, env=os.environ)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    bare = seconds(sys.executable, "-c", "pass")
+    assert seconds(COMMAND, "--version") < 15 * bare
+    assert seconds(COMMAND, "--help") < 30 * bare

@@ -1,0 +1,134 @@
+"""Killed at any moment, a command leaves no partial output and a ledger that opens and adds up."""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+
+from dpmarket.campaign import accounts, check_ledger, existing_ledger, read_model, read_quotes, rounds_of
+from support.campaigns import make_campaign, read_rows
+from support.forking import Forks
+
+COMMANDS = {
+    "init": (("init", "new.toml", "-q"), "new.toml"),
+    "quote": (("quote", "reports.csv", "-o", "quotes.csv", "-q"), "quotes.csv"),
+    "withdraw": (("withdraw", "007", "seller 3", "--quotes", "quotes.csv", "-q"), None),
+    "train": (("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json", "-q"), "model.json"),
+    "predict": (("predict", "model.json", "data.csv", "-o", "out.csv", "-q"), "out.csv"),
+}
+NEEDS = {"init": (), "quote": (), "withdraw": ("quote",), "train": ("quote",), "predict": ("quote", "train")}
+SELLERS = 400
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory):
+    opened = Forks(tmp_path_factory.mktemp("here"))
+    yield opened
+    opened.close()
+
+
+def _fresh(folder, template):
+    for path in folder.iterdir():
+        path.unlink()
+    for path in template.iterdir():
+        shutil.copy2(path, folder / path.name)
+
+
+def _complete(folder, name, whole):
+    """Whether the output is there; if so it must be whole."""
+    path = folder / name
+    if not path.exists():
+        return False
+    if name == "model.json":
+        read_model(path)
+    else:
+        assert path.read_bytes() == whole
+    return True
+
+
+def _check_ledger(folder):
+    """Return the state of the only round, None if there is none yet; everything must add up."""
+    if not (folder / "market.ledger").exists():
+        return None
+    with existing_ledger(folder / "market.ledger") as ledger:
+        check_ledger(ledger)
+        rounds = rounds_of(ledger)
+        assert len(rounds) <= 1
+        if not rounds:
+            return None
+        for _, promised, spent, _ in accounts(ledger).rows():
+            assert spent <= promised
+        assert accounts(ledger).height == SELLERS
+        return rounds[0].state
+
+
+def _kill_at_random(forks, tmp_path, command, kills, seed):
+    folder, template = forks.folder, tmp_path / "template"
+    template.mkdir()
+    make_campaign(template, SELLERS)
+    _fresh(folder, template)
+    for step in NEEDS[command]:
+        forks.start(*COMMANDS[step][0])
+        assert forks.wait() == 0
+    shutil.rmtree(template)
+    shutil.copytree(folder, template)
+    arguments, output = COMMANDS[command]
+    start = time.perf_counter()
+    forks.start(*arguments)
+    assert forks.wait() == 0
+    usual = time.perf_counter() - start
+    whole = (folder / output).read_bytes() if output else b""
+    rng = random.Random(seed)
+    seen = set()
+    for _ in range(kills):
+        _fresh(folder, template)
+        child = forks.start(*arguments)
+        time.sleep(rng.uniform(0.0, 1.1) * usual)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        code = forks.wait()
+        assert code in (0, -signal.SIGKILL)
+        there = _complete(folder, output, whole) if output else None
+        state = _check_ledger(folder)
+        seen.add((code, there, state))
+        if there and command in ("quote", "train"):
+            # What was told is in the ledger.
+            assert state == {"quote": "open", "train": "released"}[command]
+        # And again: it finishes, or says why it cannot.
+        forks.start(*arguments, *(("--force",) if output else ()))
+        again = forks.wait()
+        if command == "train" and state == "debited":
+            assert again == 1
+            assert _check_ledger(folder) == "debited"
+            assert not there
+        else:
+            assert again == 0
+            assert output is None or _complete(folder, output, whole)
+        if command == "withdraw":
+            assert [row["seller"] for row in read_rows(folder / "quotes.csv")][:1] == ["007"]
+            quotes = read_quotes(folder / "quotes.csv", "seller")
+            with existing_ledger(folder / "market.ledger") as ledger:
+                gone = [row[0] for row in accounts(ledger).rows() if row[1] == 0.0]
+            expected = {row[0] for row in quotes.rows() if row[1] == 0.0} | {"007", "seller 3"}
+            assert set(gone) == expected
+        leftovers = [p.name for p in folder.iterdir() if p.name.endswith(".tmp")]
+        assert all(name.startswith(".") for name in leftovers)
+    return seen
+
+
+@pytest.mark.parametrize("command", ["quote", "train"])
+def test_a_killed_command_leaves_no_partial_output_and_a_ledger_that_adds_up(forks, tmp_path, command):
+    _kill_at_random(forks, tmp_path, command, kills=6, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_killed_many_times_every_command_leaves_whole_files_and_a_sound_ledger(forks, tmp_path, command):
+    seen = _kill_at_random(forks, tmp_path, command, kills=150, seed=2)
+    if command == "train":
+        # The kills hit every stage: before the debit, between debit and model, and after the release.
+        assert {state for _, _, state in seen} == {"open", "debited", "released"}

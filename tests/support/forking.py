@@ -1,0 +1,71 @@
+"""Run commands in forks of a process that has loaded everything, so that a kill hits work, not imports.
+
+Run as a script: reads one JSON list of arguments per line, writes the fork's process id, then, when it has
+ended, its exit code (negative: the signal that killed it).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+class Forks:
+    """A process whose forks run commands in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self._process = subprocess.Popen(
+            [sys.executable, Path(__file__)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=folder,
+            text=True,
+        )
+        assert self._process.stdout.readline() == "ready\n"
+
+    def start(self, *arguments):
+        """Start a command; return its process id."""
+        self._process.stdin.write(json.dumps(arguments) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def wait(self):
+        """Return the exit code of the command that was started."""
+        return int(self._process.stdout.readline())
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def _serve():
+    import numpy as np
+
+    import dpmarket as dpm
+    import dpmarket.campaign
+    import dpmarket.cli.app
+
+    # Compile without touching polars, whose threads a fork would not have.
+    dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1, 1, 0.01)).run(np.linspace(1, 5, 60))
+    dpm.PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)).fit(np.eye(4) / 2, [0, 1, 0, 1])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        fork = os.fork()
+        if fork == 0:
+            sys.argv = ["dpmarket", *json.loads(line)]
+            code = 0
+            try:
+                dpmarket.cli.app.main()
+            except SystemExit as end:
+                code = end.code or 0
+            sys.stderr.flush()
+            os._exit(code)
+        print(fork, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()
