@@ -113,7 +113,7 @@ def test_the_model_file_holds_all_that_an_outsider_needs(campaign):
     estimator = PrivateLogisticRegression(classes=("no", "yes"), epsilon=1.0)
     estimator.fit(np.zeros((4, 2)), ["no", "yes", "no", "yes"])
     estimator.coef_, estimator.intercept_ = model.coefficients[None, :-1], model.coefficients[-1:]
-    scaled = PublicScaler([18, 0], [90, 1e5]).fit_transform(raw)
+    scaled = PublicScaler([18, 0], [90, 1e5], model.radius).fit_transform(raw)
     predict_file(model, campaign / "data.csv", campaign / "out.csv")
     out = read_rows(campaign / "out.csv")
     assert [row["seller"] for row in out] == [row["seller"] for row in rows]

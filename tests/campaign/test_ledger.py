@@ -90,7 +90,7 @@ def test_spending_is_nothing_then_the_promise_then_what_was_spent(ledger):
     training = books.debit(ledger, entered.number)
     assert books.spent_of(ledger, books.round_of(ledger, entered.number)).tolist() == [0.5, 0.0, 0.0]
     check_ledger(ledger)
-    books.release(ledger, training, "{}", np.array([0.49, 0.0, 0.0]))
+    books.release(ledger, training, "{}", np.array([0.49, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]))
     assert books.spent_of(ledger, books.round_of(ledger, entered.number)).tolist() == [0.49, 0.0, 0.0]
     assert books.released_model(ledger, entered.number) == "{}"
     check_ledger(ledger)
@@ -107,7 +107,7 @@ def test_a_debit_that_is_given_back_can_be_made_again(ledger):
 def test_a_released_debit_cannot_be_given_back(ledger):
     number = enter(ledger, quotes([0.5])).number
     training = books.debit(ledger, number)
-    books.release(ledger, training, "{}", np.array([0.5]))
+    books.release(ledger, training, "{}", np.array([0.5]), np.ones(1))
     books.give_back(ledger, training)
     assert books.round_of(ledger, number).state == "released"
 
@@ -118,7 +118,7 @@ def test_accounts_add_up_over_rounds_for_the_same_seller(ledger):
     books.withdraw(ledger, second.number, ["c"])
     books.debit(ledger, first.number)
     training = books.debit(ledger, second.number)
-    books.release(ledger, training, "{}", np.array([0.75, 0.0]))
+    books.release(ledger, training, "{}", np.array([0.75, 0.0]), np.array([1.0, 0.0]))
     rows = {row[0]: row[1:] for row in accounts(ledger).rows()}
     assert rows == {"a": (0.5, 0.5, 150), "b": (1.25, 1.0, 375), "c": (0.0, 0.0, 0)}
     check_ledger(ledger)
@@ -154,7 +154,8 @@ def test_withdrawing_changes_nobody_else_and_ends_with_the_debit(ledger):
 def test_a_ledger_that_was_tampered_with_does_not_add_up(ledger, damage, words):
     for epsilons in ([0.5, 0.25], [5.0, 0.25]):
         number = enter(ledger, quotes(epsilons)).number
-        books.release(ledger, books.debit(ledger, number), "{}", np.array(epsilons))
+        spent = np.array(epsilons)
+        books.release(ledger, books.debit(ledger, number), "{}", spent, spent)
     check_ledger(ledger)
     ledger.execute(damage)
     with pytest.raises(FileProblem, match=words):

@@ -11,6 +11,7 @@ from dpmarket.audit.certificate import (
     read_certificate,
     write_certificate,
 )
+from dpmarket.audit.checking import check_certificate
 from dpmarket.audit.payment_verifier import verify_payments
 from dpmarket.audit.purchase import Purchase, ReleasedModel
 from dpmarket.audit.signing import new_signing_key, read_signature, sign
@@ -24,6 +25,7 @@ __all__ = [
     "Verification",
     "certify",
     "certify_purchase",
+    "check_certificate",
     "new_signing_key",
     "read_certificate",
     "read_signature",

@@ -308,6 +308,7 @@ def _training(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
         "weight_total": weight_total * (1.0 + 1e-9),
         "n_coefficients": len(model.coef_grid),
         "fit_intercept": model.fit_intercept,
+        "intercept_scaling": model.intercept_scaling,
         "clip": model.clip,
         "classes": list(model.classes),
         "gradient_bound": model.gradient_bound,

@@ -69,8 +69,8 @@ class ReleasedModel:
         The release: integers, the constant's last, and the width of their grid.
     classes
         The two labels, negative class first.
-    fit_intercept, clip
-        Whether rows got a constant, and whether longer rows were shortened.
+    fit_intercept, intercept_scaling, clip
+        Whether rows got a constant, which one, and whether longer rows were shortened.
     l2, total_epsilon, row_bound, rows_per_person
         Penalty, noise rate, and the bounds on rows with their constant and on the rows of a person.
     gradient_bound, noise_accuracy, numerical_epsilon
@@ -81,6 +81,7 @@ class ReleasedModel:
     grid: float
     classes: tuple[Any, Any]
     fit_intercept: bool
+    intercept_scaling: float
     clip: bool
     l2: float
     total_epsilon: float
@@ -100,6 +101,7 @@ class ReleasedModel:
             grid=model.grid_,
             classes=(negative, positive),
             fit_intercept=bool(model.fit_intercept),
+            intercept_scaling=float(model.intercept_scaling_),
             clip=bool(model.clip),
             l2=model.l2_,
             total_epsilon=model.total_epsilon_,

@@ -285,10 +285,11 @@ def _public_numbers(body: Mapping[str, Any]) -> list[Check]:
     t, totals, model = body["training"], body["totals"], body["model"]
     positive = ("l2", "total_epsilon", "row_bound", "weight_total", "gradient_bound", "noise_accuracy")
     cells = model["coef_grid"]
+    constant = Fraction(t["intercept_scaling"]) if t["fit_intercept"] else Fraction(0)
     sound = (
         all(0.0 < t[k] < math.inf for k in positive)
         and t["rows_per_person"] >= 1
-        and t["row_bound"] >= (math.sqrt(2.0) if t["fit_intercept"] else 1.0)
+        and Fraction(t["row_bound"]) ** 2 >= 1 + constant**2
         and len(cells) == t["n_coefficients"] > 0
         and all(isinstance(cell, int) and not isinstance(cell, bool) for cell in cells)
         and len(t["classes"]) == 2

@@ -1,6 +1,7 @@
 """Run a campaign from files: a market file, quotes, a privacy ledger, training once, predictions."""
 
 from dpmarket.campaign.accounts import accounts, check_ledger
+from dpmarket.campaign.certifying import certify_quotes, write_receipts_folder, write_receipts_table
 from dpmarket.campaign.describing import Description, describe
 from dpmarket.campaign.ledger import Round, existing_ledger, ledger_path, open_ledger, rounds_of
 from dpmarket.campaign.market_file import Market, check_market, read_market
@@ -20,6 +21,7 @@ __all__ = [
     "TrainingResult",
     "absent_sellers",
     "accounts",
+    "certify_quotes",
     "check_ledger",
     "check_market",
     "decide_offline",
@@ -37,4 +39,6 @@ __all__ = [
     "rounds_of",
     "train_file",
     "withdraw_sellers",
+    "write_receipts_folder",
+    "write_receipts_table",
 ]

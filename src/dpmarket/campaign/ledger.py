@@ -39,6 +39,7 @@ from dpmarket.files import (
 APPLICATION = 0x64706D31
 VERSION = 1
 SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
+WEIGHT = "loss_weight"
 _SCHEMA = """
 CREATE TABLE round (
     number INTEGER PRIMARY KEY,
@@ -190,6 +191,18 @@ def spent_of(ledger: Database, found: Round) -> FloatArray:
     return np.where(withdrawn_of(ledger, found.number, quotes), 0.0, epsilons)
 
 
+def weights_of(ledger: Database, number: int) -> FloatArray:
+    """Return each seller's weight in the model that was released for a round, in the order of its quotes."""
+    spent = table_from_pages(_pages(ledger, number, "spent"))
+    return np.asarray(spent.get_column(WEIGHT).to_numpy())
+
+
+def parameters_of(ledger: Database, number: int) -> dict[str, Any]:
+    """Return the public parameters of the mechanism that decided a round, as plain data."""
+    row = ledger.execute("SELECT parameters FROM round WHERE number = ?", (number,)).fetchone()
+    return dict(json.loads(row[0]))
+
+
 def withdrawn_of(ledger: Database, number: int, quotes: Table) -> BoolArray:
     """Return which sellers of a round have withdrawn, in the order of its quotes."""
     rows = ledger.execute("SELECT seller FROM withdrawal WHERE round = ?", (number,)).fetchall()
@@ -256,9 +269,9 @@ def give_back(ledger: Database, training: int) -> None:
         )
 
 
-def release(ledger: Database, training: int, model: str, spent: FloatArray) -> None:
-    """Keep a released model, and what it spent per seller of the round, in one step."""
-    pages = table_to_pages(make_table({"spent": spent}))
+def release(ledger: Database, training: int, model: str, spent: FloatArray, loss_weights: FloatArray) -> None:
+    """Keep a released model, and what it spent on each seller of the round with which weight, in one step."""
+    pages = table_to_pages(make_table({"spent": spent, WEIGHT: loss_weights}))
     with transaction(ledger):
         number = ledger.execute("SELECT round FROM training WHERE number = ?", (training,)).fetchone()[0]
         ledger.execute(

@@ -43,8 +43,9 @@ class ModelFile(_Part):
     features, radius : the public scaling, see :class:`~dpmarket.learning.PublicScaler`.
     outside_bounds : whether features outside their bounds were clipped or refused.
     records : number of records trained on.
-    rows_per_person : how many records a seller could have.
+    rows_per_person : the bound on the rows of a seller that was charged.
     coef_grid, grid : the release: whole numbers, the constant's last, and the width of their grid.
+    intercept_scaling : the number in the constant column.
     l2, total_epsilon, row_bound : penalty, noise rate, and the bound on rows with their constant.
     numerical_epsilon, numerical_reserve : what releasing rounded numbers cost, and what was set aside for it.
     gradient_bound, noise_accuracy : the accuracies of the release plan.
@@ -64,6 +65,7 @@ class ModelFile(_Part):
     rows_per_person: int = Field(ge=1)
     coef_grid: list[int]
     grid: float = Field(gt=0)
+    intercept_scaling: float = Field(gt=0)
     l2: float = Field(gt=0)
     total_epsilon: float = Field(gt=0)
     row_bound: float = Field(gt=0)
@@ -84,8 +86,10 @@ class ModelFile(_Part):
 
     @property
     def coefficients(self) -> FloatArray:
-        """The coefficients for scaled features, the constant's last."""
-        return np.array(self.coef_grid, dtype=np.float64) * self.grid
+        """The coefficients for scaled features, and last what is added to every margin."""
+        values = np.array(self.coef_grid, dtype=np.float64) * self.grid
+        values[-1] *= self.intercept_scaling
+        return values
 
     def scaler(self) -> PublicScaler:
         """Return the public scaling of the features."""
@@ -123,9 +127,10 @@ def model_file(
         radius=radius,
         outside_bounds=outside_bounds,
         records=records,
-        rows_per_person=model.rows_per_person,
+        rows_per_person=model.rows_per_person_,
         coef_grid=model.coef_grid_.tolist(),
         grid=model.grid_,
+        intercept_scaling=model.intercept_scaling_,
         l2=model.l2_,
         total_epsilon=model.total_epsilon_,
         row_bound=model.row_bound_,

@@ -184,9 +184,10 @@ def _train(
         radius=market.training.radius,
         outside_bounds=market.training.outside_bounds,
     )
-    spent = np.zeros(quotes.height)
+    spent, loss_weights = np.zeros(quotes.height), np.zeros(quotes.height)
     spent[records.owners] = estimator.epsilons_
-    release(ledger, training, model.to_json(), spent)
+    loss_weights[records.owners] = estimator.loss_weights_
+    release(ledger, training, model.to_json(), spent, loss_weights)
     return TrainingResult(model, True, records.clipped)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import campaign, costs, demo, quote
+from dpmarket.cli import campaign, certificates, costs, demo, quote
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -28,6 +28,16 @@ app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(c
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
 app.command(epilog="Example: dpmarket show quotes.csv")(campaign.show)
+app.command(
+    epilog="Example: dpmarket certify --quotes quotes.csv -o certificate.json --openings openings.json"
+)(certificates.certify)
+app.command(epilog="Example: dpmarket receipts certificate.json openings.json -o receipts.csv")(
+    certificates.receipts
+)
+app.command(epilog="Example: dpmarket verify certificate.json --receipt receipt.json --ask-cost")(
+    certificates.verify
+)
+app.command("signing-key", epilog="Example: dpmarket signing-key key.pem")(certificates.signing_key)
 app.add_typer(costs.app, name="costs")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 

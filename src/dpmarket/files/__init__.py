@@ -7,6 +7,7 @@ from dpmarket.files.atomic import (
     read_bytes,
     refuse_existing,
     write_bytes,
+    write_folder,
 )
 from dpmarket.files.columns import (
     Finding,
@@ -89,6 +90,7 @@ __all__ = [
     "to_json",
     "transaction",
     "write_bytes",
+    "write_folder",
     "write_json",
     "write_parquet",
     "write_table",

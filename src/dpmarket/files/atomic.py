@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dpmarket.errors import FileProblem
@@ -81,6 +82,29 @@ def private_bytes(target: str | os.PathLike[str], data: bytes) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+
+
+def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, bytes]]) -> None:
+    """Write files into a new folder that appears when all of them are there; an existing one is refused."""
+    path = Path(target)
+    if not path.parent.is_dir():
+        raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
+    if path.exists():
+        raise FileProblem(f"{path} exists; name another folder.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        temporary.mkdir()
+        for name, data in files:
+            (temporary / name).write_bytes(data)
+        _flush(temporary)
+        os.rename(temporary, path)
+        _flush(path.parent)
+    except OSError as problem:
+        if isinstance(problem, FileProblem):
+            raise
+        raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def read_bytes(source: str | os.PathLike[str]) -> bytes:

@@ -1,0 +1,132 @@
+"""Turn a round that was trained on into a certificate, from what the ledger keeps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dpmarket.audit import Certificate, Purchase, ReleasedModel, certify_purchase
+from dpmarket.campaign.ledger import (
+    EPSILON,
+    PAYMENT,
+    SELLER,
+    Round,
+    existing_ledger,
+    ledger_path,
+    parameters_of,
+    released_model,
+    spent_of,
+    weights_of,
+)
+from dpmarket.campaign.market_file import read_market
+from dpmarket.campaign.model_file import ModelFile, model_from_json
+from dpmarket.campaign.quoting import read_quotes
+from dpmarket.campaign.training import known_round
+from dpmarket.errors import NotCertifiable
+from dpmarket.files import write_folder, write_table
+
+
+def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLike[str]) -> Certificate:
+    """Return the certificate of a file of quotes and the model that was trained on it.
+
+    Promises, payments, spent epsilons and the model are the ledger's; the quotes file says which round is
+    meant.
+
+    Raises
+    ------
+    LedgerRefusal
+        If no such quotes were given.
+    NotCertifiable
+        If the round has no released model (not trained yet, or spent by a training that ended without one),
+        or its noise was not secret.
+    """
+    market = read_market(market_path)
+    quoted = read_quotes(quotes, market.sellers.id_column)
+    with existing_ledger(ledger_path(market_path)) as ledger:
+        found = known_round(ledger, quoted)
+        kept = released_model(ledger, found.number)
+        if kept is None:
+            raise NotCertifiable(_why_no_model(found))
+        model = model_from_json(kept)
+        if not model.secure_noise:
+            raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
+        purchase = Purchase(
+            mechanism=found.mechanism,
+            parameters=parameters_of(ledger, found.number),
+            seller_ids=np.array(quoted.get_column(SELLER).to_list(), dtype=np.str_),
+            promises=quoted.get_column(EPSILON).to_numpy(),
+            payments=quoted.get_column(PAYMENT).to_numpy().astype(np.float64),
+            minor_units=found.minor_units,
+            spent=spent_of(ledger, found),
+            weights=weights_of(ledger, found.number),
+        )
+    return certify_purchase(purchase, _released(model))
+
+
+def write_receipts_folder(
+    certificate: Certificate,
+    folder: str | os.PathLike[str],
+    progress: Callable[[str, float], None] = lambda what, share: None,
+) -> int:
+    """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
+
+    Ids are not used as file names: they may be confidential, and need not be names of files. The folder
+    appears when everything is in it.
+    """
+    total = len(certificate.lines)
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        names = []
+        for k, (seller, receipt) in enumerate(certificate.receipts()):
+            names.append((seller, f"receipt-{k + 1:07d}.json"))
+            yield names[-1][1], receipt
+            if k % 1_000 == 0:
+                progress("Writing receipts", k / total)
+        yield "index.csv", _index(names)
+
+    write_folder(folder, files())
+    return total
+
+
+def write_receipts_table(
+    certificate: Certificate, target: str | os.PathLike[str], overwrite: bool = False
+) -> int:
+    """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many."""
+    sellers, receipts = zip(*certificate.receipts(), strict=True)
+    texts = [receipt.decode() for receipt in receipts]
+    write_table(target, {"seller": [str(seller) for seller in sellers], "receipt": texts}, overwrite)
+    return len(texts)
+
+
+def _index(names: list[tuple[object, str]]) -> bytes:
+    rows = ["seller,file"]
+    for seller, file in names:
+        quoted = str(seller).replace('"', '""')
+        rows.append(f'"{quoted}",{file}')
+    return ("\n".join(rows) + "\n").encode()
+
+
+def _why_no_model(found: Round) -> str:
+    if found.state == "open":
+        return "these quotes have not been trained on: there is no model to certify."
+    return f"the promises of these quotes were spent at {found.debited_at}, and no model was released."
+
+
+def _released(model: ModelFile) -> ReleasedModel:
+    return ReleasedModel(
+        coef_grid=tuple(model.coef_grid),
+        grid=model.grid,
+        classes=(model.labels[0], model.labels[1]),
+        fit_intercept=True,
+        intercept_scaling=model.intercept_scaling,
+        clip=False,
+        l2=model.l2,
+        total_epsilon=model.total_epsilon,
+        row_bound=model.row_bound,
+        rows_per_person=model.rows_per_person,
+        gradient_bound=model.gradient_bound,
+        noise_accuracy=model.noise_accuracy,
+        numerical_epsilon=model.numerical_epsilon,
+    )

@@ -1,0 +1,171 @@
+"""``dpmarket certify``, ``receipts``, ``verify`` and ``signing-key``: prove what was done, and check it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, MarketOption, QuietFlag
+
+CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
+
+
+def certify(
+    quotes: Annotated[
+        Path,
+        typer.Option("--quotes", help="The quotes that were trained on, as they were written."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the certificate to this .json file.")],
+    openings: Annotated[
+        Path,
+        typer.Option(
+            "--openings",
+            help="Write all lines with their salts to this .json file: confidential.",
+        ),
+    ],
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", help="Sign with this key; the signature goes beside the certificate, .sig."),
+    ] = None,
+    market: MarketOption = Path("market.toml"),
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Certify what was promised, paid and spent, and the model, for others to verify.
+
+    The certificate is public. The openings are not: they hold every seller's line.
+    """
+    from dpmarket.audit import sign, write_certificate
+    from dpmarket.campaign import certify_quotes
+    from dpmarket.cli.render import Voice
+    from dpmarket.files import refuse_existing, write_bytes
+
+    signature = output.with_name(output.name + ".sig")
+    if not force:
+        for path in (output, openings, *([signature] if key else [])):
+            refuse_existing(path)
+    voice = Voice(as_json, quiet)
+    with voice.progress() as progress:
+        progress("Certifying", 0.1)
+        certificate = certify_quotes(market, quotes)
+        signed = None if key is None else sign(certificate, key)
+        progress("Writing the certificate", 0.6)
+        write_certificate(certificate, output, openings, force)
+    rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
+    if signed is not None:
+        write_bytes(signature, signed, force)
+        rows.append(("signature", str(signature)))
+    data = {"sellers": len(certificate.lines), "digest": certificate.digest, "certificate": str(output)}
+    note = f"The certificate is in {output}. Keep {openings} secret: it opens every line."
+    voice.tell("Certified", rows, data, note)
+
+
+def receipts(
+    certificate: CertificateFile,
+    openings: Annotated[Path, typer.Argument(help="The openings that 'dpmarket certify' wrote.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A .csv or .parquet file for all, or a new folder for one file each.",
+        ),
+    ],
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Write every seller's receipt: their line, its salt, its path in the certificate, and the digest.
+
+    A receipt is as confidential as the seller's cost. In a folder, index.csv says which file is whose.
+    """
+    from dpmarket.audit import read_certificate
+    from dpmarket.campaign import write_receipts_folder, write_receipts_table
+    from dpmarket.cli.render import Voice
+
+    voice = Voice(as_json, quiet)
+    with voice.progress() as progress:
+        progress("Reading the certificate", 0.0)
+        found = read_certificate(certificate, openings)
+        if output.suffix.lower() in (".csv", ".parquet"):
+            count = write_receipts_table(found, output, force)
+        else:
+            count = write_receipts_folder(found, output, progress)
+    voice.tell("Receipts", [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count})
+
+
+def verify(
+    certificate: CertificateFile,
+    receipt: Annotated[Path | None, typer.Option("--receipt", help="A seller's receipt.")] = None,
+    ask_cost: Annotated[
+        bool,
+        typer.Option("--ask-cost", help="Ask for your own cost, to check the payment. It stays here."),
+    ] = False,
+    digest: Annotated[
+        str | None, typer.Option("--digest", help="The certificate's digest, known from elsewhere.")
+    ] = None,
+    signature: Annotated[Path | None, typer.Option("--signature", help="The signature, .sig.")] = None,
+    public_key: Annotated[
+        str | None, typer.Option("--public-key", help="The signer's public key, 64 hexadecimal digits.")
+    ] = None,
+    openings: Annotated[
+        Path | None,
+        typer.Option("--openings", help="The buyer's openings: checks every line."),
+    ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option("--reports", help="Disclosed reports (columns seller, cost): checks payments, too."),
+    ] = None,
+    payments_checked: Annotated[
+        int, typer.Option("--payments", help="How many payments to recompute with --reports.")
+    ] = 20,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Check a certificate without trusting who made it; exit code 1 if any check fails.
+
+    What can be checked depends on what is given. The checks share no code with the certifying program.
+    """
+    from dpmarket.audit import Verification, check_certificate
+    from dpmarket.cli.render import Voice, busy
+
+    cost = None
+    if ask_cost:
+        cost = typer.prompt(
+            "Your cost per unit of epsilon", type=float, hide_input=sys.stdin.isatty(), err=True
+        )
+    with busy("Checking"):
+        result: Verification = check_certificate(
+            certificate,
+            receipt=receipt,
+            cost=cost,
+            digest=digest,
+            signature=signature,
+            public_key=public_key,
+            openings=openings,
+            reports=reports,
+            payments_checked=payments_checked,
+        )
+    rows = [(check.name, check.verdict, check.detail) for check in result.checks]
+    title = "No check failed" if result.passed else "A CHECK FAILED: do not trust this certificate"
+    Voice(as_json, quiet).tell(title, rows, result.to_dict())
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def signing_key(
+    output: Annotated[Path, typer.Argument(help="Where to write the secret key; never overwritten.")],
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Make an Ed25519 key for signing certificates, and tell its public part."""
+    from dpmarket.audit import new_signing_key
+    from dpmarket.cli.render import Voice
+
+    public = new_signing_key(output)
+    note = f"The secret key is in {output}; publish the public key where sellers can find it."
+    Voice(as_json, quiet).tell("A new key", [("public key", public)], {"public_key": public}, note)

@@ -1,0 +1,110 @@
+"""certify, receipts, verify and signing-key, through the installed entry point, on a real campaign."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmarket.campaign import certify_quotes, quote_file, train_file
+from dpmarket.campaign import decide_offline as offline
+from dpmarket.campaign.ledger import debit, existing_ledger, ledger_path
+from dpmarket.errors import NotCertifiable
+from support.campaigns import make_campaign, read_rows, seller_ids
+
+COMMAND = Path(sys.executable).with_name("dpmarket")
+
+
+def run(*arguments, cwd, code=0, **options):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, **options)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def campaign(folder, train=True):
+    costs = make_campaign(folder)
+    quote_file(folder / "market.toml", folder / "reports.csv", folder / "quotes.csv", offline)
+    if train:
+        train_file(folder / "market.toml", folder / "quotes.csv", folder / "data.csv", folder / "model.json")
+    return costs
+
+
+def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
+    costs = campaign(tmp_path)
+    public = json.loads(run("signing-key", "key.pem", "--json", cwd=tmp_path).stdout)["public_key"]
+    names = ("--quotes", "quotes.csv", "-o", "certificate.json", "--openings", "openings.json")
+    said = json.loads(run("certify", *names, "--key", "key.pem", "--json", cwd=tmp_path).stdout)
+    run("certify", *names, cwd=tmp_path, code=1)  # nothing is overwritten
+    run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path)
+    run("receipts", "certificate.json", "openings.json", "-o", "receipts.csv", cwd=tmp_path)
+    run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path, code=1)
+    index = {row["seller"]: row["file"] for row in read_rows(tmp_path / "receipts" / "index.csv")}
+    assert set(index) == set(seller_ids(60))
+    by_seller = {row["seller"]: row["receipt"] for row in read_rows(tmp_path / "receipts.csv")}
+    k = 2
+    seller = seller_ids(60)[k]
+    file = tmp_path / "receipts" / index[seller]
+    assert file.read_text(encoding="utf-8") == by_seller[seller]
+    checked = ("verify", "certificate.json", "--receipt", file)
+    run(*checked, "--ask-cost", cwd=tmp_path, input=f"{costs[k]!r}\n")
+    high = run(*checked, "--ask-cost", cwd=tmp_path, input="1e9\n", code=1).stdout
+    assert "too small" in high
+    everything = run(
+        *("verify", "certificate.json", "--openings", "openings.json", "--reports", "reports.csv"),
+        *("--payments", 2, "--digest", said["digest"], "--signature", "certificate.json.sig"),
+        *("--public-key", public, "--json"),
+        cwd=tmp_path,
+    )
+    verdicts = {check["name"]: check["verdict"] for check in json.loads(everything.stdout)["checks"]}
+    assert verdicts["payments"] == verdicts["allocation"] == verdicts["signature"] == "holds"
+    assert "FAILS" not in verdicts.values()
+    certificate = (tmp_path / "certificate.json").read_text(encoding="utf-8")
+    assert not any(name in certificate for name in seller_ids(60) if len(name) > 3)
+    body = json.loads(certificate)["body"]
+    assert body["model"]["coef_grid"] == json.loads((tmp_path / "model.json").read_text())["coef_grid"]
+    assert body["money"] == {"minor_units": 100}
+    (tmp_path / "certificate.json").write_text(certificate.replace("offline", "0ffline"), encoding="utf-8")
+    run(*checked, cwd=tmp_path, code=1)
+
+
+def test_what_was_not_trained_on_gets_no_certificate(tmp_path):
+    campaign(tmp_path, train=False)
+    with pytest.raises(NotCertifiable, match="not been trained on"):
+        certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
+    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger:
+        debit(ledger, 1)  # as a training that was killed leaves it
+    with pytest.raises(NotCertifiable, match="spent at"):
+        certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
+
+
+def test_things_that_need_one_another_are_asked_for(tmp_path):
+    campaign(tmp_path)
+    certificate = certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
+    (tmp_path / "c.json").write_bytes(bytes(certificate))
+    for options, words in (
+        (["--ask-cost"], "receipt"),
+        (["--signature", "s"], "public key"),
+        (["--reports", "reports.csv"], "openings"),
+    ):
+        done = run("verify", "c.json", *options, cwd=tmp_path, input="1.0\n", code=1)
+        assert words in done.stderr
+        assert len(done.stderr.strip().splitlines()) <= 2  # the question, and one line
+    assert "no such file" in run("verify", "missing.json", cwd=tmp_path, code=1).stderr
+
+
+def test_a_withdrawn_seller_is_certified_with_nothing_spent(tmp_path):
+    from dpmarket.campaign import withdraw_sellers
+
+    make_campaign(tmp_path)
+    market, quotes = tmp_path / "market.toml", tmp_path / "quotes.csv"
+    quote_file(market, tmp_path / "reports.csv", quotes, offline)
+    withdraw_sellers(market, quotes, ["007"])
+    train_file(market, quotes, tmp_path / "data.csv", tmp_path / "model.json")
+    certificate = certify_quotes(market, quotes)
+    line = json.loads(certificate.receipt("007"))["line"]
+    assert line["promise"] > 0.0
+    assert line["spent"] == line["weight"] == 0.0
+    assert np.count_nonzero(certificate.lines.values[:, 2]) > 0
