@@ -49,7 +49,7 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
     file = tmp_path / "receipts" / index[seller]
     assert file.read_text(encoding="utf-8") == by_seller[seller]
     checked = ("verify", "certificate.json", "--receipt", file)
-    run(*checked, "--ask-cost", cwd=tmp_path, input=f"{costs[k]!r}\n")
+    run(*checked, "--ask-cost", cwd=tmp_path, input=f"{float(costs[k])!r}\n")
     high = run(*checked, "--ask-cost", cwd=tmp_path, input="1e9\n", code=1).stdout
     assert "too small" in high
     everything = run(
