@@ -25,7 +25,7 @@ SETS: dict[str, Callable[[], PublicData]] = {
     "German health": lambda: german_health().one_record_each(np.random.default_rng(0)),
     "health insurance": health_insurance,
     "separable": lambda: separable(2_000, 10, np.random.default_rng(1), margin=0.2),
-    "logistic": lambda: logistic(20_000, 40, np.random.default_rng(2), offset=0.5),
+    "logistic": lambda: logistic(10_000, 40, np.random.default_rng(2), offset=0.5),
 }
 COMMON = ("0.1", "0.3", "1", "3", "10")
 MIXTURES = {

@@ -40,8 +40,16 @@ if TYPE_CHECKING:
         virtual_cost_density,
         virtual_costs,
     )
-    from dpmarket.datasets import PublicData
-    from dpmarket.learning import Learner, PrivateLogisticRegression, PublicScaler
+    from dpmarket.datasets import PublicData, standard_bounds
+    from dpmarket.learning import (
+        LargeEpsilonsOnly,
+        Learner,
+        OutputPerturbation,
+        PersonalisedSampling,
+        PrivateLogisticRegression,
+        PublicScaler,
+        SmallestEpsilon,
+    )
     from dpmarket.mechanisms import (
         Mechanism,
         OfflineMechanism,
@@ -63,12 +71,18 @@ if TYPE_CHECKING:
         privacy_loss,
         release_cost,
         suggest_l2,
+        suggest_stretch,
         weights_for,
     )
 
 _ROOM_OF = {
     "PublicData": "datasets",
+    "standard_bounds": "datasets",
     "Learner": "learning",
+    "LargeEpsilonsOnly": "learning",
+    "OutputPerturbation": "learning",
+    "PersonalisedSampling": "learning",
+    "SmallestEpsilon": "learning",
     "release_cost": "privacy",
     "plan_release": "privacy",
     "SeededNoise": "privacy",
@@ -92,6 +106,7 @@ _ROOM_OF = {
     "Allocation": "allocation",
     "weights_for": "privacy",
     "suggest_l2": "privacy",
+    "suggest_stretch": "privacy",
     "privacy_loss": "privacy",
     "paper_privacy_loss": "privacy",
     "best_weights": "privacy",
@@ -122,6 +137,7 @@ __all__ = [
     "FromScipy",
     "Infeasible",
     "InvalidInput",
+    "LargeEpsilonsOnly",
     "Learner",
     "LocalMinimum",
     "Mechanism",
@@ -129,7 +145,9 @@ __all__ = [
     "NotConverged",
     "OfflineMechanism",
     "Outcome",
+    "OutputPerturbation",
     "Payment",
+    "PersonalisedSampling",
     "PrivateLogisticRegression",
     "PublicData",
     "PublicScaler",
@@ -137,6 +155,7 @@ __all__ = [
     "ResponseCurve",
     "SecureNoise",
     "SeededNoise",
+    "SmallestEpsilon",
     "Uniform",
     "Weights",
     "__version__",
@@ -152,7 +171,9 @@ __all__ = [
     "project_to_capped_simplex",
     "read_outcome",
     "release_cost",
+    "standard_bounds",
     "suggest_l2",
+    "suggest_stretch",
     "virtual_cost_density",
     "virtual_costs",
     "weights_for",
