@@ -61,8 +61,11 @@ class Trial:
         return self._with(PublicScaler(low, high, radius))
 
     def scaled_by_range(self, radius: float | None = 1.0) -> Trial:
-        """Scale all parts with the bounds that the set declares."""
-        return self._with(PublicScaler(self.public.low, self.public.high, radius))
+        """Scale all parts with the smallest and the largest value of the public part."""
+        low, high = self.public.features.min(axis=0), self.public.features.max(axis=0)
+        usable = low < high
+        low, high = np.where(usable, low, self.public.low), np.where(usable, high, self.public.high)
+        return self._with(PublicScaler(low, high, radius))
 
     def _with(self, scaler: PublicScaler) -> Trial:
         parts = (

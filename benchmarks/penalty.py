@@ -37,7 +37,7 @@ class Setting:
     penalty: float = 0.5  # l2 = row bound * max(2, penalty * coefficients) / noise rate
     stretch: float = 1.0  # times the suggested stretch's excess over 1
     radius: float | None = 1.0
-    spread: float | None = 2.0  # None: the bounds that the set declares
+    spread: float | None = 2.0  # None: the pilot's smallest and largest value
     constant: float = 1.0  # times the suggested constant
 
 
@@ -52,7 +52,7 @@ TEXTS = {
     "penalty": "Penalty: `l2 * total_epsilon / row_bound` is this times the coefficients, at least 2",
     "stretch": "Stretch: 1 plus this times what the suggested stretch is above 1",
     "radius": "Radius of `PublicScaler`; none shortens no row",
-    "spread": "Bounds: this many standard deviations of a public pilot; none means the set's declared bounds",
+    "spread": "Bounds: this many standard deviations of a public pilot; none means its smallest and largest value",
     "constant": "Constant column: this times the power of two next to `1 / sqrt(features)`",
 }
 
@@ -138,7 +138,7 @@ def report(found: dict[Setting, np.ndarray]) -> str:
 
 
 def main() -> None:
-    cache = Cache(ROOT / "out" / "penalty.json", {"recipe": 2, "largest": LARGEST})
+    cache = Cache(ROOT / "out" / "penalty.json", {"recipe": 3, "largest": LARGEST})
     loaders = SETS | {
         name: (lambda n=n: logistic(3_000, n, np.random.default_rng(n), strength=5.0, offset=3.0))
         for name, n in FEW.items()
