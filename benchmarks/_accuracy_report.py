@@ -22,6 +22,8 @@ _HEADS = {
     "diffprivlib": "diffprivlib",
 }
 DEFAULTS = tuple(_HEADS)
+# With one promise for all these do exactly what dpmarket does, up to the rounding of released numbers.
+SAME_AT_COMMON = ("smallest epsilon", "large epsilons only", "sampling, largest", "sampling, mean")
 TUNED = ("diffprivlib, tuned for accuracy", "diffprivlib, tuned for log loss")
 
 Scores = Mapping[tuple[str, str, str], np.ndarray]
@@ -42,10 +44,6 @@ class Gap:
     def behind(self) -> bool:
         return self.mean < -2.0 * self.standard_error
 
-    @property
-    def same(self) -> bool:
-        return self.mean == 0.0 and self.standard_error == 0.0
-
     def __str__(self) -> str:
         return (
             f"{self.name}, {self.level}, {self.measure}: {-self.mean:.4f} behind {self.other} "
@@ -65,7 +63,13 @@ def gaps(found: Scores, other: str, measure: int) -> Iterator[Gap]:
 
 def checks(found: Scores) -> list[tuple[str, int, list[Gap]]]:
     """Return each thing that must hold, in how many comparisons, and where it does not."""
-    defaults = [gap for other in DEFAULTS for measure in (0, 1) for gap in gaps(found, other, measure)]
+    defaults = [
+        gap
+        for other in DEFAULTS
+        for measure in (0, 1)
+        for gap in gaps(found, other, measure)
+        if gap.level not in COMMON or other not in SAME_AT_COMMON
+    ]
     tuned = [gap for measure, other in enumerate(TUNED) for gap in gaps(found, other, measure)]
     harder = [
         gap for gap in defaults if not gap.same and (gap.level not in COMMON or float(gap.level) <= 1.0)
@@ -77,7 +81,7 @@ def checks(found: Scores) -> list[tuple[str, int, list[Gap]]]:
             [gap for gap in defaults if gap.behind],
         ),
         (
-            "above every competitor's default on mixtures and at epsilon <= 1, wherever the two differ",
+            "above every competitor's default on mixtures and at epsilon <= 1",
             len(harder),
             [gap for gap in harder if gap.mean <= 0.0],
         ),
@@ -120,7 +124,8 @@ def report(
     lines += [
         "",
         "Differences are taken trial by trial, on equal splits. Where two learners are equally good, chance",
-        "puts one in forty comparisons beyond two standard errors on either side.",
+        "puts one in forty comparisons beyond two standard errors on either side. With one promise for all,",
+        "the first four reference learners are dpmarket by another name, and are not compared.",
         "",
     ]
     for name in SETS:

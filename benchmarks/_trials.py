@@ -25,7 +25,7 @@ SETS: dict[str, Callable[[], PublicData]] = {
     "German health": lambda: german_health().one_record_each(np.random.default_rng(0)),
     "health insurance": health_insurance,
     "separable": lambda: separable(2_000, 10, np.random.default_rng(1), margin=0.2),
-    "logistic": lambda: logistic(20_000, 40, np.random.default_rng(2), offset=0.5),
+    "logistic": lambda: logistic(10_000, 40, np.random.default_rng(2), offset=0.5),
 }
 COMMON = ("0.1", "0.3", "1", "3", "10")
 MIXTURES = {
@@ -61,8 +61,11 @@ class Trial:
         return self._with(PublicScaler(low, high, radius))
 
     def scaled_by_range(self, radius: float | None = 1.0) -> Trial:
-        """Scale all parts with the bounds that the set declares."""
-        return self._with(PublicScaler(self.public.low, self.public.high, radius))
+        """Scale all parts with the smallest and the largest value of the public part."""
+        low, high = self.public.features.min(axis=0), self.public.features.max(axis=0)
+        usable = low < high
+        low, high = np.where(usable, low, self.public.low), np.where(usable, high, self.public.high)
+        return self._with(PublicScaler(low, high, radius))
 
     def _with(self, scaler: PublicScaler) -> Trial:
         parts = (

@@ -47,7 +47,7 @@ TRIALS, TUNING_TRIALS = 24, 5
 C_GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
 NORM_GRID = (1.0, 2.0, 4.0, 8.0)
 CLASSES = (-1.0, 1.0)
-SETTINGS = {"recipe": 1, "tuning trials": TUNING_TRIALS, "C": list(C_GRID), "norm": list(NORM_GRID)}
+SETTINGS = {"recipe": 2, "tuning trials": TUNING_TRIALS, "C": list(C_GRID), "norm": list(NORM_GRID)}
 
 
 def ours(epsilons: np.ndarray, seed: int) -> Learner:

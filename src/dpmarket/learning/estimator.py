@@ -29,7 +29,7 @@ from dpmarket.learning.problem import Problem, bound_with_constant, check_consta
 from dpmarket.learning.promises import read_promises
 from dpmarket.learning.row_bounds import clipping_scales, refuse_long_rows
 from dpmarket.learning.rows import Rows
-from dpmarket.privacy import Weights, suggest_l2, weights_for
+from dpmarket.privacy import Weights, suggest_l2, suggest_stretch, weights_for
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.release import ReleasePlan, plan_release, round_to_grid
 from dpmarket.privacy.weights import finite_total, usable_promises
@@ -67,6 +67,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         Public upper bound on the number of records of one person, used with ``people``. More are refused.
     noise_source
         Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
+    stretch
+        Public factor, > 0, by which the released coefficients are multiplied. None means 1 if ``l2`` is given
+        (the minimiser itself), and otherwise :func:`~dpmarket.privacy.penalty.suggest_stretch`, which undoes
+        part of the suggested penalty's shrinkage.
 
     Attributes
     ----------
@@ -75,12 +79,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     coef_, intercept_
         Coefficients, shape (1, features), and what the constant column adds to every margin, shape (1,).
     coef_grid_
-        Integers, the constant's last: the release itself. Everything else follows from it and public values;
-        the intercept is ``intercept_scaling_`` times the constant's coefficient.
+        Integers, the constant's last: the release itself. Everything else follows from it and public values:
+        ``coef_grid_ * grid_`` is the minimiser, ``stretch_`` times it are the coefficients, and
+        ``intercept_scaling_`` times the last of them is the intercept.
     grid_
         Width of the public grid.
-    intercept_scaling_
-        The number in the constant column (1 without such a column).
+    intercept_scaling_, stretch_
+        The number in the constant column (1 without such a column), and the factor of the coefficients.
     epsilons_
         What was spent on each person, never above the promise; in the order of the records or, with
         ``people``, of the promises. Read-only.
@@ -97,7 +102,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         check what releasing cost.
     noise_standard_error_
         Public bound on the root mean square, over coefficients, of the standard deviation that the noise
-        causes in them: ``2 sqrt(n + 1) / (total_epsilon * l2)``. What the data fix well varies less.
+        causes in them: ``2 sqrt(n + 1) / (total_epsilon * l2)``, times ``stretch_``. What the data fix well
+        varies less.
     certifiable_
         Whether the noise was secure and the classes were declared.
 
@@ -137,6 +143,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         numerical_epsilon: float = 1e-6,
         rows_per_person: int = 1,
         noise_source: NoiseSource | None = None,
+        stretch: float | None = None,
     ) -> None:
         self.l2 = l2
         self.epsilon = epsilon
@@ -147,6 +154,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.numerical_epsilon = numerical_epsilon
         self.rows_per_person = rows_per_person
         self.noise_source = noise_source
+        self.stretch = stretch
 
     def fit(
         self,
@@ -214,7 +222,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             spent = np.minimum(spent, promised)
         draw = source.draw(n, weights.total_epsilon, plan.noise_accuracy)
         cells = round_to_grid(*problem.minimise(*draw.high_low()), plan.grid)
-        self._release(cells, plan, weights, constant)
+        stretch = self._stretch(weights, n, isinstance(promised, Weights))
+        self._release(cells, plan, weights, constant, stretch)
         self.epsilons_ = read_only(spent)
         self.loss_weights_ = weights.loss_weights
         self.people_ = holding.people
@@ -260,6 +269,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         """Check the constructor's arguments; return the noise source."""
         if self.l2 is not None:
             checks.positive("l2", self.l2)
+        if self.stretch is not None:
+            checks.positive("stretch", self.stretch)
         if self.epsilon is not None:
             checks.positive("epsilon", self.epsilon)
         for name in ("fit_intercept", "clip"):
@@ -294,6 +305,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             l2 = suggest_l2(finite_total(usable_promises(promised, reserve)) / bound, n, bound)
         return weights_for(promised, l2, bound, rows, reserve)
 
+    def _stretch(self, weights: Weights, n: int, prepared: bool) -> float:
+        if self.stretch is not None:
+            return float(self.stretch)
+        if self.l2 is not None or prepared:
+            return 1.0
+        return suggest_stretch(weights.total_epsilon, weights.l2, n, weights.row_bound)
+
     def _prepared(self, weights: Weights, bound: float, rows: int) -> Weights:
         for name, found, least in (
             ("row_bound", weights.row_bound, bound),
@@ -309,9 +327,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             )
         return weights
 
-    def _release(self, cells: Any, plan: ReleasePlan, weights: Weights, constant: float) -> None:
+    def _release(
+        self, cells: Any, plan: ReleasePlan, weights: Weights, constant: float, stretch: float
+    ) -> None:
         n = len(cells)
-        values = cells * plan.grid
+        values = cells * plan.grid * stretch
         features = n - int(self.fit_intercept)
         self.coef_grid_ = cells
         self.grid_ = plan.grid
@@ -319,9 +339,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.coef_ = values[:features].reshape(1, -1)
         self.intercept_ = values[features:] * constant if self.fit_intercept else np.zeros(1)
         self.intercept_scaling_ = constant
+        self.stretch_ = stretch
         self.l2_ = weights.l2
         self.total_epsilon_ = weights.total_epsilon
         self.row_bound_ = weights.row_bound
         self.rows_per_person_ = weights.rows_per_person
         self.numerical_epsilon_ = plan.numerical_epsilon
-        self.noise_standard_error_ = 2.0 * math.sqrt(n + 1.0) / (weights.total_epsilon * weights.l2)
+        self.noise_standard_error_ = stretch * 2.0 * math.sqrt(n + 1.0) / (weights.total_epsilon * weights.l2)
