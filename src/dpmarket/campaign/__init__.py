@@ -8,7 +8,7 @@ from dpmarket.campaign.model_file import ModelFile, read_model
 from dpmarket.campaign.predicting import Predictions, predict_file
 from dpmarket.campaign.quoting import Quoting, decide_offline, quote_file, read_quotes
 from dpmarket.campaign.template import market_reference, market_template
-from dpmarket.campaign.training import TrainingResult, absent_sellers, train_file, withdraw_sellers
+from dpmarket.campaign.training import TrainingResult, train_file, withdraw_absent, withdraw_sellers
 
 __all__ = [
     "Description",
@@ -18,7 +18,6 @@ __all__ = [
     "Quoting",
     "Round",
     "TrainingResult",
-    "absent_sellers",
     "accounts",
     "check_ledger",
     "check_market",
@@ -36,5 +35,6 @@ __all__ = [
     "read_quotes",
     "rounds_of",
     "train_file",
+    "withdraw_absent",
     "withdraw_sellers",
 ]

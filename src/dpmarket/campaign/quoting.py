@@ -21,7 +21,6 @@ from dpmarket.campaign.ledger import (
     open_ledger,
 )
 from dpmarket.campaign.market_file import Market, read_market, to_distribution
-from dpmarket.errors import FileProblem
 from dpmarket.files import (
     Database,
     Finding,
@@ -37,6 +36,7 @@ from dpmarket.files import (
     write_table,
 )
 from dpmarket.mechanisms import OfflineMechanism, Outcome
+from dpmarket.planning.budgets import plan_payment_weight
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of all work that is done, from 0 to 1."""
@@ -117,15 +117,23 @@ def decide_offline(market: Market, costs: FloatArray) -> Outcome:
 
 
 def planned_objective(market: Market) -> BuyerObjective:
-    """Return the buyer's objective; with a budget, its payment weight is planned without any report."""
+    """Return the buyer's objective; with a budget, its payment weight is planned without any report.
+
+    The plan is a function of the market file alone: quoting twice plans the same.
+    """
     wanted = market.objective
-    return BuyerObjective(
+    objective = BuyerObjective(
         wanted.concentration,
         wanted.noise,
-        _payment_weight(market),
+        1.0 if wanted.payment_weight is None else wanted.payment_weight,
         wanted.weight_cap,
         wanted.max_mean_epsilon,
     )
+    if wanted.budget is None or market.sellers.expected is None:
+        return objective
+    dist = to_distribution(market.costs.distribution)
+    plan = plan_payment_weight(dist, objective, market.sellers.expected, wanted.budget, wanted.confidence)
+    return plan.objective
 
 
 def read_quotes(source: str | os.PathLike[str], id_column: str) -> Table:
@@ -159,13 +167,6 @@ def id_findings(table: Table, id_column: str) -> list[Finding]:
         *find(id_column, "no seller id", empty),
         *find(id_column, "a seller id that an earlier row has already", repeated(table, id_column) & ~empty),
     ]
-
-
-def _payment_weight(market: Market) -> float:
-    wanted = market.objective
-    if wanted.payment_weight is not None:
-        return wanted.payment_weight
-    raise FileProblem("objective.budget: planning from a budget is not there yet.")
 
 
 def _columns(market: Market) -> tuple[str, str]:
