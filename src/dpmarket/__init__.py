@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dpmarket.datasets import PublicData
     from dpmarket.learning import Learner, PrivateLogisticRegression, PublicScaler
     from dpmarket.mechanisms import (
+        AdaptiveMechanism,
         Curve,
         Mechanism,
         Menu,
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
         ResponseCurve,
         paper_curve,
         population_curve,
+        read_market,
         read_outcome,
+        write_market,
         write_outcome,
     )
     from dpmarket.payments import Payment, payment_identity
@@ -74,6 +77,9 @@ if TYPE_CHECKING:
     )
 
 _ROOM_OF = {
+    "AdaptiveMechanism": "mechanisms",
+    "read_market": "mechanisms",
+    "write_market": "mechanisms",
     "Curve": "mechanisms",
     "Menu": "mechanisms",
     "OnlineMechanism": "mechanisms",
@@ -124,6 +130,7 @@ _ROOM_OF = {
 }
 
 __all__ = [
+    "AdaptiveMechanism",
     "Allocation",
     "BestWeights",
     "BuyerObjective",
@@ -171,12 +178,14 @@ __all__ = [
     "population_curve",
     "privacy_loss",
     "project_to_capped_simplex",
+    "read_market",
     "read_outcome",
     "release_cost",
     "suggest_l2",
     "virtual_cost_density",
     "virtual_costs",
     "weights_for",
+    "write_market",
     "write_outcome",
 ]
 
