@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from dpmarket.datasets import PublicData
     from dpmarket.learning import Learner, PrivateLogisticRegression, PublicScaler
     from dpmarket.mechanisms import (
-        CheapestK,
         AdaptiveMechanism,
+        CheapestK,
         Curve,
         Mechanism,
         Menu,
@@ -53,13 +53,11 @@ if TYPE_CHECKING:
         OnlineMechanism,
         Outcome,
         PostedPrice,
-        Response,
-        ResponseCurve,
-        SameForAll,
         Quote,
         Quotes,
         Response,
         ResponseCurve,
+        SameForAll,
         paper_curve,
         population_curve,
         read_market,

@@ -10,6 +10,7 @@ from dpmarket.campaign import (
     accounts,
     check_ledger,
     decide_offline,
+    decide_online,
     existing_ledger,
     predict_file,
     quote_file,
@@ -497,3 +498,28 @@ def test_a_budget_is_planned_from_the_market_file_alone(tmp_path):
         weights.append(quoting.outcome.parameters["objective"]["payment_weight"])
         assert quoting.outcome.total_payment == pytest.approx(50.0, rel=0.2)
     assert weights[0] == weights[1]
+
+
+def test_online_quotes_depend_on_the_own_report_only_and_come_in_parts(tmp_path):
+    campaign = Campaign(tmp_path, market="[sellers]\nexpected = 60\n" + MARKET)
+    market, all_at_once = campaign / "market.toml", campaign / "all.csv"
+    quote_file(market, campaign / "reports.csv", all_at_once, decide_online)
+    reports = read_rows(campaign / "reports.csv")
+    parts = []
+    for name, rows in (("first", reports[:25]), ("second", reports[:24:-1])):
+        write_rows(campaign / f"{name}.csv", ["seller", "cost"], [row.values() for row in rows])
+        quote_file(market, campaign / f"{name}.csv", campaign / f"{name}-quotes.csv", decide_online)
+        parts += read_rows(campaign / f"{name}-quotes.csv")
+    by_id = {row["seller"]: row for row in parts}
+    assert [by_id[row["seller"]] for row in read_rows(all_at_once)] == read_rows(all_at_once)
+    for row, cost in zip(read_rows(all_at_once), campaign.costs, strict=True):
+        assert Fraction(int(row["payment_minor_units"]), 100) >= Fraction(float(row["epsilon"])) * Fraction(
+            cost
+        )
+    assert campaign.train(quotes="all.csv").is_new
+
+
+def test_online_quotes_need_the_number_of_sellers_expected(campaign):
+    with pytest.raises(FileProblem, match=r"sellers\.expected: missing"):
+        quote_file(campaign / "market.toml", campaign / "reports.csv", campaign / "q.csv", decide_online)
+    assert not (campaign / "market.ledger").exists()

@@ -21,6 +21,7 @@ from dpmarket.campaign.ledger import (
     open_ledger,
 )
 from dpmarket.campaign.market_file import Market, read_market, to_distribution
+from dpmarket.errors import FileProblem
 from dpmarket.files import (
     Database,
     Finding,
@@ -35,7 +36,7 @@ from dpmarket.files import (
     repeated,
     write_table,
 )
-from dpmarket.mechanisms import OfflineMechanism, Outcome
+from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
 from dpmarket.planning.budgets import plan_payment_weight
 
 Progress = Callable[[str, float], None]
@@ -73,7 +74,7 @@ def quote_file(
     reports : .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
     output : .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units. Confidential,
         because a promise tells what was reported.
-    decide : the mechanism, such as :func:`decide_offline`.
+    decide : the mechanism: :func:`decide_offline` or :func:`decide_online`.
     again : whether quotes that were given before are promised a second time, on top.
     overwrite : whether an existing output may be replaced.
 
@@ -114,6 +115,26 @@ def quote_file(
 def decide_offline(market: Market, costs: FloatArray) -> Outcome:
     """Decide for all sellers at once (the paper's Algorithm 2)."""
     return OfflineMechanism(to_distribution(market.costs.distribution), planned_objective(market)).run(costs)
+
+
+def decide_online(market: Market, costs: FloatArray) -> Outcome:
+    """Decide seller by seller, in the file's order, by one curve fixed beforehand (the paper's Algorithm 3).
+
+    What a seller is quoted depends on their own report only, so that a file may hold any part of the sellers
+    who are expected, and others may follow in further files.
+
+    Raises
+    ------
+    FileProblem : the market file does not say how many sellers are expected.
+    """
+    if market.sellers.expected is None:
+        raise FileProblem(
+            "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
+        )
+    dist = to_distribution(market.costs.distribution)
+    online = OnlineMechanism(dist, population_curve(dist, planned_objective(market), market.sellers.expected))
+    online.accept(online.quote_many(costs))
+    return online.close()
 
 
 def planned_objective(market: Market) -> BuyerObjective:

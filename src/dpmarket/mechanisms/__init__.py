@@ -7,19 +7,16 @@ from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import MinorUnits, Outcome
 from dpmarket.mechanisms.protocol import Mechanism, Response
-from dpmarket.mechanisms.simple import CheapestK, PostedPrice, SameForAll
-from dpmarket.mechanisms.storage import read_outcome, write_outcome
-
-__all__ = [
-    "CheapestK",
 from dpmarket.mechanisms.quotes import Menu, Quote, Quotes
 from dpmarket.mechanisms.refitting import keep_prior, refit
 from dpmarket.mechanisms.replanning import Bought, plan_curve
+from dpmarket.mechanisms.simple import CheapestK, PostedPrice, SameForAll
 from dpmarket.mechanisms.storage import read_market, read_outcome, write_market, write_outcome
 
 __all__ = [
     "AdaptiveMechanism",
     "Bought",
+    "CheapestK",
     "Curve",
     "Mechanism",
     "Menu",
@@ -29,13 +26,11 @@ __all__ = [
     "OnlineMechanism",
     "Outcome",
     "PostedPrice",
-    "Response",
-    "ResponseCurve",
-    "SameForAll",
     "Quote",
     "Quotes",
     "Response",
     "ResponseCurve",
+    "SameForAll",
     "keep_prior",
     "paper_curve",
     "plan_curve",
