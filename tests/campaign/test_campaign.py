@@ -7,10 +7,10 @@ import pytest
 
 from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, release_cost
 from dpmarket.campaign import (
-    absent_sellers,
     accounts,
     check_ledger,
     decide_offline,
+    decide_online,
     existing_ledger,
     predict_file,
     quote_file,
@@ -19,6 +19,7 @@ from dpmarket.campaign import (
     rounds_of,
     train_file,
     training,
+    withdraw_absent,
     withdraw_sellers,
 )
 from dpmarket.errors import LedgerRefusal
@@ -295,9 +296,10 @@ def test_sellers_without_data_are_named_by_line_and_can_withdraw(campaign):
     with pytest.raises(FileProblem, match=f"no row in the data .* in 4 rows: line {lines} and 1 more"):
         campaign.train()
     assert campaign.rounds()[0].state == "open"
-    absent = absent_sellers(campaign / "market.toml", campaign / "quotes.csv", campaign / "data.csv")
-    assert absent == ids
-    withdraw_sellers(campaign / "market.toml", campaign / "quotes.csv", absent)
+    before = campaign.accounts()
+    assert withdraw_absent(campaign / "market.toml", campaign / "quotes.csv", campaign / "data.csv") == 4
+    after = campaign.accounts()
+    assert {seller for seller in after if after[seller] != before[seller]} == set(ids)
     assert campaign.train().is_new
 
 
@@ -482,3 +484,42 @@ def test_predictions_need_no_ids_and_name_bad_cells_by_line(campaign):
     write_rows(campaign / "new.csv", ["yearly income", "age"], [(1000, 30), (2e5, "s3cret")])
     with pytest.raises(FileProblem, match="'age': no number in 1 row: line 3"):
         predict_file(model, campaign / "new.csv", campaign / "out2.csv")
+
+
+def test_a_budget_is_planned_from_the_market_file_alone(tmp_path):
+    """The same payment weight whatever is reported, and payments near the budget."""
+    market = "[sellers]\nexpected = 300\n" + MARKET.replace("payment_weight = 0.001", "budget = 50.0")
+    weights = []
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        campaign = Campaign(folder, market=market, sellers=300, seed=seed)
+        quoting = campaign.quote()
+        weights.append(quoting.outcome.parameters["objective"]["payment_weight"])
+        assert quoting.outcome.total_payment == pytest.approx(50.0, rel=0.2)
+    assert weights[0] == weights[1]
+
+
+def test_online_quotes_depend_on_the_own_report_only_and_come_in_parts(tmp_path):
+    campaign = Campaign(tmp_path, market="[sellers]\nexpected = 60\n" + MARKET)
+    market, all_at_once = campaign / "market.toml", campaign / "all.csv"
+    quote_file(market, campaign / "reports.csv", all_at_once, decide_online)
+    reports = read_rows(campaign / "reports.csv")
+    parts = []
+    for name, rows in (("first", reports[:25]), ("second", reports[:24:-1])):
+        write_rows(campaign / f"{name}.csv", ["seller", "cost"], [row.values() for row in rows])
+        quote_file(market, campaign / f"{name}.csv", campaign / f"{name}-quotes.csv", decide_online)
+        parts += read_rows(campaign / f"{name}-quotes.csv")
+    by_id = {row["seller"]: row for row in parts}
+    assert [by_id[row["seller"]] for row in read_rows(all_at_once)] == read_rows(all_at_once)
+    for row, cost in zip(read_rows(all_at_once), campaign.costs, strict=True):
+        assert Fraction(int(row["payment_minor_units"]), 100) >= Fraction(float(row["epsilon"])) * Fraction(
+            cost
+        )
+    assert campaign.train(quotes="all.csv").is_new
+
+
+def test_online_quotes_need_the_number_of_sellers_expected(campaign):
+    with pytest.raises(FileProblem, match=r"sellers\.expected: missing"):
+        quote_file(campaign / "market.toml", campaign / "reports.csv", campaign / "q.csv", decide_online)
+    assert not (campaign / "market.ledger").exists()

@@ -100,6 +100,8 @@ def test_wrong_keys_and_values_are_reported_all_at_once_with_path_and_expectatio
         ("[objective]\nnoise = 1", "objective", "found neither"),
         ("[objective]\nbudget = 1\npayment_weight = 1", "objective", "found both"),
         ("[objective]\nbudget = 1", "sellers.expected", "because objective.budget is set"),
+        ("[objective]\npayment_weight = 1\nconfidence = 0.9", "objective.confidence", "a budget beside it"),
+        ("[objective]\nbudget = 1\nconfidence = 1", "objective.confidence", "strictly between 0 and 1"),
         ("[label]\nvalues = [0, 'one']", "label.values", "two different"),
         ("[label]\nvalues = [true, false]", "label.values", "two different"),
         ("[label]\nvalues = [0, 1, 2]", "label.values", "two different"),

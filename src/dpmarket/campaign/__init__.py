@@ -7,9 +7,9 @@ from dpmarket.campaign.ledger import Round, existing_ledger, ledger_path, open_l
 from dpmarket.campaign.market_file import Market, check_market, read_market
 from dpmarket.campaign.model_file import ModelFile, read_model
 from dpmarket.campaign.predicting import Predictions, predict_file
-from dpmarket.campaign.quoting import Quoting, decide_offline, quote_file, read_quotes
+from dpmarket.campaign.quoting import Quoting, decide_offline, decide_online, quote_file, read_quotes
 from dpmarket.campaign.template import market_reference, market_template
-from dpmarket.campaign.training import TrainingResult, absent_sellers, train_file, withdraw_sellers
+from dpmarket.campaign.training import TrainingResult, train_file, withdraw_absent, withdraw_sellers
 
 __all__ = [
     "Description",
@@ -19,12 +19,12 @@ __all__ = [
     "Quoting",
     "Round",
     "TrainingResult",
-    "absent_sellers",
     "accounts",
     "certify_quotes",
     "check_ledger",
     "check_market",
     "decide_offline",
+    "decide_online",
     "describe",
     "existing_ledger",
     "ledger_path",
@@ -38,6 +38,7 @@ __all__ = [
     "read_quotes",
     "rounds_of",
     "train_file",
+    "withdraw_absent",
     "withdraw_sellers",
     "write_receipts_folder",
     "write_receipts_table",

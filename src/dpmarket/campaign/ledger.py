@@ -222,6 +222,8 @@ def withdraw(ledger: Database, number: int, sellers: Sequence[str]) -> int:
     ------
     LedgerRefusal : a seller has no quote in this round, or the round's promises are spent already.
     """
+    if not sellers:
+        return 0
     asked = make_table({SELLER: list(dict.fromkeys(sellers))})
     unknown = int((positions_in(asked, SELLER, quotes_of(ledger, number), SELLER) < 0).sum())
     if unknown:

@@ -96,6 +96,15 @@ class Objective(_Table):
         example=500.0,
         gt=0,
     )
+    confidence: float | None = key(
+        None,
+        "a number strictly between 0 and 1",
+        "With a budget: the probability with which payments stay within it. Left out: they meet it on "
+        "average.",
+        example=0.95,
+        gt=0,
+        lt=1,
+    )
     concentration: float = key(1.0, "a number >= 0", "Price of uneven weights (the paper's mu).", ge=0)
     noise: float = key(1.0, "a number > 0", "Price of noise (the paper's sigma).", gt=0)
     weight_cap: float | None = key(
@@ -303,6 +312,9 @@ def _contradictions(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         if len(given) != 1:
             what = "both" if given else "neither"
             found.append(("objective", f"objective: expected either payment_weight or budget, found {what}."))
+        if "confidence" in objective and "budget" not in objective:
+            line = "objective.confidence: expected a budget beside it, found none."
+            found.append(("objective.confidence", line))
         if "budget" in objective and "expected" not in sellers:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))

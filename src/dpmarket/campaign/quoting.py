@@ -36,7 +36,8 @@ from dpmarket.files import (
     repeated,
     write_table,
 )
-from dpmarket.mechanisms import OfflineMechanism, Outcome
+from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
+from dpmarket.planning.budgets import plan_payment_weight
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of all work that is done, from 0 to 1."""
@@ -73,7 +74,7 @@ def quote_file(
     reports : .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
     output : .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units. Confidential,
         because a promise tells what was reported.
-    decide : the mechanism, such as :func:`decide_offline`.
+    decide : the mechanism: :func:`decide_offline` or :func:`decide_online`.
     again : whether quotes that were given before are promised a second time, on top.
     overwrite : whether an existing output may be replaced.
 
@@ -116,16 +117,44 @@ def decide_offline(market: Market, costs: FloatArray) -> Outcome:
     return OfflineMechanism(to_distribution(market.costs.distribution), planned_objective(market)).run(costs)
 
 
+def decide_online(market: Market, costs: FloatArray) -> Outcome:
+    """Decide seller by seller, in the file's order, by one curve fixed beforehand (the paper's Algorithm 3).
+
+    What a seller is quoted depends on their own report only, so that a file may hold any part of the sellers
+    who are expected, and others may follow in further files.
+
+    Raises
+    ------
+    FileProblem : the market file does not say how many sellers are expected.
+    """
+    if market.sellers.expected is None:
+        raise FileProblem(
+            "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
+        )
+    dist = to_distribution(market.costs.distribution)
+    online = OnlineMechanism(dist, population_curve(dist, planned_objective(market), market.sellers.expected))
+    online.accept(online.quote_many(costs))
+    return online.close()
+
+
 def planned_objective(market: Market) -> BuyerObjective:
-    """Return the buyer's objective; with a budget, its payment weight is planned without any report."""
+    """Return the buyer's objective; with a budget, its payment weight is planned without any report.
+
+    The plan is a function of the market file alone: quoting twice plans the same.
+    """
     wanted = market.objective
-    return BuyerObjective(
+    objective = BuyerObjective(
         wanted.concentration,
         wanted.noise,
-        _payment_weight(market),
+        1.0 if wanted.payment_weight is None else wanted.payment_weight,
         wanted.weight_cap,
         wanted.max_mean_epsilon,
     )
+    if wanted.budget is None or market.sellers.expected is None:
+        return objective
+    dist = to_distribution(market.costs.distribution)
+    plan = plan_payment_weight(dist, objective, market.sellers.expected, wanted.budget, wanted.confidence)
+    return plan.objective
 
 
 def read_quotes(source: str | os.PathLike[str], id_column: str) -> Table:
@@ -159,13 +188,6 @@ def id_findings(table: Table, id_column: str) -> list[Finding]:
         *find(id_column, "no seller id", empty),
         *find(id_column, "a seller id that an earlier row has already", repeated(table, id_column) & ~empty),
     ]
-
-
-def _payment_weight(market: Market) -> float:
-    wanted = market.objective
-    if wanted.payment_weight is not None:
-        return wanted.payment_weight
-    raise FileProblem("objective.budget: planning from a budget is not there yet.")
 
 
 def _columns(market: Market) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,19 +112,26 @@ def train_file(
 
 
 def withdraw_sellers(
-    market_path: str | os.PathLike[str], quotes: str | os.PathLike[str], sellers: list[str]
+    market_path: str | os.PathLike[str], quotes: str | os.PathLike[str], sellers: Sequence[str]
 ) -> int:
-    """Take sellers out of a file of quotes before training; return how many had not withdrawn before."""
+    """Take sellers out of a file of quotes before training; return how many had not withdrawn before.
+
+    Raises
+    ------
+    LedgerRefusal : no such quotes, a seller without a quote, or promises that are spent already.
+    """
     market = read_market(market_path)
     with existing_ledger(ledger_path(market_path)) as ledger:
         found = known_round(ledger, read_quotes(quotes, market.sellers.id_column))
         return withdraw(ledger, found.number, sellers)
 
 
-def absent_sellers(
-    market_path: str | os.PathLike[str], quotes: str | os.PathLike[str], data: str | os.PathLike[str]
-) -> list[str]:
-    """Return the ids of sellers who were promised something but have no row in a data file."""
+def withdraw_absent(
+    market_path: str | os.PathLike[str],
+    quotes: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+) -> int:
+    """Take out everybody who was promised something but has no row in a data file; return how many."""
     market = read_market(market_path)
     id_column = market.sellers.id_column
     quoted = read_quotes(quotes, id_column)
@@ -131,7 +139,11 @@ def absent_sellers(
     present = positions_in(rows, id_column, quoted, SELLER)
     absent = quoted.get_column(EPSILON).to_numpy() > 0.0
     absent[present[present >= 0]] = False
-    return [str(seller) for seller in quoted.get_column(SELLER).gather(np.flatnonzero(absent))]
+    with existing_ledger(ledger_path(market_path)) as ledger:
+        found = known_round(ledger, quoted)
+        return withdraw(
+            ledger, found.number, quoted.get_column(SELLER).gather(np.flatnonzero(absent)).to_list()
+        )
 
 
 def known_round(ledger: Database, quotes: Table) -> Round:

@@ -45,18 +45,17 @@ def withdraw(
     quiet: QuietFlag = False,
 ) -> None:
     """Take sellers out before training; nobody else's promise or payment changes."""
-    from dpmarket.campaign import absent_sellers, withdraw_sellers
+    from dpmarket.campaign import withdraw_absent, withdraw_sellers
     from dpmarket.cli.render import Voice
 
-    leaving = list(sellers or ())
+    if bool(sellers) == (absent_from is not None):
+        raise typer.BadParameter("name sellers, or a data file with --absent-from.")
     if absent_from is not None:
         _refuse_two_streams(quotes, absent_from)
-        leaving += absent_sellers(market, quotes, absent_from)
-    elif not leaving:
-        raise typer.BadParameter("name sellers, or a data file with --absent-from.")
-    count = withdraw_sellers(market, quotes, leaving) if leaving else 0
-    rows = [("asked for", str(len(leaving))), ("withdrawn now", str(count))]
-    Voice(as_json, quiet).tell("Withdrawals", rows, {"asked": len(leaving), "withdrawn": count})
+        count = withdraw_absent(market, quotes, absent_from)
+    else:
+        count = withdraw_sellers(market, quotes, sellers or ())
+    Voice(as_json, quiet).tell("Withdrawals", [("withdrawn now", str(count))], {"withdrawn": count})
 
 
 def train(

@@ -19,6 +19,12 @@ def quote(
         typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file; - for stdout."),
     ],
     market: MarketOption = Path("market.toml"),
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online", help="Quote seller by seller, in the file's order, by a curve fixed beforehand."
+        ),
+    ] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Promise quotes that were trained on a second time, on top.")
     ] = False,
@@ -31,12 +37,13 @@ def quote(
     The promises are entered in the privacy ledger before the quotes are written. Reported costs are
     confidential: they are neither printed nor written. Quotes tell much about them: keep them confidential.
     """
-    from dpmarket.campaign import decide_offline, quote_file
+    from dpmarket.campaign import decide_offline, decide_online, quote_file
     from dpmarket.cli.render import Voice
 
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
-        quoting = quote_file(market, reports, output, decide_offline, again, force, progress)
+        decide = decide_online if online else decide_offline
+        quoting = quote_file(market, reports, output, decide, again, force, progress)
     entered, outcome = quoting.round, quoting.outcome
     data = {
         **outcome.header(),
