@@ -2,10 +2,11 @@
 
 from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
 from dpmarket.mechanisms.outcome import MinorUnits, Outcome
-from dpmarket.mechanisms.protocol import Mechanism, Response
+from dpmarket.mechanisms.protocol import BatchMechanism, Mechanism, Response
 from dpmarket.mechanisms.storage import read_outcome, write_outcome
 
 __all__ = [
+    "BatchMechanism",
     "Mechanism",
     "MinorUnits",
     "OfflineMechanism",
