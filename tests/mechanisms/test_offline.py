@@ -232,7 +232,7 @@ def test_questions_about_nobody_or_no_cost_are_refused(i, report):
         MARKETS["uniform"].respond([1.0, 2.0, 3.0], i, report)
 
 
-@pytest.mark.parametrize("report", [5e-324, 1e-300, 1e-100, 1e-20])
+@pytest.mark.parametrize("report", [5e-324, 1e-300, 1e-20])
 def test_a_cost_of_almost_nothing_gets_finite_numbers_or_a_refusal(report):
     mechanism = MARKETS["log-normal"]
     costs = mechanism.dist.sample(6, np.random.default_rng(1))

@@ -1,7 +1,7 @@
 """Turn questions about many reports of one seller into answers, in batches where the mechanism can.
 
-A mechanism may refuse a report (a cost of exactly 0, say, where no best allocation exists then). A refusal
-brings the seller nothing and is counted, and the same report is not asked about again.
+A mechanism may refuse a report (a cost of exactly 0, say, where no best allocation exists then). A
+refusal brings the seller nothing and is counted, and the same report is not asked about again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Turn a seller's true cost and the market around it into the reports most likely to pay.
 
-No rule is known to the search, so it tries what has broken rules before: reports spread over the support, its
-ends and just beyond them, other sellers' costs and the floats beside them (ties), reports close to the truth
-(a kink), and then reports around the best lie found and around the largest fall of epsilon (a jump, or the
-cutoff beyond which nothing is bought).
+No rule is known to the search, so it tries what has broken rules before: reports spread over the support,
+its ends and just beyond them, other sellers' costs and the floats beside them (ties), reports close to
+the truth (a kink), and then reports around the best lie found and around the largest fall of epsilon (a
+jump, or the cutoff beyond which nothing is bought).
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ def first_lies(costs: FloatArray, i: int, dist: CostDistribution, count: int) ->
 
 
 def second_lies(
-    cost: float, reports: FloatArray, gains: FloatArray, epsilons: FloatArray, dist: CostDistribution, count: int
+    cost: float,
+    reports: FloatArray,
+    gains: FloatArray,
+    epsilons: FloatArray,
+    dist: CostDistribution,
+    count: int,
 ) -> FloatArray:
     """Return the rest of ``count`` reports: around the best lie so far, and within the largest fall."""
     wanted = max(4, count - max(8, math.ceil(_SHARE_OF_FIRST * count)))
@@ -49,7 +54,9 @@ def second_lies(
 def edge_reports(dist: CostDistribution) -> FloatArray:
     """Return the ends of the support, the floats beside them, reports outside, and where psi is not smooth."""
     low, high = dist.support
-    edges = [0.0, 0.5 * low, math.nextafter(low, 0.0), low, math.nextafter(low, math.inf)]
+    # Beside 0 the next float is no cost that anybody could mean: a billionth of the support is.
+    beside = math.nextafter(low, math.inf) if low > 0.0 else 1e-9 * width(dist)
+    edges = [0.0, 0.5 * low, math.nextafter(low, 0.0), low, beside]
     if math.isfinite(high):
         edges += [math.nextafter(high, 0.0), high, math.nextafter(high, math.inf), 1.1 * high]
     else:

@@ -84,6 +84,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     l2_, total_epsilon_, row_bound_, numerical_epsilon_
         The penalty, the noise rate, the bound on rows with their constant, and what releasing cost (at most
         what was set aside).
+    loss_weights_
+        The weight of each person in the order of ``epsilons_``; a function of the promises alone. Read-only.
     release_plan_
         The public :class:`~dpmarket.privacy.release.ReleasePlan`: with the constants above it lets anybody
         check what releasing cost.
@@ -305,6 +307,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.intercept_ = values[features:] if self.fit_intercept else np.zeros(1)
         self.l2_ = weights.l2
         self.total_epsilon_ = weights.total_epsilon
+        self.loss_weights_ = read_only(weights.loss_weights.copy())
         self.row_bound_ = weights.row_bound
         self.numerical_epsilon_ = plan.numerical_epsilon
         self.noise_standard_error_ = 2.0 * math.sqrt(n + 1.0) / (weights.total_epsilon * weights.l2)
