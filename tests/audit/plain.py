@@ -1,4 +1,4 @@
-"""A second, small implementation of the private estimator in two features: fast, with ordinary float noise."""
+"""A second, small implementation of the private estimator: fast, with ordinary float noise."""
 
 import numpy as np
 from scipy.special import expit

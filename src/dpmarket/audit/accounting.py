@@ -147,7 +147,7 @@ def _loss(weight: float, weights: Weights) -> Any:
 
 
 def _release_cost(plan: ReleasePlan, weights: Weights, n: int) -> Any:
-    """Return what releasing on the grid costs everybody with a weight (paper: nothing; MATH in release.py)."""
+    """Return what releasing on the grid costs everybody with a weight."""
     l2, eta, bound = (mpmath.mpf(value) for value in (weights.l2, weights.total_epsilon, weights.row_bound))
     total = mpmath.fsum(mpmath.mpf(value) for value in weights.loss_weights.tolist())
     rho = (mpmath.mpf(plan.gradient_bound) + mpmath.mpf(plan.noise_accuracy)) / l2

@@ -26,7 +26,7 @@ _STEPS = 30
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """ "The score is above the threshold", and which data set makes that likelier.
+    """That the score is above the threshold, and which data set makes that likelier.
 
     The score of an output z is ``slope . v + v . bend v`` with ``v = clip((z - centre) / spread)``.
     """

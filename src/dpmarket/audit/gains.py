@@ -30,10 +30,10 @@ class GainProfile:
 class GainTally:
     """Adds up gains, lie by lie; a gain is compared to the money in play, payments and costs."""
 
-    def __init__(self, extent: float, tolerance: float, minor_unit: float) -> None:
+    def __init__(self, extent: float, minor_unit: float) -> None:
         self.tried = 0
         self.largest = -np.inf
-        self._extent, self._tolerance, self._unit = extent, tolerance, minor_unit
+        self._extent, self._unit = extent, minor_unit
         self._worst = -np.inf
         self._top = np.full(_BINS, -np.inf)
         self._sum, self._count = np.zeros(_BINS), np.zeros(_BINS)

@@ -52,7 +52,7 @@ def second_lies(
 
 
 def edge_reports(dist: CostDistribution) -> FloatArray:
-    """Return the ends of the support, the floats beside them, reports outside, and where psi is not smooth."""
+    """Return the support's ends, the floats beside them, reports outside, and where psi is not smooth."""
     low, high = dist.support
     # Beside 0 the next float is no cost that anybody could mean: a billionth of the support is.
     beside = math.nextafter(low, math.inf) if low > 0.0 else 1e-9 * width(dist)

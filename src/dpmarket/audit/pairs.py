@@ -1,4 +1,4 @@
-"""Turn two sellers into the best joint lie of theirs: information, because no such payment rule forbids it."""
+"""Turn two sellers into their best joint lie: information only, because payments do not forbid it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from dpmarket.audit.answers import Answers
 from dpmarket.audit.lies import width
 from dpmarket.costs import CostDistribution
 
-_PAIRS = 3
 _STEPS = (-0.3, -0.1, -0.03, 0.0, 0.03, 0.1, 0.3)
 
 
 def best_pair_gain(
-    answers: Answers, dist: CostDistribution, costs: FloatArray, rng: np.random.Generator
+    answers: Answers, dist: CostDistribution, costs: FloatArray, count: int, rng: np.random.Generator
 ) -> float:
-    """Return the largest joint gain, in money, of a few pairs over a grid of joint lies; at least 0.
+    """Return the largest joint gain, in money, of ``count`` pairs over a grid of joint lies; at least 0.
 
-    The pairs are the two cheapest sellers and some drawn at random.
+    The first pair are the two cheapest sellers, the others are drawn.
     """
-    if costs.size < 2:
+    if costs.size < 2 or count == 0:
         return 0.0
     pairs = [np.argsort(costs, kind="stable")[:2]]
-    pairs += [rng.choice(costs.size, 2, replace=False) for _ in range(_PAIRS - 1)]
+    pairs += [rng.choice(costs.size, 2, replace=False) for _ in range(count - 1)]
     return max(_joint_gain(answers, dist, costs, int(i), int(j)) for i, j in pairs)
 
 

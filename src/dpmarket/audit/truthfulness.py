@@ -8,6 +8,7 @@ repeat; that it finds none is evidence, not a proof.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -135,6 +136,7 @@ def audit_truthfulness(
     rng: np.random.Generator,
     tolerance: float = 1e-9,
     minor_unit: float = 0.0,
+    pairs: int = 3,
     progress: Progress | None = None,
 ) -> TruthfulnessAudit:
     """Search simulated markets for a lie that pays.
@@ -151,6 +153,7 @@ def audit_truthfulness(
     tolerance : gain allowed per unit of money in play (payments and costs, of truth and lie). The default
         is the accuracy to which this project's payments are computed.
     minor_unit : money allowed besides, for a mechanism that rounds payments: its smallest unit.
+    pairs : pairs of sellers per market for whom joint lies are tried, for information; 0 tries none.
     progress : called with the sellers done and all sellers.
 
     Returns
@@ -180,9 +183,8 @@ def audit_truthfulness(
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"expected rng to be a numpy Generator, got {type(rng).__name__}.")
     drawn = (dist.sample(count, rng) for _ in range(markets))
-    return _audited(
-        mechanism, dist, drawn, (count, markets), misreports, rng, tolerance, minor_unit, progress
-    )
+    search = _Search(mechanism, dist, misreports, rng, tolerance, minor_unit, pairs)
+    return search.result(drawn, count, markets, progress)
 
 
 def audit_truthfulness_at(
@@ -193,6 +195,7 @@ def audit_truthfulness_at(
     rng: np.random.Generator,
     tolerance: float = 1e-9,
     minor_unit: float = 0.0,
+    pairs: int = 3,
 ) -> TruthfulnessAudit:
     """Search one market, with the given true costs, for a lie that pays.
 
@@ -200,55 +203,63 @@ def audit_truthfulness_at(
     contains the costs of the worst liar: do not pass costs that are confidential.
     """
     profile = checks.non_negative_vector("costs", costs)
-    size = (profile.size, 1)
-    return _audited(mechanism, dist, iter([profile]), size, misreports, rng, tolerance, minor_unit, None)
+    search = _Search(mechanism, dist, misreports, rng, tolerance, minor_unit, pairs)
+    return search.result(iter([profile]), profile.size, 1, None)
 
 
-def _audited(
-    mechanism: Mechanism,
-    dist: CostDistribution,
-    markets: Any,
-    size: tuple[int, int],
-    misreports: int,
-    rng: np.random.Generator,
-    tolerance: float,
-    minor_unit: float,
-    progress: Progress | None,
-) -> TruthfulnessAudit:
-    if not callable(getattr(mechanism, "respond", None)):
-        raise InvalidInput(f"expected a mechanism with a method respond, got {type(mechanism).__name__}.")
-    lies = checks.whole("misreports", misreports, minimum=20)
-    tolerance = checks.non_negative("tolerance", tolerance)
-    unit = checks.non_negative("minor_unit", minor_unit)
-    tally = GainTally(width(dist), tolerance, unit)
-    pair_gain, found = 0.0, None
-    answers = Answers(mechanism)
-    for profile, costs in enumerate(markets):
-        again = set(rng.choice(costs.size, min(_CHECKED_AGAIN, costs.size), replace=False).tolist())
-        for i in range(costs.size):
-            best = _best_lie(answers, dist, costs, i, lies, tally, again=i in again)
-            if best is not None:
-                found = (profile, i, costs, best)
-            if progress is not None:
-                progress(profile * size[0] + i + 1, size[0] * size[1])
-        pair_gain = max(pair_gain, best_pair_gain(answers, dist, costs, rng))
-    if found is None:
-        raise Infeasible(
-            "expected markets that the mechanism accepts, found that it refuses the truth in all."
+class _Search:
+    """One audit under way: the mechanism, what is tried, and what was found so far."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        dist: CostDistribution,
+        misreports: int,
+        rng: np.random.Generator,
+        tolerance: float,
+        minor_unit: float,
+        pairs: int,
+    ) -> None:
+        if not callable(getattr(mechanism, "respond", None)):
+            raise InvalidInput(f"expected a mechanism with a method respond, got {type(mechanism).__name__}.")
+        self.dist, self.rng = dist, rng
+        self.lies = checks.whole("misreports", misreports, minimum=20)
+        self.pairs = checks.whole("pairs", pairs)
+        self.tolerance = checks.non_negative("tolerance", tolerance)
+        self.minor_unit = checks.non_negative("minor_unit", minor_unit)
+        self.answers = Answers(mechanism)
+        self.tally = GainTally(width(dist), self.minor_unit)
+
+    def result(
+        self, markets: Iterator[FloatArray], sellers: int, profiles: int, progress: Progress | None
+    ) -> TruthfulnessAudit:
+        """Search all markets and describe what was found."""
+        pair_gain, found = 0.0, None
+        for profile, costs in enumerate(markets):
+            again = set(self.rng.choice(sellers, min(_CHECKED_AGAIN, sellers), replace=False).tolist())
+            for i in range(sellers):
+                best = _best_lie(self.answers, self.dist, costs, i, self.lies, self.tally, again=i in again)
+                if best is not None:
+                    found = (profile, i, costs, best)
+                if progress is not None:
+                    progress(profile * sellers + i + 1, sellers * profiles)
+            joint = best_pair_gain(self.answers, self.dist, costs, self.pairs, self.rng)
+            pair_gain = max(pair_gain, joint)
+        if found is None:
+            raise Infeasible("expected markets that the mechanism accepts, found that it refuses the truth.")
+        return TruthfulnessAudit(
+            sellers=sellers,
+            profiles=profiles,
+            lies_tried=self.tally.tried,
+            refused=self.answers.refusals,
+            tolerance=self.tolerance,
+            minor_unit=self.minor_unit,
+            largest_gain=self.tally.largest,
+            worst=_confirmed(self.answers.mechanism, *found),
+            disagreement=self.answers.disagreement,
+            pair_gain=pair_gain,
+            gain_profile=self.tally.profile(),
         )
-    return TruthfulnessAudit(
-        sellers=size[0],
-        profiles=size[1],
-        lies_tried=tally.tried,
-        refused=answers.refusals,
-        tolerance=tolerance,
-        minor_unit=unit,
-        largest_gain=tally.largest,
-        worst=_confirmed(mechanism, *found),
-        disagreement=answers.disagreement,
-        pair_gain=pair_gain,
-        gain_profile=tally.profile(),
-    )
 
 
 def _best_lie(
