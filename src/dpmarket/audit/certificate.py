@@ -205,7 +205,7 @@ def certify_purchase(
         "mechanism": purchase.mechanism,
         "market": dict(purchase.parameters),
         "training": _training(model, math.fsum(purchase.weights.tolist())),
-        "model": {"coef_grid": list(model.coef_grid), "grid": model.grid},
+        "model": {"coef_grid": list(model.coef_grid), "grid": model.grid, "stretch": model.stretch},
         "money": {"minor_units": purchase.minor_units},
         "totals": _totals(lines),
         "root": tree.root.hex(),

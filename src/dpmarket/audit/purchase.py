@@ -65,8 +65,9 @@ class ReleasedModel:
 
     Attributes
     ----------
-    coef_grid, grid
-        The release: integers, the constant's last, and the width of their grid.
+    coef_grid, grid, stretch
+        The release: integers, the constant's last, the width of their grid, and the factor by which the
+        coefficients are multiplied.
     classes
         The two labels, negative class first.
     fit_intercept, intercept_scaling, clip
@@ -79,6 +80,7 @@ class ReleasedModel:
 
     coef_grid: tuple[int, ...]
     grid: float
+    stretch: float
     classes: tuple[Any, Any]
     fit_intercept: bool
     intercept_scaling: float
@@ -99,6 +101,7 @@ class ReleasedModel:
         return cls(
             coef_grid=tuple(model.coef_grid_.tolist()),
             grid=model.grid_,
+            stretch=float(model.stretch_),
             classes=(negative, positive),
             fit_intercept=bool(model.fit_intercept),
             intercept_scaling=float(model.intercept_scaling_),

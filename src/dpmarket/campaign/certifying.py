@@ -118,6 +118,7 @@ def _released(model: ModelFile) -> ReleasedModel:
     return ReleasedModel(
         coef_grid=tuple(model.coef_grid),
         grid=model.grid,
+        stretch=model.stretch,
         classes=(model.labels[0], model.labels[1]),
         fit_intercept=True,
         intercept_scaling=model.intercept_scaling,

@@ -45,7 +45,7 @@ class ModelFile(_Part):
     records : number of records trained on.
     rows_per_person : the bound on the rows of a seller that was charged.
     coef_grid, grid : the release: whole numbers, the constant's last, and the width of their grid.
-    intercept_scaling : the number in the constant column.
+    intercept_scaling, stretch : the number in the constant column, and the factor of the coefficients.
     l2, total_epsilon, row_bound : penalty, noise rate, and the bound on rows with their constant.
     numerical_epsilon, numerical_reserve : what releasing rounded numbers cost, and what was set aside for it.
     gradient_bound, noise_accuracy : the accuracies of the release plan.
@@ -66,6 +66,7 @@ class ModelFile(_Part):
     coef_grid: list[int]
     grid: float = Field(gt=0)
     intercept_scaling: float = Field(gt=0)
+    stretch: float = Field(gt=0)
     l2: float = Field(gt=0)
     total_epsilon: float = Field(gt=0)
     row_bound: float = Field(gt=0)
@@ -87,7 +88,7 @@ class ModelFile(_Part):
     @property
     def coefficients(self) -> FloatArray:
         """The coefficients for scaled features, and last what is added to every margin."""
-        values = np.array(self.coef_grid, dtype=np.float64) * self.grid
+        values = np.array(self.coef_grid, dtype=np.float64) * self.grid * self.stretch
         values[-1] *= self.intercept_scaling
         return values
 
@@ -131,6 +132,7 @@ def model_file(
         coef_grid=model.coef_grid_.tolist(),
         grid=model.grid_,
         intercept_scaling=model.intercept_scaling_,
+        stretch=model.stretch_,
         l2=model.l2_,
         total_epsilon=model.total_epsilon_,
         row_bound=model.row_bound_,

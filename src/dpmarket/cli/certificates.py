@@ -150,9 +150,9 @@ def verify(
             reports=reports,
             payments_checked=payments_checked,
         )
-    rows = [(check.name, check.verdict, check.detail) for check in result.checks]
+    lines = [f"{check.verdict:9} {check.name}: {check.detail}" for check in result.checks]
     title = "No check failed" if result.passed else "A CHECK FAILED: do not trust this certificate"
-    Voice(as_json, quiet).tell(title, rows, result.to_dict())
+    Voice(as_json, quiet).list(title, lines, result.to_dict())
     if not result.passed:
         raise typer.Exit(1)
 

@@ -41,6 +41,15 @@ class Voice:
         elif not self.quiet:
             print_table(title, [""] * len(rows[0]), rows, note, aside)
 
+    def list(self, title: str, lines: Sequence[str], data: Mapping[str, Any]) -> None:
+        """Say what was found line by line: for sentences, which columns would cut off."""
+        from dpmarket.files import to_json
+
+        if self.as_json:
+            typer.echo(to_json(data), nl=False)
+        elif not self.quiet:
+            typer.echo("\n".join([title, *(f"  {line}" for line in lines)]))
+
     def remark(self, text: str) -> None:
         """Say something beside the result, to the person at the terminal only."""
         if not self.quiet:

@@ -225,7 +225,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         stretch = self._stretch(weights, n, isinstance(promised, Weights))
         self._release(cells, plan, weights, constant, stretch)
         self.epsilons_ = read_only(spent)
-        self.loss_weights_ = weights.loss_weights
         self.people_ = holding.people
         self.classes_ = classes
         secure = isinstance(source, SecureNoise) and bool(source.certifiable)
@@ -342,6 +341,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.stretch_ = stretch
         self.l2_ = weights.l2
         self.total_epsilon_ = weights.total_epsilon
+        self.loss_weights_ = read_only(weights.loss_weights.copy())
         self.row_bound_ = weights.row_bound
         self.rows_per_person_ = weights.rows_per_person
         self.numerical_epsilon_ = plan.numerical_epsilon

@@ -39,6 +39,11 @@ __all__ = [
     "Bought",
     "CheapestK",
     "Curve",
+from dpmarket.mechanisms.protocol import BatchMechanism, Mechanism, Response
+from dpmarket.mechanisms.storage import read_outcome, write_outcome
+
+__all__ = [
+    "BatchMechanism",
     "Mechanism",
     "Menu",
     "MinorUnits",

@@ -1,0 +1,128 @@
+"""Turn a learner and its promises into one privacy audit: every way of looking that the learner allows.
+
+Sampled models need nothing but ``fit``. A fitted model that opens its books (its weights and public
+constants) is also held against the exact density, for up to two coefficients' worth of worst cases, and
+its spending is recomputed for everybody.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.audit.accounting import audit_accounting, weights_of
+from dpmarket.audit.findings import PrivacyFindings
+from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.audit.privacy_exact import audit_privacy_exact
+from dpmarket.audit.privacy_sampled import audit_privacy_sampled
+from dpmarket.audit.shape import Progress, verdict
+from dpmarket.learning import Learner
+
+SCHEMA = "dpmarket.audit.privacy/1"
+
+
+@dataclass(frozen=True)
+class PrivacyAudit:
+    """What every way of looking found.
+
+    Attributes
+    ----------
+    sampled : lower bounds from sampled models, for the audited people.
+    exact : the largest exact log density ratios of the same people; None if the model keeps its books shut.
+    accounting : everybody's spending, recomputed; None if the model keeps its books shut.
+    """
+
+    sampled: PrivacyFindings
+    exact: PrivacyFindings | None
+    accounting: PrivacyFindings | None
+
+    @property
+    def findings(self) -> tuple[PrivacyFindings, ...]:
+        """All findings that there are."""
+        parts = (self.sampled, self.exact, self.accounting)
+        return tuple(part for part in parts if part is not None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no promise was seen broken, in any way of looking."""
+        return all(part.passed for part in self.findings)
+
+    def people(self) -> list[tuple[int, float, float, float | None, float | None]]:
+        """Return one row per audited person: position, promise, lower bound, exact ratio, spent."""
+        rows = []
+        for k, person in enumerate(self.sampled.people.tolist()):
+            exact = None if self.exact is None else float(self.exact.found[k])
+            spent = None if self.accounting is None else float(self.accounting.found[person])
+            promise, bound = float(self.sampled.promises[k]), float(self.sampled.found[k])
+            rows.append((person, promise, bound, exact, spent))
+        return rows
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the evidence as rows of a table."""
+        rows = [("verdict", verdict(self.passed))]
+        for part in self.findings:
+            rows.append((part.title, f"{part.broken:,} of {part.people.size:,} promises broken"))
+        rows.append(("models trained per person", f"{self.sampled.details['fits_per_person']:,}"))
+        rows.append(("false-alarm rate", f"{self.sampled.false_alarm:.1e}"))
+        if self.exact is None:
+            rows.append(("books", "shut: the model tells neither weights nor constants"))
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        parts = {"sampled": self.sampled, "exact": self.exact, "accounting": self.accounting}
+        plain = {name: None if part is None else part.to_dict() for name, part in parts.items()}
+        return {"schema": SCHEMA, "passed": self.passed, **plain}
+
+
+def audit_privacy(
+    learner: Learner,
+    promises: object,
+    people: object = None,
+    fits: int = 8_000,
+    false_alarm: float = 1e-3,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> PrivacyAudit:
+    """Audit a learner's promises in every way that it allows.
+
+    Parameters
+    ----------
+    learner : anything with ``fit(X, y, epsilons)``; see
+        :func:`~dpmarket.audit.privacy_sampled.audit_privacy_sampled`. Learners that need two classes to occur
+        see both.
+    promises : the promise to each person (epsilon), one record each, shape (people,), at least 3 people.
+    people : positions of the people to audit by sampling and by the exact density; None: up to three.
+        Spending is recomputed for everybody.
+    fits : models trained for each audited person.
+    false_alarm : the probability that the sampled part calls a kept promise broken.
+    executor : where to train; None: here.
+    progress : called with the models trained and all of them.
+
+    Returns
+    -------
+    PrivacyAudit
+
+    Examples
+    --------
+    >>> from dpmarket.learning import PrivateLogisticRegression
+    >>> learner = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
+    >>> audit = audit_privacy(learner, [0.5, 1.0, 4.0], people=[2], fits=400)
+    >>> audit.passed, audit.exact.found[0] <= 4.0, audit.accounting.broken
+    (True, True, 0)
+    """
+    promised = checks.non_negative_vector("promises", promises)
+    sampled = audit_privacy_sampled(learner, promised, people, fits, false_alarm, executor, progress)
+    pair = neighbours_of(0, promised.size)[0]
+    model = learner.fit(pair.features, pair.labels, promised)
+    weights = weights_of(model)
+    if weights is None:
+        return PrivacyAudit(sampled, None, None)
+    exact = audit_privacy_exact(weights, promised, sampled.people)
+    plan = getattr(model, "release_plan_", None)
+    accounting = audit_accounting(weights, promised, plan, int(np.size(getattr(model, "coef_grid_", 0))))
+    return PrivacyAudit(sampled, exact, accounting)

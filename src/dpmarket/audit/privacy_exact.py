@@ -1,0 +1,81 @@
+"""Turn weights into the largest exact log density ratio of each audited person, and hold it against promises.
+
+White box: the weights and the noise rate are known, and for one and two coefficients the density of the
+output is known in closed form (:mod:`dpmarket.privacy.exact_density`). The search of
+:mod:`dpmarket.privacy.worst_case` knows no bound; it maximises the ratio over outputs and records. What
+it finds is attained, so that a value above the promise is a proof that the promise is broken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import IntArray, read_only
+from dpmarket.audit.findings import PrivacyFindings
+from dpmarket.audit.people import audited_people
+from dpmarket.audit.shape import Progress
+from dpmarket.errors import InvalidInput
+from dpmarket.privacy import Weights, find_worst_case
+
+_ROUNDING = 1e-9
+
+
+def audit_privacy_exact(
+    weights: Weights,
+    promises: object,
+    people: object = None,
+    n_features: int = 2,
+    progress: Progress | None = None,
+) -> PrivacyFindings:
+    """Search, for each audited person, for neighbouring data on which the exact output gives away most.
+
+    Parameters
+    ----------
+    weights : the weights and the public constants of the training.
+    promises : the promise to each person (epsilon), shape (people,), at least two people.
+    people : positions of the people to audit; None: up to three with the smallest, middle and largest
+        promise.
+    n_features : 1 or 2, coefficients in all. Two are enough to come close to the bound.
+    progress : called with the people done and all of them.
+
+    Returns
+    -------
+    PrivacyFindings
+        A promise is broken if the ratio exceeds it by more than a billionth, the rounding of the density.
+
+    Examples
+    --------
+    >>> from dpmarket.privacy import weights_for
+    >>> findings = audit_privacy_exact(weights_for([0.3, 1.0, 2.0], l2=0.1), [0.3, 1.0, 2.0])
+    >>> findings.passed, bool((findings.found > 0.5 * findings.promises).all())
+    (True, True)
+    """
+    if not isinstance(weights, Weights):
+        raise InvalidInput(f"expected Weights, got {type(weights).__name__}.")
+    promised = checks.non_negative_vector("promises", promises)
+    checks.same_length("promises", promised, "weights.loss_weights", weights.loss_weights)
+    chosen: IntArray = audited_people(promised, people)
+    found = np.zeros(chosen.size)
+    for k, person in enumerate(chosen.tolist()):
+        found[k] = find_worst_case(
+            weights.loss_weights,
+            person,
+            weights.total_epsilon,
+            weights.l2,
+            weights.row_bound,
+            weights.rows_per_person,
+            n_features,
+        ).log_ratio
+        if progress is not None:
+            progress(k + 1, chosen.size)
+    theirs = promised[chosen]
+    return PrivacyFindings(
+        method="exact",
+        people=read_only(chosen),
+        promises=read_only(theirs),
+        found=read_only(found),
+        broken=int((found > theirs + _ROUNDING * (1.0 + theirs)).sum()),
+        false_alarm=0.0,
+        details={"n_features": n_features, "total_epsilon": weights.total_epsilon, "l2": weights.l2},
+    )
