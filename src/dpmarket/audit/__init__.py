@@ -1,9 +1,15 @@
-"""Check what a market did, and prove it to others.
+"""Let an outsider check truthfulness, participation and privacy: nobody has to believe the software.
 
-:func:`~dpmarket.audit.certificate.certify` makes a certificate and receipts;
-:func:`~dpmarket.audit.verifier.verify` checks them with code of its own.
+:func:`audit_truthfulness` searches for a lie that pays, :func:`audit_participation` looks for sellers who
+lost by taking part, and :func:`audit_privacy` for promises that are broken: by the exact density
+(:func:`audit_privacy_exact`), by sampled models (:func:`audit_privacy_sampled`) and by recomputed
+spending (:func:`audit_accounting`). Every result has ``passed``, ``summary()`` and ``to_dict()``.
 """
 
+from dpmarket.audit.accounting import (
+    audit_accounting,
+    weights_of,
+)
 from dpmarket.audit.certificate import (
     Certificate,
     certify,
@@ -11,18 +17,78 @@ from dpmarket.audit.certificate import (
     read_certificate,
     write_certificate,
 )
-from dpmarket.audit.checking import check_certificate
-from dpmarket.audit.payment_verifier import verify_payments
-from dpmarket.audit.purchase import Purchase, ReleasedModel
-from dpmarket.audit.signing import new_signing_key, read_signature, sign
-from dpmarket.audit.verifier import Check, Verification, verify
+from dpmarket.audit.checking import (
+    check_certificate,
+)
+from dpmarket.audit.findings import (
+    PrivacyFindings,
+)
+from dpmarket.audit.gains import (
+    GainProfile,
+)
+from dpmarket.audit.participation import (
+    ParticipationAudit,
+    audit_paid_amounts,
+    audit_participation,
+)
+from dpmarket.audit.payment_verifier import (
+    verify_payments,
+)
+from dpmarket.audit.privacy import (
+    PrivacyAudit,
+    audit_privacy,
+)
+from dpmarket.audit.privacy_exact import (
+    audit_privacy_exact,
+)
+from dpmarket.audit.privacy_sampled import (
+    audit_privacy_sampled,
+)
+from dpmarket.audit.purchase import (
+    Purchase,
+    ReleasedModel,
+)
+from dpmarket.audit.shape import (
+    Audit,
+)
+from dpmarket.audit.signing import (
+    new_signing_key,
+    read_signature,
+    sign,
+)
+from dpmarket.audit.truthfulness import (
+    Lie,
+    TruthfulnessAudit,
+    audit_truthfulness,
+    audit_truthfulness_at,
+)
+from dpmarket.audit.verifier import (
+    Check,
+    Verification,
+    verify,
+)
 
 __all__ = [
+    "Audit",
     "Certificate",
     "Check",
+    "GainProfile",
+    "Lie",
+    "ParticipationAudit",
+    "PrivacyAudit",
+    "PrivacyFindings",
     "Purchase",
     "ReleasedModel",
+    "TruthfulnessAudit",
     "Verification",
+    "audit_accounting",
+    "audit_paid_amounts",
+    "audit_participation",
+    "audit_privacy",
+    "audit_privacy_exact",
+    "audit_privacy_sampled",
+    "audit_truthfulness",
+    "audit_truthfulness_at",
     "certify",
     "certify_purchase",
     "check_certificate",
@@ -32,40 +98,6 @@ __all__ = [
     "sign",
     "verify",
     "verify_payments",
-    "write_certificate",
-"""Let an outsider check truthfulness, participation and privacy: nobody has to believe the software.
-
-:func:`audit_truthfulness` searches for a lie that pays, :func:`audit_participation` looks for sellers who
-lost by taking part, and :func:`audit_privacy` for promises that are broken: by the exact density
-(:func:`audit_privacy_exact`), by sampled models (:func:`audit_privacy_sampled`) and by recomputed
-spending (:func:`audit_accounting`). Every result has ``passed``, ``summary()`` and ``to_dict()``.
-"""
-
-from dpmarket.audit.accounting import audit_accounting, weights_of
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.gains import GainProfile
-from dpmarket.audit.participation import ParticipationAudit, audit_paid_amounts, audit_participation
-from dpmarket.audit.privacy import PrivacyAudit, audit_privacy
-from dpmarket.audit.privacy_exact import audit_privacy_exact
-from dpmarket.audit.privacy_sampled import audit_privacy_sampled
-from dpmarket.audit.shape import Audit
-from dpmarket.audit.truthfulness import Lie, TruthfulnessAudit, audit_truthfulness, audit_truthfulness_at
-
-__all__ = [
-    "Audit",
-    "GainProfile",
-    "Lie",
-    "ParticipationAudit",
-    "PrivacyAudit",
-    "PrivacyFindings",
-    "TruthfulnessAudit",
-    "audit_accounting",
-    "audit_paid_amounts",
-    "audit_participation",
-    "audit_privacy",
-    "audit_privacy_exact",
-    "audit_privacy_sampled",
-    "audit_truthfulness",
-    "audit_truthfulness_at",
     "weights_of",
+    "write_certificate",
 ]

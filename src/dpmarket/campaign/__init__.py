@@ -1,15 +1,55 @@
 """Run a campaign from files: a market file, quotes, a privacy ledger, training once, predictions."""
 
-from dpmarket.campaign.accounts import accounts, check_ledger
-from dpmarket.campaign.certifying import certify_quotes, write_receipts_folder, write_receipts_table
-from dpmarket.campaign.describing import Description, describe
-from dpmarket.campaign.ledger import Round, existing_ledger, ledger_path, open_ledger, rounds_of
-from dpmarket.campaign.market_file import Market, check_market, read_market
-from dpmarket.campaign.model_file import ModelFile, read_model
-from dpmarket.campaign.predicting import Predictions, predict_file
-from dpmarket.campaign.quoting import Quoting, decide_offline, decide_online, quote_file, read_quotes
-from dpmarket.campaign.template import market_reference, market_template
-from dpmarket.campaign.training import TrainingResult, train_file, withdraw_absent, withdraw_sellers
+from dpmarket.campaign.accounts import (
+    accounts,
+    check_ledger,
+)
+from dpmarket.campaign.certifying import (
+    certify_quotes,
+    write_receipts_folder,
+    write_receipts_table,
+)
+from dpmarket.campaign.describing import (
+    Description,
+    describe,
+)
+from dpmarket.campaign.ledger import (
+    Round,
+    existing_ledger,
+    ledger_path,
+    open_ledger,
+    rounds_of,
+)
+from dpmarket.campaign.market_file import (
+    Market,
+    check_market,
+    read_market,
+)
+from dpmarket.campaign.model_file import (
+    ModelFile,
+    read_model,
+)
+from dpmarket.campaign.predicting import (
+    Predictions,
+    predict_file,
+)
+from dpmarket.campaign.quoting import (
+    Quoting,
+    decide_offline,
+    decide_online,
+    quote_file,
+    read_quotes,
+)
+from dpmarket.campaign.template import (
+    market_reference,
+    market_template,
+)
+from dpmarket.campaign.training import (
+    TrainingResult,
+    train_file,
+    withdraw_absent,
+    withdraw_sellers,
+)
 
 __all__ = [
     "Description",
@@ -19,6 +59,7 @@ __all__ = [
     "Quoting",
     "Round",
     "TrainingResult",
+    "absent_sellers",
     "accounts",
     "certify_quotes",
     "check_ledger",

@@ -1,16 +1,44 @@
 """Mechanisms that turn reported costs into promises and payments; one Outcome type, one protocol."""
 
+from dpmarket.mechanisms.adaptive import (
+    AdaptiveMechanism,
+)
+from dpmarket.mechanisms.curve_choice import (
+    paper_curve,
+    population_curve,
+)
+from dpmarket.mechanisms.curves import (
+    Curve,
+    Offers,
+)
 from dpmarket.mechanisms.offline import (
     OfflineMechanism,
     ResponseCurve,
+)
+from dpmarket.mechanisms.online import (
+    OnlineMechanism,
 )
 from dpmarket.mechanisms.outcome import (
     MinorUnits,
     Outcome,
 )
 from dpmarket.mechanisms.protocol import (
+    BatchMechanism,
     Mechanism,
     Response,
+)
+from dpmarket.mechanisms.quotes import (
+    Menu,
+    Quote,
+    Quotes,
+)
+from dpmarket.mechanisms.refitting import (
+    keep_prior,
+    refit,
+)
+from dpmarket.mechanisms.replanning import (
+    Bought,
+    plan_curve,
 )
 from dpmarket.mechanisms.simple import (
     CheapestK,
@@ -18,32 +46,18 @@ from dpmarket.mechanisms.simple import (
     SameForAll,
 )
 from dpmarket.mechanisms.storage import (
+    read_market,
     read_outcome,
+    write_market,
     write_outcome,
 )
-from dpmarket.mechanisms.adaptive import AdaptiveMechanism
-from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
-from dpmarket.mechanisms.curves import Curve, Offers
-from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
-from dpmarket.mechanisms.online import OnlineMechanism
-from dpmarket.mechanisms.outcome import MinorUnits, Outcome
-from dpmarket.mechanisms.protocol import Mechanism, Response
-from dpmarket.mechanisms.quotes import Menu, Quote, Quotes
-from dpmarket.mechanisms.refitting import keep_prior, refit
-from dpmarket.mechanisms.replanning import Bought, plan_curve
-from dpmarket.mechanisms.simple import CheapestK, PostedPrice, SameForAll
-from dpmarket.mechanisms.storage import read_market, read_outcome, write_market, write_outcome
 
 __all__ = [
     "AdaptiveMechanism",
+    "BatchMechanism",
     "Bought",
     "CheapestK",
     "Curve",
-from dpmarket.mechanisms.protocol import BatchMechanism, Mechanism, Response
-from dpmarket.mechanisms.storage import read_outcome, write_outcome
-
-__all__ = [
-    "BatchMechanism",
     "Mechanism",
     "Menu",
     "MinorUnits",

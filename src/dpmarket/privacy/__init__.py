@@ -8,14 +8,42 @@ owner a privacy loss that :func:`~dpmarket.privacy.accounting.privacy_loss` boun
 compute the exact density of the released coefficients, and look for the data on which it leaks most.
 """
 
-from dpmarket.privacy.accounting import paper_privacy_loss, privacy_loss
-from dpmarket.privacy.best import BestWeights, best_weights
-from dpmarket.privacy.exact_density import log_density, log_density_ratio
-from dpmarket.privacy.noise import NoiseDraw, NoiseSource, SecureNoise, SeededNoise
-from dpmarket.privacy.penalty import suggest_l2, suggest_stretch
-from dpmarket.privacy.release import ReleasePlan, plan_release, release_cost
-from dpmarket.privacy.weights import Weights, weights_for
-from dpmarket.privacy.worst_case import WorstCase, closed_form_case, find_worst_case
+from dpmarket.privacy.accounting import (
+    paper_privacy_loss,
+    privacy_loss,
+)
+from dpmarket.privacy.best import (
+    BestWeights,
+    best_weights,
+)
+from dpmarket.privacy.exact_density import (
+    log_density,
+    log_density_ratio,
+)
+from dpmarket.privacy.noise import (
+    NoiseDraw,
+    NoiseSource,
+    SecureNoise,
+    SeededNoise,
+)
+from dpmarket.privacy.penalty import (
+    suggest_l2,
+    suggest_stretch,
+)
+from dpmarket.privacy.release import (
+    ReleasePlan,
+    plan_release,
+    release_cost,
+)
+from dpmarket.privacy.weights import (
+    Weights,
+    weights_for,
+)
+from dpmarket.privacy.worst_case import (
+    WorstCase,
+    closed_form_case,
+    find_worst_case,
+)
 
 __all__ = [
     "BestWeights",
