@@ -17,7 +17,7 @@ import numpy as np
 from rich.progress import Progress
 
 from _cache import Cache
-from _trials import LEVELS, SETS, Trial, promises, scores, trial
+from _trials import LARGEST, LEVELS, SETS, Trial, promises, scores, trial
 from dpmarket.datasets import logistic
 from dpmarket.files import write_bytes
 from dpmarket.learning import PrivateLogisticRegression
@@ -26,7 +26,6 @@ from dpmarket.privacy import SeededNoise, suggest_l2, suggest_stretch
 
 ROOT = Path(__file__).parent.parent
 TRIALS = 6
-LARGEST = 8_000  # records taken of a set, so that the study takes minutes
 FEW = {f"logistic, {n} feature{'s' * (n > 1)}": n for n in (1, 3)}
 
 
@@ -149,7 +148,6 @@ def main() -> None:
         task = bar.add_task("", total=len(names) * TRIALS * len(LEVELS) * len(settings()))
         for name, load in loaders.items():
             data = load()
-            data = data.take(np.random.default_rng(0).permutation(len(data))[:LARGEST])
             for number in range(TRIALS):
                 one = trial(data, 1_000 + number)  # not the trials that benchmarks/accuracy.py reports
                 for setting in settings():

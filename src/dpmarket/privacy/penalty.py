@@ -24,8 +24,8 @@ def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) ->
 
     At :math:`\eta \Lambda \ge 2 R` a weight costs exactly its share of the noise rate (formula (*) of
     :mod:`dpmarket.privacy.accounting`). Beyond that, the noise in n coefficients has a norm near
-    :math:`2 n / \eta`, and a penalty in proportion to n keeps it from dominating the model; where the noise is
-    small (:math:`\eta` above 100 n) less is needed. One half and 100 are the best over the public sets,
+    :math:`2 n / \eta`, and a penalty in proportion to n keeps it from dominating the model; where the noise
+    is small (:math:`\eta` above 100 n) less is needed. One half and 100 are the best over the public sets,
     promises and mixtures of ``benchmarks/penalty.py``; the page "How good is the private model?" says what a
     better choice for every single case would gain.
 
