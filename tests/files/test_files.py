@@ -175,3 +175,10 @@ def test_json_has_no_nan_and_keeps_every_bit():
         files.to_json({"x": float("nan")})
     x = 0.1 + 0.2
     assert f"{x!r}" in files.to_json({"x": x})
+
+
+def test_csv_text_becomes_columns_of_text_and_nothing_of_it_is_quoted_in_a_refusal():
+    assert files.csv_columns(b'"",a\n"1",<9\n"2",0.10\n') == {"": ["1", "2"], "a": ["<9", "0.10"]}
+    with pytest.raises(FileProblem) as caught:
+        files.csv_columns(b"a,b\n1,2,secret\n")
+    assert "secret" not in str(caught.value)
