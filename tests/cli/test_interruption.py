@@ -128,7 +128,7 @@ def test_a_killed_command_leaves_no_partial_output_and_a_ledger_that_adds_up(for
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_killed_many_times_every_command_leaves_whole_files_and_a_sound_ledger(forks, tmp_path, command):
-    seen = _kill_at_random(forks, tmp_path, command, kills=150, seed=2)
+    seen = _kill_at_random(forks, tmp_path, command, kills=60, seed=2)
     if command == "train":
         # The kills hit every stage: before the debit, between debit and model, and after the release.
         assert {state for _, _, state in seen} == {"open", "debited", "released"}
