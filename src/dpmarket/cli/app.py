@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import costs, demo, quote
+from dpmarket.cli import costs, demo, menu, quote
 from dpmarket.errors import DpmarketError
 from dpmarket.version import __version__
 
@@ -25,6 +25,9 @@ app.add_typer(costs.app, name="costs")
 app.command(
     epilog='Example: dpmarket quote reports.csv --costs "uniform(1, 5)" --payment-weight 0.001 -o quotes.csv'
 )(quote.quote)
+app.command(
+    epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000'
+)(menu.menu)
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 

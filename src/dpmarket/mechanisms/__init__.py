@@ -1,6 +1,7 @@
 """Mechanisms that turn reported costs into promises and payments; one Outcome type, one protocol."""
 
 from dpmarket.mechanisms.adaptive import AdaptiveMechanism
+from dpmarket.mechanisms.batch import batch_mechanism
 from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
 from dpmarket.mechanisms.curves import Curve, Offers
 from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
@@ -27,6 +28,7 @@ __all__ = [
     "Quotes",
     "Response",
     "ResponseCurve",
+    "batch_mechanism",
     "keep_prior",
     "paper_curve",
     "plan_curve",
