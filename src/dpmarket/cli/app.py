@@ -25,9 +25,9 @@ app.add_typer(costs.app, name="costs")
 app.command(
     epilog='Example: dpmarket quote reports.csv --costs "uniform(1, 5)" --payment-weight 0.001 -o quotes.csv'
 )(quote.quote)
-app.command(
-    epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000'
-)(menu.menu)
+app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000')(
+    menu.menu
+)
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 
