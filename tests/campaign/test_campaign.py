@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, release_cost
+from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, population_curve, release_cost
 from dpmarket.campaign import (
     accounts,
     check_ledger,
@@ -525,6 +525,9 @@ def test_online_quotes_depend_on_the_own_report_only_and_come_in_parts(tmp_path)
         assert Fraction(int(row["payment_minor_units"]), 100) >= Fraction(float(row["epsilon"])) * Fraction(
             cost
         )
+    curve = population_curve(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.001), 60)
+    epsilons = [float(row["epsilon"]) for row in read_rows(all_at_once)]
+    assert epsilons == curve.epsilons(campaign.costs).tolist()
     assert campaign.train(quotes="all.csv").is_new
 
 

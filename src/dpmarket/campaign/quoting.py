@@ -132,9 +132,8 @@ def decide_online(market: Market, costs: FloatArray) -> Outcome:
             "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
         )
     dist = to_distribution(market.costs.distribution)
-    online = OnlineMechanism(dist, population_curve(dist, planned_objective(market), market.sellers.expected))
-    online.accept(online.quote_many(costs))
-    return online.close()
+    curve = population_curve(dist, planned_objective(market), market.sellers.expected)
+    return OnlineMechanism(dist, curve).run(costs)
 
 
 def planned_objective(market: Market) -> BuyerObjective:

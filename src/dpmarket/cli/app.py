@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import campaign, costs, demo, quote
+from dpmarket.cli import campaign, costs, demo, menu, quote
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -24,6 +24,9 @@ app = typer.Typer(
 )
 app.command(epilog="Example: dpmarket init market.toml")(campaign.init)
 app.command(epilog="Example: dpmarket quote reports.csv -o quotes.csv")(quote.quote)
+app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000')(
+    menu.menu
+)
 app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(campaign.withdraw)
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
