@@ -5,7 +5,6 @@ Run it with the number of repetitions and of processes: ``python benchmarks/buye
 in ``buyers-*.json`` in the working folder, so that a stopped run goes on where it was.
 """
 
-import dataclasses
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -16,7 +15,7 @@ import numpy as np
 import dpmarket as dpm
 from dpmarket.datasets import breast_cancer, separable
 from dpmarket.files import write_bytes
-from dpmarket.planning import Trial, compare, standard_buyers, tune
+from dpmarket.planning import Trial, compare, standard_buyers, tune, with_centred_bounds
 
 TABLE = Path(__file__).parent.parent / "docs" / "explanation" / "buyers-table.md"
 DIST = dpm.Uniform(1, 5)
@@ -25,9 +24,7 @@ MONEY = 1e-5  # error units per unit of money
 
 def trials():
     """Return the two sets of public records, with public bounds and a public radius."""
-    data = breast_cancer()
-    centre, spread = data.features.mean(axis=0), data.features.std(axis=0)
-    centred = dataclasses.replace(data, low=centre - 2.0 * spread, high=centre + 2.0 * spread)
+    centred = with_centred_bounds(breast_cancer())
     return {
         "breast cancer": (Trial(centred, train_share=0.8, radius=1.0), (100.0, 250.0, 600.0, 1500.0, 4000.0)),
         "synthetic": (
@@ -43,9 +40,7 @@ def row(name, budget, repetitions):
     objective = tune(trial, DIST, budget, seed=1, repetitions=100).best.objective
     buyers = standard_buyers(DIST, objective, trial.sellers)
     kept = f"buyers-{name.replace(' ', '-')}-{budget:g}.json"
-    ours, *others = compare(
-        DIST, trial, buyers, [budget], MONEY, repetitions, seed=2, keep_in=kept
-    ).standings
+    ours, *others = compare(DIST, trial, buyers, [budget], MONEY, repetitions, seed=2, keep_in=kept).standings
     cells = [f"{budget:g}", f"{objective.concentration:g}", f"{ours.overall:.4f}"]
     for other in others:
         mark = "" if other.is_clear else " (not clear)"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from rich import box
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 
@@ -29,6 +30,14 @@ def print_table(
 def busy(what: str) -> AbstractContextManager[object]:
     """Show on the terminal, if there is one, that work is under way."""
     return Console(stderr=True).status(f"{what} (a first run compiles for about half a minute)")
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on the terminal, if there is one; gives the callback that moves it."""
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -19,7 +19,7 @@ from dpmarket.planning.comparison import (
     standard_buyers,
 )
 from dpmarket.planning.plan import Guarantee, Plan
-from dpmarket.planning.scoring import Trial
+from dpmarket.planning.scoring import Trial, with_centred_bounds
 from dpmarket.planning.sweeps import Sweep, SweepRow, at_budgets, at_payment_weights, sweep
 from dpmarket.planning.targets import BudgetTable, budget_for_loss, plan_sellers, plan_target
 from dpmarket.planning.tuning import Candidate, Tuning, tune
@@ -54,4 +54,5 @@ __all__ = [
     "standard_buyers",
     "sweep",
     "tune",
+    "with_centred_bounds",
 ]

@@ -1,4 +1,4 @@
-"""Ask what if: one row of a table for every objective, with promises, payments and, on public data, test errors."""
+"""Turn objectives into a table of what each would give: promises, payments and, on public data, errors."""
 
 from __future__ import annotations
 
