@@ -37,7 +37,7 @@ from dpmarket.files import (
     write_table,
 )
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
-from dpmarket.planning.budgets import plan_payment_weight
+from dpmarket.planning import plan_payment_weight
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of all work that is done, from 0 to 1."""

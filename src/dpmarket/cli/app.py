@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import campaign, costs, demo, menu, quote
+from dpmarket.cli import campaign, compare, costs, demo, menu, plan, quote, sweep
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -31,6 +31,13 @@ app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(c
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
 app.command(epilog="Example: dpmarket show quotes.csv")(campaign.show)
+app.add_typer(plan.app, name="plan")
+app.command(epilog='Example: dpmarket sweep --costs "uniform(1, 5)" --sellers 500 --budgets 10,30,100')(
+    sweep.sweep
+)
+app.command(
+    epilog='Example: dpmarket compare --costs "uniform(1, 5)" --budgets 100,1000 --payment-weight 1e-5'
+)(compare.compare)
 app.add_typer(costs.app, name="costs")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
