@@ -46,6 +46,14 @@ def test_version_and_help():
     assert "Usage" in run(code=2).stderr + run(code=2).stdout
 
 
+def test_the_overview_says_what_the_whole_command_says():
+    from typer.testing import CliRunner
+
+    from dpmarket.cli.app import overview
+
+    assert CliRunner().invoke(overview(app), ["--help"]).stdout == CliRunner().invoke(app, ["--help"]).stdout
+
+
 def test_help_takes_no_numerical_library_along():
     code = (
         "import sys\nfrom dpmarket.cli import main\nsys.argv = ['dpmarket', '--help']\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -58,6 +60,29 @@ def _options(
     """Options of the command itself."""
 
 
+def overview(group: typer.Typer) -> typer.Typer:
+    """Return a group that knows its commands by name and help only, which is all that ``--help`` shows.
+
+    Reading the options of every command takes longer than everything else about the help.
+    """
+    result = copy.copy(group)
+    result.registered_commands = [copy.copy(info) for info in group.registered_commands]
+    for info in result.registered_commands:
+        info.callback = _without_options(info.callback)
+    result.registered_groups = [copy.copy(info) for info in group.registered_groups]
+    for below in result.registered_groups:
+        below.typer_instance = overview(below.typer_instance) if below.typer_instance else None
+    return result
+
+
+def _without_options(command: Callable[..., object] | None) -> Callable[[], None]:
+    def nothing() -> None: ...
+
+    nothing.__name__ = command.__name__ if command else "nothing"
+    nothing.__doc__ = command.__doc__ if command else None
+    return nothing
+
+
 def _tell(problem: DpmarketError) -> None:
     """Say what is wrong in one line, and in one more for each detail."""
     details = problem.details if isinstance(problem, FileProblem) else ()
@@ -71,7 +96,10 @@ def main() -> None:
     # Ended by another process: leave as on an error, so that unfinished files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        app()
+        if sys.argv[1:] in ([], ["--help"]):
+            overview(app)()
+        else:
+            app()
     except DpmarketError as problem:
         _tell(problem)
         sys.exit(1)
