@@ -49,7 +49,7 @@ def test_longer_rows_cost_what_longer_coefficients_do_except_for_the_noise():
 
 @pytest.mark.parametrize("constants", [bound_constants, sharp_bound_constants])
 def test_the_noise_part_covers_the_noise_exactly_as_often_as_promised(constants):
-    # P(|b'|*beta > sigma/eta) must be 0.2; 20,000 draws, six standard errors (2e-9): a factor of 1.1 is noticed.
+    # P(|b'|*beta > sigma/eta) must be 0.2; 20,000 draws, six standard errors (2e-9); a tenth more is noticed.
     found = constants(1.5, 0.1, 0.2, 4)
     lengths = 2.0 / 7.0 * np.random.default_rng(0).gamma(4.0, size=20_000)
     share = np.mean(1.5 * lengths > found.noise / 7.0)
