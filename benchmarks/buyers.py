@@ -1,4 +1,4 @@
-"""Our buyer against simple ones at equal expected payments: writes docs/explanation/buyers-table.md.
+"""Our buyer against simple ones at equal expected payments: writes docs/tables/buyers.md.
 
 Settings are tuned on public data with other seeds than the comparison's; all buyers get the same ones.
 Run it with the number of repetitions and of processes: ``python benchmarks/buyers.py 1000 2``. Rows are kept
@@ -17,7 +17,7 @@ from dpmarket.datasets import breast_cancer, separable
 from dpmarket.files import write_bytes
 from dpmarket.planning import Trial, compare, standard_buyers, tune, with_centred_bounds
 
-TABLE = Path(__file__).parent.parent / "docs" / "explanation" / "buyers-table.md"
+TABLE = Path(__file__).parent.parent / "docs" / "tables" / "buyers.md"
 DIST = dpm.Uniform(1, 5)
 MONEY = 1e-5  # error units per unit of money
 
@@ -51,6 +51,9 @@ def row(name, budget, repetitions):
 
 
 def main():
+    if len(sys.argv) != 3:
+        print("buyers.py takes minutes: call it with the numbers of repetitions and processes, 1000 2")
+        return
     repetitions, processes = int(sys.argv[1]), int(sys.argv[2])
     lines = [f"<!-- written by benchmarks/buyers.py {repetitions}: do not edit -->", ""]
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:

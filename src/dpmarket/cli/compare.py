@@ -66,17 +66,16 @@ def compare(
             f"{s.error:.4f}",
             f"{s.overall:.4f}",
             f"{s.behind:+.4f} ± {s.behind_error:.4f}" if k % len(buyers) else "",
-            f"{s.share_bought:.0%}",
             number(s.epsilon_quantiles[1], 3),
         ]
         for k, s in enumerate(table.standings)
     ]
-    columns = ["buyer", "budget", "paid", "error", "overall", "behind", "bought", "eps"]
+    columns = ["buyer", "budget", "paid", "error", "overall", "behind", "eps"]
     print_table(
         f"Buyers on the same {table.sellers:,} sellers, records and chance",
         columns,
         rows,
         "overall: test error plus payment weight times what was paid; behind: overall error less that of "
-        "dpmarket, repetition by repetition, with its standard error; bought: share of sellers bought from; "
-        "eps: median epsilon of those.",
+        "dpmarket, repetition by repetition, with its standard error; eps: median "
+        "epsilon of those bought from.",
     )

@@ -83,6 +83,6 @@ def sweep(
         f"What {table.sellers:,} sellers give for each budget",
         columns if trial is None else [*columns, "error"],
         rows,
-        f"Means over {repetitions} simulated markets; weight: payment weight; bought: share of sellers bought "
-        "from; eps: epsilon over all sellers, its mean and 95% quantile; risk: excess risk.",
+        f"Means over {repetitions} simulated markets; weight: payment weight; bought: share of sellers "
+        "bought from; eps: epsilon over all sellers, its mean and 95% quantile; risk: excess risk.",
     )
