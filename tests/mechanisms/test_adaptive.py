@@ -10,6 +10,7 @@ import dpmarket as dpm
 from dpmarket import AdaptiveMechanism, BuyerObjective, FromScipy, InvalidInput, Uniform
 from dpmarket.mechanisms import keep_prior, refit
 from support.markets import LOG_NORMAL, U_SHAPED
+from support.ratios import POPULATIONS
 
 PRIOR, OBJECTIVE = Uniform(0, 30), BuyerObjective(1.0, 1.0, 1e-2)
 
@@ -110,6 +111,16 @@ def test_fitting_again_finds_the_cheap_end():
         for share in (0.02, 0.1, 0.5):
             assert belief.cdf(dist.quantile(share)) == pytest.approx(share, rel=0.15)
         assert belief.support == dist.support
+
+
+def test_a_fall_of_psi_as_narrow_as_rounding_is_ironed_away():
+    # A belief found in a simulation, whose psi falls over a stretch of 1e-7: warnings are errors here.
+    rng = np.random.default_rng(0)
+    costs = [POPULATIONS["log-normal"].sample(10_000, rng) for _ in range(3)]
+    belief = refit(costs[2][:687], Uniform(0, 10))
+    assert not belief.is_regular
+    psi = belief.virtual_cost(np.linspace(0, 10, 20_001))
+    assert (np.diff(psi) >= -1e-12).all()
 
 
 def test_too_few_reports_leave_the_prior_as_it_is():

@@ -208,6 +208,11 @@ def test_whether_there_is_money_does_not_depend_on_the_own_report():
     answers = ours.response_curve(costs, 2, np.linspace(1, 5, 50))
     assert not answers.epsilons.any()
     assert ours.respond(costs, 1, 1.0).epsilon > 0
+    # The same where quotes are made: there is money for the dear seller, and still no offer.
+    ours.quote_many(costs[:2])
+    dear = CURVE.offers([1.0 + 0.8 * (CURVE.reach - 1.0)]).payments[0]
+    assert 0 < dear < ours.money_left
+    assert ours.quote(1.0 + 0.8 * (CURVE.reach - 1.0)).payment == 0.0
 
 
 def test_a_market_survives_a_file_and_its_quotes_stay_valid(tmp_path):
