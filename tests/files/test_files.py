@@ -113,6 +113,14 @@ def test_numbers_read_back_to_the_same_bits(tmp_path, ending):
     assert files.text_column(table, "id") == ids
 
 
+def test_texts_stay_as_they_stand_in_the_file_and_missing_columns_may_be_allowed(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,x\n007,1\n7,2\n010,3\n")
+    table = files.read_table(path, ["id", "x", "more"], ["id"], ["x"], if_there=["more"])
+    assert files.text_column(table, "id") == ["007", "7", "010"]
+    assert table.columns == ["id", "x"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

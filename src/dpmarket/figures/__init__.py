@@ -5,5 +5,6 @@ draws one kind of picture on axes that it is given.
 """
 
 from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES, new_figure, save
+from dpmarket.figures.menu import draw_choices, draw_menu
 
-__all__ = ["COLOURS", "MARKERS", "STYLES", "new_figure", "save"]
+__all__ = ["COLOURS", "MARKERS", "STYLES", "draw_choices", "draw_menu", "new_figure", "save"]
