@@ -36,10 +36,10 @@ def rng():
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_of_the_project_passes(name):
     mechanism = MECHANISMS[name]
-    for sellers in (2, 7):
-        audit = audit_truthfulness(mechanism, mechanism.dist, sellers, 2, 50, rng())
+    for sellers in (2, 6):
+        audit = audit_truthfulness(mechanism, mechanism.dist, sellers, 1, 40, rng(), pairs=0)
         assert audit.passed, audit.summary()
-        assert audit.lies_tried >= 2 * sellers * 40
+        assert audit.lies_tried >= sellers * 30
 
 
 def test_payments_without_their_integral_are_caught():

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import costs, demo, quote
+from dpmarket.cli import audit, costs, demo, quote
 from dpmarket.errors import DpmarketError
 from dpmarket.version import __version__
 
@@ -22,6 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(costs.app, name="costs")
+app.add_typer(audit.app, name="audit")
 app.command(
     epilog='Example: dpmarket quote reports.csv --costs "uniform(1, 5)" --payment-weight 0.001 -o quotes.csv'
 )(quote.quote)
