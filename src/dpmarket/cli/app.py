@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import audit, costs, demo, quote
+from dpmarket.cli import audit, compare, costs, demo, plan, quote, sweep
 from dpmarket.errors import DpmarketError
 from dpmarket.version import __version__
 
@@ -26,6 +26,13 @@ app.add_typer(audit.app, name="audit")
 app.command(
     epilog='Example: dpmarket quote reports.csv --costs "uniform(1, 5)" --payment-weight 0.001 -o quotes.csv'
 )(quote.quote)
+app.add_typer(plan.app, name="plan")
+app.command(
+    epilog='Example: dpmarket sweep --costs "uniform(1, 5)" --sellers 500 --budgets 10,30,100',
+)(sweep.sweep)
+app.command(
+    epilog='Example: dpmarket compare --costs "uniform(1, 5)" --budgets 100,1000 --payment-weight 1e-5',
+)(compare.compare)
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 
 
@@ -32,19 +32,14 @@ def busy(what: str) -> AbstractContextManager[object]:
     return Console(stderr=True).status(f"{what} (a first run compiles for about half a minute)")
 
 
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on the terminal, if there is one; gives the callback that moves it."""
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
 def number(value: float, digits: int = 4) -> str:
     """Format a number with as many significant digits."""
     return f"{value:.{digits}g}"
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback that turns work done and work to do into a bar on the terminal, if there is one."""
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what)
-
-        def update(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield update
