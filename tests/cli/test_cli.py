@@ -160,3 +160,33 @@ def test_reports_that_cannot_be_quoted_are_refused_in_one_line(tmp_path, content
 
 def test_the_demo_runs():
     assert "569 sellers" in run("demo").stdout
+
+
+def test_quoting_online_gives_what_each_seller_would_get_alone(tmp_path):
+    from dpmarket import BuyerObjective, Uniform, population_curve
+
+    costs = np.random.default_rng(0).uniform(1, 5, 60)
+    write_table(tmp_path / "reports.csv", {"seller": [f"s{k}" for k in range(60)], "cost": costs})
+    options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.01", "--online", "100")
+    run("quote", "reports.csv", *options, "-o", "quotes.csv", cwd=tmp_path)
+    curve = population_curve(Uniform(1, 5), BuyerObjective(1, 1, 0.01), 100)
+    rows = [line.split(",") for line in (tmp_path / "quotes.csv").read_text().splitlines()[1:]]
+    assert [row[0] for row in rows] == [f"s{k}" for k in range(60)]
+    assert [float(row[1]) for row in rows] == curve.epsilons(costs).tolist()
+    shown = json.loads(run("quote", "reports.csv", *options, "--budget", "5", "--json", cwd=tmp_path).stdout)
+    assert shown["mechanism"] == "online"
+    assert 0 < shown["total_payment_minor_units"] <= 500
+    offline = ("--costs", "uniform(1, 5)", "--payment-weight", "0.01", "--budget", "5")
+    assert "one by one" in run("quote", "reports.csv", *offline, code=1, cwd=tmp_path).stderr
+
+
+def test_the_menu_is_printed_and_drawn(tmp_path):
+    options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.001", "--sellers", "1000", "--points", "5")
+    assert "or more" in run("menu", *options, "--figure", "menu.svg", cwd=tmp_path).stdout
+    assert "epsilon chosen" in (tmp_path / "menu.svg").read_text()
+    assert "exists" in run("menu", *options, "--figure", "menu.svg", code=1, cwd=tmp_path).stderr
+    data = json.loads(run("menu", *options, "--json", cwd=tmp_path).stdout)
+    payments = [choice["payment"] for choice in data["menu"]]
+    assert payments == sorted(payments)
+    assert data["menu"][0]["epsilon"] == 0.0
+    assert "expected_sellers" in run("menu", *options[:4], "--sellers", "0", code=1).stderr

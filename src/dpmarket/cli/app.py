@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import audit, compare, costs, demo, plan, quote, sweep
+from dpmarket.cli import audit, compare, costs, demo, menu, plan, quote, sweep
 from dpmarket.errors import DpmarketError
 from dpmarket.version import __version__
 
@@ -33,6 +33,9 @@ app.command(
 app.command(
     epilog='Example: dpmarket compare --costs "uniform(1, 5)" --budgets 100,1000 --payment-weight 1e-5',
 )(compare.compare)
+app.command(
+    epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000'
+)(menu.menu)
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 

@@ -32,10 +32,19 @@ def quote(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file.")
     ] = None,
+    online: Annotated[
+        int | None,
+        typer.Option(help="Quote one by one, in the file's order, by a curve made for so many sellers."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="With --online: stop buying before payments exceed this.")
+    ] = None,
     as_json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
     """Quote every seller an epsilon and a payment, so that telling the truth was best for them.
+
+    With --online each seller's quote depends on their own report and the public plan only.
 
     Reported costs are confidential: they are neither printed nor written to the quotes.
     """
@@ -43,10 +52,10 @@ def quote(
     from dpmarket.cli.render import busy, print_table
     from dpmarket.errors import FileProblem
     from dpmarket.files import number_column, read_table, text_column, to_json, write_table
-    from dpmarket.mechanisms import OfflineMechanism
+    from dpmarket.mechanisms import batch_mechanism
 
     objective = BuyerObjective(concentration, noise, payment_weight, weight_cap, max_mean_epsilon)
-    mechanism = OfflineMechanism(read_distribution(costs), objective)
+    mechanism = batch_mechanism(read_distribution(costs), objective, online, budget, minor_units)
     if output is not None and output.exists() and not force:
         raise FileProblem(f"{output} exists; name another file, or pass --force to overwrite it.")
     table = read_table(reports, [id_column, cost_column])
