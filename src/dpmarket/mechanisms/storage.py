@@ -17,8 +17,8 @@ _KEY = "dpmarket"
 def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: bool = True) -> None:
     """Write an outcome to a .json or .parquet file, atomically.
 
-    Only an :class:`Outcome`: what was chosen by looking at the records, a ``JointOutcome``, is refused, so that
-    no file with such promises can be taken for one whose promises are kept.
+    Only an :class:`Outcome`: what was chosen by looking at the records, a ``JointOutcome``, is refused, so
+    that no file with such promises can be taken for one whose promises are kept.
     """
     if not isinstance(outcome, Outcome):
         raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")

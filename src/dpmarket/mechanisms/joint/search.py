@@ -1,7 +1,7 @@
 r"""Turn a solver for one total epsilon into the best total epsilon: a grid, then every valley of it refined.
 
-With the inner problem solved at each :math:`\eta`, what is left is a function of one variable, whose derivative
-the envelope theorem gives:
+With the inner problem solved at each :math:`\eta`, what is left is a function of one variable, whose
+derivative the envelope theorem gives:
 :math:`F'(\eta) = \gamma \langle a, \psi \rangle - (\sigma + 2 b \cdot w)/\eta^2`.
 It need not be convex, and may have several valleys. Every pair of neighbouring grid points with a downward
 slope on the left and an upward slope on the right holds a local minimum, found to rounding as a root of the
