@@ -23,8 +23,8 @@ from dpmarket.arrays import FloatArray
 from dpmarket.mechanisms.joint.solvers import InnerSolution
 
 Edge = Literal["inside", "lowest", "highest"]
-_PER_E_FOLD = 8.0
-_FEWEST, _MOST = 12, 400
+_PER_E_FOLD = 12.0
+_FEWEST, _MOST = 16, 400
 
 
 @dataclass(frozen=True, eq=False, slots=True)
