@@ -22,7 +22,7 @@ _SCALARS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointOutcome:
     """Promises, payments and coefficients that were all chosen by looking at the records.
 
@@ -87,6 +87,9 @@ class JointOutcome:
     def __post_init__(self) -> None:
         for name in ("seller_ids", *_ARRAYS):
             read_only(getattr(self, name))
+
+    def __repr__(self) -> str:
+        return f"JointOutcome({self.epsilons.size} sellers, not certified private)"
 
     @property
     def objective_value(self) -> float:

@@ -25,6 +25,7 @@ from dpmarket.mechanisms.joint.solving import Moved, Solved
 
 Progress = Callable[[int, int], None]
 _MAX_PIECES = 500
+_INSIDE = 1e-9
 # Lobatto's rule with five nodes on [-1, 1]; its ends are shared by neighbouring pieces.
 _NODES = np.array([-1.0, -math.sqrt(3.0 / 7.0), 0.0, math.sqrt(3.0 / 7.0), 1.0])
 _WEIGHTS = np.array([0.1, 49.0 / 90.0, 32.0 / 45.0, 49.0 / 90.0, 0.1])
@@ -170,14 +171,17 @@ class QuadraturePayments:
             reports[0], reports[-1] = a, b
             epsilons = np.array([at(report).epsilon for report in reports.tolist()])
             area = float(_WEIGHTS @ epsilons)
-            # One-sided slopes: a wall between pieces has two.
-            inner = np.clip(reports, a + 1e-9 * (b - a), b - 1e-9 * (b - a))
-            rise = float(_WEIGHTS @ (epsilons * dist.virtual_cost_slope(inner)))
-            if rise <= 0.0:  # ironed, or nothing is bought
+            rise = float(_WEIGHTS @ (epsilons * dist.virtual_cost_slope(reports)))
+            if not rise > 0.0:  # ironed, or nothing is bought
                 return 0.5 * (b - a) * area
             return max(at(b).value - at(a).value, 0.0) / gamma * area / rise
 
-        stack = [(a, b, piece(a, b)) for a, b in itertools.pairwise([start, *walls, end])]
+        # Just inside the walls, where the virtual cost may jump and its slope does.
+        ends = [
+            (a + _INSIDE * (b - a), b - _INSIDE * (b - a))
+            for a, b in itertools.pairwise([start, *walls, end])
+        ]
+        stack = [(a, b, piece(a, b)) for a, b in ends]
         scale = sum(value for *_, value in stack) + start * at(start).epsilon
         enough = 0.1 * self.tolerance * scale + 2.0 * solved.setting.value_error(solved.best) / gamma
         total = error = 0.0
@@ -189,7 +193,7 @@ class QuadraturePayments:
             halves = [(a, middle, piece(a, middle)), (middle, b, piece(middle, b))]
             value = halves[0][2] + halves[1][2]
             if abs(value - whole) <= enough:
-                total, error = total + value, error + abs(value - whole) + 1e-8 * value
+                total, error = total + value, error + abs(value - whole) + 2e-8 * value
             else:
                 stack += halves
         raise NotConverged(

@@ -27,7 +27,7 @@ _PER_E_FOLD = 12.0
 _FEWEST, _MOST = 16, 400
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Trial:
     """One total epsilon with the inner problem solved: the whole objective, its slope, the solution."""
 
@@ -37,7 +37,7 @@ class Trial:
     inner: InnerSolution
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Search:
     """What a search over total epsilons found.
 

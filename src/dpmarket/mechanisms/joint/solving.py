@@ -37,7 +37,7 @@ class Exit(NamedTuple):
     virtual_cost: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Setting:
     """Everything but the reports: records, noise, objective, and how to solve.
 
@@ -116,7 +116,7 @@ class Setting:
         return InnerSolution(found.w, weights, found.point.value, found.residual, found.trace)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Market:
     """Sellers who can be bought from at all: those with a finite virtual cost.
 
@@ -172,7 +172,7 @@ class Market:
         return covering_grid(min(low * (1.0 - 1e-9), high), high)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solved:
     """The joint optimum for given virtual costs, with the search that found it."""
 
