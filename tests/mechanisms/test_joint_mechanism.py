@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import gammainccinv
 
@@ -23,7 +25,9 @@ from dpmarket import (
     Uniform,
 )
 from dpmarket.mechanisms import Outcome
-from dpmarket.mechanisms.joint.solving import Market, solve
+from dpmarket.mechanisms.joint import InnerSolution
+from dpmarket.mechanisms.joint.search import Trial, prove, search
+from dpmarket.mechanisms.joint.solving import Market, _Evaluation, solve
 from support.joint import cancer, synthetic
 
 DIST = Uniform(1, 5)
@@ -216,6 +220,63 @@ def test_several_valleys_are_compared():
     etas = np.geomspace(outcome.grid[0], outcome.grid[-1], 200)
     values = [objective_at(mechanism, X, y, costs, eta) for eta in etas]
     assert min(values) >= outcome.objective_value - 1e-14
+
+
+def test_the_global_minimum_over_total_epsilons_is_proved_where_it_can_be():
+    mechanism, X, y, costs = market()
+    outcome = mechanism.run(costs, X, y)
+    assert outcome.optimality_gap <= 1e-10 * outcome.objective_value
+    flat = dataclasses.replace(mechanism, objective=BuyerObjective(0.5, 1.0, 0.01))
+    bounded = dataclasses.replace(
+        mechanism, reading=BoundedCoefficients(0.1), objective=BuyerObjective(25.0, 5.0, 0.01)
+    )
+    for unproved in (flat, bounded):
+        result = unproved.run(costs, X, y)
+        assert result.optimality_gap == np.inf
+        assert result.to_dict()["optimality_gap"] is None
+
+
+def test_the_proof_finds_a_valley_that_the_grid_did_not_show():
+    # Three points on the slopes of the worse valley: the better one lies between the first two.
+    X, y = np.ones((4, 1)), np.array([1.0, 1.0, -1.0, -1.0])
+    costs = np.array([0.088, 0.067, 8.89, 4.018])
+    mechanism = JointMechanism(Uniform(0.01, 16.25), BuyerObjective(1.05, 1.0, 0.00187), 2.1, payments=CHEAP)
+    whole = mechanism.run(costs, X, y)
+    setting = mechanism.with_records(X, y).setting
+    solved = solve(setting, dpm.virtual_costs(costs, mechanism.dist))
+    better, worse = sorted(solved.search.minima, key=lambda trial: trial.value)
+    ends = np.array([whole.grid[0], whole.grid[-1]])
+    inside = np.sort(np.append(ends, worse.total_epsilon * np.array([0.999, 1.001])))
+    poor = search(_Evaluation(setting, solved.market, ()), inside, np.zeros(1))
+    assert poor.best.value > better.value + 1e-3 * abs(worse.value - better.value)
+    found = prove(poor, _Evaluation(setting, solved.market, ()), 1.0, 1e-11)
+    assert found.best.value == pytest.approx(better.value, rel=1e-12)
+    assert found.gap <= 1e-10
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=40)
+def test_a_claimed_gap_is_true(seed):
+    # Any function of this kind: sigma/eta plus a minimum of affine functions, each with a slope >= 0.
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 6))
+    slopes, heights = 10 ** rng.uniform(-3, 1, count), rng.uniform(0, 3, count)
+
+    def evaluate(eta, start):
+        k = int((heights + slopes * eta).argmin())
+        return Trial(
+            eta,
+            1 / eta + heights[k] + slopes[k] * eta,
+            slopes[k] - 1 / eta**2,
+            InnerSolution(start, start, 0.0, 0.0, ()),
+        )
+
+    grid = np.geomspace(0.05, 50, int(rng.integers(2, 8)))
+    found = prove(search(evaluate, grid, np.zeros(1)), evaluate, 1.0, 1e-11)
+    etas = np.geomspace(0.05, 50, 20_001)
+    least = (1 / etas + (heights[:, None] + slopes[:, None] * etas).min(axis=0)).min()
+    assert found.best.value - found.gap <= least + 1e-12
+    assert found.gap <= 1e-10 * abs(found.best.value)
 
 
 def test_the_condition_for_convexity_is_reported_and_stationary_points_are_counted():
