@@ -4,6 +4,22 @@ from dpmarket.mechanisms.adaptive import AdaptiveMechanism
 from dpmarket.mechanisms.batch import batch_mechanism
 from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
 from dpmarket.mechanisms.curves import Curve, Offers
+from dpmarket.mechanisms.joint import (
+    AsPrinted,
+    BoundedCoefficients,
+    EnvelopePayments,
+    ExpectedNoise,
+    ExpectedPayments,
+    GreedySolver,
+    JointMarket,
+    JointMechanism,
+    JointOutcome,
+    PaperDescent,
+    QuadraturePayments,
+    RandomStarts,
+    ReducedSolver,
+    naive_buyer,
+)
 from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import MinorUnits, Outcome
@@ -28,6 +44,15 @@ __all__ = [
     "AdaptiveMechanism",
     "Bought",
     "Curve",
+    "AsPrinted",
+    "BoundedCoefficients",
+    "EnvelopePayments",
+    "ExpectedNoise",
+    "ExpectedPayments",
+    "GreedySolver",
+    "JointMarket",
+    "JointMechanism",
+    "JointOutcome",
     "Mechanism",
     "Menu",
     "MinorUnits",
@@ -49,6 +74,13 @@ __all__ = [
     "plan_curve",
     "population_curve",
     "read_market",
+    "PaperDescent",
+    "QuadraturePayments",
+    "RandomStarts",
+    "ReducedSolver",
+    "Response",
+    "ResponseCurve",
+    "naive_buyer",
     "read_outcome",
     "refit",
     "write_market",
