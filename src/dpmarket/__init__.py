@@ -51,8 +51,16 @@ if TYPE_CHECKING:
         virtual_cost_density,
         virtual_costs,
     )
-    from dpmarket.datasets import PublicData
-    from dpmarket.learning import Learner, PrivateLogisticRegression, PublicScaler
+    from dpmarket.datasets import PublicData, standard_bounds
+    from dpmarket.learning import (
+        LargeEpsilonsOnly,
+        Learner,
+        OutputPerturbation,
+        PersonalisedSampling,
+        PrivateLogisticRegression,
+        PublicScaler,
+        SmallestEpsilon,
+    )
     from dpmarket.mechanisms import (
         CheapestK,
         AdaptiveMechanism,
@@ -124,6 +132,7 @@ if TYPE_CHECKING:
         privacy_loss,
         release_cost,
         suggest_l2,
+        suggest_stretch,
         weights_for,
     )
 
@@ -179,7 +188,12 @@ _ROOM_OF = {
     "ReducedSolver": "mechanisms",
     "naive_buyer": "mechanisms",
     "PublicData": "datasets",
+    "standard_bounds": "datasets",
     "Learner": "learning",
+    "LargeEpsilonsOnly": "learning",
+    "OutputPerturbation": "learning",
+    "PersonalisedSampling": "learning",
+    "SmallestEpsilon": "learning",
     "release_cost": "privacy",
     "plan_release": "privacy",
     "SeededNoise": "privacy",
@@ -206,6 +220,7 @@ _ROOM_OF = {
     "Allocation": "allocation",
     "weights_for": "privacy",
     "suggest_l2": "privacy",
+    "suggest_stretch": "privacy",
     "privacy_loss": "privacy",
     "paper_privacy_loss": "privacy",
     "best_weights": "privacy",
@@ -248,6 +263,7 @@ __all__ = [
     "InvalidInput",
     "JointMechanism",
     "JointOutcome",
+    "LargeEpsilonsOnly",
     "Learner",
     "LocalMinimum",
     "Mechanism",
@@ -263,6 +279,9 @@ __all__ = [
     "PrivacyAudit",
     "Plan",
     "PostedPrice",
+    "OutputPerturbation",
+    "Payment",
+    "PersonalisedSampling",
     "PrivateLogisticRegression",
     "PublicData",
     "PublicScaler",
@@ -278,6 +297,7 @@ __all__ = [
     "SeededNoise",
     "TruthfulnessAudit",
     "Trial",
+    "SmallestEpsilon",
     "Uniform",
     "Weights",
     "__version__",
@@ -319,6 +339,9 @@ __all__ = [
     "suggest_l2",
     "sweep",
     "tune",
+    "standard_bounds",
+    "suggest_l2",
+    "suggest_stretch",
     "virtual_cost_density",
     "virtual_costs",
     "weights_for",

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from dpmarket.errors import DpmarketError, EntropyUnavailable, Infeasible, InvalidInput
 from dpmarket.learning import PrivateLogisticRegression, Rows, minimise
-from dpmarket.privacy import privacy_loss, weights_for
+from dpmarket.privacy import privacy_loss, suggest_stretch, weights_for
 from dpmarket.privacy.noise import SeededNoise
 from dpmarket.privacy.release import release_cost
 
@@ -64,8 +64,63 @@ def test_what_is_charged_follows_from_the_public_attributes():
 
 def test_the_row_bound_counts_the_constant():
     x, y = records()
-    assert Fraction(model(epsilon=1.0).fit(x, y).row_bound_) ** 2 >= 2
+    for constant in (0.25, 1.0, 4.0):
+        bound = model(epsilon=1.0, intercept_scaling=constant).fit(x, y).row_bound_
+        assert (
+            1 + Fraction(constant) ** 2 <= Fraction(bound) ** 2 <= (1 + Fraction(constant) ** 2) * (1 + 1e-15)
+        )
     assert model(epsilon=1.0, fit_intercept=False).fit(x, y).row_bound_ == 1.0
+
+
+def test_the_constant_is_by_default_about_as_large_as_a_feature_of_a_row_of_norm_one():
+    for n, constant in ((1, 1.0), (3, 0.5), (16, 0.25)):
+        assert model(epsilon=1.0).fit(*records(n=n)).intercept_scaling_ == constant
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.3, -0.5, np.inf, np.nan, "1", 2.0**-21, 2.0**21, True])
+def test_a_constant_that_is_no_power_of_two_is_refused(constant):
+    with pytest.raises(InvalidInput, match="intercept_scaling"):
+        model(epsilon=1.0, intercept_scaling=constant).fit(*records())
+
+
+@pytest.mark.parametrize("constant", [0.125, 0.5, 1.0, 2.0])
+def test_a_constant_column_is_one_more_feature(constant):
+    """The second implementation: the column written into the rows, and no intercept.
+
+    Rows of norm at most R = sqrt(1 + c^2) divided by R, with R times the coefficients, are the same problem.
+    """
+    x, y = records(200)
+    bound = float(np.sqrt(1.0 + constant**2)) * (1.0 + 1e-12)
+    rows = np.column_stack([x, np.full(200, constant)]) / bound
+    inside = model(l2=0.02 * bound**2, epsilon=2.0, intercept_scaling=constant).fit(x, y)
+    beside = model(l2=0.02, epsilon=2.0, fit_intercept=False).fit(rows, y)
+    grid = inside.grid_ * max(1.0, constant) + beside.grid_
+    np.testing.assert_allclose(
+        inside.decision_function(x), beside.decision_function(rows), atol=2.0 * grid + 1e-9
+    )
+    np.testing.assert_allclose(inside.epsilons_, beside.epsilons_, rtol=1e-9)
+
+
+def test_a_stretch_multiplies_what_was_released_and_nothing_else():
+    x, y = records()
+    plain, stretched = model(epsilon=1.0, stretch=1.0).fit(x, y), model(epsilon=1.0, stretch=3.0).fit(x, y)
+    assert (plain.coef_grid_ == stretched.coef_grid_).all()
+    assert (plain.epsilons_ == stretched.epsilons_).all()
+    np.testing.assert_allclose(stretched.decision_function(x), 3.0 * plain.decision_function(x), rtol=1e-12)
+    assert stretched.noise_standard_error_ == pytest.approx(3.0 * plain.noise_standard_error_)
+    assert (plain.predict(x) == stretched.predict(x)).all()
+
+
+def test_the_stretch_is_suggested_with_the_penalty_and_left_out_for_a_given_one():
+    x, y = records()
+    fitted = model(epsilon=1.0).fit(x, y)
+    public = (fitted.total_epsilon_, fitted.l2_, 4, fitted.row_bound_)
+    assert fitted.stretch_ == suggest_stretch(*public) > 1.0
+    assert model(epsilon=1.0, l2=fitted.l2_).fit(x, y).stretch_ == 1.0
+    weights = weights_for(np.ones(60), 0.3, fitted.row_bound_, 1, 1e-6)
+    assert model().fit(x, y, epsilons=weights).stretch_ == 1.0
+    with pytest.raises(InvalidInput, match="stretch"):
+        model(epsilon=1.0, stretch=0.0).fit(x, y)
 
 
 @pytest.mark.parametrize("settings", [{}, {"clip": True}, {"l2": 0.5}, {"fit_intercept": False}])
@@ -95,7 +150,7 @@ def test_replacing_a_record_with_a_promise_changes_the_output_on_the_grid_only()
 
 def test_release_is_the_grid_point_next_to_the_exact_minimiser():
     x, y = records(80)
-    fitted = model(epsilon=1.0).fit(x, y)
+    fitted = model(epsilon=1.0, intercept_scaling=1.0, stretch=1.0).fit(x, y)
     plan = fitted
     draw = SeededNoise(1).draw(4, fitted.total_epsilon_, 1e-25)
     weights = weights_for(np.ones(80), fitted.l2_, fitted.row_bound_, 1, 1e-6)
@@ -200,7 +255,7 @@ def test_prepared_weights_are_used_as_they_are():
     x, y = records(30)
     promises = np.linspace(0.0, 2.0, 30)
     direct = model(l2=0.3).fit(x, y, epsilons=promises)
-    weights = weights_for(promises, 0.3, 2.0**0.5, 1, 1e-6)
+    weights = weights_for(promises, 0.3, direct.row_bound_, 1, 1e-6)
     prepared = model().fit(x, y, epsilons=weights)
     assert (prepared.coef_grid_ == direct.coef_grid_).all()
     np.testing.assert_allclose(prepared.epsilons_, direct.epsilons_, rtol=1e-12)
@@ -296,7 +351,7 @@ def test_bad_records_are_refused_before_noise_is_drawn_and_never_quoted(x, y, me
 
 def test_one_class_only_works_if_both_are_declared():
     x, _ = records(30)
-    fitted = model(epsilon=1.0).fit(x, np.ones(30, dtype=int))
+    fitted = model(epsilon=10.0).fit(x, np.ones(30, dtype=int))
     assert fitted.classes_.tolist() == [0, 1]
     assert fitted.intercept_[0] > 0.0
     with pytest.raises(InvalidInput, match="found 1 class"):
@@ -358,6 +413,7 @@ def test_a_model_keeps_nothing_but_the_release_and_public_values():
     assert {name for name in vars(fitted) if name.endswith("_")} == {
         "classes_", "coef_", "intercept_", "coef_grid_", "grid_", "epsilons_", "people_", "l2_",
         "total_epsilon_", "row_bound_", "numerical_epsilon_", "noise_standard_error_", "release_plan_",
+        "intercept_scaling_", "stretch_",
         "certifiable_", "n_features_in_",
     }  # fmt: skip
 

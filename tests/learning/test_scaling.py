@@ -27,6 +27,7 @@ def test_scaled_rows_have_norm_at_most_one_exactly(x, radius):
     for scaled in (
         PublicScaler(-1e5, 1e5, radius).fit_transform(x),
         PublicScaler([-1.0, -2.0, 0.0], [5.0, 7.0, 1e-3]).fit_transform(x),
+        PublicScaler([-1.0, -2.0, 0.0], [5.0, 7.0, 1e-3], None).fit_transform(x),
     ):
         assert all(exact_square(row) <= 1 for row in scaled.tolist())
         refuse_long_rows(as_rows(scaled))
@@ -81,8 +82,15 @@ def test_features_are_mapped_by_the_bounds_and_cut_off_there():
 
 
 def test_without_a_radius_no_row_is_shortened():
-    scaled = PublicScaler(0.0, 1.0).fit_transform(np.ones((1, 4)))
+    scaled = PublicScaler(0.0, 1.0, None).fit_transform(np.ones((1, 4)))
     np.testing.assert_allclose(scaled, np.full((1, 4), 0.5), rtol=1e-12)
+
+
+def test_by_default_one_feature_is_never_cut_and_long_rows_keep_their_direction():
+    x = np.linspace(0.0, 1.0, 11)[:, None]
+    np.testing.assert_allclose(PublicScaler(0.0, 1.0).fit_transform(x), 2.0 * x - 1.0, atol=1e-15)
+    scaled = PublicScaler(-1.0, 1.0).fit_transform([[0.9, -0.9, 0.9], [0.1, 0.2, 0.0]])
+    np.testing.assert_allclose(scaled, [[3**-0.5, -(3**-0.5), 3**-0.5], [0.1, 0.2, 0.0]], rtol=1e-12)
 
 
 def test_a_row_is_scaled_the_same_whatever_the_others_are():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.privacy import Weights, privacy_loss, suggest_l2, weights_for
+from dpmarket.privacy import Weights, privacy_loss, suggest_l2, suggest_stretch, weights_for
 from dpmarket.privacy.compressed import CompressedPromises
 from dpmarket.privacy.promise_curve import PromiseCurve
 
@@ -236,8 +236,28 @@ def test_parameters_that_make_no_sense_are_refused(arguments):
 def test_the_suggested_penalty_leaves_no_slack(eta, features, bound):
     l2 = suggest_l2(eta, features, bound)
     assert l2 * eta >= 2.0 * bound
-    assert l2 == pytest.approx(bound * max(2, features) / eta, rel=1e-12)
+    assert l2 == pytest.approx(bound * max(2, features / (2 + eta / (50 * features))) / eta, rel=1e-12)
     assert privacy_loss([0.3], eta, l2, bound)[0] == pytest.approx(0.3 * eta * bound, rel=1e-14)
+
+
+@given(st.floats(1e-3, 1e7), st.integers(1, 300), st.floats(0.01, 100.0))
+def test_the_suggested_stretch_undoes_no_more_than_the_average_shrinkage(eta, features, bound):
+    l2 = suggest_l2(eta, features, bound)
+    stretch = suggest_stretch(eta, l2, features, bound)
+    assert 1.0 <= stretch <= 1.0 + 4.0 * features * l2 / bound**2 * (1.0 + 1e-12)
+
+
+def test_the_suggested_stretch_vanishes_with_the_penalty_and_in_noise():
+    assert suggest_stretch(1e6, 1e-9, 10) == pytest.approx(1.0, abs=1e-6)
+    assert suggest_stretch(1e-6, 1.0, 10) == pytest.approx(1.0, abs=1e-6)
+    # By hand: h = 1/4, v = 0.2 / (0.2 + 0.2) = 1/2, (1/4 + 1) / (1/4 + 1/2) = 5/3.
+    assert suggest_stretch(10.0, 1.0, 1) == pytest.approx(5.0 / 3.0)
+
+
+@pytest.mark.parametrize("arguments", [(0.0, 1.0, 3), (1.0, np.nan, 3), (1.0, 1.0, 0), (1.0, 1.0, 2, -1.0)])
+def test_a_stretch_is_suggested_for_sensible_arguments_only(arguments):
+    with pytest.raises(InvalidInput):
+        suggest_stretch(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dpmarket.datasets.bounds import standard_bounds
 from dpmarket.datasets.public_data import PublicData
 
 
 def breast_cancer() -> PublicData:
     """Return the Wisconsin diagnostic breast cancer set: 569 records, 30 features.
 
-    The positive class is a benign tumour. Bounds are the ranges that the set's own public description
-    prints.
+    The positive class is a benign tumour. Bounds are those of
+    :func:`~dpmarket.datasets.bounds.standard_bounds` over the whole set, which is public: a few extreme
+    tumours would otherwise leave most of a feature's range empty.
 
     Examples
     --------
@@ -20,7 +22,7 @@ def breast_cancer() -> PublicData:
     from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped]
 
     bunch = load_breast_cancer()
-    return PublicData(
+    data = PublicData(
         features=bunch.data,
         labels=bunch.target_names[bunch.target],
         classes=("malignant", "benign"),
@@ -30,3 +32,4 @@ def breast_cancer() -> PublicData:
         source="scikit-learn, load_breast_cancer (UCI machine learning repository)",
         feature_names=tuple(str(name) for name in bunch.feature_names),
     )
+    return data.with_bounds(*standard_bounds(data))

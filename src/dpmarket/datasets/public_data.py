@@ -6,10 +6,11 @@ so take :class:`PublicData` and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
@@ -113,17 +114,24 @@ class PublicData:
 
     def take(self, records: IntArray) -> PublicData:
         """Return the records with these positions, in this order."""
-        return PublicData(
+        return replace(
+            self,
             features=self.features[records],
             labels=self.labels[records],
-            classes=self.classes,
-            low=self.low,
-            high=self.high,
-            name=self.name,
-            source=self.source,
             people=None if self.people is None else self.people[records],
-            feature_names=self.feature_names,
         )
+
+    def with_bounds(self, low: ArrayLike, high: ArrayLike) -> PublicData:
+        """Return the same records with other public bounds."""
+        return replace(self, low=np.asarray(low), high=np.asarray(high))
+
+    def one_record_each(self, rng: np.random.Generator) -> PublicData:
+        """Return one record of every person, drawn at random, in the order of the records."""
+        if self.people is None:
+            return self
+        order = rng.permutation(len(self))
+        first = np.unique(self.people[order], return_index=True)[1]
+        return self.take(np.sort(order[first]))
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicData, PublicData]:
         """Return two parts at random, the first with about ``share`` of the people.

@@ -1,4 +1,4 @@
-"""Draw records with a linear boundary: the data of the paper's additional experiments."""
+"""Draw public records whose labels follow a linear boundary or a logistic model."""
 
 from __future__ import annotations
 
@@ -67,4 +67,68 @@ def separable(
         high=np.full(features, _SPREAD),
         name=f"separable {records} x {features}",
         source="dpmarket.datasets.separable",
+    )
+
+
+def logistic(
+    records: int,
+    features: int,
+    rng: np.random.Generator,
+    strength: float = 3.0,
+    correlation: float = 0.5,
+    offset: float = 0.0,
+) -> PublicData:
+    """Draw correlated Gaussian records, labelled at random by a logistic model.
+
+    Unlike :func:`separable`, no coefficients predict every label, and features repeat part of each other, as
+    columns of real tables do.
+
+    Parameters
+    ----------
+    records, features
+        How many, whole numbers: at least 2 records, one feature.
+    rng
+        Source of randomness, for the coefficients, too.
+    strength
+        Standard deviation of the model's margin, >= 0: 0 means labels without information.
+    correlation
+        Correlation of neighbouring features, at least 0 and below 1; features ``k`` apart have its k-th
+        power. Every feature has mean 0 and standard deviation 1.
+    offset
+        Added to every margin; above 0 it makes the class 1 the larger one.
+
+    Returns
+    -------
+    PublicData
+        Classes -1 and 1, both present; bounds at three standard deviations.
+
+    Examples
+    --------
+    >>> data = logistic(1_000, 4, np.random.default_rng(0), offset=1.0)
+    >>> len(data), data.n_features, bool((data.signs > 0).mean() > 0.5)
+    (1000, 4, True)
+    """
+    records = checks.whole("records", records, minimum=2)
+    features = checks.whole("features", features, minimum=1)
+    strength = checks.non_negative("strength", strength)
+    correlation = checks.non_negative("correlation", correlation)
+    if correlation >= 1.0:
+        raise InvalidInput(f"expected correlation below 1, got {correlation:g}.")
+    offset = checks.finite("offset", offset)
+    normal = rng.standard_normal(features)
+    x = rng.standard_normal((records, features))
+    for k in range(1, features):
+        x[:, k] = correlation * x[:, k - 1] + np.sqrt(1.0 - correlation**2) * x[:, k]
+    distance = np.abs(np.subtract.outer(np.arange(features), np.arange(features)))
+    normal *= strength / np.sqrt(normal @ correlation**distance @ normal)
+    signs = np.where(rng.logistic(size=records) < x @ normal + offset, 1, -1)
+    signs[:2] = (1, -1)  # both classes, always
+    return PublicData(
+        features=x,
+        labels=signs,
+        classes=(-1, 1),
+        low=np.full(features, -_SPREAD),
+        high=np.full(features, _SPREAD),
+        name=f"logistic {records} x {features}",
+        source="dpmarket.datasets.logistic",
     )

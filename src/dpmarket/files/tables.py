@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,6 +51,21 @@ def read_table(source: str | os.PathLike[str], columns: Sequence[str] | None = N
             f"cannot find {_names(missing)} in {path}; its columns are {_names(table.columns)}."
         )
     return table.select(list(columns)) if columns is not None else table
+
+
+def csv_columns(data: bytes) -> dict[str, list[str]]:
+    """Return the columns of CSV text with a header row, every cell as text, by the header's names.
+
+    Raises
+    ------
+    FileProblem
+        If the text is no such table. The message has no cell of it.
+    """
+    try:
+        table = pl.read_csv(io.BytesIO(data), infer_schema=False)
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
+        raise FileProblem("expected CSV text in UTF-8 with a header row, got something else.") from None
+    return {name: table.get_column(name).to_list() for name in table.columns}
 
 
 def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: bool = True) -> None:

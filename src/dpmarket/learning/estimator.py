@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,27 +22,24 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.errors import InvalidInput
 from dpmarket.learning.labels import read_classes, signs_of
 from dpmarket.learning.messages import validated
+from dpmarket.learning.problem import Problem, bound_with_constant, check_constant, suggest_constant
 from dpmarket.learning.promises import read_promises
 from dpmarket.learning.row_bounds import clipping_scales, refuse_long_rows
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.solver import check_attainable, minimise
-from dpmarket.privacy import Weights, suggest_l2, weights_for
+from dpmarket.privacy import Weights, suggest_l2, suggest_stretch, weights_for
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.release import ReleasePlan, plan_release, round_to_grid
 from dpmarket.privacy.weights import finite_total, usable_promises
-
-_WITH_CONSTANT = math.sqrt(2.0)  # this float lies above the root of 2
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic regression with two classes and a privacy promise (epsilon) to every person.
 
     Rows must have Euclidean norm at most 1 (see :class:`~dpmarket.learning.scaling.PublicScaler`). The
-    constant column of ones is part of the row for the accounting, and its coefficient is penalised like the
-    others.
+    constant column is part of the row for the accounting, and its coefficient is penalised like the others.
 
     Parameters
     ----------
@@ -52,6 +50,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         The common promise, > 0, used where ``fit`` is given no ``epsilons``.
     fit_intercept
         Whether to add the constant column.
+    intercept_scaling
+        The number in the constant column, a power of two. None means the one nearest to
+        ``1 / sqrt(features)``, as if the constant were one more feature of a row of norm 1: a larger one
+        lengthens rows and so adds noise to everything, a smaller one lets the constant move less.
     classes
         The two labels, negative class first. None reads them from ``y`` and so treats the set of labels as
         public; a certificate needs them declared.
@@ -65,17 +67,25 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         Public upper bound on the number of records of one person, used with ``people``. More are refused.
     noise_source
         Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
+    stretch
+        Public factor, > 0, by which the released coefficients are multiplied. None means 1 if ``l2`` is given
+        (the minimiser itself), and otherwise :func:`~dpmarket.privacy.penalty.suggest_stretch`, which undoes
+        part of the suggested penalty's shrinkage.
 
     Attributes
     ----------
     classes_
         The two labels.
     coef_, intercept_
-        Coefficients, shape (1, features), and constant, shape (1,): ``coef_grid_ * grid_``.
+        Coefficients, shape (1, features), and what the constant column adds to every margin, shape (1,).
     coef_grid_
-        Integers, the constant's last: the release itself. Everything else follows from it and public values.
+        Integers, the constant's last: the release itself. Everything else follows from it and public values:
+        ``coef_grid_ * grid_`` is the minimiser, ``stretch_`` times it are the coefficients, and
+        ``intercept_scaling_`` times the last of them is the intercept.
     grid_
         Width of the public grid.
+    intercept_scaling_, stretch_
+        The number in the constant column (1 without such a column), and the factor of the coefficients.
     epsilons_
         What was spent on each person, never above the promise; in the order of the records or, with
         ``people``, of the promises. Read-only.
@@ -91,7 +101,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         check what releasing cost.
     noise_standard_error_
         Public bound on the root mean square, over coefficients, of the standard deviation that the noise
-        causes in them: ``2 sqrt(n + 1) / (total_epsilon * l2)``. What the data fix well varies less.
+        causes in them: ``2 sqrt(n + 1) / (total_epsilon * l2)``, times ``stretch_``. What the data fix well
+        varies less.
     certifiable_
         Whether the noise was secure and the classes were declared.
 
@@ -125,20 +136,24 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         l2: float | None = None,
         epsilon: float | None = None,
         fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
         classes: Sequence[Any] | None = None,
         clip: bool = False,
         numerical_epsilon: float = 1e-6,
         rows_per_person: int = 1,
         noise_source: NoiseSource | None = None,
+        stretch: float | None = None,
     ) -> None:
         self.l2 = l2
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
         self.classes = classes
         self.clip = clip
         self.numerical_epsilon = numerical_epsilon
         self.rows_per_person = rows_per_person
         self.noise_source = noise_source
+        self.stretch = stretch
 
     def fit(
         self,
@@ -186,25 +201,28 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         signs = signs_of(classes, y)
         promised, holding = read_promises(self.epsilon, epsilons, people, len(signs), self.rows_per_person)
         n = x.shape[1] + int(self.fit_intercept)
-        weights = self._weights(promised, n)
+        constant = self._constant(x.shape[1])
+        weights = self._weights(promised, n, constant)
         rows = Rows(x, signs, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept))
         if self.clip:
-            rows = Rows(x, signs, rows.weights, clipping_scales(rows), rows.constant)
+            rows = replace(rows, scales=clipping_scales(rows))
         else:
             refuse_long_rows(rows)
         total = float(weights.loss_weights.sum()) * (1.0 + 1e-9)
         plan = plan_release(
             weights.numerical_epsilon, n, weights.total_epsilon, weights.l2, weights.row_bound, total
         )
-        self._check_plan(plan, rows, weights)
+        problem = Problem.with_constant(constant, rows, weights, plan)
+        problem.check_attainable(20.0 * (n + 50.0) / weights.total_epsilon)  # allows for unlikely noise
         spent = weights.privacy_losses()
         spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
         if not isinstance(promised, Weights):
             # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
             spent = np.minimum(spent, promised)
         draw = source.draw(n, weights.total_epsilon, plan.noise_accuracy)
-        minimum = minimise(rows, weights.l2, *draw.high_low(), weights.row_bound, plan.gradient_bound)
-        self._release(round_to_grid(minimum.high, minimum.low, plan.grid), plan, weights)
+        cells = round_to_grid(*problem.minimise(*draw.high_low()), plan.grid)
+        stretch = self._stretch(weights, n, isinstance(promised, Weights))
+        self._release(cells, plan, weights, constant, stretch)
         self.epsilons_ = read_only(spent)
         self.people_ = holding.people
         self.classes_ = classes
@@ -249,11 +267,15 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         """Check the constructor's arguments; return the noise source."""
         if self.l2 is not None:
             checks.positive("l2", self.l2)
+        if self.stretch is not None:
+            checks.positive("stretch", self.stretch)
         if self.epsilon is not None:
             checks.positive("epsilon", self.epsilon)
         for name in ("fit_intercept", "clip"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InvalidInput(f"expected {name} to be True or False, got {getattr(self, name)!r}.")
+        if self.intercept_scaling is not None:
+            check_constant("intercept_scaling", self.intercept_scaling)
         checks.positive("numerical_epsilon", self.numerical_epsilon)
         checks.whole("rows_per_person", self.rows_per_person, minimum=1)
         if self.noise_source is None:
@@ -262,8 +284,16 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             raise InvalidInput("expected noise_source to be None or a noise source with a method draw.")
         return self.noise_source
 
-    def _weights(self, promised: FloatArray | Weights, n: int) -> Weights:
-        bound = _WITH_CONSTANT if self.fit_intercept else 1.0
+    def _constant(self, features: int) -> float:
+        """Return the number in the constant column; 1 if there is no such column."""
+        if not self.fit_intercept:
+            return 1.0
+        if self.intercept_scaling is None:
+            return suggest_constant(features)
+        return float(self.intercept_scaling)
+
+    def _weights(self, promised: FloatArray | Weights, n: int, constant: float) -> Weights:
+        bound = bound_with_constant(constant) if self.fit_intercept else 1.0
         rows = min(int(self.rows_per_person), n)
         if isinstance(promised, Weights):
             return self._prepared(promised, bound, rows)
@@ -272,6 +302,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         if l2 is None:
             l2 = suggest_l2(finite_total(usable_promises(promised, reserve)) / bound, n, bound)
         return weights_for(promised, l2, bound, rows, reserve)
+
+    def _stretch(self, weights: Weights, n: int, prepared: bool) -> float:
+        if self.stretch is not None:
+            return float(self.stretch)
+        if self.l2 is not None or prepared:
+            return 1.0
+        return suggest_stretch(weights.total_epsilon, weights.l2, n, weights.row_bound)
 
     def _prepared(self, weights: Weights, bound: float, rows: int) -> Weights:
         for name, found, least in (
@@ -288,26 +325,22 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             )
         return weights
 
-    def _check_plan(self, plan: ReleasePlan, rows: Rows, weights: Weights) -> None:
-        """Refuse what cannot be computed, from public quantities; noise beyond the likely is allowed for."""
-        n = rows.n_coefficients
-        length = 20.0 * (n + 50.0) / weights.total_epsilon
-        check_attainable(rows, weights.l2, length, weights.row_bound, plan.gradient_bound)
-        if not (rows.total_weight() * weights.row_bound + length) / weights.l2 / plan.grid < 2.0**52:
-            raise Infeasible("expected coefficients that fit the grid in 52 bits; a larger l2 is needed.")
-
-    def _release(self, cells: Any, plan: ReleasePlan, weights: Weights) -> None:
+    def _release(
+        self, cells: Any, plan: ReleasePlan, weights: Weights, constant: float, stretch: float
+    ) -> None:
         n = len(cells)
-        values = cells * plan.grid
+        values = cells * plan.grid * stretch
         features = n - int(self.fit_intercept)
         self.coef_grid_ = cells
         self.grid_ = plan.grid
         self.release_plan_ = plan
         self.coef_ = values[:features].reshape(1, -1)
-        self.intercept_ = values[features:] if self.fit_intercept else np.zeros(1)
+        self.intercept_ = values[features:] * constant if self.fit_intercept else np.zeros(1)
+        self.intercept_scaling_ = constant
+        self.stretch_ = stretch
         self.l2_ = weights.l2
         self.total_epsilon_ = weights.total_epsilon
         self.loss_weights_ = read_only(weights.loss_weights.copy())
         self.row_bound_ = weights.row_bound
         self.numerical_epsilon_ = plan.numerical_epsilon
-        self.noise_standard_error_ = 2.0 * math.sqrt(n + 1.0) / (weights.total_epsilon * weights.l2)
+        self.noise_standard_error_ = stretch * 2.0 * math.sqrt(n + 1.0) / (weights.total_epsilon * weights.l2)

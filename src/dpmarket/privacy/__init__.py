@@ -12,7 +12,7 @@ from dpmarket.privacy.accounting import paper_privacy_loss, privacy_loss
 from dpmarket.privacy.best import BestWeights, best_weights
 from dpmarket.privacy.exact_density import log_density, log_density_ratio
 from dpmarket.privacy.noise import NoiseDraw, NoiseSource, SecureNoise, SeededNoise
-from dpmarket.privacy.penalty import suggest_l2
+from dpmarket.privacy.penalty import suggest_l2, suggest_stretch
 from dpmarket.privacy.release import ReleasePlan, plan_release, release_cost
 from dpmarket.privacy.weights import Weights, weights_for
 from dpmarket.privacy.worst_case import WorstCase, closed_form_case, find_worst_case
@@ -36,5 +36,6 @@ __all__ = [
     "privacy_loss",
     "release_cost",
     "suggest_l2",
+    "suggest_stretch",
     "weights_for",
 ]

@@ -1,4 +1,10 @@
-"""Turn public quantities into a ridge penalty, without a look at the data."""
+"""Turn public quantities into a ridge penalty and what undoes its shrinkage, without a look at the data.
+
+A large penalty keeps noise away from the directions about which the data say little, and so gives better
+directions than a small one; but it makes all coefficients small, and predictions timid. Multiplying released
+coefficients by a public number costs no privacy, so the two are separated: :func:`suggest_l2` chooses the
+penalty for the direction, :func:`suggest_stretch` the length.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,21 @@ import math
 from dpmarket import checks
 from dpmarket.errors import InvalidInput
 
+_LITTLE_NOISE = 100.0
+_USUAL_GRADIENT = 0.2
+
 
 def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) -> float:
-    """Return a ridge penalty that wastes no privacy and suits most data: ``R * max(2, n) / eta``.
+    r"""Return a ridge penalty that wastes no privacy and suits most data.
 
-    At ``l2 * total_epsilon >= 2 * row_bound`` a weight costs exactly its share of the noise rate (formula
-    (*) of :mod:`dpmarket.privacy.accounting`); beyond that, the noise in ``n`` coefficients has a norm near
-    ``2 n / total_epsilon``, and a penalty in proportion to ``n`` keeps it from dominating the model.
+    .. math:: \Lambda = \frac{R}{\eta} \max\left(2, \frac{n / 2}{1 + \eta / (100\, n)}\right)
+
+    At :math:`\eta \Lambda \ge 2 R` a weight costs exactly its share of the noise rate (formula (*) of
+    :mod:`dpmarket.privacy.accounting`). Beyond that, the noise in n coefficients has a norm near
+    :math:`2 n / \eta`, and a penalty in proportion to n keeps it from dominating the model; where the noise
+    is small (:math:`\eta` above 100 n) less is needed. One half and 100 are the best over the public sets,
+    promises and mixtures of ``benchmarks/penalty.py``; the page "How good is the private model?" says what a
+    better choice for every single case would gain.
 
     Parameters
     ----------
@@ -35,16 +49,55 @@ def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) ->
 
     Examples
     --------
-    >>> suggest_l2(total_epsilon=100.0, n_features=20)
-    0.2
+    >>> round(suggest_l2(total_epsilon=100.0, n_features=20), 4)
+    0.0952
     """
     eta = checks.positive("total_epsilon", total_epsilon)
     features = checks.whole("n_features", n_features, minimum=1)
     bound = checks.positive("row_bound", row_bound)
-    l2 = max(2, features) * bound / eta
+    l2 = max(2.0, features / 2.0 / (1.0 + eta / (_LITTLE_NOISE * features))) * bound / eta
     if not (1e-290 < l2 < math.inf and l2 * eta < math.inf):
         raise InvalidInput(
             f"expected row_bound * n_features / total_epsilon within the range of floats, got {l2!r}."
         )
     # Rounding may have left the product a little below 2 R, and then there would be slack.
     return l2 if l2 * eta >= 2.0 * bound else l2 * (1.0 + 2.0**-50)
+
+
+def suggest_stretch(total_epsilon: float, l2: float, n_features: int, row_bound: float = 1.0) -> float:
+    r"""Return a factor, at least 1, for released coefficients that undoes part of the penalty's shrinkage.
+
+    In a direction of curvature h the penalty shrinks a coefficient by :math:`h / (h + \Lambda)`. The
+    curvature of n directions is :math:`R^2 / (4 n)` on average, at most. Shrinking helps against noise, so
+    only the share :math:`v = g / (g + 2 n / \eta)` of the penalty is undone, which is near 1 where the noise,
+    of norm :math:`2 n / \eta`, is small beside a gradient of usual length, g = 0.2:
+
+    .. math:: \frac{h + \Lambda}{h + (1 - v) \Lambda}, \qquad h = \frac{R^2}{4 n}.
+
+    Parameters
+    ----------
+    total_epsilon
+        The noise rate eta, > 0.
+    l2
+        The ridge penalty Lambda, > 0.
+    n_features
+        Number of coefficients, the constant column included, at least 1.
+    row_bound
+        R, the largest norm of a row, > 0.
+
+    Guarantees
+    ----------
+    A function of public quantities only: multiplying released coefficients by it costs no privacy. It moves
+    no prediction of a class, only probabilities.
+
+    Examples
+    --------
+    >>> round(suggest_stretch(total_epsilon=100.0, l2=0.1, n_features=20), 3)
+    1.421
+    """
+    eta = checks.positive("total_epsilon", total_epsilon)
+    penalty = checks.positive("l2", l2)
+    features = checks.whole("n_features", n_features, minimum=1)
+    curvature = checks.positive("row_bound", row_bound) ** 2 / (4.0 * features)
+    kept = 1.0 / (1.0 + _USUAL_GRADIENT * eta / (2.0 * features))
+    return float(1.0 + (1.0 - kept) / (curvature / penalty + kept))

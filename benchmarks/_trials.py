@@ -1,0 +1,95 @@
+"""What the accuracy benchmarks share: public sets, promises, and trials, each a split of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket.datasets import (
+    PublicData,
+    affairs,
+    breast_cancer,
+    german_health,
+    health_insurance,
+    logistic,
+    separable,
+    standard_bounds,
+)
+from dpmarket.learning import PublicScaler
+
+LARGEST = 8_000  # records taken of a set, drawn once, so that a comparison takes minutes, not hours
+
+
+def _some(data: PublicData) -> PublicData:
+    return data.take(np.random.default_rng(0).permutation(len(data))[:LARGEST])
+
+
+SETS: dict[str, Callable[[], PublicData]] = {
+    "breast cancer": breast_cancer,
+    "affairs": affairs,
+    "German health": lambda: german_health().one_record_each(np.random.default_rng(0)),
+    "health insurance": lambda: _some(health_insurance()),
+    "separable": lambda: separable(2_000, 10, np.random.default_rng(1), margin=0.2),
+    "logistic": lambda: logistic(8_000, 40, np.random.default_rng(2), offset=0.5),
+}
+COMMON = ("0.1", "0.3", "1", "3", "10")
+MIXTURES = {
+    "54/37/9% at 0.01/0.2/1": ((0.01, 0.2, 1.0), (0.54, 0.37, 0.09)),
+    "34/43/23% at 1/2/3": ((1.0, 2.0, 3.0), (0.34, 0.43, 0.23)),
+}
+LOG_UNIFORM = "log-uniform on [0.05, 5]"
+LEVELS = (*COMMON, *MIXTURES, LOG_UNIFORM)
+
+
+def promises(level: str, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return a promise (epsilon) for each of ``count`` people."""
+    if level in MIXTURES:
+        values, shares = MIXTURES[level]
+        return rng.choice(values, count, p=shares)
+    if level == LOG_UNIFORM:
+        return np.exp(rng.uniform(np.log(0.05), np.log(5.0), count))
+    return np.full(count, float(level))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One split: a public part (a fifth), a private one to train on (three), one to test on (a fifth)."""
+
+    public: PublicData
+    private: PublicData
+    test: PublicData
+    number: int
+
+    def scaled(self, spread: float = 2.0, radius: float | None = 1.0) -> Trial:
+        """Scale all parts with bounds from the public part."""
+        low, high = standard_bounds(self.public, spread)
+        return self._with(PublicScaler(low, high, radius))
+
+    def scaled_by_range(self, radius: float | None = 1.0) -> Trial:
+        """Scale all parts with the smallest and the largest value of the public part."""
+        low, high = self.public.features.min(axis=0), self.public.features.max(axis=0)
+        usable = low < high
+        low, high = np.where(usable, low, self.public.low), np.where(usable, high, self.public.high)
+        return self._with(PublicScaler(low, high, radius))
+
+    def _with(self, scaler: PublicScaler) -> Trial:
+        parts = (
+            PublicData(scaler.fit_transform(part.features), part.signs, (-1.0, 1.0), -1.0, 1.0, part.name, "")
+            for part in (self.public, self.private, self.test)
+        )
+        return Trial(*parts, self.number)
+
+
+def trial(data: PublicData, number: int) -> Trial:
+    """Return the trial with this number, always the same."""
+    rng = np.random.default_rng([7, number])
+    public, rest = data.split(0.2, rng)
+    private, test = rest.split(0.75, rng)
+    return Trial(public, private, test, number)
+
+
+def scores(margins: np.ndarray) -> tuple[float, float]:
+    """Return accuracy and log loss from margins, positive where the label is right."""
+    return float((margins > 0.0).mean()), float(np.logaddexp(0.0, -margins).mean())

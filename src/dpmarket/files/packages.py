@@ -1,0 +1,73 @@
+"""Read files that another installed package ships, without importing that package."""
+
+from __future__ import annotations
+
+import importlib.util
+import tarfile
+from pathlib import Path
+
+from dpmarket.errors import FileProblem
+from dpmarket.files.atomic import read_bytes
+
+
+def packaged_file(package: str, path: str, extra: str) -> bytes:
+    """Return the bytes of a file inside an installed package.
+
+    The package's own code does not run: some packages write into the home folder when imported, others take
+    seconds.
+
+    Parameters
+    ----------
+    package
+        Name of the top-level package.
+    path
+        Path inside it, with forward slashes.
+    extra
+        The extra of dpmarket that installs the package, named in the message if it is missing.
+
+    Raises
+    ------
+    FileProblem
+        If the package is not installed (the message says how to get it), or has no such file.
+    """
+    return read_bytes(_folder(package, extra) / path)
+
+
+def packaged_member(package: str, archive: str, member: str, extra: str) -> bytes:
+    """Return the bytes of a member of a tar archive inside an installed package; nothing is unpacked to disk.
+
+    Parameters
+    ----------
+    package, extra
+        As for :func:`packaged_file`.
+    archive
+        Path of the archive inside the package.
+    member
+        Path of the member inside the archive.
+
+    Raises
+    ------
+    FileProblem
+        As for :func:`packaged_file`, and if the archive cannot be read or lacks the member.
+    """
+    path = _folder(package, extra) / archive
+    try:
+        with tarfile.open(path) as bundle:
+            found = bundle.extractfile(member)
+            if found is None:
+                raise KeyError
+            return found.read()
+    except KeyError:
+        raise FileProblem(f"cannot find {member} in {path}; another version of {package} may.") from None
+    except (OSError, tarfile.TarError):
+        raise FileProblem(f"cannot read {path} as a tar archive.") from None
+
+
+def _folder(package: str, extra: str) -> Path:
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise FileProblem(
+            f"cannot find the package {package}, which ships these data; install dpmarket with its extra "
+            f"{extra!r} (pip install 'dpmarket[{extra}]')."
+        )
+    return Path(next(iter(found.submodule_search_locations)))
