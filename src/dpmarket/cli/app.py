@@ -33,9 +33,9 @@ app.command(
 app.command(
     epilog='Example: dpmarket compare --costs "uniform(1, 5)" --budgets 100,1000 --payment-weight 1e-5',
 )(compare.compare)
-app.command(
-    epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000'
-)(menu.menu)
+app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000')(
+    menu.menu
+)
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 

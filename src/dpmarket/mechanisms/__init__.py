@@ -1,9 +1,19 @@
 """Mechanisms that turn reported costs into promises and payments; one Outcome type, one protocol."""
 
-from dpmarket.mechanisms.adaptive import AdaptiveMechanism
-from dpmarket.mechanisms.batch import batch_mechanism
-from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
-from dpmarket.mechanisms.curves import Curve, Offers
+from dpmarket.mechanisms.adaptive import (
+    AdaptiveMechanism,
+)
+from dpmarket.mechanisms.batch import (
+    batch_mechanism,
+)
+from dpmarket.mechanisms.curve_choice import (
+    paper_curve,
+    population_curve,
+)
+from dpmarket.mechanisms.curves import (
+    Curve,
+    Offers,
+)
 from dpmarket.mechanisms.joint import (
     AsPrinted,
     BoundedCoefficients,
@@ -20,32 +30,55 @@ from dpmarket.mechanisms.joint import (
     ReducedSolver,
     naive_buyer,
 )
-from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
-from dpmarket.mechanisms.online import OnlineMechanism
-from dpmarket.mechanisms.outcome import MinorUnits, Outcome
-from dpmarket.mechanisms.protocol import BatchMechanism, Mechanism, Response
-from dpmarket.mechanisms.storage import read_outcome, write_outcome
-
-__all__ = [
-    "BatchMechanism",
-from dpmarket.mechanisms.protocol import Mechanism, Response
-from dpmarket.mechanisms.simple import CheapestK, PostedPrice, SameForAll
-from dpmarket.mechanisms.storage import read_outcome, write_outcome
-
-__all__ = [
-    "CheapestK",
-from dpmarket.mechanisms.protocol import Mechanism, Response
-from dpmarket.mechanisms.quotes import Menu, Quote, Quotes
-from dpmarket.mechanisms.refitting import keep_prior, refit
-from dpmarket.mechanisms.replanning import Bought, plan_curve
-from dpmarket.mechanisms.storage import read_market, read_outcome, write_market, write_outcome
+from dpmarket.mechanisms.offline import (
+    OfflineMechanism,
+    ResponseCurve,
+)
+from dpmarket.mechanisms.online import (
+    OnlineMechanism,
+)
+from dpmarket.mechanisms.outcome import (
+    MinorUnits,
+    Outcome,
+)
+from dpmarket.mechanisms.protocol import (
+    BatchMechanism,
+    Mechanism,
+    Response,
+)
+from dpmarket.mechanisms.quotes import (
+    Menu,
+    Quote,
+    Quotes,
+)
+from dpmarket.mechanisms.refitting import (
+    keep_prior,
+    refit,
+)
+from dpmarket.mechanisms.replanning import (
+    Bought,
+    plan_curve,
+)
+from dpmarket.mechanisms.simple import (
+    CheapestK,
+    PostedPrice,
+    SameForAll,
+)
+from dpmarket.mechanisms.storage import (
+    read_market,
+    read_outcome,
+    write_market,
+    write_outcome,
+)
 
 __all__ = [
     "AdaptiveMechanism",
-    "Bought",
-    "Curve",
     "AsPrinted",
+    "BatchMechanism",
+    "Bought",
     "BoundedCoefficients",
+    "CheapestK",
+    "Curve",
     "EnvelopePayments",
     "ExpectedNoise",
     "ExpectedPayments",
@@ -60,27 +93,23 @@ __all__ = [
     "OfflineMechanism",
     "OnlineMechanism",
     "Outcome",
+    "PaperDescent",
     "PostedPrice",
-    "Response",
-    "ResponseCurve",
-    "SameForAll",
+    "QuadraturePayments",
     "Quote",
     "Quotes",
-    "Response",
-    "ResponseCurve",
-    "batch_mechanism",
-    "keep_prior",
-    "paper_curve",
-    "plan_curve",
-    "population_curve",
-    "read_market",
-    "PaperDescent",
-    "QuadraturePayments",
     "RandomStarts",
     "ReducedSolver",
     "Response",
     "ResponseCurve",
+    "SameForAll",
+    "batch_mechanism",
+    "keep_prior",
     "naive_buyer",
+    "paper_curve",
+    "plan_curve",
+    "population_curve",
+    "read_market",
     "read_outcome",
     "refit",
     "write_market",
