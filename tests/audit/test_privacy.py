@@ -18,6 +18,7 @@ from dpmarket.audit import (
 )
 from dpmarket.audit.events import choose_event, epsilon_bound
 from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.learning import LargeEpsilonsOnly, OutputPerturbation, PersonalisedSampling, SmallestEpsilon
 from dpmarket.privacy import Weights, plan_release, release_cost
 
 from .broken import (
@@ -72,6 +73,27 @@ def test_with_an_intercept_the_books_hold_too():
     findings = audit_accounting(weights, promises, model.release_plan_, len(model.coef_grid_))
     assert findings.passed
     np.testing.assert_allclose(findings.found, model.epsilons_, rtol=1e-7)
+
+
+CLASSES = (0, 1)
+LEARNERS = {
+    "smallest epsilon": SmallestEpsilon(PrivateLogisticRegression(classes=CLASSES)),
+    "large epsilons only": LargeEpsilonsOnly(PrivateLogisticRegression(classes=CLASSES), 2.0),
+    "sampling": PersonalisedSampling(3.0, CLASSES),
+    "output perturbation": OutputPerturbation(None, CLASSES),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_reference_learner_passes(name):
+    findings = audit_privacy_sampled(LEARNERS[name], [1.0, 4.0, 3.0], people=[1], fits=400)
+    assert findings.passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_reference_learner_passes_with_many_models(name):
+    assert audit_privacy_sampled(LEARNERS[name], [2.0, 30.0, 30.0], people=[0, 1], fits=4_000).passed
 
 
 # ---------------------------------------------------------------- every mistake is caught
