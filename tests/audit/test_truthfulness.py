@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
+from dpmarket import BuyerObjective, InvalidInput, JointMechanism, OfflineMechanism, SeededNoise, Uniform
 from dpmarket.audit import audit_truthfulness, audit_truthfulness_at
 from dpmarket.mechanisms import CheapestK, PostedPrice, SameForAll
+from support.joint import synthetic
 from support.markets import ALL
 
 from .broken import PAPER_EXAMPLE, CurveFromOwnReport, LocalMinimum, WithoutIntegral
@@ -48,6 +49,19 @@ def test_every_mechanism_of_the_project_passes_a_longer_search(name):
 @pytest.mark.parametrize("name", SIMPLE)
 def test_every_simple_buyer_passes(name):
     passes(SIMPLE[name], Uniform(1, 5), 6, 60)
+
+
+@pytest.mark.parametrize(
+    ("sellers", "misreports"), [(3, 20), pytest.param(8, 60, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_the_data_dependent_mechanism_passes_with_its_records_fixed(sellers, misreports):
+    dist = Uniform(1, 5)
+    mechanism = JointMechanism(dist, BuyerObjective(4.0, 1.0, 0.02), 1.0, noise_source=SeededNoise(3))
+    market = mechanism.with_records(*synthetic(sellers, 2))
+    costs = dist.sample(sellers, rng())
+    # Its payments are computed to 1e-8 of the money in play.
+    audit = audit_truthfulness_at(market, dist, costs, misreports, rng(), tolerance=1e-8, pairs=0)
+    assert audit.passed, audit.summary()
 
 
 def test_payments_without_their_integral_are_caught():

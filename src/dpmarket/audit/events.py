@@ -117,8 +117,21 @@ def _candidates(
         length = float(np.linalg.norm(direction))
         if direction.shape == (n,) and length > 0.0:
             unit = direction / length
-            found += [(unit, np.zeros((n, n))), (np.zeros(n), np.outer(unit, unit))]
+            found.append((unit, np.zeros((n, n))))
+            for sample in (a, b):
+                # The distance from where a sample is densest: -(unit . v - middle)^2 but for a constant.
+                middle = _densest(sample @ unit)
+                found.append((2.0 * middle * unit, -np.outer(unit, unit)))
     return [*found, _discriminant(a, b)]
+
+
+def _densest(values: FloatArray) -> float:
+    """Return the middle of the shortest interval that holds a tenth of the values."""
+    ranked = np.sort(values)
+    reach = max(values.size // 10, 1)
+    lengths = ranked[reach:] - ranked[:-reach]
+    k = int(lengths.argmin())
+    return 0.5 * float(ranked[k] + ranked[k + reach])
 
 
 def _discriminant(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
