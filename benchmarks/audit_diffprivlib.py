@@ -23,7 +23,7 @@ from _timing import print_table
 
 OUT = Path(__file__).parent.parent / "out"
 FOLDER = OUT / "diffprivlib-env"
-NORMS = (1.0, 10.0, 100.0)
+NORMS = (1.0, 100.0, 1000.0)
 BATCH = 250
 
 
@@ -84,7 +84,7 @@ def audit(python: Path, norm: float, fits: int) -> dpm.audit.PrivacyFindings:
 
 
 def main() -> None:
-    fits = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    fits = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     python = environment()
     rows = []
     for norm in NORMS:
