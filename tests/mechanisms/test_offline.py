@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket import InvalidInput
+from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism
 from support.markets import OFFLINE
 
 MARKETS = {name: market.mechanism for name, market in OFFLINE.items()}

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import campaign, certificates, compare, costs, demo, menu, plan, quote, sweep
+from dpmarket.cli import audit, campaign, certificates, compare, costs, demo, menu, plan, quote, sweep
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -51,6 +51,7 @@ app.command(
     epilog='Example: dpmarket compare --costs "uniform(1, 5)" --budgets 100,1000 --payment-weight 1e-5'
 )(compare.compare)
 app.add_typer(costs.app, name="costs")
+app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 
