@@ -116,9 +116,10 @@ def test_the_descent_converges_at_least_as_fast_as_the_theorem_says(name):
     assert second > first / 3
 
 
-def test_the_bound_of_the_hessian_holds():
+@pytest.mark.parametrize("l2", [0.01, 1.0, 30.0])
+def test_the_bound_of_the_hessian_holds(l2):
     X, y = synthetic(20, 3)
-    problem = convex_problem("capped", X, y, l2=1.0)
+    problem = convex_problem("capped", X, y, l2=l2)
     rng = np.random.default_rng(0)
     bound = lipschitz(problem)
     for _ in range(50):

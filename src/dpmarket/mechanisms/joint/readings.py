@@ -86,9 +86,10 @@ class BoundedCoefficients:
 
     Notes
     -----
-    A minimum exists if the objective's ``noise`` exceeds ``2*|b|*coef_radius``; |b| has the Gamma(n, 1)
-    distribution. The paper's own sigma (theorem `gen loss`) is at least ``2*coef_radius*v^-1(delta')`` with
-    ``P(2|b| > v^-1(delta')) = delta'``, so that it suffices with probability ``1 - delta'``.
+    A minimum exists if the objective's ``noise`` exceeds ``2*|b|*coef_radius``; the length of b has the
+    Gamma(n, 1) distribution. The paper's own sigma (theorem `gen loss`) is at least
+    ``2*coef_radius*v^-1(delta')`` with ``P(2|b| > v^-1(delta')) = delta'``, so that it suffices with
+    probability ``1 - delta'``.
     """
 
     coef_radius: float

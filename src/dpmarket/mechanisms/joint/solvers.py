@@ -67,7 +67,8 @@ class ReducedSolver:
     Parameters
     ----------
     tolerance : gradient norm at which to stop, relative to ``1 + |2b/eta|``.
-    max_iterations : allowed steps; a handful is usual.
+    max_iterations : allowed steps; a handful is usual, hundreds can be needed where the problem is far from
+        convex and a bound on the coefficients holds them.
 
     Notes
     -----
@@ -75,7 +76,7 @@ class ReducedSolver:
     """
 
     tolerance: float = 1e-11
-    max_iterations: int = 200
+    max_iterations: int = 2_000
 
     def __post_init__(self) -> None:
         _check(self)
