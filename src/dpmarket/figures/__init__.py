@@ -4,9 +4,21 @@
 draws one kind of picture on axes that it is given.
 """
 
-from dpmarket.figures.audits import draw_gains, draw_promises
-from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES, new_figure, save
-from dpmarket.figures.menu import draw_choices, draw_menu
+from dpmarket.figures.audits import (
+    draw_gains,
+    draw_promises,
+)
+from dpmarket.figures.canvas import (
+    COLOURS,
+    MARKERS,
+    STYLES,
+    new_figure,
+    save,
+)
+from dpmarket.figures.menu import (
+    draw_choices,
+    draw_menu,
+)
 
 __all__ = [
     "COLOURS",

@@ -3,9 +3,6 @@
 from dpmarket.mechanisms.adaptive import (
     AdaptiveMechanism,
 )
-from dpmarket.mechanisms.batch import (
-    batch_mechanism,
-)
 from dpmarket.mechanisms.curve_choice import (
     paper_curve,
     population_curve,
@@ -73,8 +70,6 @@ from dpmarket.mechanisms.storage import (
 
 __all__ = [
     "AdaptiveMechanism",
-    "BatchMechanism",
-    "Bought",
     "AsPrinted",
     "BatchMechanism",
     "Bought",
@@ -97,11 +92,6 @@ __all__ = [
     "Outcome",
     "PaperDescent",
     "PostedPrice",
-    "Quote",
-    "Quotes",
-    "Response",
-    "ResponseCurve",
-    "SameForAll",
     "QuadraturePayments",
     "Quote",
     "Quotes",

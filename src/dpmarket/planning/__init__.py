@@ -9,7 +9,9 @@ from dpmarket.planning.bounds import (
     paper_bound_constants,
     sharp_bound_constants,
 )
-from dpmarket.planning.budgets import plan_payment_weight
+from dpmarket.planning.budgets import (
+    plan_payment_weight,
+)
 from dpmarket.planning.comparison import (
     Comparison,
     Standing,
@@ -18,11 +20,32 @@ from dpmarket.planning.comparison import (
     compare,
     standard_buyers,
 )
-from dpmarket.planning.plan import Guarantee, Plan
-from dpmarket.planning.scoring import Trial, with_centred_bounds
-from dpmarket.planning.sweeps import Sweep, SweepRow, at_budgets, at_payment_weights, sweep
-from dpmarket.planning.targets import BudgetTable, budget_for_loss, plan_sellers, plan_target
-from dpmarket.planning.tuning import Candidate, Tuning, tune
+from dpmarket.planning.plan import (
+    Guarantee,
+    Plan,
+)
+from dpmarket.planning.scoring import (
+    Trial,
+    with_centred_bounds,
+)
+from dpmarket.planning.sweeps import (
+    Sweep,
+    SweepRow,
+    at_budgets,
+    at_payment_weights,
+    sweep,
+)
+from dpmarket.planning.targets import (
+    BudgetTable,
+    budget_for_loss,
+    plan_sellers,
+    plan_target,
+)
+from dpmarket.planning.tuning import (
+    Candidate,
+    Tuning,
+    tune,
+)
 
 __all__ = [
     "BoundConstants",
