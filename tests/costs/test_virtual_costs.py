@@ -155,6 +155,6 @@ def test_distributions_that_make_no_sense_are_refused(make, words):
 
 
 def test_the_slope_at_the_edge_of_a_gap_is_that_of_the_side_where_people_are():
-    groups = dpm.Mixture([dpm.Uniform(0.5, 1.0), dpm.Uniform(2.0, 3.0)], [0.5, 0.5])
+    groups = Mixture([Uniform(0.5, 1.0), Uniform(2.0, 3.0)], [0.5, 0.5])
     assert groups.virtual_cost_slope(1.0) == pytest.approx(2.0, rel=1e-7)
     assert np.isfinite([groups.virtual_cost_slope(c) for c in (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)]).all()
