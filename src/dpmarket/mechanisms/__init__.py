@@ -100,7 +100,6 @@ __all__ = [
     "Response",
     "ResponseCurve",
     "SameForAll",
-    "batch_mechanism",
     "keep_prior",
     "naive_buyer",
     "paper_curve",
