@@ -79,7 +79,7 @@ def epsilon_bound(likely: int, rare: int, samples: int, alpha: float) -> float:
 
     Examples
     --------
-    >>> 0.8 < epsilon_bound(500, 200, 1000, alpha=0.05) < math.log(500 / 200)
+    >>> 0.7 < epsilon_bound(500, 200, 1000, alpha=0.05) < math.log(500 / 200)
     True
     >>> epsilon_bound(10, 12, 1000, alpha=0.05)
     0.0
