@@ -200,7 +200,7 @@ def test_an_event_between_two_bounds_is_found():
     # Same centre, different width: only the distance from the centre tells the two apart.
     rng = np.random.default_rng(0)
     first, second = rng.normal(0, 0.2, (600, 2)), rng.normal(0, 2.0, (600, 2))
-    event, value = choose_event(first, second, [])
+    event, value = choose_event(first, second, [], 1e-3)
     assert value > 1.5
     fresh = rng.normal(0, 0.2, (600, 2)), rng.normal(0, 2.0, (600, 2))
     counts = [event.count(part) for part in fresh]
