@@ -19,13 +19,20 @@ from dpmarket.datasets import (
 )
 from dpmarket.learning import PublicScaler
 
+LARGEST = 8_000  # records taken of a set, drawn once, so that a comparison takes minutes, not hours
+
+
+def _some(data: PublicData) -> PublicData:
+    return data.take(np.random.default_rng(0).permutation(len(data))[:LARGEST])
+
+
 SETS: dict[str, Callable[[], PublicData]] = {
     "breast cancer": breast_cancer,
     "affairs": affairs,
     "German health": lambda: german_health().one_record_each(np.random.default_rng(0)),
-    "health insurance": health_insurance,
+    "health insurance": lambda: _some(health_insurance()),
     "separable": lambda: separable(2_000, 10, np.random.default_rng(1), margin=0.2),
-    "logistic": lambda: logistic(10_000, 40, np.random.default_rng(2), offset=0.5),
+    "logistic": lambda: logistic(8_000, 40, np.random.default_rng(2), offset=0.5),
 }
 COMMON = ("0.1", "0.3", "1", "3", "10")
 MIXTURES = {

@@ -17,16 +17,15 @@ import numpy as np
 from rich.progress import Progress
 
 from _cache import Cache
-from _trials import LEVELS, SETS, Trial, promises, scores, trial
+from _trials import LARGEST, LEVELS, SETS, Trial, promises, scores, trial
 from dpmarket.datasets import logistic
 from dpmarket.files import write_bytes
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.learning.problem import bound_with_constant, suggest_constant
-from dpmarket.privacy import SeededNoise, suggest_stretch
+from dpmarket.privacy import SeededNoise, suggest_l2, suggest_stretch
 
 ROOT = Path(__file__).parent.parent
 TRIALS = 6
-LARGEST = 8_000  # records taken of a set, so that the study takes minutes
 FEW = {f"logistic, {n} feature{'s' * (n > 1)}": n for n in (1, 3)}
 
 
@@ -34,7 +33,7 @@ FEW = {f"logistic, {n} feature{'s' * (n > 1)}": n for n in (1, 3)}
 class Setting:
     """What is varied; the values here are the defaults."""
 
-    penalty: float = 0.5  # l2 = row bound * max(2, penalty * coefficients) / noise rate
+    penalty: float = 1.0  # times the suggested one, no less than leaves no slack
     stretch: float = 1.0  # times the suggested stretch's excess over 1
     radius: float | None = 1.0
     spread: float | None = 2.0  # None: the pilot's smallest and largest value
@@ -42,17 +41,17 @@ class Setting:
 
 
 VARIATIONS = {
-    "penalty": (0.06, 0.125, 0.25, 0.5, 1.0, 2.0),
+    "penalty": (0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
     "stretch": (0.0, 0.5, 1.0, 2.0),
     "radius": (0.5, 0.7, 1.0, 1.4, 2.0, None),
     "spread": (1.0, 1.5, 2.0, 3.0, 4.0, None),
     "constant": (0.25, 0.5, 1.0, 2.0, 4.0),
 }
 TEXTS = {
-    "penalty": "Penalty: `l2 * total_epsilon / row_bound` is this times the coefficients, at least 2",
+    "penalty": "Penalty: this times `suggest_l2`, but no less than leaves no slack",
     "stretch": "Stretch: 1 plus this times what the suggested stretch is above 1",
     "radius": "Radius of `PublicScaler`; none shortens no row",
-    "spread": "Bounds: this many standard deviations of a public pilot; none means its smallest and largest value",
+    "spread": "Bounds: this many standard deviations of a public pilot; none: its smallest and largest value",
     "constant": "Constant column: this times the power of two next to `1 / sqrt(features)`",
 }
 
@@ -73,8 +72,9 @@ def fit_and_score(scaled: Trial, level: str, setting: Setting) -> tuple[float, f
     constant = suggest_constant(n) * setting.constant
     epsilons = promises(level, len(scaled.private), np.random.default_rng([13, scaled.number]))
     bound = bound_with_constant(constant)
-    l2 = max(2.0, setting.penalty * (n + 1)) * bound**2 / epsilons.sum() * (1.0 + 1e-5)
-    stretch = 1.0 + setting.stretch * (suggest_stretch(epsilons.sum() / bound, l2, n + 1, bound) - 1.0)
+    rate = epsilons.sum() / bound
+    l2 = max(setting.penalty * suggest_l2(rate, n + 1, bound), 2.0 * bound / rate) * (1.0 + 1e-5)
+    stretch = 1.0 + setting.stretch * (suggest_stretch(rate, l2, n + 1, bound) - 1.0)
     model = PrivateLogisticRegression(
         l2=l2,
         stretch=stretch,
@@ -138,7 +138,7 @@ def report(found: dict[Setting, np.ndarray]) -> str:
 
 
 def main() -> None:
-    cache = Cache(ROOT / "out" / "penalty.json", {"recipe": 3, "largest": LARGEST})
+    cache = Cache(ROOT / "out" / "penalty.json", {"recipe": 4, "largest": LARGEST})
     loaders = SETS | {
         name: (lambda n=n: logistic(3_000, n, np.random.default_rng(n), strength=5.0, offset=3.0))
         for name, n in FEW.items()
@@ -148,7 +148,6 @@ def main() -> None:
         task = bar.add_task("", total=len(names) * TRIALS * len(LEVELS) * len(settings()))
         for name, load in loaders.items():
             data = load()
-            data = data.take(np.random.default_rng(0).permutation(len(data))[:LARGEST])
             for number in range(TRIALS):
                 one = trial(data, 1_000 + number)  # not the trials that benchmarks/accuracy.py reports
                 for setting in settings():

@@ -33,6 +33,7 @@ from dpmarket.errors import InvalidInput
 from dpmarket.learning.estimator import PrivateLogisticRegression
 from dpmarket.learning.inputs import checked_records, checked_rows
 from dpmarket.learning.problem import bound_with_constant, suggest_constant
+from dpmarket.privacy import suggest_l2, suggest_stretch
 from dpmarket.privacy.noise import NoiseSource
 
 _RESERVE = 1e-6
@@ -108,16 +109,23 @@ class PersonalisedSampling:
         if not bool((promised > 0.0).any()):
             raise InvalidInput("expected a promise > 0 for somebody, got only zeros.")
         x = checked_records(X, y, promised)
-        kept = chosen(keep_probabilities(promised, threshold), self.random_bytes or os.urandom)
+        probabilities = keep_probabilities(promised, threshold)
+        kept = chosen(probabilities, self.random_bytes or os.urandom)
         rows = self._with_constant(x)
         rows[~kept] = 0.0
+        # How much is expected to be kept is public. The penalty suits that, and leaves no slack.
+        share, n = float(probabilities.mean()), rows.shape[1]
+        rate = len(rows) * (threshold - _reserve(threshold)) * (1.0 - 1e-9)
+        l2 = max(share * suggest_l2(share * rate, n), 2.0 / rate)
         self.model_ = PrivateLogisticRegression(
+            l2=l2,
             epsilon=threshold,
             fit_intercept=False,
             classes=self.classes,
             clip=True,
-            numerical_epsilon=min(_RESERVE, threshold / 2.0),
+            numerical_epsilon=_reserve(threshold),
             noise_source=self.noise_source,
+            stretch=suggest_stretch(share * rate, l2 / share, n),
         ).fit(rows, y)
         self.epsilons_ = read_only(np.minimum(promised, threshold))
         return self
@@ -152,10 +160,15 @@ def keep_probabilities(epsilons: ArrayLike, threshold: float) -> FloatArray:
     [0.0, 0.097, 1.0, 1.0]
     """
     promised = checks.non_negative_vector("epsilons", epsilons)
-    half = (threshold + min(_RESERVE, threshold / 2.0)) / 2.0
+    half = (threshold + _reserve(threshold)) / 2.0
     low = np.minimum(promised, threshold)
     kept = np.expm1(low) / (np.expm1(half) - np.exp(low) * np.expm1(-half)) * _ROUND_DOWN
     return np.where(promised >= threshold, 1.0, np.minimum(kept, 1.0))
+
+
+def _reserve(threshold: float) -> float:
+    """Return what is set aside for releasing rounded numbers."""
+    return min(_RESERVE, threshold / 2.0)
 
 
 def chosen(probabilities: FloatArray, random_bytes: Callable[[int], bytes]) -> BoolArray:

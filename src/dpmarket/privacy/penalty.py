@@ -13,18 +13,21 @@ import math
 from dpmarket import checks
 from dpmarket.errors import InvalidInput
 
+_LITTLE_NOISE = 100.0
 _USUAL_GRADIENT = 0.2
 
 
 def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) -> float:
-    """Return a ridge penalty that wastes no privacy and suits most data: ``R * max(2, n / 2) / eta``.
+    r"""Return a ridge penalty that wastes no privacy and suits most data.
 
-    At ``l2 * total_epsilon >= 2 * row_bound`` a weight costs exactly its share of the noise rate (formula
-    (*) of :mod:`dpmarket.privacy.accounting`); beyond that, the noise in ``n`` coefficients has a norm near
-    ``2 n / total_epsilon``, and a penalty in proportion to ``n`` keeps it from dominating the model. The
-    factor one half is the best single one over the public sets, promises and mixtures of
-    ``benchmarks/penalty.py``; the page "How good is the private model?" says what a better one for every
-    case would gain.
+    .. math:: \Lambda = \frac{R}{\eta} \max\left(2, \frac{n / 2}{1 + \eta / (100\, n)}\right)
+
+    At :math:`\eta \Lambda \ge 2 R` a weight costs exactly its share of the noise rate (formula (*) of
+    :mod:`dpmarket.privacy.accounting`). Beyond that, the noise in n coefficients has a norm near
+    :math:`2 n / \eta`, and a penalty in proportion to n keeps it from dominating the model; where the noise
+    is small (:math:`\eta` above 100 n) less is needed. One half and 100 are the best over the public sets,
+    promises and mixtures of ``benchmarks/penalty.py``; the page "How good is the private model?" says what a
+    better choice for every single case would gain.
 
     Parameters
     ----------
@@ -46,13 +49,13 @@ def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) ->
 
     Examples
     --------
-    >>> suggest_l2(total_epsilon=100.0, n_features=20)
-    0.1
+    >>> round(suggest_l2(total_epsilon=100.0, n_features=20), 4)
+    0.0952
     """
     eta = checks.positive("total_epsilon", total_epsilon)
     features = checks.whole("n_features", n_features, minimum=1)
     bound = checks.positive("row_bound", row_bound)
-    l2 = max(2.0, features / 2.0) * bound / eta
+    l2 = max(2.0, features / 2.0 / (1.0 + eta / (_LITTLE_NOISE * features))) * bound / eta
     if not (1e-290 < l2 < math.inf and l2 * eta < math.inf):
         raise InvalidInput(
             f"expected row_bound * n_features / total_epsilon within the range of floats, got {l2!r}."
