@@ -1,9 +1,11 @@
 """Table in, matplotlib axes out: no computing here.
 
-:mod:`~dpmarket.figures.canvas` makes empty figures in the project's style and saves them; every other module
-draws one kind of picture on axes that it is given.
+:mod:`~dpmarket.figures.canvas` makes empty figures in the project's style and saves them,
+:mod:`~dpmarket.figures.inline` makes them part of a page; every other module draws one kind of picture on axes
+that it is given.
 """
 
 from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES, new_figure, save
+from dpmarket.figures.inline import inline_svg
 
-__all__ = ["COLOURS", "MARKERS", "STYLES", "new_figure", "save"]
+__all__ = ["COLOURS", "MARKERS", "STYLES", "inline_svg", "new_figure", "save"]
