@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import campaign, certificates, costs, demo, quote
+from dpmarket.cli import campaign, certificates, costs, demo, quote, report
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -38,6 +38,9 @@ app.command(epilog="Example: dpmarket verify certificate.json --receipt receipt.
     certificates.verify
 )
 app.command("signing-key", epilog="Example: dpmarket signing-key key.pem")(certificates.signing_key)
+app.command(
+    epilog="Example: dpmarket report reports.csv --quotes quotes.csv --test public.csv -o report.html"
+)(report.report)
 app.add_typer(costs.app, name="costs")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 

@@ -64,6 +64,8 @@ def draw_options(
     axes.plot(payments, risks, color=COLOURS[0], marker=MARKERS[0], ms=4.5, label="other budgets")
     axes.plot(*chosen, MARKERS[3], color=COLOURS[1], ms=8, label="this campaign")
     axes.set_xscale("log")
+    axes.set_xticks(payments, [f"{payment:,.4g}" for payment in payments])
+    axes.minorticks_off()
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("expected payments")
     axes.set_ylabel("expected excess risk")

@@ -5,6 +5,9 @@ individual; :func:`render_page` turns that into a page. :func:`report_campaign` 
 campaign.
 """
 
+from dpmarket.report.from_campaign import (
+    report_campaign,
+)
 from dpmarket.report.options import (
     Option,
     budget_options,
@@ -29,6 +32,7 @@ __all__ = [
     "Summary",
     "budget_options",
     "render_page",
+    "report_campaign",
     "score_model",
     "summarise",
 ]

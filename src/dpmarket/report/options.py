@@ -48,7 +48,5 @@ def budget_options(
             plan = plan_payment_weight(dist, objective, sellers, factor * budget)
         except Infeasible:
             continue
-        options.append(
-            Option(factor, plan.expected_payment, plan.expected_excess_risk, plan.share_bought)
-        )
+        options.append(Option(factor, plan.expected_payment, plan.expected_excess_risk, plan.share_bought))
     return tuple(options)

@@ -42,9 +42,7 @@ def parameters_of(outcome: Outcome, minor_units: int, model: ModelFile | None) -
         Parameter("market", "distribution", _distribution(outcome.parameters["distribution"])),
         Parameter("market", "minor_units", minor_units),
     ]
-    rows += [
-        Parameter("objective", name, value) for name, value in outcome.parameters["objective"].items()
-    ]
+    rows += [Parameter("objective", name, value) for name, value in outcome.parameters["objective"].items()]
     if "curve" in outcome.parameters:
         names = ("expected_sellers", "slope", "cutoff", "max_epsilon", "margin_epsilon")
         rows += [Parameter("curve", name, outcome.parameters["curve"][name]) for name in names]

@@ -42,9 +42,7 @@ def meaning(who: str, epsilon: float) -> Meaning:
     0.731
     """
     epsilon = checks.non_negative("epsilon", epsilon)
-    return Meaning(
-        who, epsilon, math.exp(epsilon), tuple(guess_after(before, epsilon) for before in GUESSES)
-    )
+    return Meaning(who, epsilon, math.exp(epsilon), tuple(guess_after(before, epsilon) for before in GUESSES))
 
 
 def guess_after(before: float, epsilon: float) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
 from dpmarket.campaign import ModelFile
 from dpmarket.errors import InvalidInput
@@ -22,7 +22,7 @@ from dpmarket.mechanisms import Curve, Outcome
 from dpmarket.planning.comparison import Comparison
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.options import Option
-from dpmarket.report.parameters import Parameter, Feature, features_of, parameters_of
+from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
 from dpmarket.report.rule import market_of, planned_rule, rule_of
 from dpmarket.report.score import Score
@@ -42,6 +42,7 @@ class Material:
     outcome : promises and payments of everybody who was quoted, by the offline or online mechanism.
     reported_costs : in the outcome's order, shape (m,).
     minor_units : smallest units of money to one unit; payments are counted as they are rounded to them.
+    amounts : payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
     withdrawn : who withdrew before training, shape (m,); None: nobody.
     budget : what the buyer set out to spend, money.
     options : what more and less money would have bought.
@@ -55,6 +56,7 @@ class Material:
     outcome: Outcome
     reported_costs: FloatArray
     minor_units: int
+    amounts: IntArray | None = None
     withdrawn: BoolArray | None = None
     budget: float | None = None
     options: tuple[Option, ...] = ()
@@ -153,16 +155,18 @@ def summarise(material: Material) -> Summary:
     checks.same_length("withdrawn", kept, "outcome.epsilons", outcome.epsilons)
     withdrew = int(costs.size - kept.sum())
     few_withdrew = 0 < withdrew < LEAST
-    amounts = outcome.in_minor_units(material.minor_units).amounts[kept]
+    amounts = material.amounts
+    if amounts is None:
+        amounts = outcome.in_minor_units(material.minor_units).amounts
+    checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)
+    amounts = amounts[kept]
     costs, epsilons = costs[kept], outcome.epsilons[kept]
     totals = _totals(epsilons, amounts, material.minor_units, withdrew)
     curve = planned_rule(outcome) if few_withdrew else rule_of(outcome)
     bought = epsilons > 0.0
     ends = group_ends(dist, curve.reach)
     payments = amounts / material.minor_units
-    groups = [
-        group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)
-    ]
+    groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
     shown_all = withdrew == 0
     return Summary(
         title=material.title,
@@ -186,7 +190,7 @@ def summarise(material: Material) -> Summary:
     )
 
 
-def _totals(epsilons: FloatArray, amounts: Any, minor_units: int, withdrew: int) -> Totals:
+def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew: int) -> Totals:
     bought = epsilons > 0.0
     count = int(bought.sum())
     if count < LEAST:
