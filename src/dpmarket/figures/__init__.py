@@ -1,8 +1,8 @@
 """Table in, matplotlib axes out: no computing here.
 
 :mod:`~dpmarket.figures.canvas` makes empty figures in the project's style and saves them,
-:mod:`~dpmarket.figures.inline` makes them part of a page; every other module draws one kind of picture on axes
-that it is given.
+:mod:`~dpmarket.figures.inline` makes them part of a page; every other module draws one kind of picture on
+axes that it is given.
 """
 
 from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES, new_figure, save

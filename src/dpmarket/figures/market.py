@@ -18,16 +18,22 @@ def draw_rule(
     group_values: Sequence[float],
     cutoff: float | None,
     unit: str,
+    worth: Sequence[float] | None = None,
 ) -> None:
-    """Draw what is offered at every cost, the means of groups of sellers, and where buying ends."""
+    """Draw what is offered at every cost, the means of groups of sellers, and where buying ends.
+
+    ``worth`` is what the promise costs the seller, to compare a payment with.
+    """
     axes.plot(costs, values, color=COLOURS[0], label="the rule")
-    axes.plot(group_costs, group_values, MARKERS[0], color=COLOURS[1], ms=4.5, label="groups of sellers")
+    if worth is not None:
+        axes.plot(costs, worth, color=COLOURS[2], ls=STYLES[2], label="cost to the seller")
+    axes.plot(group_costs, group_values, MARKERS[0], color=COLOURS[1], ms=4.5, label="groups")
     if cutoff is not None:
         axes.axvline(cutoff, color="#000000", ls=STYLES[1], lw=1.0, label="cutoff")
     axes.set_xlabel("cost per unit of epsilon")
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=0.0)
-    axes.legend()
+    _legend(axes)
 
 
 def draw_groups(
@@ -54,7 +60,8 @@ def draw_groups(
         axes.axvline(cutoff, color="#000000", ls=STYLES[1], lw=1.0, label="cutoff")
     axes.set_xlabel("cost per unit of epsilon")
     axes.set_ylabel("sellers per unit of cost")
-    axes.legend()
+    axes.set_axisbelow(True)
+    _legend(axes)
 
 
 def draw_options(
@@ -69,7 +76,7 @@ def draw_options(
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("expected payments")
     axes.set_ylabel("expected excess risk")
-    axes.legend()
+    _legend(axes)
 
 
 def draw_buyers(
@@ -103,4 +110,16 @@ def draw_promises(
     axes.set_ylim(0, 1)
     axes.set_xlabel("how sure before")
     axes.set_ylabel("how sure after, at most")
-    axes.legend(loc="lower right")
+    _legend(axes)
+
+
+def _legend(axes: Axes) -> None:
+    """Say above the axes, where nothing is hidden, what is what."""
+    axes.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=4,
+        frameon=False,
+        columnspacing=1.2,
+        handlelength=1.6,
+    )

@@ -31,14 +31,18 @@ def _rule_chart(summary: Summary, what: str) -> str:
     values = rule.epsilons if what == "epsilon" else rule.payments
     means = [group.mean_epsilon if what == "epsilon" else group.mean_payment for group in groups]
     figure, (axes,) = new_figure()
-    middles = [(group.low + group.high) / 2.0 for group in groups]
+    places = [group.mean_cost for group in groups]
+    worth = None
+    if what == "payment":
+        worth = [cost * epsilon for cost, epsilon in zip(rule.costs, rule.epsilons, strict=True)]
     unit = "epsilon promised" if what == "epsilon" else "payment"
-    draw_rule(axes, rule.costs, values, middles, means, rule.cutoff, unit)
+    draw_rule(axes, rule.costs, values, places, means, rule.cutoff, unit, worth)
     title = "Epsilon against cost" if what == "epsilon" else "Payment against cost"
     words = (
         f"A line that falls from {values[0]:.4g} at a cost of {rule.costs[0]:.4g} "
         f"to {values[-1]:.4g} at a cost of {rule.costs[-1]:.4g}. "
         f"The means of {len(groups)} groups of sellers lie along it. {_cutoff_words(rule.cutoff)}"
+        + ("" if worth is None else " A lower line shows what the promise costs the seller.")
     )
     return inline_svg(figure, f"chart-{what}", title, words)
 
@@ -46,7 +50,7 @@ def _rule_chart(summary: Summary, what: str) -> str:
 def _sellers_chart(summary: Summary) -> str:
     figure, (axes,) = new_figure()
     cutoff = summary.rule.cutoff
-    draw_groups(axes, *(_bars(groups) for groups in (summary.bought_groups, summary.other_groups)), cutoff)
+    draw_groups(axes, _bars(summary.bought_groups), _bars(summary.other_groups), cutoff)
     totals = summary.totals
     words = (
         f"Bars over the costs: {totals.bought:,} sellers were bought from, {totals.not_bought:,} were not. "

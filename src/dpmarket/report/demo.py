@@ -23,7 +23,7 @@ from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
-from dpmarket.planning.comparison import Comparison, compare, standard_buyers
+from dpmarket.planning.comparison import Builder, Comparison, compare, standard_buyers
 from dpmarket.planning.scoring import Trial
 from dpmarket.report.evidence import Verified
 from dpmarket.report.from_campaign import audits_of, read_campaign
@@ -42,8 +42,8 @@ _SHARE = 0.8  # of the records that sellers hold; the others are public and for 
 _SEED = 0
 _MARK = "demo.json"
 _FILES = (
-    "market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv", "model.json",
-    "certificate.json", "openings.json", "report.html", "comparison.json", "market.ledger",
+    "market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv",
+    "model.json", "certificate.json", "openings.json", "report.html", "comparison.json", "market.ledger",
 )  # fmt: skip
 
 
@@ -234,5 +234,9 @@ def _compare(outcome: Outcome, data: PublicData, online: OnlineMechanism, repeti
     simple = standard_buyers(dist, objective, trial.sellers)
     own = OfflineMechanism(dist, objective)
     simple.pop("dpmarket")
-    buyers = {"dpmarket": lambda budget: own, "dpmarket, one by one": lambda budget: online, **simple}
+    buyers: dict[str, Builder] = {
+        "dpmarket": lambda budget: own,
+        "dpmarket, one by one": lambda budget: online,
+        **simple,
+    }
     return compare(dist, trial, buyers, [BUDGET], payment_weight=0.0, repetitions=repetitions, seed=_SEED)

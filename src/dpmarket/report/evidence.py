@@ -38,7 +38,7 @@ def truthfulness_of(outcome: Outcome) -> tuple[str, Audit]:
 def participation_of(
     costs: FloatArray, epsilons: FloatArray, amounts: IntArray, minor_units: int
 ) -> tuple[str, Audit]:
-    """Check that everybody who was bought from is paid what the promise costs them, if they told the truth."""
+    """Check that whoever was bought from is paid what the promise costs them, if they told the truth."""
     bought = epsilons > 0.0
     audit = audit_paid_amounts(epsilons[bought], amounts[bought], costs[bought], minor_units)
     return "Was anybody paid less than their privacy is worth to them?", audit

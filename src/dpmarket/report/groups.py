@@ -1,7 +1,7 @@
 """Turn sellers into groups that are large enough to hide in.
 
 The ends of the groups are public: they follow from the cost distribution and the cutoff, not from anybody's
-report. Neighbouring groups are put together until each has at least :data:`LEAST` sellers, and no mean is ever
+report. Neighbouring groups are put together until each has at least :data:`LEAST` sellers, so that no mean is
 taken over fewer.
 """
 
@@ -27,12 +27,14 @@ class Group:
     ----------
     low, high : ends of the group, money per unit of epsilon; in the last one there may be higher reports.
     sellers : how many.
+    mean_cost : of their reports.
     mean_epsilon, mean_payment : of these sellers; payments in money.
     """
 
     low: float
     high: float
     sellers: int
+    mean_cost: float
     mean_epsilon: float
     mean_payment: float
 
@@ -73,7 +75,7 @@ def group_sellers(
         return ()
     places = np.clip(np.searchsorted(ends, costs, side="right") - 1, 0, ends.size - 2)
     counts = np.bincount(places, minlength=ends.size - 1)
-    sums = [np.bincount(places, values, minlength=ends.size - 1) for values in (epsilons, payments)]
+    sums = [np.bincount(places, values, minlength=ends.size - 1) for values in (costs, epsilons, payments)]
     groups: list[Group] = []
     for first, last in _spans(counts.tolist()):
         sellers = int(counts[first:last].sum())

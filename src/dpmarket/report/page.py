@@ -7,7 +7,6 @@ says where it stands in ``summary.to_dict()``, so that a program, or a test, can
 from __future__ import annotations
 
 import math
-from functools import reduce
 from importlib import resources
 from typing import Any
 
@@ -42,7 +41,9 @@ def render_page(summary: Summary) -> str:
 
 
 def shown(value: object, style: str, minor_units: int) -> str:
-    """Return a value as the page shows it: ``number``, ``percent``, ``money``, ``times`` or ``exact``.
+    """Return a value as the page shows it.
+
+    Styles are ``number``, ``percent``, ``share`` (whole percents), ``money`` and ``exact``.
 
     Examples
     --------
@@ -53,6 +54,8 @@ def shown(value: object, style: str, minor_units: int) -> str:
         return "none" if value is None else value if isinstance(value, str) else repr(value)
     if style == "percent":
         return f"{value:.1%}"
+    if style == "share":
+        return f"{value:.0%}"
     if style == "money":
         return f"{value:,.{_decimals(minor_units)}f}"
     if isinstance(value, int):
@@ -67,8 +70,9 @@ def _decimals(minor_units: int) -> int:
 
 
 def _data(data: dict[str, Any], name: str, style: str) -> Markup:
-    value = reduce(lambda part, key: part[int(key)] if isinstance(part, list | tuple) else part[key],
-                   name.split("."), data)  # fmt: skip
+    value: Any = data
+    for key in name.split("."):
+        value = value[int(key) if key.isdigit() else key]
     text = shown(value, style, data["totals"]["minor_units"])
     exact = "" if value is None else value if isinstance(value, str) else repr(value)
     return Markup('<data data-name="{}" data-style="{}" value="{}">{}</data>').format(

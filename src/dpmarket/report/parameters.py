@@ -17,7 +17,7 @@ _LONG = 300  # characters beyond which a distribution is told by its digest
 
 @dataclass(frozen=True)
 class Parameter:
-    """One setting: the part that it belongs to, its name as in the code, its value, and its value in text."""
+    """One setting: the part that it belongs to, its name as in the code, and its value."""
 
     part: str
     name: str
@@ -61,7 +61,8 @@ def _distribution(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, sort_keys=True)
     if len(text) <= _LONG:
         return text
-    return f"{data.get('kind', 'distribution')}, SHA-256 of its JSON: {hashlib.sha256(text.encode()).hexdigest()}"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{data.get('kind', 'distribution')}, SHA-256 of its JSON: {digest}"
 
 
 def _plain(value: object) -> bool:

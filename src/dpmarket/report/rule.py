@@ -13,9 +13,9 @@ from dpmarket.mechanisms import Curve, Outcome, population_curve
 def rule_of(outcome: Outcome) -> Curve:
     """Return the curve by which an outcome was decided.
 
-    For an online outcome it is the curve itself. For an offline one it has the cutoff, total epsilon and cap of
-    the allocation: every promise lies on it exactly, and every payment as closely as one seller's own report
-    moves a market.
+    For an online outcome it is the curve itself. For an offline one it has the cutoff, total epsilon and cap
+    of the allocation: every promise lies on it exactly, and every payment as closely as one seller's own
+    report moves a market.
 
     Raises
     ------

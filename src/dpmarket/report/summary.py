@@ -195,7 +195,7 @@ def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew:
     count = int(bought.sum())
     if count < LEAST:
         raise InvalidInput(
-            f"expected at least {LEAST} sellers who were bought from, got {count}: the totals of so few would "
+            f"expected at least {LEAST} sellers who were bought from, got {count}: totals of so few would "
             "tell what single sellers reported. Report on a larger market."
         )
     paid = int(amounts.sum())
