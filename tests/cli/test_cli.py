@@ -115,7 +115,3 @@ def test_a_reader_that_goes_away_causes_no_traceback():
 @pytest.mark.parametrize("path", [path for path, _ in _commands()], ids=" ".join)
 def test_every_command_is_documented(path):
     assert f"`dpmarket {' '.join(path)}" in COMMANDS_PAGE.read_text()
-
-
-def test_the_demo_runs():
-    assert "569 sellers" in run("demo").stdout
