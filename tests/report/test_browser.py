@@ -22,7 +22,8 @@ CONTRAST = """() => {
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
     const paper = light(getComputedStyle(document.body).backgroundColor);
-    const worst = [...document.querySelectorAll("p, td, th, figcaption, caption, svg text, h1, h2, .tiles span")]
+    const texts = "p, td, th, figcaption, caption, svg text, h1, h2, .tiles span";
+    const worst = [...document.querySelectorAll(texts)]
         .map(e => light(getComputedStyle(e)[e.tagName === "text" ? "fill" : "color"]))
         .map(ink => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05));
     return Math.min(...worst);

@@ -96,16 +96,16 @@ def report_campaign(
         if found.model is None:
             raise FileProblem("expected a trained model for the test data: these quotes were not trained on.")
         score = score_model(found.model, read_public_data(found.model, test))
+    digest: str | None = None
+    verified: tuple[tuple[str, Audit], ...] = ()
+    if certificate is not None:
+        digest, verified = _certificate(certificate, found.model)
     dist, objective = market_of(found.outcome)
     budget = found.market.objective.budget
     paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
     options = budget_options(dist, objective, found.outcome.epsilons.size, paid if budget is None else budget)
     progress("Auditing", 0.6)
-    audits = audits_of(found)
-    digest = None
-    if certificate is not None:
-        digest, verified = _certificate(certificate, found.model)
-        audits = (*audits, verified)
+    audits = (*audits_of(found), *verified)
     progress("Writing the page", 0.9)
     summary = summarise(
         Material(
@@ -242,7 +242,7 @@ def _costs_of(market: Market, quoted: Table, source: Path) -> FloatArray:
     return costs[rows]
 
 
-def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[str, Audit]]:
+def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
     """Return the digest of a certificate and its verification, or refuse one of another model."""
     data = read_bytes(source)
     start, end = b'{"body":', b',\n"commitments"'
@@ -254,7 +254,7 @@ def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[str,
     if model is None or _whole(released) != _whole(model.coef_grid):
         raise FileProblem(f"the certificate in {source} is about another model than the one of these quotes.")
     question = "Does the certificate hold together?"
-    return hashlib.sha256(body).hexdigest(), (question, Verified(verify(data)))
+    return hashlib.sha256(body).hexdigest(), ((question, Verified(verify(data))),)
 
 
 def _whole(values: Sequence[int]) -> list[int]:
