@@ -43,7 +43,7 @@ _SEED = 0
 _MARK = "demo.json"
 _FILES = (
     "market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv",
-    "model.json", "certificate.json", "openings.json", "report.html", "comparison.json", "market.ledger",
+    "model.json", "certificate.json", "openings.json", "report.html", "summary.json", "comparison.json", "market.ledger",
 )  # fmt: skip
 
 
@@ -129,6 +129,7 @@ def run_demo(
         )
     )
     report = place / "report.html"
+    write_json(place / "summary.json", summary.to_dict())
     write_bytes(report, render_page(summary).encode())
     progress("Done", 1.0)
     paid = offer.in_minor_units(found.round.minor_units)
