@@ -1,4 +1,4 @@
-"""Draw docs/_static/market.svg from the table of a demonstration: python docs/make_market_figure.py FOLDER."""
+"""Draw docs/_static/market.svg from a demonstration's table: python docs/make_market_figure.py FOLDER."""
 
 from __future__ import annotations
 

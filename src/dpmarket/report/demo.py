@@ -43,7 +43,8 @@ _SEED = 0
 _MARK = "demo.json"
 _FILES = (
     "market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv",
-    "model.json", "certificate.json", "openings.json", "report.html", "summary.json", "comparison.json", "market.ledger",
+    "model.json", "certificate.json", "openings.json", "report.html", "summary.json", "comparison.json",
+    "market.ledger",
 )  # fmt: skip
 
 
