@@ -71,9 +71,7 @@ def checks(found: Scores) -> list[tuple[str, int, list[Gap]]]:
         if gap.level not in COMMON or other not in SAME_AT_COMMON
     ]
     tuned = [gap for measure, other in enumerate(TUNED) for gap in gaps(found, other, measure)]
-    harder = [
-        gap for gap in defaults if not gap.same and (gap.level not in COMMON or float(gap.level) <= 1.0)
-    ]
+    harder = [gap for gap in defaults if gap.level not in COMMON or float(gap.level) <= 1.0]
     return [
         (
             "not below any competitor's default by more than two standard errors",

@@ -138,7 +138,7 @@ def report(found: dict[Setting, np.ndarray]) -> str:
 
 
 def main() -> None:
-    cache = Cache(ROOT / "out" / "penalty.json", {"recipe": 4, "largest": LARGEST})
+    cache = Cache(ROOT / "out" / "penalty.json", {"recipe": 5, "largest": LARGEST})
     loaders = SETS | {
         name: (lambda n=n: logistic(3_000, n, np.random.default_rng(n), strength=5.0, offset=3.0))
         for name, n in FEW.items()

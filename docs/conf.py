@@ -9,4 +9,4 @@ html_title = f"dpmarket {__version__}"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "tables"]

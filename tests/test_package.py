@@ -1,5 +1,7 @@
 """The package as a whole: public names, lazy imports, what the documents say."""
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,14 @@ def test_every_public_name_can_be_had_and_is_listed_once():
     for name in dpmarket.__all__:
         assert getattr(dpmarket, name) is not None
     assert dir(dpmarket) == sorted(dpmarket.__all__)
+
+
+def test_every_room_has_what_it_lists():
+    rooms = [found.name for found in pkgutil.iter_modules(dpmarket.__path__) if found.ispkg]
+    assert len(rooms) > 10
+    for room in rooms:
+        module = importlib.import_module(f"dpmarket.{room}")
+        assert [name for name in module.__all__ if not hasattr(module, name)] == [], room
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():

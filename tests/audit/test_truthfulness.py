@@ -4,28 +4,22 @@ import json
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import dpmarket as dpm
-from dpmarket import BuyerObjective, FromScipy, InvalidInput, Mixture, OfflineMechanism, Uniform
+from dpmarket import BuyerObjective, InvalidInput, JointMechanism, OfflineMechanism, SeededNoise, Uniform
 from dpmarket.audit import audit_truthfulness, audit_truthfulness_at
+from dpmarket.mechanisms import CheapestK, PostedPrice, SameForAll
+from support.joint import synthetic
+from support.markets import ALL
 
 from .broken import PAPER_EXAMPLE, CurveFromOwnReport, LocalMinimum, WithoutIntegral
 
 OBJECTIVE = BuyerObjective(1.0, 1.0, 0.1)
-MECHANISMS = {
-    "offline": OfflineMechanism(Uniform(1, 5), OBJECTIVE),
-    "offline, capped": OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01, weight_cap=3.0)),
-    "offline, cheapest": OfflineMechanism(Uniform(1, 5), BuyerObjective(0.0, 1.0, 0.1, weight_cap=2.5)),
-    "offline, log-normal": OfflineMechanism(
-        FromScipy(stats.lognorm(s=0.8, scale=2.0), 0.1, 30), BuyerObjective(0.5, 1.0, 0.05)
-    ),
-    "offline, ironed": OfflineMechanism(
-        Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5]), BuyerObjective(0.3, 1.0, 0.1, weight_cap=4.0)
-    ),
-    "offline, several minima": OfflineMechanism(
-        Mixture([Uniform(0, 0.01), Uniform(5, 6)], [0.2, 0.8]), BuyerObjective(2.0, 1.0, 0.2)
-    ),
+OFFLINE = OfflineMechanism(Uniform(1, 5), OBJECTIVE)
+SIMPLE = {
+    "posted price": PostedPrice(Uniform(1, 5), epsilon=0.5, price=3.0),
+    "cheapest k": CheapestK(Uniform(1, 5), k=2, epsilon=0.5),
+    "same for all": SameForAll(Uniform(1, 5), epsilon=0.5),
 }
 
 
@@ -33,17 +27,45 @@ def rng():
     return np.random.default_rng(5)
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+def passes(mechanism, dist, sellers, misreports):
+    # A mechanism that rounds payments to minor units is truthful to one of them.
+    unit = 1.0 / (getattr(mechanism, "minor_units", None) or np.inf)
+    audit = audit_truthfulness(mechanism, dist, sellers, 1, misreports, rng(), minor_unit=unit, pairs=0)
+    assert audit.passed, audit.summary()
+    assert audit.lies_tried >= 0.7 * sellers * misreports
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_every_mechanism_of_the_project_passes(name):
-    mechanism = MECHANISMS[name]
-    for sellers in (2, 7):
-        audit = audit_truthfulness(mechanism, mechanism.dist, sellers, 2, 50, rng())
-        assert audit.passed, audit.summary()
-        assert audit.lies_tried >= 2 * sellers * 40
+    passes(ALL[name].mechanism, ALL[name].costs, 6, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_every_mechanism_of_the_project_passes_a_longer_search(name):
+    passes(ALL[name].mechanism, ALL[name].costs, 12, 100)
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_every_simple_buyer_passes(name):
+    passes(SIMPLE[name], Uniform(1, 5), 6, 60)
+
+
+@pytest.mark.parametrize(
+    ("sellers", "misreports"), [(3, 20), pytest.param(8, 60, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_the_data_dependent_mechanism_passes_with_its_records_fixed(sellers, misreports):
+    dist = Uniform(1, 5)
+    mechanism = JointMechanism(dist, BuyerObjective(4.0, 1.0, 0.02), 1.0, noise_source=SeededNoise(3))
+    market = mechanism.with_records(*synthetic(sellers, 2))
+    costs = dist.sample(sellers, rng())
+    # Its payments are computed to 1e-8 of the money in play.
+    audit = audit_truthfulness_at(market, dist, costs, misreports, rng(), tolerance=1e-8, pairs=0)
+    assert audit.passed, audit.summary()
 
 
 def test_payments_without_their_integral_are_caught():
-    audit = audit_truthfulness(WithoutIntegral(MECHANISMS["offline"]), Uniform(1, 5), 5, 1, 50, rng())
+    audit = audit_truthfulness(WithoutIntegral(OFFLINE), Uniform(1, 5), 5, 1, 50, rng())
     assert not audit.passed
     assert audit.worst.gain > 0.01
     assert audit.worst.report > audit.worst.cost
@@ -86,7 +108,7 @@ class DisagreeingBatch:
 
 
 def test_a_batch_path_that_differs_from_respond_is_caught():
-    audit = audit_truthfulness(DisagreeingBatch(MECHANISMS["offline"]), Uniform(1, 5), 5, 1, 40, rng())
+    audit = audit_truthfulness(DisagreeingBatch(OFFLINE), Uniform(1, 5), 5, 1, 40, rng())
     assert audit.disagreement > 1e-3
     assert not audit.passed
 
@@ -105,17 +127,17 @@ def test_refinement_finds_a_bonus_on_a_ten_thousandth_of_the_support_beside_anot
     assert not audit_truthfulness_at(Jump(), Uniform(1, 5), costs, 60, rng()).passed
 
 
-class PostedPrice:
+class OnePrice:
     def respond(self, reported_costs, i, report):
         return (1.0, 3.0) if report <= 3.0 else (0.0, 0.0)
 
 
 def test_a_posted_price_passes_and_rounding_to_money_needs_the_minor_unit():
-    assert audit_truthfulness(PostedPrice(), Uniform(1, 5), 4, 2, 60, rng()).passed
+    assert audit_truthfulness(OnePrice(), Uniform(1, 5), 4, 2, 60, rng()).passed
 
     class Rounded:
         def respond(self, reported_costs, i, report):
-            epsilon, payment = MECHANISMS["offline"].respond(reported_costs, i, report)
+            epsilon, payment = OFFLINE.respond(reported_costs, i, report)
             return epsilon, np.ceil(payment * 100) / 100
 
     strict = audit_truthfulness(Rounded(), Uniform(1, 5), 4, 1, 60, rng())
@@ -125,7 +147,7 @@ def test_a_posted_price_passes_and_rounding_to_money_needs_the_minor_unit():
 
 
 def test_the_worst_lie_can_be_repeated():
-    mechanism = WithoutIntegral(MECHANISMS["offline"])
+    mechanism = WithoutIntegral(OFFLINE)
     audit = audit_truthfulness(mechanism, Uniform(1, 5), 3, 1, 40, rng())
     costs = Uniform(1, 5).sample(3, rng())
     worst = audit.worst
@@ -135,7 +157,7 @@ def test_the_worst_lie_can_be_repeated():
 
 
 def test_pairs_that_lie_together_are_information_only():
-    audit = audit_truthfulness(MECHANISMS["offline"], Uniform(1, 5), 3, 2, 40, rng())
+    audit = audit_truthfulness(OFFLINE, Uniform(1, 5), 3, 2, 40, rng())
     assert audit.pair_gain > 1e-4
     assert audit.passed
 
@@ -156,9 +178,7 @@ def test_refused_reports_are_counted_and_bring_nothing():
 
 def test_progress_and_plain_data():
     seen = []
-    audit = audit_truthfulness(
-        PostedPrice(), Uniform(1, 5), 3, 2, 40, rng(), progress=lambda *s: seen.append(s)
-    )
+    audit = audit_truthfulness(OnePrice(), Uniform(1, 5), 3, 2, 40, rng(), progress=lambda *s: seen.append(s))
     assert seen[-1] == (6, 6)
     data = json.loads(json.dumps(audit.to_dict(), allow_nan=False))
     assert data["schema"] == "dpmarket.audit.truthfulness/1"
@@ -182,7 +202,7 @@ def test_progress_and_plain_data():
 )
 def test_arguments_that_make_no_sense_are_refused(changes, words):
     arguments = {
-        "mechanism": PostedPrice(),
+        "mechanism": OnePrice(),
         "dist": Uniform(1, 5),
         "sellers": 3,
         "profiles": 1,

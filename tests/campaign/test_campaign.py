@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, release_cost
+from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, population_curve, release_cost
 from dpmarket.campaign import (
     accounts,
     check_ledger,
@@ -109,6 +109,8 @@ def test_the_model_file_holds_all_that_an_outsider_needs(campaign):
     )
     assert cost <= model.numerical_reserve
     assert cost == pytest.approx(model.numerical_epsilon, rel=1e-6)
+    # Coefficients that matter, all of them, in place of the noisy ones.
+    model = model.model_copy(update={"coef_grid": [30, -20, 5], "grid": 0.0625})
     rows = read_rows(campaign / "data.csv")
     raw = np.array([[float(row[name]) for name in FEATURES] for row in rows])
     estimator = PrivateLogisticRegression(classes=("no", "yes"), epsilon=1.0)
@@ -254,6 +256,13 @@ def test_rows_of_sellers_promised_nothing_are_neither_needed_nor_looked_at(tmp_p
         del rows[next(k for k, row in enumerate(rows) if row[1] in nothing)]
 
     campaign.rewrite(spoil)
+    rows = read_rows(campaign / "data.csv")
+    last = max(k for k, row in enumerate(rows) if row["seller"] not in nothing)
+    campaign.rewrite(set_cell(last, 3, "neither"), target="wrong.csv")
+    campaign.rewrite(set_cell(last, 2, "none"), "wrong.csv", "wrong.csv")
+    with pytest.raises(FileProblem) as refusal:
+        campaign.train(data="wrong.csv")
+    assert str(refusal.value).count(f"in 1 row: line {last + 2}.") == 2
     assert campaign.train().model.records == 60 - len(nothing)
 
 
@@ -516,6 +525,9 @@ def test_online_quotes_depend_on_the_own_report_only_and_come_in_parts(tmp_path)
         assert Fraction(int(row["payment_minor_units"]), 100) >= Fraction(float(row["epsilon"])) * Fraction(
             cost
         )
+    curve = population_curve(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.001), 60)
+    epsilons = [float(row["epsilon"]) for row in read_rows(all_at_once)]
+    assert epsilons == curve.epsilons(campaign.costs).tolist()
     assert campaign.train(quotes="all.csv").is_new
 
 

@@ -113,11 +113,12 @@ def test_a_terminated_command_removes_its_unfinished_files(tmp_path):
         "        print('writing', flush=True)\n        time.sleep(60)\n"
         "cli.app = slow\ncli.main()\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path)
-    assert process.stdout.readline() == b"writing\n"
-    process.terminate()
-    assert process.wait() == 128 + 15
-    process.stdout.close()
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "work"], stdout=subprocess.PIPE, cwd=tmp_path
+    ) as process:
+        assert process.stdout.readline() == b"writing\n"
+        process.terminate()
+        assert process.wait() == 128 + 15
     assert list(tmp_path.iterdir()) == []
 
 

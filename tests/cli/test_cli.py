@@ -46,6 +46,14 @@ def test_version_and_help():
     assert "Usage" in run(code=2).stderr + run(code=2).stdout
 
 
+def test_the_overview_says_what_the_whole_command_says():
+    from typer.testing import CliRunner
+
+    from dpmarket.cli.app import overview
+
+    assert CliRunner().invoke(overview(app), ["--help"]).stdout == CliRunner().invoke(app, ["--help"]).stdout
+
+
 def test_help_takes_no_numerical_library_along():
     code = (
         "import sys\nfrom dpmarket.cli import main\nsys.argv = ['dpmarket', '--help']\n"
@@ -115,3 +123,15 @@ def test_a_reader_that_goes_away_causes_no_traceback():
 @pytest.mark.parametrize("path", [path for path, _ in _commands()], ids=" ".join)
 def test_every_command_is_documented(path):
     assert f"`dpmarket {' '.join(path)}" in COMMANDS_PAGE.read_text()
+
+
+def test_the_menu_is_printed_and_drawn(tmp_path):
+    options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.001", "--sellers", "1000", "--points", "5")
+    assert "or more" in run("menu", *options, "--figure", "menu.svg", cwd=tmp_path).stdout
+    assert "epsilon chosen" in (tmp_path / "menu.svg").read_text()
+    assert "exists" in run("menu", *options, "--figure", "menu.svg", code=1, cwd=tmp_path).stderr
+    data = json.loads(run("menu", *options, "--json", cwd=tmp_path).stdout)
+    payments = [choice["payment"] for choice in data["menu"]]
+    assert payments == sorted(payments)
+    assert data["menu"][0]["epsilon"] == 0.0
+    assert "expected_sellers" in run("menu", *options[:4], "--sellers", "0", code=1).stderr

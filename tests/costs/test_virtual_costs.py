@@ -152,3 +152,9 @@ def test_density_of_psi_for_uniform_costs_is_half_the_density_of_costs():
 def test_distributions_that_make_no_sense_are_refused(make, words):
     with pytest.raises(InvalidInput, match=words):
         make()
+
+
+def test_the_slope_at_the_edge_of_a_gap_is_that_of_the_side_where_people_are():
+    groups = Mixture([Uniform(0.5, 1.0), Uniform(2.0, 3.0)], [0.5, 0.5])
+    assert groups.virtual_cost_slope(1.0) == pytest.approx(2.0, rel=1e-7)
+    assert np.isfinite([groups.virtual_cost_slope(c) for c in (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)]).all()

@@ -7,7 +7,7 @@ import pytest
 
 from dpmarket import InvalidInput
 from dpmarket.figures import COLOURS, inline_svg, new_figure
-from dpmarket.figures.market import draw_buyers, draw_groups, draw_options, draw_promises, draw_rule
+from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule
 
 DRAWINGS = [
     lambda axes: draw_rule(axes, [1, 2], [1, 0], [1.5], [0.5], 1.8, "payment", [0.5, 0.0]),
@@ -16,7 +16,7 @@ DRAWINGS = [
     lambda axes: draw_groups(axes, [(1.0, 2.0, 30)], [], None),
     lambda axes: draw_options(axes, [10.0, 20.0, 40.0], [0.4, 0.3, 0.2], (20.0, 0.3)),
     lambda axes: draw_buyers(axes, ["ours", "<theirs>"], [0.1, 0.2], [0.01, 0.02]),
-    lambda axes: draw_promises(axes, [0, 0.5, 1], [[0, 0.6, 1], [0, 0.9, 1]], ["one", "two"]),
+    lambda axes: draw_guesses(axes, [0, 0.5, 1], [[0, 0.6, 1], [0, 0.9, 1]], ["one", "two"]),
 ]
 
 

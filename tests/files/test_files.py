@@ -113,6 +113,14 @@ def test_numbers_read_back_to_the_same_bits(tmp_path, ending):
     assert files.text_column(table, "id") == ids
 
 
+def test_texts_stay_as_they_stand_in_the_file_and_missing_columns_may_be_allowed(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,x\n007,1\n7,2\n010,3\n")
+    table = files.read_table(path, ["id", "x", "more"], ["id"], ["x"], if_there=["more"])
+    assert files.text_column(table, "id") == ["007", "7", "010"]
+    assert table.columns == ["id", "x"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -175,3 +183,10 @@ def test_json_has_no_nan_and_keeps_every_bit():
         files.to_json({"x": float("nan")})
     x = 0.1 + 0.2
     assert f"{x!r}" in files.to_json({"x": x})
+
+
+def test_csv_text_becomes_columns_of_text_and_nothing_of_it_is_quoted_in_a_refusal():
+    assert files.csv_columns(b'"",a\n"1",<9\n"2",0.10\n') == {"": ["1", "2"], "a": ["<9", "0.10"]}
+    with pytest.raises(FileProblem) as caught:
+        files.csv_columns(b"a,b\n1,2,secret\n")
+    assert "secret" not in str(caught.value)

@@ -1,130 +1,15 @@
-"""The offline mechanism: truth is best, nobody loses, and the outcome can be kept and trusted."""
+"""The offline mechanism beyond the contract: its outcome can be kept and trusted."""
 
 import dataclasses
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import dpmarket as dpm
-from dpmarket import BuyerObjective, FromScipy, InvalidInput, Mixture, OfflineMechanism, Uniform
+from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism
+from support.markets import OFFLINE
 
-MARKETS = {
-    "uniform": OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1)),
-    "capped": OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01, weight_cap=3.0)),
-    "corner": OfflineMechanism(Uniform(0, 1), BuyerObjective(1e-3, 1.0, 1.0, weight_cap=2.0)),
-    "cheapest": OfflineMechanism(Uniform(1, 5), BuyerObjective(0.0, 1.0, 0.1, weight_cap=2.5)),
-    "bounded": OfflineMechanism(
-        Uniform(1, 5), BuyerObjective(1.0, 1.0, 1e-3, weight_cap=3.0, max_mean_epsilon=0.05)
-    ),
-    "log-normal": OfflineMechanism(
-        FromScipy(stats.lognorm(s=0.8, scale=2.0), 0, 30), BuyerObjective(0.5, 1.0, 0.05)
-    ),
-    "ironed beta": OfflineMechanism(FromScipy(stats.beta(0.5, 0.5)), BuyerObjective(1.0, 1.0, 0.3)),
-    "ironed groups": OfflineMechanism(
-        Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5]), BuyerObjective(0.3, 1.0, 0.1, weight_cap=4.0)
-    ),
-    "several minima": OfflineMechanism(
-        Mixture([Uniform(0, 0.01), Uniform(5, 6)], [0.2, 0.8]), BuyerObjective(2.0, 1.0, 0.2)
-    ),
-}
-each = pytest.mark.parametrize("name", MARKETS)
-
-
-def lies(mechanism, costs, i):
-    """Dense reports over and beyond the support, its ends, and just beside everybody's own report."""
-    low, high = mechanism.dist.support
-    beside = np.concatenate((costs * (1 - 1e-9), costs * (1 + 1e-9), costs))
-    grid = np.linspace(0.5 * low, 1.1 * high, 150)
-    near = costs[i] + (high - low) * np.geomspace(1e-8, 1e-2, 20)
-    reports = np.concatenate((grid, beside, near, 2 * costs[i] - near, [low, high, 0.0]))
-    # A virtual cost of exactly 0 leaves no best allocation where the total epsilon is unbounded.
-    return reports.clip(1e-7 if low == 0.0 else 0.0)
-
-
-@each
-def test_no_seller_gains_by_any_misreport(name):
-    mechanism = MARKETS[name]
-    rng = np.random.default_rng(7)
-    for sellers in (2, 6, 25):
-        for _ in range(2):
-            costs = mechanism.dist.sample(sellers, rng)
-            outcome = mechanism.run(costs)
-            for i in rng.choice(sellers, min(3, sellers), replace=False):
-                truth = outcome.payments[i] - costs[i] * outcome.epsilons[i]
-                curve = mechanism.response_curve(costs, int(i), lies(mechanism, costs, i))
-                gain = (curve.utilities(costs[i]) - truth).max()
-                scale = max(outcome.payments[i], curve.payments.max() * 1e-3)
-                assert gain <= 1e-9 * scale
-
-
-@each
-def test_nobody_loses_by_taking_part_in_exact_arithmetic(name):
-    mechanism = MARKETS[name]
-    rng = np.random.default_rng(3)
-    for sellers in (1, 3, 40, 1500):
-        costs = mechanism.dist.sample(sellers, rng)
-        outcome = mechanism.run(costs)
-        minor = outcome.in_minor_units(100)
-        for cost, epsilon, payment, amount in zip(
-            costs, outcome.epsilons, outcome.payments, minor.amounts, strict=True
-        ):
-            assert Fraction(payment) >= Fraction(cost) * Fraction(epsilon)
-            assert Fraction(int(amount), 100) >= Fraction(payment)
-            assert (payment == 0) == (epsilon == 0)
-        assert minor.total == sum(int(amount) for amount in minor.amounts)
-
-
-@each
-def test_a_higher_report_never_gets_a_higher_epsilon(name):
-    mechanism = MARKETS[name]
-    rng = np.random.default_rng(11)
-    costs = mechanism.dist.sample(12, rng)
-    low, high = mechanism.dist.support
-    for i in range(0, 12, 4):
-        curve = mechanism.response_curve(costs, i, np.linspace(max(low, 1e-7), high, 200))
-        assert (np.diff(curve.epsilons) <= 1e-9 * curve.epsilons.max()).all()
-        assert (np.diff(curve.payments) <= 1e-9 * curve.payments.max()).all()
-
-
-@each
-def test_responding_to_the_truth_is_what_run_decides(name):
-    mechanism = MARKETS[name]
-    costs = mechanism.dist.sample(30, np.random.default_rng(5))
-    outcome = mechanism.run(costs)
-    assert isinstance(mechanism, dpm.Mechanism)
-    for i in (0, 7, 29):
-        answer = mechanism.respond(costs, i, costs[i])
-        assert answer.epsilon == pytest.approx(outcome.epsilons[i], rel=1e-9, abs=1e-12)
-        assert answer.payment == pytest.approx(outcome.payments[i], rel=1e-9, abs=1e-12)
-        # Another report must be what a whole run with it decides.
-        other = float(np.clip(costs[i] * 1.1, *mechanism.dist.support))
-        moved = costs.copy()
-        moved[i] = other
-        again, answer = mechanism.run(moved), mechanism.respond(costs, i, other)
-        assert answer.epsilon == pytest.approx(again.epsilons[i], rel=1e-9, abs=1e-12)
-        assert answer.payment == pytest.approx(again.payments[i], rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize("name", ["uniform", "capped", "ironed groups"])
-def test_expected_payments_equal_expected_virtual_costs(name):
-    # Paper, Lemma `mech design`. Over 400 markets the mean difference is within 5 standard errors: by the
-    # normal limit a false alarm has probability 6e-7. Payments without their integral are 20 to 50% lower,
-    # far more than 5 standard errors (asserted).
-    mechanism = MARKETS[name]
-    rng = np.random.default_rng(0)
-    differences, scale, shortfall = [], [], []
-    for _ in range(400):
-        costs = mechanism.dist.sample(20, rng)
-        outcome = mechanism.run(costs)
-        virtual = float(outcome.epsilons @ dpm.virtual_costs(costs, mechanism.dist))
-        differences.append(outcome.total_payment - virtual)
-        shortfall.append(float(outcome.epsilons @ costs) - virtual)
-        scale.append(virtual)
-    error = np.std(differences, ddof=1) / np.sqrt(400)
-    assert abs(np.mean(differences)) < 5 * error
-    assert abs(np.mean(shortfall)) > 10 * error
+MARKETS = {name: market.mechanism for name, market in OFFLINE.items()}
 
 
 def test_a_payment_without_its_integral_would_make_lying_pay():

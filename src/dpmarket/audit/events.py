@@ -22,6 +22,7 @@ from dpmarket.arrays import FloatArray, IntArray
 
 _CLIP = 8.0
 _STEPS = 30
+_CHOICE_LEVEL = 0.05  # lenient: at a strict level, few samples would always prefer frequent events
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +45,13 @@ class Event:
         return int((values > self.threshold).sum())
 
 
-def choose_event(
-    first: FloatArray, second: FloatArray, directions: list[FloatArray], alpha: float
-) -> tuple[Event, float]:
+def choose_event(first: FloatArray, second: FloatArray, directions: list[FloatArray]) -> tuple[Event, float]:
     """Return the event that shows the largest epsilon on these samples, and that epsilon (no bound yet).
 
     Parameters
     ----------
     first, second : outputs under the two data sets, shapes (samples, coefficients).
     directions : directions in which to look besides the difference of the medians.
-    alpha : the level at which the event will be bounded later: it decides how rare an event may be.
     """
     pooled = np.concatenate([first, second])
     centre = np.median(pooled, axis=0)
@@ -65,7 +63,7 @@ def choose_event(
         for sign in (1.0, -1.0):
             for first_is_likelier in (True, False):
                 likely, rare = (sign * x, sign * y) if first_is_likelier else (sign * y, sign * x)
-                threshold, value = _best_threshold(likely, rare, alpha)
+                threshold, value = _best_threshold(likely, rare)
                 if value > best:
                     best = value
                     event = (centre, spread, sign * slope, sign * bend, threshold, first_is_likelier)
@@ -98,12 +96,12 @@ def _log_ratio(likely: IntArray, rare: IntArray, n: int, others: int, alpha: flo
         return np.asarray(np.log(low) - np.log(high))
 
 
-def _best_threshold(likely: FloatArray, rare: FloatArray, alpha: float) -> tuple[float, float]:
+def _best_threshold(likely: FloatArray, rare: FloatArray) -> tuple[float, float]:
     """Return the threshold, among the samples' own values, at which the event shows most, and how much."""
     thresholds = np.quantile(np.concatenate([likely, rare]), np.linspace(0.005, 0.995, 199))
     above = likely.size - np.searchsorted(np.sort(likely), thresholds, side="right")
     others = rare.size - np.searchsorted(np.sort(rare), thresholds, side="right")
-    values = _log_ratio(above, others, likely.size, rare.size, alpha)
+    values = _log_ratio(above, others, likely.size, rare.size, _CHOICE_LEVEL)
     k = int(values.argmax())
     return float(thresholds[k]), float(values[k])
 
@@ -117,8 +115,21 @@ def _candidates(
         length = float(np.linalg.norm(direction))
         if direction.shape == (n,) and length > 0.0:
             unit = direction / length
-            found += [(unit, np.zeros((n, n))), (np.zeros(n), np.outer(unit, unit))]
+            found.append((unit, np.zeros((n, n))))
+            for sample in (a, b):
+                # The distance from where a sample is densest: -(unit . v - middle)^2 but for a constant.
+                middle = _densest(sample @ unit)
+                found.append((2.0 * middle * unit, -np.outer(unit, unit)))
     return [*found, _discriminant(a, b)]
+
+
+def _densest(values: FloatArray) -> float:
+    """Return the middle of the shortest interval that holds a thirtieth of the values."""
+    ranked = np.sort(values)
+    reach = max(values.size // 30, 3)
+    lengths = ranked[reach:] - ranked[:-reach]
+    k = int(lengths.argmin())
+    return 0.5 * float(ranked[k] + ranked[k + reach])
 
 
 def _discriminant(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -38,18 +38,18 @@ class GainTally:
         self._top = np.full(_BINS, -np.inf)
         self._sum, self._count = np.zeros(_BINS), np.zeros(_BINS)
 
-    def add(self, cost: float, lies: FloatArray, asked: Asked) -> float | None:
+    def add(self, cost: float, truth: tuple[float, float], lies: FloatArray, asked: Asked) -> float | None:
         """Count the lies of one seller; return the worst lie of all if it is among them.
 
-        ``asked`` holds the truth first and then an answer for every lie.
+        ``truth`` are the epsilon and the payment of the truth, ``asked`` those of the lies.
         """
-        answered = asked.answered[1:]
-        epsilons, payments = asked.epsilons[1:][answered], asked.payments[1:][answered]
-        reports = lies[answered]
-        self.tried += int(lies.size)
+        tried = lies != cost
+        self.tried += int(tried.sum())
+        tried &= asked.answered
+        epsilons, payments, reports = asked.epsilons[tried], asked.payments[tried], lies[tried]
         if not reports.size:
             return None
-        truth_epsilon, truth_payment = float(asked.epsilons[0]), float(asked.payments[0])
+        truth_epsilon, truth_payment = truth
         gains = (payments - cost * epsilons) - (truth_payment - cost * truth_epsilon)
         money = payments + truth_payment + cost * (epsilons + truth_epsilon)
         relative = gains / np.maximum(money, 5e-324)

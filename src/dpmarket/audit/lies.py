@@ -9,10 +9,11 @@ jump, or the cutoff beyond which nothing is bought).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution
 
 _SHARE_OF_FIRST = 0.625
@@ -51,6 +52,7 @@ def second_lies(
     return found[found >= 0.0]
 
 
+@lru_cache(maxsize=16)
 def edge_reports(dist: CostDistribution) -> FloatArray:
     """Return the support's ends, the floats beside them, reports outside, and where psi is not smooth."""
     low, high = dist.support
@@ -62,9 +64,10 @@ def edge_reports(dist: CostDistribution) -> FloatArray:
     else:
         edges += [10.0 * _top(dist)]
     inner = [*dist.breakpoints, *(end for piece in dist.ironed_intervals for end in (piece.low, piece.high))]
-    return np.unique([*edges, *inner[:12]])
+    return np.asarray(read_only(np.unique([*edges, *inner[:12]])))
 
 
+@lru_cache(maxsize=16)
 def width(dist: CostDistribution) -> float:
     """Return the length of the support, or of all but a millionth of it where it has no end."""
     return _top(dist) - dist.support[0]
@@ -75,6 +78,7 @@ def _top(dist: CostDistribution) -> float:
     return float(high) if math.isfinite(high) else float(dist.quantile(1.0 - 1e-6))
 
 
+@lru_cache(maxsize=16)
 def _grid(dist: CostDistribution, count: int) -> FloatArray:
     """Return half the points evenly over the support and half evenly over the population."""
     if count <= 0:
@@ -82,7 +86,7 @@ def _grid(dist: CostDistribution, count: int) -> FloatArray:
     low, top = dist.support[0], _top(dist)
     even = low + (top - low) * (np.arange(count - count // 2) + 0.5) / (count - count // 2)
     shares = (np.arange(count // 2) + 0.5) / max(count // 2, 1)
-    return np.concatenate([even, np.asarray(dist.quantile(shares), dtype=np.float64)])
+    return np.asarray(read_only(np.concatenate([even, np.asarray(dist.quantile(shares))])))
 
 
 def _near(centre: float, extent: float, count: int) -> FloatArray:
@@ -96,5 +100,7 @@ def _near(centre: float, extent: float, count: int) -> FloatArray:
 def _ties(costs: FloatArray, i: int, count: int) -> FloatArray:
     """Return the costs nearest to one's own and the floats on both sides of each."""
     others = np.delete(costs, i)
-    nearest = others[np.argsort(np.abs(others - costs[i]), kind="stable")[: count // 3]]
+    wanted = min(count // 3, others.size)
+    distances = np.abs(others - costs[i])
+    nearest = others[np.argpartition(distances, wanted - 1)[:wanted]] if wanted else others[:0]
     return np.concatenate([nearest, np.nextafter(nearest, 0.0), np.nextafter(nearest, np.inf)])

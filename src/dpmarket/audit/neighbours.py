@@ -53,7 +53,7 @@ def neighbours_of(person: int, n_people: int) -> list[Neighbours]:
     ['leaning against the others', 'label flipped among others', ...]
     """
     along, across = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    aside = math.sqrt(1.0 - _LEAN**2)
+    aside = math.sqrt(1.0 - _LEAN**2) * (1.0 - 1e-12)  # norms of at most 1, exactly
     left, right = np.array([_LEAN, aside]), np.array([_LEAN, -aside])
     nothing = np.zeros(N_FEATURES)
     # Every second record is turned round with its label: the same pull, and both labels occur.

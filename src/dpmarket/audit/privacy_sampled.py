@@ -147,7 +147,7 @@ def _bounded(trained: _Trainer, person: int, fits: int, alpha: float) -> tuple[f
     for pair in pairs:
         first = trained.outputs(pair.features, pair.labels, each)
         second = trained.outputs(pair.replaced_features, pair.replaced_labels, each)
-        event, value = choose_event(first, second, _directions(pair, first.shape[1]), alpha)
+        event, value = choose_event(first, second, _directions(pair, first.shape[1]))
         if value > best:
             best, chosen = value, (pair, event)
     assert chosen is not None

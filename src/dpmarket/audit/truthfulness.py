@@ -281,11 +281,11 @@ def _best_lie(
     gains -= gains[0]
     gains[~first.answered] = -np.inf
     more = second_lies(cost, reports, gains, first.epsilons, dist, count)
-    # The truth once more: its payment in another batch may differ in its last digits.
-    second = answers.at(costs, i, np.append(cost, more))
+    second = answers.at(costs, i, more)
     best = None
-    for asked, lies in ((first, reports[1:]), (second, more)):
-        report = tally.add(cost, lies, asked)
+    truth = float(first.epsilons[0]), float(first.payments[0])
+    for asked, lies in ((first, reports), (second, more)):
+        report = tally.add(cost, truth, lies, asked)
         best = report if report is not None else best
     if again:
         answers.hold_against_single(costs, i, reports, first)

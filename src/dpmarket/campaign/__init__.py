@@ -59,7 +59,6 @@ __all__ = [
     "Quoting",
     "Round",
     "TrainingResult",
-    "absent_sellers",
     "accounts",
     "certify_quotes",
     "check_ledger",

@@ -10,13 +10,15 @@ import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from dpmarket.costs import CostDistribution, distribution_from_dict, parse_distribution
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, read_toml
+
+if TYPE_CHECKING:
+    from dpmarket.costs import CostDistribution
 
 RESERVED_COLUMNS = ("epsilon", "payment", "payment_minor_units", "probability", "prediction")
 
@@ -246,6 +248,8 @@ def check_market(data: Mapping[str, Any], name: str = "the market") -> Market:
 
 def to_distribution(value: Any) -> CostDistribution:
     """Make the cost distribution that a formula or a table describes."""
+    from dpmarket.costs import distribution_from_dict, parse_distribution  # takes scipy.stats along
+
     if isinstance(value, str):
         return parse_distribution(value)
     if isinstance(value, Mapping):

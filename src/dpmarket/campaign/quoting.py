@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.campaign.ledger import (
     EPSILON,
@@ -36,12 +36,16 @@ from dpmarket.files import (
     repeated,
     write_table,
 )
-from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
-from dpmarket.planning.budgets import plan_payment_weight
+
+if TYPE_CHECKING:
+    from dpmarket.allocation import BuyerObjective
+    from dpmarket.mechanisms import Outcome
+
+# The mechanisms, which take a compiler along, load when they decide: most commands decide nothing.
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of all work that is done, from 0 to 1."""
-Decide = Callable[[Market, FloatArray], Outcome]
+Decide = Callable[[Market, FloatArray], "Outcome"]
 """A way to turn a market and reported costs into promises and payments."""
 
 
@@ -114,6 +118,8 @@ def quote_file(
 
 def decide_offline(market: Market, costs: FloatArray) -> Outcome:
     """Decide for all sellers at once (the paper's Algorithm 2)."""
+    from dpmarket.mechanisms import OfflineMechanism
+
     return OfflineMechanism(to_distribution(market.costs.distribution), planned_objective(market)).run(costs)
 
 
@@ -127,14 +133,15 @@ def decide_online(market: Market, costs: FloatArray) -> Outcome:
     ------
     FileProblem : the market file does not say how many sellers are expected.
     """
+    from dpmarket.mechanisms import OnlineMechanism, population_curve
+
     if market.sellers.expected is None:
         raise FileProblem(
             "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
         )
     dist = to_distribution(market.costs.distribution)
-    online = OnlineMechanism(dist, population_curve(dist, planned_objective(market), market.sellers.expected))
-    online.accept(online.quote_many(costs))
-    return online.close()
+    curve = population_curve(dist, planned_objective(market), market.sellers.expected)
+    return OnlineMechanism(dist, curve).run(costs)
 
 
 def planned_objective(market: Market) -> BuyerObjective:
@@ -142,6 +149,8 @@ def planned_objective(market: Market) -> BuyerObjective:
 
     The plan is a function of the market file alone: quoting twice plans the same.
     """
+    from dpmarket.allocation import BuyerObjective
+
     wanted = market.objective
     objective = BuyerObjective(
         wanted.concentration,
@@ -152,6 +161,8 @@ def planned_objective(market: Market) -> BuyerObjective:
     )
     if wanted.budget is None or market.sellers.expected is None:
         return objective
+    from dpmarket.planning import plan_payment_weight
+
     dist = to_distribution(market.costs.distribution)
     plan = plan_payment_weight(dist, objective, market.sellers.expected, wanted.budget, wanted.confidence)
     return plan.objective

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from dpmarket.cli import campaign, certificates, costs, demo, quote, report
+from dpmarket.cli import (
+    audit,
+    campaign,
+    certificates,
+    compare,
+    costs,
+    demo,
+    menu,
+    plan,
+    quote,
+    report,
+    sweep,
+)
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -24,6 +38,9 @@ app = typer.Typer(
 )
 app.command(epilog="Example: dpmarket init market.toml")(campaign.init)
 app.command(epilog="Example: dpmarket quote reports.csv -o quotes.csv")(quote.quote)
+app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000')(
+    menu.menu
+)
 app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(campaign.withdraw)
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
@@ -41,7 +58,15 @@ app.command("signing-key", epilog="Example: dpmarket signing-key key.pem")(certi
 app.command(
     epilog="Example: dpmarket report reports.csv --quotes quotes.csv --test public.csv -o report.html"
 )(report.report)
+app.add_typer(plan.app, name="plan")
+app.command(epilog='Example: dpmarket sweep --costs "uniform(1, 5)" --sellers 500 --budgets 10,30,100')(
+    sweep.sweep
+)
+app.command(
+    epilog='Example: dpmarket compare --costs "uniform(1, 5)" --budgets 100,1000 --payment-weight 1e-5'
+)(compare.compare)
 app.add_typer(costs.app, name="costs")
+app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 
@@ -61,6 +86,29 @@ def _options(
     """Options of the command itself."""
 
 
+def overview(group: typer.Typer) -> typer.Typer:
+    """Return a group that knows its commands by name and help only, which is all that ``--help`` shows.
+
+    Reading the options of every command takes longer than everything else about the help.
+    """
+    result = copy.copy(group)
+    result.registered_commands = [copy.copy(info) for info in group.registered_commands]
+    for info in result.registered_commands:
+        info.callback = _without_options(info.callback)
+    result.registered_groups = [copy.copy(info) for info in group.registered_groups]
+    for below in result.registered_groups:
+        below.typer_instance = overview(below.typer_instance) if below.typer_instance else None
+    return result
+
+
+def _without_options(command: Callable[..., object] | None) -> Callable[[], None]:
+    def nothing() -> None: ...
+
+    nothing.__name__ = command.__name__ if command else "nothing"
+    nothing.__doc__ = command.__doc__ if command else None
+    return nothing
+
+
 def _tell(problem: DpmarketError) -> None:
     """Say what is wrong in one line, and in one more for each detail."""
     details = problem.details if isinstance(problem, FileProblem) else ()
@@ -74,7 +122,10 @@ def main() -> None:
     # Ended by another process: leave as on an error, so that unfinished files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        app()
+        if sys.argv[1:] in ([], ["--help"]):
+            overview(app)()
+        else:
+            app()
     except DpmarketError as problem:
         _tell(problem)
         sys.exit(1)

@@ -93,6 +93,15 @@ def busy(what: str) -> AbstractContextManager[object]:
     return Console(stderr=True).status(f"{what} (a first run compiles for about half a minute)")
 
 
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on the terminal, if there is one; gives the callback that moves it."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
 def number(value: float, digits: int = 4) -> str:
     """Format a number with as many significant digits."""
     return f"{value:.{digits}g}"

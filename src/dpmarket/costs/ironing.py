@@ -76,7 +76,10 @@ def iron(
     for _ in range(50):
         low, high = ends[: len(chords)], ends[len(chords) :]
         f_low, f_high = cdf(low), cdf(high)
-        previous, levels = levels, (high * f_high - low * f_low) / (f_high - f_low)
+        # A fall as narrow as rounding leaves a chord without width: its level is known by then.
+        wide = f_high > f_low
+        rise = np.where(wide, f_high - f_low, 1.0)
+        previous, levels = levels, np.where(wide, (high * f_high - low * f_low) / rise, levels)
         if np.allclose(levels, previous, rtol=1e-15, atol=0.0):
             break
         ends = crossing(raw, np.concatenate((levels, levels)), *brackets)
@@ -84,6 +87,7 @@ def iron(
     return tuple(
         IronedInterval(float(a), float(b), float(level))
         for a, b, level in zip(low, high, levels, strict=True)
+        if a < b
     )
 
 

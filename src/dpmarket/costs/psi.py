@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.differentiate import derivative
@@ -51,14 +52,29 @@ def numerical_slope(
 ) -> FloatArray:
     """Differentiate psi between its breakpoints, to about 1e-8 of its slope.
 
-    At a breakpoint the slope of the side above it is taken, at the upper end that of the side below.
-    ``length`` is one on which the density changes.
+    At a breakpoint the slope of the side above it is taken; at the upper end, and where no cost can occur
+    above, that of the side below. ``length`` is one on which the density changes.
     """
+    slopes = _slope_beside(raw, costs, support, breakpoints, length, "right")
+    nobody = ~np.isfinite(slopes)
+    if nobody.any():
+        slopes[nobody] = _slope_beside(raw, costs[nobody], support, breakpoints, length, "left")
+    return slopes
+
+
+def _slope_beside(
+    raw: ArrayFunction,
+    costs: FloatArray,
+    support: tuple[float, float],
+    breakpoints: tuple[float, ...],
+    length: float,
+    side: Literal["left", "right"],
+) -> FloatArray:
     low, high = support
     tiny = 1e-6 * length
     inner = np.clip(costs, low + tiny, high - tiny)
     walls = np.array([low, *breakpoints, high])
-    index = np.clip(np.searchsorted(walls, inner, side="right"), 1, len(walls) - 1)
+    index = np.clip(np.searchsorted(walls, inner, side=side), 1, len(walls) - 1)
     floor, ceiling = walls[index - 1], walls[index]
     inner = np.clip(inner, np.minimum(floor + tiny, ceiling), np.maximum(ceiling - tiny, floor))
     room = np.minimum(np.minimum(inner - floor, ceiling - inner), length)

@@ -5,7 +5,34 @@
 axes that it is given.
 """
 
-from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES, new_figure, save
-from dpmarket.figures.inline import inline_svg
+from dpmarket.figures.audits import (
+    draw_gains,
+    draw_promises,
+)
+from dpmarket.figures.canvas import (
+    COLOURS,
+    MARKERS,
+    STYLES,
+    new_figure,
+    save,
+)
+from dpmarket.figures.inline import (
+    inline_svg,
+)
+from dpmarket.figures.menu import (
+    draw_choices,
+    draw_menu,
+)
 
-__all__ = ["COLOURS", "MARKERS", "STYLES", "inline_svg", "new_figure", "save"]
+__all__ = [
+    "COLOURS",
+    "MARKERS",
+    "STYLES",
+    "draw_choices",
+    "draw_gains",
+    "draw_menu",
+    "draw_promises",
+    "inline_svg",
+    "new_figure",
+    "save",
+]

@@ -97,7 +97,7 @@ def draw_buyers(
     axes.grid(visible=False, axis="y")
 
 
-def draw_promises(
+def draw_guesses(
     axes: Axes, before: Sequence[float], after: Sequence[Sequence[float]], labels: Sequence[str]
 ) -> None:
     """Draw how sure a guess can become, for several promises, against how sure it was before."""

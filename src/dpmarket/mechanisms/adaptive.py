@@ -129,13 +129,17 @@ class AdaptiveMechanism:
 
     @property
     def epoch(self) -> int:
-        """The epoch in which the next seller will be quoted, from 0."""
+        """The epoch in which the next seller will be quoted, from 0.
+
+        If the last epoch is over, asking for its successor, its curve or its menu begins it: what has been
+        shown stays as it was shown.
+        """
         self._advance()
         return self._epoch
 
     @property
     def curve(self) -> Curve:
-        """The curve by which the next seller will be quoted."""
+        """The curve by which the next seller will be quoted; see :attr:`epoch`."""
         self._advance()
         return self._curve
 

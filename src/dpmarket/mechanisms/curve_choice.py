@@ -15,6 +15,7 @@ from dpmarket.mechanisms.curves import Curve, check_market
 
 # More sellers than this are planned for in as many groups of equal size.
 MOST_POINTS = 1 << 20
+_NEARBY = 1e-3
 
 
 def population_curve(dist: CostDistribution, objective: BuyerObjective, expected_sellers: int) -> Curve:
@@ -109,9 +110,11 @@ def paper_curve(
         )
     if density_at_zero is None:
         density = virtual_cost_density(0.0, dist)
-        if not 0.0 < density < math.inf:
+        # A density that tends to 0 or to infinity shows itself by not being the same nearby.
+        nearby = virtual_cost_density(dist.virtual_cost(dist.quantile(_NEARBY)), dist)
+        if not (0.0 < density < math.inf and abs(nearby / density - 1.0) < 0.05):
             raise InvalidInput(
-                f"expected virtual costs with a density at 0 that is finite and > 0, got {density!r}: the "
+                "expected virtual costs with a density at 0 that is finite and > 0, found none: the "
                 "assumption of the paper's Algorithm 3 does not hold; use population_curve, or state "
                 "density_at_zero."
             )

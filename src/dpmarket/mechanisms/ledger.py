@@ -204,8 +204,8 @@ class Ledger:
             for column in columns.values():
                 checks.same_length("a column", column, "the costs", columns["cost"])
                 checks.non_negative_numbers("a column", column)
+            names = ledger.checked_ids(data["seller_ids"], columns["cost"].size)
             ledger._append(columns)
-            names = ledger.checked_ids(data["seller_ids"], 0 if data["seller_ids"] is None else len(ledger))
             ledger._ids = None if names is None else {name: k for k, name in enumerate(names)}
         except InvalidInput:
             raise

@@ -15,6 +15,7 @@ from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 
 SCHEMA = "dpmarket.outcome/1"
+_ENOUGH = 10  # sellers whose median tells nothing about one of them
 _ARRAYS = ("epsilons", "payments", "payment_errors", "loss_weights")
 _SCALARS = ("total_epsilon", "concentration_part", "noise_part", "payment_part", "cutoff", "kkt_residual")
 
@@ -94,7 +95,10 @@ class Outcome:
         return MinorUnits(read_only(amounts), total, scale)
 
     def summary(self) -> list[tuple[str, str]]:
-        """Return the outcome as rows of a table that shows no individual."""
+        """Return the outcome as rows of a table that shows no individual.
+
+        No extreme is shown, and no median of few: the largest epsilon would tell the cheapest report.
+        """
         bought = self.epsilons[self.epsilons > 0.0]
         paid = self.payments[self.epsilons > 0.0]
         rows = [
@@ -103,10 +107,9 @@ class Outcome:
             ("total payment", f"{self.total_payment:,.6g}"),
             ("total epsilon", f"{self.total_epsilon:,.6g}"),
         ]
-        if bought.size:
+        if bought.size >= _ENOUGH:
             rows += [
                 ("median epsilon of those", f"{np.median(bought):.4g}"),
-                ("largest epsilon", f"{bought.max():.4g}"),
                 ("median payment of those", f"{np.median(paid):.4g}"),
             ]
         return [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.mechanisms.curves import Curve
 from dpmarket.mechanisms.protocol import Response
 
@@ -47,7 +47,7 @@ class Quotes:
     first: int
     epsilons: FloatArray
     payments: FloatArray
-    epochs: FloatArray
+    epochs: IntArray
     market: str = field(repr=False)
 
     def __len__(self) -> int:

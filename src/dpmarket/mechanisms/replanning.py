@@ -24,10 +24,11 @@ from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.mechanisms.curves import Curve
 
 _QUANTILES = 2000
-_GRID = 41
 _DECADES = 6.0
-_ZOOMS = 9
-_SHRINK = 0.15
+# One wide grid finds the valley, many small ones its floor.
+_WIDE, _SMALL = 31, 9
+_ZOOMS = 16
+_SHRINK = 0.33
 
 
 @dataclass(frozen=True)
@@ -134,22 +135,23 @@ class _Problem:
         typical = float(self.moments.points[self.moments.points.size // 4])
         natural = math.sqrt(self.objective.noise / self.objective.payment_weight / (self.lowest + typical))
         centre = np.log10([min(natural, self.most), spread])
-        reach = np.array([_DECADES, _DECADES])
-        best, found = math.inf, centre
+        steps = _DECADES * np.linspace(-1.0, 1.0, _WIDE)
+        best, found = self._best_of(centre, steps)
+        reach = 1.5 * float(steps[1] - steps[0])
         for _ in range(_ZOOMS):
-            steps = np.linspace(-1.0, 1.0, _GRID)
-            added = 10.0 ** (centre[0] + reach[0] * steps)[:, None]
-            width = 10.0 ** (centre[1] + reach[1] * steps)[None, :]
-            values = self.value(np.minimum(added, self.most), width)
-            k = int(values.argmin())
-            if values.flat[k] <= best:
-                best = float(values.flat[k])
-                found = np.array(
-                    [centre[0] + reach[0] * steps[k // _GRID], centre[1] + reach[1] * steps[k % _GRID]]
-                )
-            centre, reach = found, reach * _SHRINK
+            value, near = self._best_of(found, reach * np.linspace(-1.0, 1.0, _SMALL))
+            if value <= best:
+                best, found = value, near
+            reach *= _SHRINK
         added, width = 10.0**found
         return min(float(added), self.most), float(width)
+
+    def _best_of(self, centre: FloatArray, steps: FloatArray) -> tuple[float, FloatArray]:
+        """Return the least value on a square grid of logarithms around ``centre``, and where it is."""
+        added = 10.0 ** (centre[0] + steps)[:, None]
+        values = self.value(np.minimum(added, self.most), 10.0 ** (centre[1] + steps)[None, :])
+        row, column = divmod(int(values.argmin()), steps.size)
+        return float(values[row, column]), centre + np.array([steps[row], steps[column]])
 
     def value(self, added: FloatArray, width: FloatArray) -> FloatArray:
         """Return the expected objective, without what has been paid; infinite where the cap forbids it."""
@@ -184,7 +186,7 @@ class _Problem:
         # The steeper, the more is bought: bisection in log(slope) on all candidates at once.
         low = np.log(wanted / one)
         high = low + 40.0
-        for _ in range(52):
+        for _ in range(44):
             middle = 0.5 * (low + high)
             short = self._mean(np.exp(middle), width, cap)[0] < wanted
             low, high = np.where(short, middle, low), np.where(short, high, middle)

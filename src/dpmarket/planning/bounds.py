@@ -2,7 +2,8 @@ r"""Turn an allocation into a bound on the model's error (the paper's theorem ``
 
 For weights ``a`` that do not depend on the records and any coefficients ``w`` no longer than ``beta``,
 
-.. math:: P(\text{error}) \le \sum_i a_i \log_2(1 + e^{-y_i w \cdot x_i}) + b' \cdot w + \mu |a| + \sigma / \eta
+.. math::
+    P(\text{error}) \le \sum_i a_i \log_2(1 + e^{-y_i w \cdot x_i}) + b' \cdot w + \mu |a| + \sigma / \eta
 
 except with probability ``delta + noise_delta``. The last two terms are the *excess risk*: all that an
 allocation decides. The proof is in the documentation, "Planning a purchase".
@@ -255,7 +256,8 @@ def error_bound(
     """
     if not isinstance(data, PublicData):
         raise InvalidInput(
-            f"expected PublicData, got {type(data).__name__}: the bound's value on private records is a release."
+            f"expected PublicData, got {type(data).__name__}: "
+            "the bound's value on private records is a release."
         )
     w = checks.finite_vector("coefficients", coefficients)
     b = checks.finite_vector("noise", noise)

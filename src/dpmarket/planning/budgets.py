@@ -93,8 +93,8 @@ def plan_payment_weight(
         most = sellers * objective.max_mean_epsilon * dist.support[1]
         if budget >= most:
             raise Infeasible(
-                f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in expectation "
-                f"with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
+                f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in "
+                f"expectation with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
             )
     source = np.random.default_rng(0) if rng is None else rng
     found = find_payment_weight(dist, objective, sellers, lambda e: e.payment, budget, source)

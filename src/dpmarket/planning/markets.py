@@ -118,7 +118,8 @@ def population(dist: CostDistribution, sellers: int, cheapest: float = 1.0) -> M
     cheapest : the share of people to look at, the cheapest ones; 1 for everybody.
     """
     count = min(math.ceil(sellers * cheapest), _POPULATION)
-    costs = dist.quantile((np.arange(count) + 0.5) * (cheapest / count))
+    levels: FloatArray = np.arange(0.5, count) * (cheapest / count)
+    costs = dist.quantile(levels)
     psi = read_only(virtual_costs(costs, dist))
     return Markets((psi,), sellers, sellers * cheapest / count, _reach(dist, cheapest), 1)
 

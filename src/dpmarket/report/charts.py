@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmarket.figures import inline_svg, new_figure
-from dpmarket.figures.market import draw_buyers, draw_groups, draw_options, draw_promises, draw_rule
+from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule
 from dpmarket.report.groups import Group
 from dpmarket.report.promise import guess_after
 from dpmarket.report.summary import Summary
@@ -64,7 +64,7 @@ def _promise_chart(summary: Summary) -> str:
     before = np.linspace(0.0, 1.0, 51).tolist()
     after = [[guess_after(p, row.epsilon) for p in before] for row in summary.meanings]
     labels = [f"epsilon {row.epsilon:.3g}" for row in summary.meanings]
-    draw_promises(axes, before, after, labels)
+    draw_guesses(axes, before, after, labels)
     words = " ".join(
         f"With epsilon {row.epsilon:.3g} a guess that was 50% likely is at most {row.guesses[-1]:.1%} likely."
         for row in summary.meanings

@@ -1,0 +1,63 @@
+"""The truthfulness audit against the mechanism's own run, and the sampled privacy audit against fits."""
+
+import time
+
+import numpy as np
+
+import dpmarket as dpm
+from _timing import compare, print_table
+from dpmarket.audit.neighbours import neighbours_of
+
+MARKETS = {
+    "no cap": dpm.BuyerObjective(1.0, 1.0, 1e-3),
+    "cap 3": dpm.BuyerObjective(1.0, 1.0, 1e-3, weight_cap=3.0),
+}
+
+
+def truthfulness():
+    dist, rows = dpm.Uniform(1, 5), []
+    for name, objective in MARKETS.items():
+        mechanism = dpm.OfflineMechanism(dist, objective)
+        costs = dist.sample(1_000, np.random.default_rng(0))
+        dpm.audit_truthfulness(mechanism, dist, 20, 1, 200, np.random.default_rng(1))
+        seconds, run = compare(
+            [
+                lambda m=mechanism: dpm.audit_truthfulness(
+                    m, dist, 1_000, 1, 200, np.random.default_rng(1), pairs=0
+                ),
+                lambda m=mechanism, c=costs: [m.run(c) for _ in range(20)],
+            ],
+            repeat=1,
+        )
+        runs = seconds / (run / 20)
+        rows.append([name, f"{seconds:.1f} s", f"{run / 20 * 1e3:.1f} ms", f"{runs:,.0f}", "500"])
+    print_table(
+        "Truthfulness of 1,000 sellers with 200 lies each, in runs of the mechanism with 1,000 sellers",
+        ["market", "audit", "one run", "runs' worth", "aim"],
+        rows,
+    )
+
+
+def privacy():
+    promises = np.array([2.0, 400.0, 400.0])
+    learner = dpm.PrivateLogisticRegression(l2=2.0 / promises.sum(), fit_intercept=False, classes=(0, 1))
+    pair = neighbours_of(0, 3)[0]
+    learner.fit(pair.features, pair.labels, promises)
+    start = time.perf_counter()
+    for _ in range(2_000):
+        learner.fit(pair.features, pair.labels, promises)
+    plain = time.perf_counter() - start
+    start = time.perf_counter()
+    findings = dpm.audit_privacy_sampled(learner, promises, people=[0], fits=2_000)
+    audit = time.perf_counter() - start
+    print_table(
+        "Sampled privacy audit of one person, 2,000 models",
+        ["", "audit", "the fits alone", "ratio", "lower bound", "promise"],
+        [["three people", f"{audit:.1f} s", f"{plain:.1f} s", f"{audit / plain:.2f}",
+          f"{findings.found[0]:.2f}", f"{findings.promises[0]:g}"]],
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    truthfulness()
+    privacy()

@@ -1,0 +1,112 @@
+"""Audit another library's claim: diffprivlib's logistic regression, with rows of norm 1 and above.
+
+The library runs in an environment of its own (``out/diffprivlib-env``, made once) and is asked through a
+pipe; the audit sees a learner like any other. The claim is epsilon = 1 for everybody. Its noise is scaled
+for a change of curvature that grows with the row bound, whereas the change grows with its square, so that
+from some bound on the claim does not hold. Measured here: a lower bound on epsilon for each row bound, at
+a stated false-alarm rate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import numpy as np
+
+import dpmarket as dpm
+from _timing import print_table
+
+OUT = Path(__file__).parent.parent / "out"
+FOLDER = OUT / "diffprivlib-env"
+NORMS = (1.0, 100.0, 1000.0)
+BATCH = 250
+
+
+class Diffprivlib:
+    """diffprivlib's logistic regression as a learner: rows of norm 1 become rows of norm ``norm``."""
+
+    def __init__(self, worker: subprocess.Popen[str], norm: float) -> None:
+        self.worker, self.norm = worker, norm
+        self._asked, self._ready = "", []
+
+    def fit(self, X, y, epsilons) -> Diffprivlib:
+        """Train once; models for the same records are asked for in batches, each with its own noise."""
+        job = {"X": (self.norm * X).tolist(), "y": y.tolist(), "epsilon": float(epsilons[0])}
+        line = json.dumps(job | {"norm": self.norm, "count": BATCH})
+        if line != self._asked or not self._ready:
+            self.worker.stdin.write(line + "\n")
+            self.worker.stdin.flush()
+            answer = self.worker.stdout.readline()
+            if not answer:
+                raise SystemExit("diffprivlib's process ended; its message is above.")
+            self._asked, self._ready = line, json.loads(answer)
+        self.coef_ = np.array(self._ready.pop())
+        return self
+
+
+def python_of_environment() -> Path:
+    """Return where the environment's Python is, whether it is there or not."""
+    return FOLDER / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def environment() -> Path:
+    """Return the Python of diffprivlib's own environment, made if it is not there."""
+    python, ready = python_of_environment(), FOLDER / "ready"
+    if not ready.exists():
+        print("Installing diffprivlib into an environment of its own (once) ...", flush=True)
+        OUT.mkdir(exist_ok=True)
+        venv.create(FOLDER, with_pip=True, clear=True)
+        requirements = Path(__file__).with_name("diffprivlib-requirements.txt")
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        subprocess.run([*pip, "--requirement", str(requirements)], check=True)
+        ready.touch()
+    return python
+
+
+def audit(python: Path, norm: float, fits: int) -> dpm.audit.PrivacyFindings:
+    """Audit the claim of epsilon = 1 for rows of norm at most ``norm``."""
+    worker = subprocess.Popen(
+        [str(python), str(Path(__file__).with_name("_diffprivlib_fits.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        return dpm.audit_privacy_sampled(Diffprivlib(worker, norm), [1.0] * 3, people=[0], fits=fits)
+    finally:
+        worker.stdin.close()
+        worker.wait(timeout=60)
+
+
+def main() -> None:
+    fits = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    python = environment()
+    rows = []
+    for norm in NORMS:
+        findings = audit(python, norm, fits)
+        event = findings.details["events"][0]
+        rows.append(
+            [
+                f"{norm:g}",
+                "1",
+                f"{findings.found[0]:.2f}",
+                "not refuted" if findings.passed else "refuted",
+                f"{event['in_event']:,} and {event['in_event_of_neighbour']:,}",
+                f"{event['samples_of_each']:,}",
+                event["neighbours"],
+            ]
+        )
+    print_table(
+        f"diffprivlib 0.6.6, claim of epsilon = 1 audited with {fits:,} models, false-alarm rate 0.001 each",
+        ["row bound", "claimed", "at least", "claim", "in event", "of each", "neighbours"],
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()

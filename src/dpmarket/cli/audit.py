@@ -1,0 +1,194 @@
+"""``dpmarket audit``: look for profitable lies, for sellers who lost, for broken promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpmarket.cli.arguments import DISTRIBUTION_HELP, ForceFlag, JsonFlag, read_distribution
+
+if TYPE_CHECKING:
+    from dpmarket.audit import Audit, ParticipationAudit
+
+app = typer.Typer(help="Check truthfulness, participation and privacy as an outsider would.")
+FigureOption = Annotated[
+    Path | None, typer.Option("--figure", help="Draw the evidence to this .svg, .png or .pdf file.")
+]
+
+
+@app.command(
+    epilog='Example: dpmarket audit truthfulness --costs "uniform(1, 5)" --payment-weight 0.01 --sellers 50'
+)
+def truthfulness(
+    costs: Annotated[str, typer.Option("--costs", help="The cost distribution. " + DISTRIBUTION_HELP)],
+    payment_weight: Annotated[
+        float, typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less.")
+    ],
+    concentration: Annotated[float, typer.Option(help="Price of uneven weights (mu).")] = 1.0,
+    noise: Annotated[float, typer.Option(help="Price of noise (sigma).")] = 1.0,
+    weight_cap: Annotated[
+        float | None, typer.Option(help="No record weighs more than this many times 1/m (k).")
+    ] = None,
+    max_mean_epsilon: Annotated[
+        float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (L).")
+    ] = None,
+    sellers: Annotated[int, typer.Option(help="Sellers in each simulated market.")] = 30,
+    profiles: Annotated[int, typer.Option(help="How many markets to simulate.")] = 10,
+    misreports: Annotated[int, typer.Option(help="Lies tried by every seller.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated costs.")] = 0,
+    figure: FigureOption = None,
+    as_json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Search simulated markets for a lie that pays. Exit code 1 if one is found."""
+    import numpy as np
+
+    from dpmarket.allocation import BuyerObjective
+    from dpmarket.audit import audit_truthfulness
+    from dpmarket.cli.render import progress_bar
+    from dpmarket.mechanisms import OfflineMechanism
+
+    dist = read_distribution(costs)
+    objective = BuyerObjective(concentration, noise, payment_weight, weight_cap, max_mean_epsilon)
+    mechanism = OfflineMechanism(dist, objective)
+    with progress_bar("Trying lies") as progress:
+        audit = audit_truthfulness(
+            mechanism, dist, sellers, profiles, misreports, np.random.default_rng(seed), progress=progress
+        )
+    if figure is not None:
+        from dpmarket.figures import draw_gains, new_figure, save
+
+        canvas, (axes,) = new_figure()
+        gains = audit.gain_profile
+        draw_gains(axes, gains.distances, gains.largest, gains.mean)
+        save(canvas, figure, overwrite=force)
+    _tell("Truthfulness: does a lie pay?", audit, as_json, figure)
+
+
+@app.command(epilog="Example: dpmarket audit participation outcome.json reports.csv")
+def participation(
+    decided: Annotated[
+        Path,
+        typer.Argument(
+            help="An outcome (.json, or .parquet written by write_outcome), or the .csv that quote wrote."
+        ),
+    ],
+    costs: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and true costs.")],
+    id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
+    cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
+    minor_units: Annotated[int, typer.Option(help="Smallest currency units to one unit of money.")] = 100,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check that everybody is paid at least what the promise costs them, exactly. No cost is shown.
+
+    Exit code 1 if anybody lost by taking part.
+    """
+    audit = _participation(decided, costs, id_column, cost_column, minor_units)
+    _tell("Participation: did anybody lose by taking part?", audit, as_json, None)
+
+
+@app.command(epilog="Example: dpmarket audit privacy 0.5 1 4 --fits 4000")
+def privacy(
+    epsilons: Annotated[list[float], typer.Argument(help="The promise to each person, three or more.")],
+    l2: Annotated[
+        float | None, typer.Option(help="The ridge penalty; by default the one that fit would suggest.")
+    ] = None,
+    intercept: Annotated[
+        bool, typer.Option("--intercept/--no-intercept", help="Whether the model has a constant.")
+    ] = False,
+    fits: Annotated[int, typer.Option(help="Models trained for each audited person.")] = 8_000,
+    false_alarm: Annotated[float, typer.Option(help="Probability of calling a kept promise broken.")] = 1e-3,
+    processes: Annotated[int, typer.Option(help="How many processes train models.")] = 1,
+    figure: FigureOption = None,
+    as_json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Look for promises that the private estimator breaks, in three ways. Exit code 1 if one is found.
+
+    Sampled models show a lower bound on what is given away of a person; the exact density shows the worst
+    case found; and what was spent is recomputed by other code.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+    from contextlib import nullcontext
+
+    from dpmarket.audit import audit_privacy
+    from dpmarket.cli.render import number, print_table, progress_bar
+    from dpmarket.errors import InvalidInput
+    from dpmarket.learning import PrivateLogisticRegression
+
+    if processes < 1:
+        raise InvalidInput(f"expected processes >= 1, got {processes}.")
+    learner = PrivateLogisticRegression(l2=l2, fit_intercept=intercept, classes=(0, 1))
+    pool: Any = ProcessPoolExecutor(processes) if processes > 1 else nullcontext(None)
+    with pool as executor, progress_bar("Training models") as progress:
+        audit = audit_privacy(
+            learner, epsilons, fits=fits, false_alarm=false_alarm, executor=executor, progress=progress
+        )
+    people = audit.people()
+    if figure is not None:
+        from dpmarket.figures import draw_promises, new_figure, save
+
+        canvas, (axes,) = new_figure()
+        names = ("sampled, at least", "exact density", "recomputed spending")
+        series = [(name, [row[k + 2] for row in people]) for k, name in enumerate(names)]
+        draw_promises(axes, [row[1] for row in people], series)  # type: ignore[arg-type]
+        save(canvas, figure, overwrite=force)
+    if not as_json:
+        print_table(
+            "Audited people",
+            ["person", "promised", "sampled, at least", "exact density", "recomputed spending"],
+            [
+                [str(row[0]), *(number(value) if value is not None else "" for value in row[1:])]
+                for row in people
+            ],
+        )
+    _tell("Privacy: is a promise broken?", audit, as_json, figure)
+
+
+def _participation(
+    decided: Path, costs: Path, id_column: str, cost_column: str, minor_units: int
+) -> ParticipationAudit:
+    """Match costs to sellers by id, and audit an outcome or a quotes file."""
+    from dpmarket.audit import audit_paid_amounts, audit_participation
+    from dpmarket.files import number_column, read_table, text_column
+    from dpmarket.mechanisms import read_outcome
+
+    table = read_table(costs, [id_column, cost_column])
+    own = dict(zip(text_column(table, id_column), number_column(table, cost_column, costs), strict=True))
+    if decided.suffix.lower() == ".csv":
+        quotes = read_table(decided, [id_column, "epsilon", "payment_minor_units"])
+        ordered = _in_order(own, text_column(quotes, id_column), table.height, costs)
+        epsilons = number_column(quotes, "epsilon", decided)
+        amounts = number_column(quotes, "payment_minor_units", decided)
+        return audit_paid_amounts(epsilons, amounts, ordered, minor_units)
+    outcome = read_outcome(decided)
+    ordered = _in_order(own, [str(name) for name in outcome.seller_ids.tolist()], table.height, costs)
+    return audit_participation(outcome, ordered, minor_units)
+
+
+def _in_order(own: dict[str, float], ids: list[str], rows: int, source: Path) -> list[float]:
+    from dpmarket.errors import FileProblem
+
+    missing = sum(name not in own for name in ids)
+    if missing or len(own) != rows:
+        raise FileProblem(
+            f"expected one cost for every seller in {source}, found {missing} sellers without one and "
+            f"{rows - len(own)} repeated."
+        )
+    return [own[name] for name in ids]
+
+
+def _tell(title: str, audit: Audit, as_json: bool, figure: Path | None) -> None:
+    """Print the verdict and its evidence; a failed audit is exit code 1."""
+    from dpmarket.cli.render import print_table
+    from dpmarket.files import to_json
+
+    if as_json:
+        typer.echo(to_json(audit.to_dict()), nl=False)
+    else:
+        note = None if figure is None else f"The figure is in {figure}."
+        print_table(title, ["", ""], audit.summary(), note)
+    if not audit.passed:
+        raise typer.Exit(1)

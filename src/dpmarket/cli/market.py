@@ -1,0 +1,68 @@
+"""Options that say what is bought and from whom, and how lists of numbers are read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpmarket.cli.arguments import DISTRIBUTION_HELP
+
+if TYPE_CHECKING:
+    from dpmarket.planning import Trial
+
+CostsOption = Annotated[str, typer.Option("--costs", help="The cost distribution. " + DISTRIBUTION_HELP)]
+SellersOption = Annotated[int, typer.Option(help="How many sellers will report.")]
+ConcentrationOption = Annotated[float, typer.Option(help="Price of uneven weights (mu).")]
+NoiseOption = Annotated[float, typer.Option(help="Price of noise (sigma).")]
+WeightCapOption = Annotated[
+    float | None, typer.Option(help="No record weighs more than this many times 1/m (k).")
+]
+MaxMeanEpsilonOption = Annotated[
+    float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (L).")
+]
+BudgetsOption = Annotated[str, typer.Option(help="Expected payments, with commas between them.")]
+SeedOption = Annotated[int, typer.Option(help="Everything random follows from it.")]
+ProcessesOption = Annotated[int, typer.Option(help="How many rows are computed at a time.")]
+KeepOption = Annotated[
+    str | None,
+    typer.Option("--keep-in", help="Keep finished rows in this .json file, and go on from it after a stop."),
+]
+
+
+class DataName(StrEnum):
+    """Public data that come with the package."""
+
+    breast_cancer = "breast-cancer"
+
+
+def trial_on(name: DataName, radius: float) -> Trial:
+    """Return a trial on public data, with bounds around the features' means."""
+    from dpmarket.datasets import breast_cancer
+    from dpmarket.planning import Trial, with_centred_bounds
+
+    data = {DataName.breast_cancer: breast_cancer}[name]()
+    return Trial(with_centred_bounds(data), radius=radius)
+
+
+def numbers(name: str, text: str) -> list[float]:
+    """Read numbers with commas between them."""
+    from dpmarket.errors import InvalidInput
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(f"expected {name} to be numbers with commas between them, got {text!r}.") from None
+
+
+def whole_numbers(name: str, text: str) -> list[int]:
+    """Read whole numbers with commas between them."""
+    from dpmarket.errors import InvalidInput
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"expected {name} to be whole numbers with commas between them, got {text!r}."
+        ) from None

@@ -1,0 +1,88 @@
+"""``dpmarket sweep``: what each of several budgets would buy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpmarket.cli.arguments import JsonFlag, read_distribution
+from dpmarket.cli.market import (
+    BudgetsOption,
+    ConcentrationOption,
+    CostsOption,
+    DataName,
+    KeepOption,
+    MaxMeanEpsilonOption,
+    NoiseOption,
+    ProcessesOption,
+    SeedOption,
+    WeightCapOption,
+    numbers,
+    trial_on,
+)
+
+
+def sweep(
+    costs: CostsOption,
+    budgets: BudgetsOption,
+    sellers: Annotated[
+        int | None, typer.Option(help="How many sellers will report; with --data, as many as it gives.")
+    ] = None,
+    data: Annotated[
+        DataName | None, typer.Option(help="Public data on which models are trained and tested.")
+    ] = None,
+    radius: Annotated[float, typer.Option(help="Public length to which scaled rows are shortened.")] = 1.0,
+    concentration: ConcentrationOption = 1.0,
+    noise: NoiseOption = 1.0,
+    weight_cap: WeightCapOption = None,
+    max_mean_epsilon: MaxMeanEpsilonOption = None,
+    repetitions: Annotated[int, typer.Option(help="How often costs and noise are drawn per row.")] = 20,
+    seed: SeedOption = 0,
+    processes: ProcessesOption = 1,
+    keep_in: KeepOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show promises, payments and errors for a range of budgets."""
+    from dpmarket.allocation import BuyerObjective
+    from dpmarket.cli.render import number, print_table, progress_bar
+    from dpmarket.errors import InvalidInput
+    from dpmarket.files import to_json
+    from dpmarket.planning import at_budgets
+    from dpmarket.planning import sweep as compute
+
+    trial = None if data is None else trial_on(data, radius)
+    if sellers is None:
+        if trial is None:
+            raise InvalidInput("expected --sellers or --data.")
+        sellers = trial.sellers
+    dist = read_distribution(costs)
+    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
+    money = numbers("budgets", budgets)
+    with progress_bar("Sweeping") as progress:
+        planned = at_budgets(dist, objective, sellers, money)
+        table = compute(dist, planned, sellers, trial, repetitions, seed, processes, keep_in, progress)
+    if as_json:
+        typer.echo(to_json(table.to_dict()), nl=False)
+        return
+    columns = ["budget", "weight", "paid", "bought", "mean eps", "95% eps", "risk"]
+    rows = [
+        [
+            number(budget),
+            number(row.objective.payment_weight),
+            number(row.payment),
+            f"{row.share_bought:.1%}",
+            number(row.mean_epsilon),
+            number(row.epsilon_quantiles[-1]),
+            number(row.excess_risk),
+            *([] if row.test_error is None else [f"{row.test_error:.4f}"]),
+        ]
+        for budget, row in zip(money, table.rows, strict=True)
+    ]
+    print_table(
+        f"What {table.sellers:,} sellers give for each budget",
+        columns if trial is None else [*columns, "error"],
+        rows,
+        f"Means over {repetitions} simulated markets; weight: payment weight; bought: share of sellers "
+        "bought from; eps: epsilon over all sellers, its mean and 95% quantile; risk: excess risk.",
+    )

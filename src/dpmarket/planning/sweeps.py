@@ -1,0 +1,204 @@
+"""Turn objectives into a table of what each would give: promises, payments and, on public data, errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.allocation import BuyerObjective
+from dpmarket.costs import CostDistribution
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.planning.bounds import excess_risk
+from dpmarket.planning.budgets import checked_market, plan_payment_weight
+from dpmarket.planning.rows import Progress, Row, compute_rows
+from dpmarket.planning.scoring import Trial, mean_and_error
+
+SCHEMA = "dpmarket.sweep/1"
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """What one objective gives; means over the repetitions, with standard errors.
+
+    Attributes
+    ----------
+    objective : the buyer's objective.
+    payment, payment_error : total payment, money.
+    excess_risk, excess_risk_error : the proxy loss, ``concentration * |a| + noise / eta``.
+    mean_epsilon : over all sellers.
+    epsilon_quantiles : 5%, 25%, 50%, 75% and 95% quantiles over all sellers.
+    share_bought : of the sellers.
+    test_error, test_error_error : of models trained with these promises; None without public data.
+    """
+
+    objective: BuyerObjective
+    payment: float
+    payment_error: float
+    excess_risk: float
+    excess_risk_error: float
+    mean_epsilon: float
+    epsilon_quantiles: tuple[float, ...]
+    share_bought: float
+    test_error: float | None
+    test_error_error: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values by name."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {"objective": self.objective.to_dict()}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Rows in the order of the objectives.
+
+    Attributes
+    ----------
+    rows : one per objective.
+    sellers : how many there were.
+    repetitions : how often costs (and noise) were drawn for each row.
+    """
+
+    rows: tuple[SweepRow, ...]
+    sellers: int
+    repetitions: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values by name, with the schema's name and version."""
+        head = {"schema": SCHEMA, "sellers": self.sellers, "repetitions": self.repetitions}
+        return {**head, "rows": [row.to_dict() for row in self.rows]}
+
+
+def at_payment_weights(objective: BuyerObjective, payment_weights: Sequence[float]) -> list[BuyerObjective]:
+    """Return the objective with each of these payment weights.
+
+    Examples
+    --------
+    >>> [o.payment_weight for o in at_payment_weights(BuyerObjective(1.0, 1.0, 1.0), [0.1, 0.2])]
+    [0.1, 0.2]
+    """
+    return [
+        replace(objective, payment_weight=checks.positive("payment_weight", weight))
+        for weight in payment_weights
+    ]
+
+
+def at_budgets(
+    dist: CostDistribution, objective: BuyerObjective, sellers: int, budgets: Sequence[float]
+) -> list[BuyerObjective]:
+    """Return the objective with the payment weight that spends each of these budgets in expectation."""
+    return [plan_payment_weight(dist, objective, sellers, budget).objective for budget in budgets]
+
+
+def sweep(
+    dist: CostDistribution,
+    objectives: Sequence[BuyerObjective],
+    sellers: int,
+    trial: Trial | None = None,
+    repetitions: int = 20,
+    seed: int = 0,
+    processes: int = 1,
+    keep_in: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Return what the offline mechanism does under each of several objectives.
+
+    Parameters
+    ----------
+    dist : the distribution of costs.
+    objectives : one per row; :func:`at_payment_weights` and :func:`at_budgets` make them.
+    sellers : how many; with a trial, as many as it has.
+    trial : public records on which models are trained and tested, or None for no test errors.
+    repetitions : how often costs (and with a trial, records and noise) are drawn for each row. All rows see
+        the same draws.
+    seed : everything random follows from it.
+    processes, keep_in, progress
+        As in :func:`~dpmarket.planning.rows.compute_rows`: several processes, a file to resume from, a
+        callback. The table does not depend on them.
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of their range, or a trial with another number of sellers.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> objectives = at_payment_weights(BuyerObjective(1.0, 1.0, 1.0), [0.001, 0.01, 0.1])
+    >>> table = sweep(Uniform(1, 5), objectives, sellers=200, repetitions=5)
+    >>> payments = [row.payment for row in table.rows]
+    >>> payments == sorted(payments, reverse=True)
+    True
+    """
+    if trial is not None and not isinstance(trial, Trial):
+        raise InvalidInput(f"expected a Trial on public data or None, got {type(trial).__name__}.")
+    if not objectives:
+        raise InvalidInput("expected at least one objective.")
+    for objective in objectives:
+        sellers = checked_market(dist, objective, sellers)
+        checks.positive("payment_weight", objective.payment_weight)
+    if trial is not None and trial.sellers != sellers:
+        raise InvalidInput(f"expected as many sellers as the trial has ({trial.sellers}), got {sellers}.")
+    repetitions = checks.whole("repetitions", repetitions, minimum=1)
+    seed = checks.whole("seed", seed)
+    tasks = [_Task(dist, objective, sellers, trial, repetitions, seed) for objective in objectives]
+    description = {
+        "distribution": dist.to_dict(),
+        "objectives": [objective.to_dict() for objective in objectives],
+        "trial": None if trial is None else trial.describe(),
+        "settings": [sellers, repetitions, seed],
+    }
+    rows = compute_rows(_row, tasks, description, processes, keep_in, progress)
+    return Sweep(tuple(_from_plain(row) for row in rows), sellers, repetitions)
+
+
+@dataclass(frozen=True)
+class _Task:
+    dist: CostDistribution
+    objective: BuyerObjective
+    sellers: int
+    trial: Trial | None
+    repetitions: int
+    seed: int
+
+
+def _row(task: _Task) -> Row:
+    mechanism = OfflineMechanism(task.dist, task.objective)
+    seeds = np.random.SeedSequence(task.seed).generate_state(2 * task.repetitions, np.uint64)
+    payments, risks, errors, epsilons = [], [], [], []
+    for k in range(task.repetitions):
+        costs = task.dist.sample(task.sellers, np.random.default_rng(seeds[2 * k]))
+        outcome = mechanism.run(costs)
+        payments.append(outcome.total_payment)
+        risks.append(excess_risk(outcome, task.objective))
+        epsilons.append(outcome.epsilons)
+        if task.trial is not None:
+            errors.append(task.trial.run(outcome.epsilons, int(seeds[2 * k + 1])))
+    promised = np.concatenate(epsilons)
+    payment, payment_error = mean_and_error(np.array(payments))
+    risk, risk_error = mean_and_error(np.array(risks))
+    error, error_error = mean_and_error(np.array(errors)) if errors else (None, None)
+    return {
+        "objective": task.objective.to_dict(),
+        "payment": payment,
+        "payment_error": payment_error,
+        "excess_risk": risk,
+        "excess_risk_error": risk_error,
+        "mean_epsilon": float(promised.mean()),
+        "epsilon_quantiles": np.quantile(promised, _QUANTILES).tolist(),
+        "share_bought": float(np.mean(promised > 0.0)),
+        "test_error": error,
+        "test_error_error": error_error,
+    }
+
+
+def _from_plain(row: Row) -> SweepRow:
+    objective = BuyerObjective.from_dict(row["objective"])
+    return SweepRow(**{**row, "objective": objective, "epsilon_quantiles": tuple(row["epsilon_quantiles"])})

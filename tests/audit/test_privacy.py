@@ -1,0 +1,304 @@
+"""Privacy: the project's estimator passes every way of looking, and every broken learner is caught by one."""
+
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpmarket import InvalidInput, PrivateLogisticRegression, privacy_loss, weights_for
+from dpmarket.audit import (
+    audit_accounting,
+    audit_privacy,
+    audit_privacy_exact,
+    audit_privacy_sampled,
+    weights_of,
+)
+from dpmarket.audit.events import choose_event, epsilon_bound
+from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.learning import LargeEpsilonsOnly, OutputPerturbation, PersonalisedSampling, SmallestEpsilon
+from dpmarket.privacy import Weights, plan_release, release_cost
+
+from .broken import (
+    BalancedWeights,
+    HalfNoise,
+    HalfTheNoise,
+    Prepared,
+    one_person_five_percent_over,
+    without_slack,
+)
+from .plain import PlainLearner
+
+PROMISES = np.array([2.0, 400.0, 400.0])
+L2 = 2.0 / PROMISES.sum()
+
+
+class Laplace:
+    """Releases one noisy sum with a ratio of exactly exp(epsilon) on half-lines: the audit's hardest case."""
+
+    def __init__(self, factor, seed):
+        self.factor, self.rng = factor, np.random.default_rng(seed)
+
+    def fit(self, X, y, epsilons):
+        # Person 0's label moves the sum by 2; nobody else counts.
+        signal = 2.0 * y[0] - 1.0
+        self.coef_ = np.array([signal + self.rng.laplace(scale=2.0 / (self.factor * epsilons[0]))])
+        return self
+
+
+# ---------------------------------------------------------------- the project's own
+
+
+def test_the_private_estimator_passes_every_way_of_looking():
+    learner = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
+    audit = audit_privacy(learner, [1.0, 3.0, 0.5, 0.0], people=[1], fits=800)
+    assert audit.passed
+    assert 0.3 * 3.0 < audit.exact.found[0] <= 3.0
+    np.testing.assert_array_less(audit.accounting.found, [1.0 + 1e-12, 3.0 + 1e-12, 0.5 + 1e-12, 1e-300])
+    data = json.loads(json.dumps(audit.to_dict(), allow_nan=False))
+    assert data["schema"] == "dpmarket.audit.privacy/1"
+    assert len(audit.people()) == 1
+    assert dict(audit.summary())["verdict"] == "passed"
+
+
+def test_with_an_intercept_the_books_hold_too():
+    learner = PrivateLogisticRegression(classes=(0, 1), l2=0.05)
+    x, y = np.array([[0.6, 0.7], [0.0, 1.0], [0.3, 0.1]]), np.array([0, 1, 1])
+    promises = np.array([5.0, 8.0, 11.0])
+    model = learner.fit(x, y, epsilons=promises)
+    weights = weights_of(model)
+    assert weights.row_bound == pytest.approx(math.sqrt(2.0))
+    findings = audit_accounting(weights, promises, model.release_plan_, len(model.coef_grid_))
+    assert findings.passed
+    np.testing.assert_allclose(findings.found, model.epsilons_, rtol=1e-7)
+
+
+CLASSES = (0, 1)
+LEARNERS = {
+    "smallest epsilon": SmallestEpsilon(PrivateLogisticRegression(classes=CLASSES)),
+    "large epsilons only": LargeEpsilonsOnly(PrivateLogisticRegression(classes=CLASSES), 2.0),
+    "sampling": PersonalisedSampling(3.0, CLASSES),
+    "output perturbation": OutputPerturbation(None, CLASSES),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_reference_learner_passes(name):
+    findings = audit_privacy_sampled(LEARNERS[name], [1.0, 4.0, 3.0], people=[1], fits=400)
+    assert findings.passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_reference_learner_passes_with_many_models(name):
+    assert audit_privacy_sampled(LEARNERS[name], [2.0, 30.0, 30.0], people=[0, 1], fits=4_000).passed
+
+
+# ---------------------------------------------------------------- every mistake is caught
+
+
+def test_half_the_noise_is_caught_by_sampling():
+    findings = audit_privacy_sampled(HalfTheNoise(L2, 0), PROMISES, people=[0], fits=10_000)
+    assert not findings.passed
+    right = audit_privacy_sampled(PlainLearner(L2, 0), PROMISES, people=[0], fits=2_000)
+    assert right.passed
+    assert right.found[0] > 0.2
+
+
+@pytest.mark.slow
+def test_half_the_noise_in_the_private_estimator_is_caught_by_sampling():
+    learner = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False, l2=L2, noise_source=HalfNoise())
+    audit = audit_privacy(learner, PROMISES, people=[0], fits=16_000)
+    assert audit.accounting.passed  # the books are in order: only sampling can tell
+    assert not audit.sampled.passed
+
+
+def test_weights_from_the_data_are_caught_by_sampling():
+    findings = audit_privacy_sampled(BalancedWeights(L2, 0), PROMISES, people=[0], fits=1_600)
+    assert not findings.passed
+    assert findings.details["events"][0]["neighbours"].startswith("label flipped")
+
+
+@pytest.mark.parametrize("weights", [without_slack, one_person_five_percent_over])
+def test_wrong_weights_are_caught_by_accounting(weights):
+    promises = np.array([0.5, 1.0, 2.5])
+    findings = audit_accounting(weights(promises, 0.1), promises)
+    assert not findings.passed
+    # As a whole audit of a learner, too: the books are opened.
+    audit = audit_privacy(Prepared(0.1, weights), promises, people=[0], fits=400)
+    assert not audit.passed
+    assert audit.accounting.broken >= 1
+
+
+def test_dropped_slack_and_half_the_noise_are_caught_by_the_exact_density():
+    promises = np.array([1.0, 9.0, 10.0])
+    assert not audit_privacy_exact(without_slack(promises, 1e-3), promises, people=[0]).passed
+    right = weights_for(promises, 1e-3)
+    assert audit_privacy_exact(right, promises, people=[0]).passed
+    half = Weights(right.loss_weights, 2.0 * right.total_epsilon, right.l2)
+    assert not audit_privacy_exact(half, promises, people=[0]).passed
+
+
+# ---------------------------------------------------------------- the bound from samples
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.5, 0.5 * math.exp(-1.0)), (0.02, 0.02), (0.9, 0.1)])
+def test_the_bound_of_an_event_is_wrong_as_rarely_as_it_says(p, q):
+    # Exact probability of a false alarm, summed over all counts: no sampling, no luck.
+    n, alpha = 60, 0.05
+    likely, rare = binom.pmf(np.arange(n + 1), n, p), binom.pmf(np.arange(n + 1), n, q)
+    wrong = sum(
+        likely[k] * rare[j]
+        for k in range(n + 1)
+        for j in range(n + 1)
+        if epsilon_bound(k, j, n, alpha) > math.log(p / q)
+    )
+    assert wrong <= alpha
+
+
+def test_a_tight_mechanism_is_bounded_closely_and_a_wrong_one_is_caught():
+    right = audit_privacy_sampled(Laplace(1.0, 0), [1.0, 1.0, 1.0], people=[0], fits=12_000)
+    assert right.passed
+    assert right.found[0] > 0.75
+    wrong = audit_privacy_sampled(Laplace(1.5, 0), [1.0, 1.0, 1.0], people=[0], fits=12_000)
+    assert not wrong.passed
+    # Nothing about the others is released, and nothing is shown of them.
+    others = audit_privacy_sampled(Laplace(1.0, 0), [1.0, 1.0, 1.0], people=[1], fits=800)
+    assert others.found[0] == 0.0
+
+
+@pytest.mark.slow
+def test_false_alarms_are_no_more_frequent_than_stated():
+    # The promise is exact on half-lines, so every bound above it is a false alarm. 600 audits at a rate of
+    # 0.1: more than 86 false alarms would have probability below 1e-4 even at the stated rate.
+    rate, repetitions = 0.1, 600
+    limit = int(binom.isf(1e-4, repetitions, rate))
+    alarms = sum(
+        not audit_privacy_sampled(
+            Laplace(1.0, seed), [1.0, 1.0, 1.0], people=[0], fits=800, false_alarm=rate
+        ).passed
+        for seed in range(repetitions)
+    )
+    assert alarms <= limit
+
+
+@pytest.mark.slow
+def test_false_alarms_of_a_correct_learner_are_no_more_frequent_than_stated():
+    rate, repetitions = 0.1, 60
+    alarms = sum(
+        not audit_privacy_sampled(
+            PlainLearner(L2, seed), PROMISES, people=[0], fits=600, false_alarm=rate
+        ).passed
+        for seed in range(repetitions)
+    )
+    assert alarms <= int(binom.isf(1e-4, repetitions, rate))
+
+
+def test_an_event_between_two_bounds_is_found():
+    # Same centre, different width: only the distance from the centre tells the two apart.
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(0, 0.2, (600, 2)), rng.normal(0, 2.0, (600, 2))
+    event, value = choose_event(first, second, [])
+    assert value > 1.5
+    fresh = rng.normal(0, 0.2, (600, 2)), rng.normal(0, 2.0, (600, 2))
+    counts = [event.count(part) for part in fresh]
+    likely, rare = counts if event.first_is_likelier else counts[::-1]
+    assert epsilon_bound(likely, rare, 600, 1e-3) > 1.0
+
+
+def test_neighbours_differ_in_one_person_and_keep_the_row_bound():
+    for person in (0, 2):
+        for pair in neighbours_of(person, 4):
+            others = np.arange(4) != person
+            assert (pair.features[others] == pair.replaced_features[others]).all()
+            assert (pair.labels[others] == pair.replaced_labels[others]).all()
+            for rows, labels in (
+                (pair.features, pair.labels),
+                (pair.replaced_features, pair.replaced_labels),
+            ):
+                assert (np.linalg.norm(rows, axis=1) <= 1.0 + 1e-15).all()
+                assert set(labels.tolist()) == {0, 1}
+
+
+def test_models_without_coefficients_are_read_through_their_probabilities():
+    class Opaque:
+        def __init__(self):
+            self.inner = PlainLearner(L2, 0)
+
+        def fit(self, X, y, epsilons):
+            self.inner.fit(X, y, epsilons)
+            return self
+
+        def predict_proba(self, X):
+            return self.inner.predict_proba(X)
+
+    findings = audit_privacy_sampled(Opaque(), PROMISES, people=[0], fits=2_000)
+    assert findings.passed
+    assert findings.found[0] > 0.2
+
+
+def test_training_elsewhere_and_progress():
+    seen = []
+    with ThreadPoolExecutor(2) as executor:
+        audit_privacy_sampled(
+            Laplace(1.0, 0), [1.0, 1.0, 1.0], fits=400, executor=executor, progress=lambda *s: seen.append(s)
+        )
+    assert seen[-1] == (1200, 1200)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+# ---------------------------------------------------------------- accounting
+
+
+@pytest.mark.parametrize("l2", [1e-3, 0.02, 0.3, 5.0])
+@pytest.mark.parametrize(("bound", "rows"), [(1.0, 1), (3.0, 1), (0.5, 2)])
+def test_recomputed_spending_is_the_bound_before_rounding(l2, bound, rows):
+    weights = Weights(np.array([0.0, 1e-6, 0.1, 0.3, 0.6]), 7.0, l2, bound, rows)
+    claimed = privacy_loss(weights.loss_weights, 7.0, l2, bound, rows)
+    findings = audit_accounting(weights, claimed)
+    assert findings.passed
+    np.testing.assert_allclose(findings.found, claimed, rtol=1e-13)
+    lower = np.nextafter(claimed * (1 - 1e-13), 0.0)
+    lower[0] = 0.0
+    assert audit_accounting(weights, lower).broken == 4
+
+
+def test_recomputed_release_cost_is_the_planned_one():
+    plan = plan_release(1e-6, 3, 40.0, 0.05)
+    weights = Weights(np.array([0.4, 0.6]), 40.0, 0.05)
+    found = audit_accounting(weights, [50.0, 50.0], plan, 3).details["release_cost"]
+    assert found == pytest.approx(release_cost(plan, 3, 40.0, 0.05), rel=1e-9)
+    assert found <= plan.numerical_epsilon
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: audit_privacy_sampled(object(), [1.0] * 3), "fit"),
+        (lambda: audit_privacy_sampled(Laplace(1, 0), [1.0] * 2), "at least 3"),
+        (lambda: audit_privacy_sampled(Laplace(1, 0), [1.0] * 3, fits=10), "fits"),
+        (lambda: audit_privacy_sampled(Laplace(1, 0), [1.0] * 3, people=[3]), "people"),
+        (lambda: audit_privacy_sampled(Laplace(1, 0), [1.0] * 3, people=[1, 1]), "people"),
+        (lambda: audit_privacy_sampled(Laplace(1, 0), [0.0] * 3), "above 0"),
+        (lambda: audit_privacy_sampled(Laplace(1, 0), [1.0] * 3, false_alarm=0.0), "false_alarm"),
+        (lambda: audit_privacy_sampled(Laplace(1, 0), [1.0, np.nan, 1.0]), "NaN"),
+        (lambda: audit_accounting(3, [1.0]), "Weights"),
+        (lambda: audit_accounting(Weights(np.array([1.0]), 1.0, 1.0), [1.0, 2.0]), "same length"),
+        (lambda: audit_privacy_exact(None, [1.0]), "Weights"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(call, words):
+    with pytest.raises(InvalidInput, match=words):
+        call()
+
+
+def test_a_learner_that_returns_no_numbers_is_refused():
+    class Broken:
+        def fit(self, X, y, epsilons):
+            self.coef_ = np.array([np.nan])
+            return self
+
+    with pytest.raises(InvalidInput, match="finite coefficients"):
+        audit_privacy_sampled(Broken(), [1.0] * 3, fits=400)

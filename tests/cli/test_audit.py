@@ -1,0 +1,75 @@
+"""The audit commands: a verdict, its evidence, and exit code 1 where a promise is broken."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmarket import BuyerObjective, OfflineMechanism, Uniform, write_outcome
+from dpmarket.files import write_table
+
+COMMAND = Path(sys.executable).with_name("dpmarket")
+COSTS = Uniform(1, 5).sample(30, np.random.default_rng(4))
+IDS = [f"s{k}" for k in range(30)]
+
+
+def run(*arguments, code=0, cwd=None):
+    done = subprocess.run([COMMAND, "audit", *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+def test_truthfulness_prints_a_table_or_json_and_draws(tmp_path):
+    options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.1", "--sellers", "4", "--profiles", "1")
+    shown = run("truthfulness", *options, "--misreports", "30", "--figure", "gains.svg", cwd=tmp_path).stdout
+    assert "passed" in shown
+    assert (tmp_path / "gains.svg").exists()
+    again = run("truthfulness", *options, "--figure", "gains.svg", code=1, cwd=tmp_path)
+    assert "exists" in again.stderr
+    data = json.loads(run("truthfulness", *options, "--misreports", "30", "--json").stdout)
+    assert data["passed"] is True
+    assert data["lies_tried"] == 120
+
+
+@pytest.fixture
+def market(tmp_path):
+    outcome = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01)).run(COSTS, IDS)
+    write_outcome(tmp_path / "outcome.json", outcome)
+    amounts = outcome.in_minor_units().amounts
+    columns = {"seller": IDS, "epsilon": outcome.epsilons, "payment_minor_units": amounts}
+    write_table(tmp_path / "quotes.csv", columns)
+    order = np.random.default_rng(0).permutation(30)
+    write_table(tmp_path / "costs.csv", {"seller": [IDS[k] for k in order], "cost": COSTS[order]})
+    write_table(tmp_path / "dear.csv", {"seller": IDS, "cost": 3.0 * COSTS})
+    write_table(tmp_path / "few.csv", {"seller": IDS[1:], "cost": COSTS[1:]})
+    return tmp_path
+
+
+@pytest.mark.parametrize("decided", ["outcome.json", "quotes.csv"])
+def test_participation_matches_sellers_by_id_and_tells_no_cost(market, decided):
+    shown = run("participation", decided, "costs.csv", cwd=market).stdout
+    assert "passed" in shown
+    lost = run("participation", decided, "dear.csv", code=1, cwd=market).stdout
+    assert "FAILED" in lost
+    data = json.loads(run("participation", decided, "dear.csv", "--json", code=1, cwd=market).stdout)
+    assert data["losers_in_minor_units"] > 0
+    assert f"{3.0 * COSTS[0]:.4f}" not in lost + json.dumps(data)
+    refusal = run("participation", decided, "few.csv", code=1, cwd=market).stderr
+    assert "1 sellers without one" in refusal
+    assert refusal.count("\n") == 1
+
+
+def test_privacy_prints_people_and_verdict(tmp_path):
+    shown = run("privacy", "0.5", "1", "4", "--fits", "400", "--figure", "p.png", cwd=tmp_path).stdout
+    assert "recomputed spending" in shown
+    assert "passed" in shown
+    assert (tmp_path / "p.png").exists()
+    data = json.loads(
+        run("privacy", "0.5", "1", "4", "--fits", "400", "--processes", "2", "--json", cwd=tmp_path).stdout
+    )
+    assert data["accounting"]["broken"] == 0
+    assert "at least 3" in run("privacy", "1", "2", code=1).stderr
+    assert "processes" in run("privacy", "1", "2", "3", "--processes", "0", code=1).stderr

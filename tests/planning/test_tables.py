@@ -1,0 +1,179 @@
+"""Sweeps, tuning and comparisons: public data only, the same table from any number of processes."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dpmarket as dpm
+from dpmarket import (
+    BuyerObjective,
+    CheapestK,
+    FileProblem,
+    InvalidInput,
+    OfflineMechanism,
+    PostedPrice,
+    Uniform,
+)
+from dpmarket.datasets import separable
+from dpmarket.planning import Trial, best_cheapest_k, best_posted_price, with_centred_bounds
+from dpmarket.planning.rows import compute_rows
+
+DIST = Uniform(1, 5)
+OBJECTIVE = BuyerObjective(0.1, 1.0, 1.0)
+
+
+def trial(records=250):
+    return Trial(separable(records, 2, np.random.default_rng(0)), radius=0.7)
+
+
+def square(number):
+    return {"square": number * number}
+
+
+def fail_at_three(number):
+    if number == 3:
+        raise InvalidInput("expected anything but 3.")
+    return square(number)
+
+
+def test_rows_do_not_depend_on_processes_and_a_stopped_table_goes_on(tmp_path):
+    kept, seen = tmp_path / "rows.json", []
+    with pytest.raises(InvalidInput, match="3"):
+        compute_rows(fail_at_three, [1, 2, 3, 4], "squares", keep_in=kept)
+    assert set(json.loads(kept.read_text())["rows"]) == {"0", "1"}
+    rows = compute_rows(square, [1, 2, 3, 4], "squares", 2, kept, lambda *counts: seen.append(counts))
+    assert rows == [{"square": n * n} for n in (1, 2, 3, 4)]
+    assert seen == [(3, 4), (4, 4)]  # two rows were there already
+    # All rows are there: nothing is computed any more, not even what would fail.
+    assert compute_rows(fail_at_three, [1, 2, 3, 4], "squares", keep_in=kept) == rows
+
+
+def test_a_file_of_another_table_is_refused(tmp_path):
+    compute_rows(square, [1], "squares", keep_in=tmp_path / "rows.json")
+    with pytest.raises(FileProblem, match="other settings"):
+        compute_rows(square, [1], "cubes", keep_in=tmp_path / "rows.json")
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(FileProblem, match="something else"):
+        compute_rows(square, [1], "squares", keep_in=tmp_path / "other.json")
+
+
+def test_a_sweep_over_budgets_spends_them_and_buys_less_risk_for_more(tmp_path):
+    objectives = dpm.at_budgets(DIST, OBJECTIVE, 1_500, [5.0, 20.0])
+    table = dpm.sweep(DIST, objectives, 1_500, repetitions=8, keep_in=tmp_path / "sweep.json")
+    for row, budget in zip(table.rows, (5.0, 20.0), strict=True):
+        assert abs(row.payment - budget) < 6 * row.payment_error + 0.01 * budget
+        assert row.test_error is None
+        assert 0.0 < row.share_bought <= 1.0
+        assert list(row.epsilon_quantiles) == sorted(row.epsilon_quantiles)
+    assert table.rows[1].excess_risk < table.rows[0].excess_risk
+    again = dpm.sweep(DIST, objectives, 1_500, repetitions=8, processes=2, keep_in=tmp_path / "sweep.json")
+    assert again == table
+    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.sweep/1"
+
+
+def test_test_errors_fall_with_the_budget_and_are_repeatable():
+    there = trial()
+    objectives = dpm.at_payment_weights(OBJECTIVE, [1e-7, 1.0])
+    table = dpm.sweep(DIST, objectives, there.sellers, there, repetitions=6)
+    assert table.rows[0].test_error < table.rows[1].test_error - 0.1
+    assert dpm.sweep(DIST, objectives, there.sellers, there, repetitions=6) == table
+
+
+def test_tuning_returns_the_whole_table_and_its_best():
+    tuning = dpm.tune(trial(), DIST, 100.0, concentrations=(1e-3, 10.0), l2s=(None, 5.0), repetitions=5)
+    assert len(tuning.candidates) == 4
+    assert tuning.best.test_error == min(c.test_error for c in tuning.candidates)
+    assert {c.l2 for c in tuning.candidates} == {None, 5.0}
+    for candidate in tuning.candidates:
+        assert candidate.payment == pytest.approx(100.0, rel=0.1)
+    assert tuning.to_dict()["best"]["test_error"] == tuning.best.test_error
+
+
+def test_anything_but_public_data_is_refused():
+    private = np.zeros((10, 2))
+    for refused in (
+        lambda: Trial(private),
+        lambda: dpm.tune(private, DIST, 1.0),
+        lambda: dpm.sweep(DIST, [OBJECTIVE], 10, private),
+        lambda: dpm.compare(DIST, private, dpm.standard_buyers(DIST, OBJECTIVE, 10), [1.0], 0.0),
+        lambda: with_centred_bounds(private),
+    ):
+        with pytest.raises(InvalidInput, match=r"[Pp]ublic"):
+            refused()
+
+
+def test_buyers_are_compared_on_the_same_chance():
+    there = trial()
+    buyers = {
+        "one": lambda budget: PostedPrice.for_budget(DIST, there.sellers, budget, 0.5),
+        "the same": lambda budget: PostedPrice.for_budget(DIST, there.sellers, budget, 0.5),
+        "poor": lambda budget: PostedPrice.for_budget(DIST, there.sellers, 1e-3 * budget, 0.5),
+    }
+    table = dpm.compare(DIST, there, buyers, [300.0, 600.0], payment_weight=1e-3, repetitions=10)
+    for k in (0, 3):
+        one, same, poor = table.standings[k : k + 3]
+        assert (same.behind, same.behind_error, same.error) == (0.0, 0.0, one.error)
+        assert one.overall == pytest.approx(one.error + 1e-3 * one.payment)
+        assert poor.error > one.error + 0.1
+        assert poor.behind == pytest.approx(poor.overall - one.overall)
+    assert json.loads(json.dumps(table.to_dict()))["repetitions"] == 10
+
+
+def test_a_buyer_who_buys_nothing_guesses():
+    there = trial()
+    assert there.run(np.zeros(there.sellers), seed=1) == 0.5
+
+
+@pytest.mark.parametrize("budget", [5.0, 500.0])
+def test_the_simple_buyers_get_their_best_setting_and_ours_is_better_in_every_market(budget):
+    # Ours minimises excess risk plus weighted virtual payments, market by market, over everything that could
+    # be bought; what the simple buyers buy is part of that.
+    objective, sellers = BuyerObjective(0.3, 1.0, 1.0), 1_000
+    rng = np.random.default_rng(4)
+    markets = [DIST.sample(sellers, rng) for _ in range(10)]
+    planned = dpm.plan_payment_weight(DIST, objective, sellers, budget).objective
+
+    def values(buyer):
+        outcomes = [buyer.run(costs) for costs in markets]
+        virtual = [o.epsilons @ dpm.virtual_costs(c, DIST) for o, c in zip(outcomes, markets, strict=True)]
+        return np.array(
+            [dpm.excess_risk(o, objective) for o in outcomes]
+        ) + planned.payment_weight * np.array(virtual)
+
+    ours = values(OfflineMechanism(DIST, planned))
+    posted = values(best_posted_price(DIST, objective, sellers, budget))
+    cheapest = values(best_cheapest_k(DIST, objective, sellers, budget))
+    assert (ours < posted).all()
+    assert (ours < cheapest).all()
+    for share in (0.02, 0.1, 0.3, 0.6, 1.0):
+        other = values(PostedPrice.for_budget(DIST, sellers, budget, share))
+        assert posted.mean() <= 1.01 * other.mean()
+        other = values(CheapestK.for_budget(DIST, sellers, budget, int(share * sellers)))
+        assert cheapest.mean() <= 1.01 * other.mean()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: dpm.sweep(DIST, [], 10), "objective"),
+        (lambda: dpm.sweep(DIST, [replace(OBJECTIVE, payment_weight=0.0)], 10), "payment_weight"),
+        (lambda: dpm.sweep(DIST, [OBJECTIVE], 10, trial()), "as many sellers"),
+        (lambda: dpm.sweep(DIST, [OBJECTIVE], 10, repetitions=0), "repetitions"),
+        (lambda: dpm.sweep(DIST, [OBJECTIVE], 10, processes=0), "processes"),
+        (lambda: dpm.at_payment_weights(OBJECTIVE, [0.0]), "payment_weight"),
+        (lambda: dpm.tune(trial(), DIST, 1.0, concentrations=()), "at least one"),
+        (lambda: dpm.tune(trial(), DIST, -1.0), "budget"),
+        (lambda: dpm.compare(DIST, trial(), {}, [1.0], 0.0), "buyer"),
+        (lambda: dpm.compare(DIST, trial(), {"a": lambda b: None}, [], 0.0), "budget"),
+        (lambda: dpm.compare(DIST, trial(), {"a": lambda b: None}, [1.0], -1.0), "payment_weight"),
+        (lambda: dpm.compare(DIST, trial(), {"a": lambda b: None}, [1.0], 0.0, 1), "repetitions"),
+        (lambda: Trial(trial().data, train_share=1.0), "train_share"),
+        (lambda: Trial(trial().data, radius=-1.0), "radius"),
+        (lambda: trial().run([1.0, 2.0], 0), "same length"),
+    ],
+)  # fmt: skip
+def test_tables_that_make_no_sense_are_refused(make, words):
+    with pytest.raises(InvalidInput, match=words):
+        make()
