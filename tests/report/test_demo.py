@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,17 @@ def test_everybody_gets_an_offer_online_at_nearly_the_same_total(demo):
 def test_the_demo_nearly_meets_its_budget_and_says_what_guessing_gets(demo):
     assert demo.summary.score.guessing == pytest.approx(42 / 113)
     assert demo.summary.totals.paid == pytest.approx(demo.summary.budget, rel=0.05)
+
+
+def test_the_figure_of_the_readme_is_drawn_from_the_demonstrations_table(demo, tmp_path):
+    script = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "make_market_figure.py"))
+    script["draw"](json.loads((demo.folder / "summary.json").read_text()), tmp_path / "market.svg")
+    text = (tmp_path / "market.svg").read_text()
+    assert "epsilon promised" in text
+    assert "cost to the seller" in text
+    assert json.loads(json.dumps(demo.summary.to_dict())) == json.loads(
+        (demo.folder / "summary.json").read_text()
+    )
 
 
 def test_a_folder_with_other_files_is_refused_and_left_as_it_was(tmp_path):

@@ -9,8 +9,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
+from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform, parse_distribution
 from dpmarket.report import Material, render_page, summarise
+from dpmarket.report import page as page_module
 from support.pages import Page, value_at
 
 
@@ -182,6 +183,36 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
         assert repr(value) not in text
     withdrawn[:20] = True
     assert not summarise(Material("Many left", outcome, costs, 100, withdrawn=withdrawn)).rule.is_planned
+
+
+@pytest.mark.parametrize(
+    ("formula", "objective"),
+    [
+        ("uniform(1, 5)", BuyerObjective(0.0, 1.0, 1e-3, weight_cap=3.0)),
+        ("uniform(1, 5)", BuyerObjective(50.0, 1.0, 1e-6)),
+        ("uniform(0, 1)", BuyerObjective(1.0, 1.0, 1e-3, max_mean_epsilon=0.1)),
+        ("expon()", BuyerObjective(1.0, 1.0, 1e-2, weight_cap=5.0)),
+    ],
+)
+def test_unusual_markets_have_a_page_too(formula, objective):
+    """The cheapest up to the cap; everybody bought from; a bound that binds; costs without an upper end."""
+    dist = parse_distribution(formula)
+    costs = dist.sample(200, np.random.default_rng(2))
+    outcome = OfflineMechanism(dist, objective).run(costs)
+    summary = summarise(Material("Unusual", outcome, costs, 1000))
+    assert sum(group.sellers for group in summary.bought_groups) == (outcome.epsilons > 0).sum()
+    assert summary.totals.paid == outcome.in_minor_units(1000).total / 1000
+    page = Page(render_page(summary))
+    assert [value for _, _, value, _ in page.numbers if value in ("nan", "inf")] == []
+    if (outcome.epsilons > 0).all():
+        assert "Nobody's cost was too high" in page.prose
+
+
+@pytest.mark.parametrize(
+    ("minor_units", "text"), [(1, "1,235"), (100, "1,234.57"), (1000, "1,234.568"), (240, "1,234.568")]
+)
+def test_money_has_the_decimals_of_its_currency(minor_units, text):
+    assert page_module.shown(1234.5678, "money", minor_units) == text
 
 
 def test_the_page_does_not_grow_with_the_market():

@@ -19,7 +19,7 @@ from dpmarket import (
     parse_distribution,
     population_curve,
 )
-from dpmarket.report.groups import LEAST, group_ends, group_sellers
+from dpmarket.report.groups import group_ends, group_sellers
 from dpmarket.report.options import budget_options
 from dpmarket.report.promise import guess_after, meaning
 from dpmarket.report.rule import planned_rule, rule_of
@@ -32,8 +32,8 @@ def test_no_group_is_smaller_than_ten_and_nobody_is_lost(costs, count):
     ends = np.linspace(1.0, 5.0, count)
     groups = group_sellers(costs, 2.0 * costs, 3.0 * costs, ends)
     assert sum(group.sellers for group in groups) == costs.size
-    if costs.size >= LEAST:
-        assert min(group.sellers for group in groups) >= LEAST
+    if costs.size >= 10:
+        assert min(group.sellers for group in groups) >= 10
     assert {end for group in groups for end in (group.low, group.high)} <= set(ends.tolist())
     assert all(first.high <= second.low for first, second in itertools.pairwise(groups))
     for group in groups:
