@@ -73,4 +73,10 @@ def demo(
             "posted price: one price for all; cheapest k: the cheapest, at the next one's price; "
             "same for all: one epsilon for everybody.",
         )
-        typer.echo(f"\nThe report is in {done.report}: open it in a browser. All files are beside it.")
+        typer.echo(
+            f"\nThe report is in {done.report}: open it in a browser. All files are beside it, for example:"
+        )
+        typer.echo(f"  dpmarket show {done.folder / 'market.ledger'}")
+        typer.echo(
+            f"  dpmarket verify {done.folder / 'certificate.json'} --openings {done.folder / 'openings.json'}"
+        )

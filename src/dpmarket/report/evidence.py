@@ -41,7 +41,7 @@ def participation_of(
     """Check that whoever was bought from is paid what the promise costs them, if they told the truth."""
     bought = epsilons > 0.0
     audit = audit_paid_amounts(epsilons[bought], amounts[bought], costs[bought], minor_units)
-    return "Was anybody paid less than their privacy is worth to them?", audit
+    return "Was anybody paid less than the promise costs them?", audit
 
 
 def accounting_of(
