@@ -125,10 +125,6 @@ def test_every_command_is_documented(path):
     assert f"`dpmarket {' '.join(path)}" in COMMANDS_PAGE.read_text()
 
 
-def test_the_demo_runs():
-    assert "569 sellers" in run("demo").stdout
-
-
 def test_the_menu_is_printed_and_drawn(tmp_path):
     options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.001", "--sellers", "1000", "--points", "5")
     assert "or more" in run("menu", *options, "--figure", "menu.svg", cwd=tmp_path).stdout

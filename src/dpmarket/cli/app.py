@@ -11,7 +11,19 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import audit, campaign, certificates, compare, costs, demo, menu, plan, quote, sweep
+from dpmarket.cli import (
+    audit,
+    campaign,
+    certificates,
+    compare,
+    costs,
+    demo,
+    menu,
+    plan,
+    quote,
+    report,
+    sweep,
+)
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -43,6 +55,9 @@ app.command(epilog="Example: dpmarket verify certificate.json --receipt receipt.
     certificates.verify
 )
 app.command("signing-key", epilog="Example: dpmarket signing-key key.pem")(certificates.signing_key)
+app.command(
+    epilog="Example: dpmarket report reports.csv --quotes quotes.csv --test public.csv -o report.html"
+)(report.report)
 app.add_typer(plan.app, name="plan")
 app.command(epilog='Example: dpmarket sweep --costs "uniform(1, 5)" --sellers 500 --budgets 10,30,100')(
     sweep.sweep

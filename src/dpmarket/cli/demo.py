@@ -1,47 +1,82 @@
-"""``dpmarket demo``: the main job on data that is already there."""
+"""``dpmarket demo``: a whole market on data that is already there."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
 
-def demo() -> None:
-    """Buy privacy from 569 simulated sellers, show what was decided, and look for a profitable lie."""
-    import numpy as np
+import typer
 
-    from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.render import busy, number, print_table
-    from dpmarket.costs import Uniform
-    from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.cli.arguments import JsonFlag, QuietFlag
 
-    dist = Uniform(1, 5)
-    mechanism = OfflineMechanism(dist, BuyerObjective(concentration=1.0, noise=1.0, payment_weight=1e-3))
-    costs = dist.sample(569, np.random.default_rng(0))
-    with busy("Deciding promises and payments"):
-        outcome = mechanism.run(costs)
-    print_table(
-        "A buyer, and 569 sellers whose privacy costs them between 1 and 5 per unit of epsilon",
-        ["", ""],
-        outcome.summary(),
-    )
-    order = np.argsort(costs)
-    rows = []
-    for share in (0.0, 0.1, 0.25, 0.5, 0.75, 1.0):
-        i = int(order[round(share * 568)])
-        curve = mechanism.response_curve(costs, i, np.linspace(1.0, 5.0, 101))
-        truth = float(outcome.payments[i] - costs[i] * outcome.epsilons[i])
-        gain = float((curve.utilities(costs[i]) - truth).max())
-        rows.append(
-            [
-                f"{share:.0%}",
-                number(costs[i]),
-                number(outcome.epsilons[i]),
-                number(outcome.payments[i]),
-                number(truth),
-                "none" if gain <= 1e-9 * max(float(outcome.payments[i]), 1e-9) else number(gain),
-            ]
+
+def demo(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder for all files; an earlier demonstration there is replaced.")
+    ] = Path("dpmarket-demo"),
+    repetitions: Annotated[
+        int, typer.Option("--repetitions", help="Simulated campaigns for the comparison of buyers.", min=2)
+    ] = 25,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Buy privacy from 456 simulated sellers, train a model, audit everything, and write the report.
+
+    The records are public (breast cancer), the costs are drawn with a fixed seed: every run has the same
+    market and other noise. It takes about a minute, half of it for compiling in a first run.
+    """
+    from dpmarket.cli.render import Voice, number, print_table
+    from dpmarket.report.demo import run_demo
+
+    voice = Voice(as_json, quiet)
+    if not as_json:
+        voice.remark("About a minute; a first run compiles for half of it.")
+    with voice.progress() as progress:
+        done = run_demo(folder, repetitions, progress)
+    summary, totals, score = done.summary, done.summary.totals, done.summary.score
+    assert score is not None
+    rows = [
+        ("people who named the price of their privacy", f"{totals.sellers:,}"),
+        ("bought from", f"{totals.bought:,}"),
+        ("budget", f"{summary.budget:,.2f}"),
+        ("paid to them", f"{totals.paid:,.2f}"),
+        ("the same people, quoted one by one", f"{done.online_bought:,} for {done.online_paid:,.2f}"),
+        ("epsilon promised to the average of those", number(totals.mean_epsilon)),
+        ("an even guess about them becomes at most", f"{summary.meanings[0].guesses[-1]:.0%} sure"),
+        ("the model is wrong on public test cases", f"{score.wrong} of {score.records} ({score.error:.1%})"),
+        ("always saying the commoner label is wrong", f"{score.guessing:.1%}"),
+        *((audit.question, "no" if audit.passed else "YES") for audit in summary.audits[:2]),
+        *((audit.question, "yes" if audit.passed else "NO") for audit in summary.audits[2:]),
+    ]
+    data = {
+        "folder": str(done.folder),
+        "report": str(done.report),
+        "online": {"paid": done.online_paid, "bought": done.online_bought},
+        "summary": summary.to_dict(),
+    }
+    voice.tell("A market for privacy", rows, data)
+    if not (as_json or quiet):
+        standings = [
+            (
+                standing.buyer,
+                f"{standing.payment:,.0f}",
+                f"{standing.share_bought:.0%}",
+                number(standing.epsilon_quantiles[1], 3),
+                f"{standing.error:.1%} ± {standing.error_error:.1%}",
+            )
+            for standing in done.comparison.standings
+        ]
+        print_table(
+            f"What each way of buying gets for the same money: means of {repetitions} simulated campaigns",
+            ["buyer", "pays", "buys from", "median epsilon", "wrong"],
+            standings,
+            "posted price: one price for all; cheapest k: the cheapest, at the next one's price; "
+            "same for all: one epsilon for everybody.",
         )
-    print_table(
-        "Six of them, from the lowest to the highest (simulated) cost",
-        ["dearer than", "cost", "epsilon", "paid", "gain", "by lying"],
-        rows,
-        "gain: payment less what the promise costs them; by lying: what the best of 101 lies would add.",
-    )
+        typer.echo(
+            f"\nThe report is in {done.report}: open it in a browser. All files are beside it, for example:"
+        )
+        typer.echo(f"  dpmarket show {done.folder / 'market.ledger'}")
+        typer.echo(
+            f"  dpmarket verify {done.folder / 'certificate.json'} --openings {done.folder / 'openings.json'}"
+        )

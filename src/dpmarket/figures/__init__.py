@@ -1,7 +1,8 @@
 """Table in, matplotlib axes out: no computing here.
 
-:mod:`~dpmarket.figures.canvas` makes empty figures in the project's style and saves them; every other module
-draws one kind of picture on axes that it is given.
+:mod:`~dpmarket.figures.canvas` makes empty figures in the project's style and saves them,
+:mod:`~dpmarket.figures.inline` makes them part of a page; every other module draws one kind of picture on
+axes that it is given.
 """
 
 from dpmarket.figures.audits import (
@@ -14,6 +15,9 @@ from dpmarket.figures.canvas import (
     STYLES,
     new_figure,
     save,
+)
+from dpmarket.figures.inline import (
+    inline_svg,
 )
 from dpmarket.figures.menu import (
     draw_choices,
@@ -28,6 +32,7 @@ __all__ = [
     "draw_gains",
     "draw_menu",
     "draw_promises",
+    "inline_svg",
     "new_figure",
     "save",
 ]

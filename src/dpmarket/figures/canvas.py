@@ -22,7 +22,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _FORMATS = (".svg", ".png", ".pdf")
-_LOOK: Any = {
+LOOK: Any = {
     "font.size": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -36,7 +36,7 @@ _LOOK: Any = {
 
 def new_figure(panels: int = 1, width: float = 4.8, height: float = 3.4) -> tuple[Figure, list[Axes]]:
     """Return a figure with ``panels`` axes side by side, each ``width`` by ``height`` inches."""
-    with matplotlib.rc_context(_LOOK):
+    with matplotlib.rc_context(LOOK):
         figure = Figure(figsize=(width * panels, height), layout="constrained")
         axes = [figure.add_subplot(1, panels, k + 1) for k in range(panels)]
     return figure, axes
@@ -53,7 +53,7 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> Path:
         raise InvalidInput(f"expected a figure's file to end in {', '.join(_FORMATS)}, got {target.name!r}.")
     buffer = io.BytesIO()
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}[ending]
-    with matplotlib.rc_context(_LOOK):
+    with matplotlib.rc_context(LOOK):
         figure.savefig(buffer, format=ending[1:], dpi=150, metadata=metadata)
     write_bytes(target, buffer.getvalue(), overwrite=overwrite)
     return target

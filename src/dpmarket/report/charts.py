@@ -1,0 +1,107 @@
+"""Turn a summary into charts for its page, each with a text alternative that tells what it shows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpmarket.figures import inline_svg, new_figure
+from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule
+from dpmarket.report.groups import Group
+from dpmarket.report.promise import guess_after
+from dpmarket.report.summary import Summary
+
+
+def charts_of(summary: Summary) -> dict[str, str]:
+    """Return the charts by name, as SVG elements; those without data are left out."""
+    charts = {
+        "epsilon": _rule_chart(summary, "epsilon"),
+        "payment": _rule_chart(summary, "payment"),
+        "sellers": _sellers_chart(summary),
+        "promise": _promise_chart(summary),
+    }
+    if len(summary.options) > 1:
+        charts["budget"] = _budget_chart(summary)
+    if summary.comparison is not None:
+        charts["buyers"] = _buyers_chart(summary.comparison["standings"])
+    return charts
+
+
+def _rule_chart(summary: Summary, what: str) -> str:
+    rule, groups = summary.rule, summary.bought_groups
+    values = rule.epsilons if what == "epsilon" else rule.payments
+    means = [group.mean_epsilon if what == "epsilon" else group.mean_payment for group in groups]
+    figure, (axes,) = new_figure()
+    places = [group.mean_cost for group in groups]
+    worth = None
+    if what == "payment":
+        worth = [cost * epsilon for cost, epsilon in zip(rule.costs, rule.epsilons, strict=True)]
+    unit = "epsilon promised" if what == "epsilon" else "payment"
+    draw_rule(axes, rule.costs, values, places, means, rule.cutoff, unit, worth)
+    title = "Epsilon against cost" if what == "epsilon" else "Payment against cost"
+    words = (
+        f"A line that falls from {values[0]:.4g} at a cost of {rule.costs[0]:.4g} "
+        f"to {values[-1]:.4g} at a cost of {rule.costs[-1]:.4g}. "
+        f"The means of {len(groups)} groups of sellers lie along it. {_cutoff_words(rule.cutoff)}"
+        + ("" if worth is None else " A lower line shows what the promise costs the seller.")
+    )
+    return inline_svg(figure, f"chart-{what}", title, words)
+
+
+def _sellers_chart(summary: Summary) -> str:
+    figure, (axes,) = new_figure()
+    cutoff = summary.rule.cutoff
+    draw_groups(axes, _bars(summary.bought_groups), _bars(summary.other_groups), cutoff)
+    totals = summary.totals
+    words = (
+        f"Bars over the costs: {totals.bought:,} sellers were bought from, {totals.not_bought:,} were not. "
+        f"{_cutoff_words(cutoff)}"
+    )
+    return inline_svg(figure, "chart-sellers", "How many sellers have which cost", words)
+
+
+def _promise_chart(summary: Summary) -> str:
+    figure, (axes,) = new_figure()
+    before = np.linspace(0.0, 1.0, 51).tolist()
+    after = [[guess_after(p, row.epsilon) for p in before] for row in summary.meanings]
+    labels = [f"epsilon {row.epsilon:.3g}" for row in summary.meanings]
+    draw_guesses(axes, before, after, labels)
+    words = " ".join(
+        f"With epsilon {row.epsilon:.3g} a guess that was 50% likely is at most {row.guesses[-1]:.1%} likely."
+        for row in summary.meanings
+    )
+    return inline_svg(figure, "chart-promise", "How sure a guess can become", words)
+
+
+def _budget_chart(summary: Summary) -> str:
+    figure, (axes,) = new_figure()
+    payments = [option.payment for option in summary.options]
+    risks = [option.excess_risk for option in summary.options]
+    own = min(summary.options, key=lambda option: abs(option.factor - 1.0))
+    draw_options(axes, payments, risks, (own.payment, own.excess_risk))
+    words = (
+        f"A line that falls from {risks[0]:.3g} for payments of {payments[0]:,.4g} to {risks[-1]:.3g} for "
+        f"payments of {payments[-1]:,.4g}; this campaign is at {own.excess_risk:.3g} for {own.payment:,.4g}."
+    )
+    return inline_svg(figure, "chart-budget", "Expected excess risk against money", words)
+
+
+def _buyers_chart(standings: list[dict[str, object]]) -> str:
+    figure, (axes,) = new_figure(height=1.1 + 0.42 * len(standings))
+    names = [str(row["buyer"]) for row in standings]
+    errors, spreads = ([float(str(row[key])) for row in standings] for key in ("error", "error_error"))
+    draw_buyers(axes, names, errors, spreads)
+    words = "; ".join(
+        f"{name} {error:.1%}, give or take {2 * spread:.1%}"
+        for name, error, spread in zip(names, errors, spreads, strict=True)
+    )
+    return inline_svg(figure, "chart-buyers", "Wrong predictions, buyer by buyer", f"On average: {words}.")
+
+
+def _bars(groups: tuple[Group, ...]) -> list[tuple[float, float, int]]:
+    return [(group.low, group.high, group.sellers) for group in groups]
+
+
+def _cutoff_words(cutoff: float | None) -> str:
+    if cutoff is None:
+        return "There is no cutoff: everybody is bought from."
+    return f"The cutoff is at a cost of {cutoff:.4g}: nobody above it is bought from."

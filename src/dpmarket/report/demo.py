@@ -1,0 +1,244 @@
+"""Turn public records into a whole market, end to end: the first minute with this project.
+
+The records are real and public (breast cancer), the people's costs are drawn with a fixed seed: every run has
+the same market, quotes and payments. The noise in the model is secret and different every time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.audit import verify, write_certificate
+from dpmarket.campaign import certify_quotes, decide_offline, quote_file, train_file
+from dpmarket.datasets import PublicData, breast_cancer
+from dpmarket.errors import FileProblem
+from dpmarket.files import read_json, write_bytes, write_json, write_table
+from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
+from dpmarket.planning.comparison import Builder, Comparison, compare, standard_buyers
+from dpmarket.planning.scoring import Trial
+from dpmarket.report.evidence import Verified
+from dpmarket.report.from_campaign import audits_of, read_campaign
+from dpmarket.report.options import budget_options
+from dpmarket.report.page import render_page
+from dpmarket.report.rule import market_of
+from dpmarket.report.score import score_model
+from dpmarket.report.summary import Material, Summary, summarise
+
+Progress = Callable[[str, float], None]
+
+SCHEMA = "dpmarket.demo/1"
+BUDGET = 1000.0
+TITLE = "A market for privacy: 456 people and a model that tells benign from malignant tumours"
+_SHARE = 0.8  # of the records that sellers hold; the others are public and for testing
+_SEED = 0
+_MARK = "demo.json"
+_FILES = (
+    "market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv",
+    "model.json", "certificate.json", "openings.json", "report.html", "summary.json", "comparison.json",
+    "market.ledger",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a demonstration came to.
+
+    Attributes
+    ----------
+    folder, report : where its files are, and the page among them.
+    summary : what the page says.
+    comparison : the campaign's two ways of buying, and simple buyers, for the same money.
+    online_paid, online_bought : what quoting the same people one by one would have paid, and how many.
+    """
+
+    folder: Path
+    report: Path
+    summary: Summary
+    comparison: Comparison
+    online_paid: float
+    online_bought: int
+
+
+def run_demo(
+    folder: str | os.PathLike[str],
+    repetitions: int = 25,
+    progress: Progress = lambda what, share: None,
+) -> Demo:
+    """Plan, quote, pay, train, certify, audit, compare, and write the report; all files go into ``folder``.
+
+    Parameters
+    ----------
+    folder : a new folder, or that of an earlier demonstration, whose files are replaced.
+    repetitions : simulated campaigns for the comparison with other buyers, at least 2.
+    progress : called with what is being done and the share of all work that is done.
+
+    Raises
+    ------
+    FileProblem : the folder holds other files than a demonstration's.
+    """
+    repetitions = checks.whole("repetitions", repetitions, minimum=2)
+    place = _prepare(Path(folder))
+    market, reports, quotes = place / "market.toml", place / "reports.csv", place / "quotes.csv"
+    data = breast_cancer()
+    sellers, public = data.split(_SHARE, np.random.default_rng(_SEED))
+    _write_files(place, sellers, public)
+    progress("Planning the budget and quoting", 0.05)
+    quote_file(market, reports, quotes, decide_offline)
+    progress("Training a model that keeps every promise", 0.35)
+    train_file(market, quotes, place / "data.csv", place / "model.json")
+    found = read_campaign(market, reports, quotes)
+    assert found.model is not None
+    progress("Quoting the same people one by one", 0.4)
+    online = _online(found.outcome)
+    offer = online.run(found.costs, _ids(len(sellers)))
+    _write_quotes(place / "quotes-online.csv", offer, found.round.minor_units)
+    progress("Certifying", 0.45)
+    certificate = certify_quotes(market, quotes)
+    write_certificate(certificate, place / "certificate.json", place / "openings.json")
+    verified = ("Does the certificate hold together?", Verified(verify(certificate)))
+    progress("Auditing", 0.5)
+    audits = (*audits_of(found), verified)
+    progress("Trying other buyers with the same money", 0.65)
+    comparison = _compare(found.outcome, data, online, repetitions)
+    write_json(place / "comparison.json", comparison.to_dict())
+    progress("Writing the report", 0.9)
+    dist, objective = market_of(found.outcome)
+    summary = summarise(
+        Material(
+            title=TITLE,
+            outcome=found.outcome,
+            reported_costs=found.costs,
+            minor_units=found.round.minor_units,
+            amounts=found.amounts,
+            withdrawn=found.withdrawn,
+            budget=BUDGET,
+            options=budget_options(dist, objective, len(sellers), BUDGET),
+            model=found.model,
+            score=score_model(found.model, public),
+            comparison=comparison,
+            audits=audits,
+            digest=certificate.digest,
+        )
+    )
+    report = place / "report.html"
+    write_json(place / "summary.json", summary.to_dict())
+    write_bytes(report, render_page(summary).encode())
+    progress("Done", 1.0)
+    paid = offer.in_minor_units(found.round.minor_units)
+    return Demo(
+        folder=place,
+        report=report,
+        summary=summary,
+        comparison=comparison,
+        online_paid=paid.total / paid.scale,
+        online_bought=int((offer.epsilons > 0.0).sum()),
+    )
+
+
+def _prepare(place: Path) -> Path:
+    """Make the folder, or empty that of an earlier demonstration of its own files."""
+    mark = place / _MARK
+    if place.exists() and not place.is_dir():
+        raise FileProblem(f"expected {place} to be a folder; name another one.")
+    if place.is_dir() and any(place.iterdir()):
+        data = read_json(mark) if mark.is_file() else None
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise FileProblem(
+                f"{place} holds files that are not a demonstration's; name another folder, or a new one."
+            )
+        for name in _FILES:
+            for ending in ("", "-wal", "-shm"):
+                (place / (name + ending)).unlink(missing_ok=True)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileProblem(f"cannot make the folder {place}: {problem.strerror or problem}.") from None
+    write_json(mark, {"schema": SCHEMA, "files": list(_FILES)})
+    return place
+
+
+def _write_files(place: Path, sellers: PublicData, public: PublicData) -> None:
+    """Write what a campaign starts from: the market file, reports, the sellers' records, public records."""
+    ids = _ids(len(sellers))
+    write_bytes(place / "market.toml", _market_file(sellers).encode())
+    write_table(place / "reports.csv", {"seller": ids, "cost": _costs(len(sellers))})
+    for name, part in (("data.csv", sellers), ("public-test.csv", public)):
+        columns: dict[str, Any] = {"seller": ids} if part is sellers else {}
+        columns |= {feature: part.features[:, k] for k, feature in enumerate(part.feature_names)}
+        write_table(place / name, {**columns, "diagnosis": [str(label) for label in part.labels]})
+
+
+def _ids(sellers: int) -> list[str]:
+    return [f"person {k + 1:03d}" for k in range(sellers)]
+
+
+def _costs(sellers: int) -> FloatArray:
+    return np.random.default_rng(_SEED + 1).uniform(1.0, 5.0, sellers)
+
+
+def _market_file(sellers: PublicData) -> str:
+    bounds = zip(sellers.feature_names, sellers.low.tolist(), sellers.high.tolist(), strict=True)
+    features = [f"{json.dumps(name)} = {{ low = {low!r}, high = {high!r} }}" for name, low, high in bounds]
+    return "\n".join(
+        [
+            "# The market of dpmarket's demonstration: everything here is public.",
+            "[sellers]",
+            f"expected = {len(sellers)}",
+            "",
+            "[costs]",
+            'distribution = "uniform(1, 5)"',
+            "",
+            "[objective]",
+            f"budget = {BUDGET!r}",
+            "concentration = 1.0",
+            "noise = 20.0",
+            "",
+            "[label]",
+            'column = "diagnosis"',
+            f"values = {json.dumps(list(sellers.classes))}",
+            "",
+            "[features]",
+            *features,
+            "",
+        ]
+    )
+
+
+def _online(outcome: Outcome) -> OnlineMechanism:
+    dist, objective = market_of(outcome)
+    return OnlineMechanism(dist, population_curve(dist, objective, outcome.epsilons.size))
+
+
+def _write_quotes(target: Path, offer: Outcome, minor_units: int) -> None:
+    amounts = offer.in_minor_units(minor_units).amounts
+    columns = {
+        "seller": [str(name) for name in offer.seller_ids.tolist()],
+        "epsilon": offer.epsilons,
+        "payment": amounts / minor_units,
+        "payment_minor_units": amounts,
+    }
+    write_table(target, columns)
+
+
+def _compare(outcome: Outcome, data: PublicData, online: OnlineMechanism, repetitions: int) -> Comparison:
+    """Try the campaign's own rule, its online form and the simple buyers on the same people and chance."""
+    dist, objective = market_of(outcome)
+    trial = Trial(data, _SHARE)
+    simple = standard_buyers(dist, objective, trial.sellers)
+    own = OfflineMechanism(dist, objective)
+    simple.pop("dpmarket")
+    buyers: dict[str, Builder] = {
+        "dpmarket": lambda budget: own,
+        "dpmarket, one by one": lambda budget: online,
+        **simple,
+    }
+    return compare(dist, trial, buyers, [BUDGET], payment_weight=0.0, repetitions=repetitions, seed=_SEED)

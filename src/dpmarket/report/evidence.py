@@ -1,0 +1,84 @@
+"""Run the audits whose answers belong on a page: a few seconds each, whatever the size of the market."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.audit import (
+    Audit,
+    Verification,
+    audit_accounting,
+    audit_paid_amounts,
+    audit_truthfulness,
+)
+from dpmarket.campaign import ModelFile
+from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome
+from dpmarket.privacy import Weights
+from dpmarket.report.rule import market_of, rule_of
+
+_SELLERS, _MARKETS, _LIES = 30, 2, 60  # simulated markets that are searched for lies
+_ACCOUNTS = 500  # promises whose spending is recomputed
+
+
+def truthfulness_of(outcome: Outcome) -> tuple[str, Audit]:
+    """Search simulated markets under the outcome's rule for a lie that pays."""
+    dist, objective = market_of(outcome)
+    mechanism: OfflineMechanism | OnlineMechanism
+    if outcome.mechanism == "online":
+        mechanism = OnlineMechanism(dist, rule_of(outcome))
+    else:
+        mechanism = OfflineMechanism(dist, objective)
+    audit = audit_truthfulness(
+        mechanism, dist, min(_SELLERS, outcome.epsilons.size), _MARKETS, _LIES, np.random.default_rng(0)
+    )
+    return "Could anybody have gained by naming another cost?", audit
+
+
+def participation_of(
+    costs: FloatArray, epsilons: FloatArray, amounts: IntArray, minor_units: int
+) -> tuple[str, Audit]:
+    """Check that whoever was bought from is paid what the promise costs them, if they told the truth."""
+    bought = epsilons > 0.0
+    audit = audit_paid_amounts(epsilons[bought], amounts[bought], costs[bought], minor_units)
+    return "Was anybody paid less than the promise costs them?", audit
+
+
+def accounting_of(
+    model: ModelFile, loss_weights: FloatArray, promises: FloatArray, rng: np.random.Generator
+) -> tuple[str, Audit]:
+    """Recompute, by other code, what the model spent of the promises: of 500 at random if there are more."""
+    used = np.flatnonzero(loss_weights > 0.0)
+    if used.size > _ACCOUNTS:
+        used = rng.choice(used, _ACCOUNTS, replace=False)
+    weights = Weights(
+        loss_weights[used],
+        model.total_epsilon,
+        model.l2,
+        model.row_bound,
+        min(model.rows_per_person, len(model.coef_grid)),
+        model.numerical_epsilon,
+    )
+    return "Does the model keep the promises?", audit_accounting(weights, promises[used])
+
+
+class Verified:
+    """The verification of a certificate in the shape of an audit."""
+
+    def __init__(self, verification: Verification) -> None:
+        self._verification = verification
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return self._verification.passed
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return one row per check that was made."""
+        return [
+            (check.name, check.verdict) for check in self._verification.checks if check.verdict != "not made"
+        ]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain data."""
+        return self._verification.to_dict()

@@ -1,0 +1,100 @@
+"""Turn sellers into groups that are large enough to hide in.
+
+The ends of the groups are public: they follow from the cost distribution and the cutoff, not from anybody's
+report. Neighbouring groups are put together until each has at least :data:`LEAST` sellers, so that no mean is
+taken over fewer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.costs import CostDistribution
+
+LEAST = 10
+_WIDE = 0.995  # where costs have no upper end, the last group begins at this quantile at the latest
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sellers with costs between two public ends, at least ten of them wherever there are ten.
+
+    Attributes
+    ----------
+    low, high : ends of the group, money per unit of epsilon; in the last one there may be higher reports.
+    sellers : how many.
+    mean_cost : of their reports.
+    mean_epsilon, mean_payment : of these sellers; payments in money.
+    """
+
+    low: float
+    high: float
+    sellers: int
+    mean_cost: float
+    mean_epsilon: float
+    mean_payment: float
+
+
+def group_ends(dist: CostDistribution, cutoff: float, below: int = 12, above: int = 8) -> FloatArray:
+    """Return public ends of groups: ``below`` up to the cutoff (a cost), ``above`` from there on.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> group_ends(Uniform(1, 5), 3.0, below=2, above=1).tolist()
+    [1.0, 2.0, 3.0, 5.0]
+    """
+    low, high = dist.support
+    top = high if math.isfinite(high) else max(float(dist.quantile(_WIDE)), 2.0 * cutoff - low)
+    if not low < cutoff < top:
+        return read_only(np.linspace(low, top, below + above + 1))
+    return read_only(
+        np.append(np.linspace(low, cutoff, below, endpoint=False), np.linspace(cutoff, top, above + 1))
+    )
+
+
+def group_sellers(
+    costs: FloatArray, epsilons: FloatArray, payments: FloatArray, ends: FloatArray
+) -> tuple[Group, ...]:
+    """Put sellers into groups between ``ends``, none smaller than :data:`LEAST` if there are that many.
+
+    Sellers beyond the outer ends belong to the outer groups. Fewer than :data:`LEAST` sellers in all form one
+    group; it is for the caller not to show its means.
+
+    Examples
+    --------
+    >>> groups = group_sellers(np.r_[np.full(12, 1.5), 2.5], np.ones(13), np.ones(13), np.array([1.0, 2, 3]))
+    >>> [(group.low, group.high, group.sellers) for group in groups]
+    [(1.0, 3.0, 13)]
+    """
+    if costs.size == 0:
+        return ()
+    places = np.clip(np.searchsorted(ends, costs, side="right") - 1, 0, ends.size - 2)
+    counts = np.bincount(places, minlength=ends.size - 1)
+    sums = [np.bincount(places, values, minlength=ends.size - 1) for values in (costs, epsilons, payments)]
+    groups: list[Group] = []
+    for first, last in _spans(counts.tolist()):
+        sellers = int(counts[first:last].sum())
+        means = [float(total[first:last].sum()) / sellers for total in sums]
+        groups.append(Group(float(ends[first]), float(ends[last]), sellers, *means))
+    return tuple(groups)
+
+
+def _spans(counts: list[int]) -> list[tuple[int, int]]:
+    """Return runs of bins, each with enough sellers; empty bins at the outer ends are left out."""
+    filled = [k for k, count in enumerate(counts) if count]
+    spans: list[tuple[int, int]] = []
+    start, held = filled[0], 0
+    for k in range(filled[0], filled[-1] + 1):
+        held += counts[k]
+        if held >= LEAST:
+            spans.append((start, k + 1))
+            start, held = k + 1, 0
+    if held:
+        first = spans.pop()[0] if spans else start
+        spans.append((first, filled[-1] + 1))
+    return spans

@@ -1,0 +1,69 @@
+"""Turn a market's settings and its model into rows that a reader can copy: every value exact."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpmarket.campaign import ModelFile
+from dpmarket.mechanisms import Outcome
+from dpmarket.version import __version__
+
+_LONG = 300  # characters beyond which a distribution is told by its digest
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One setting: the part that it belongs to, its name as in the code, and its value."""
+
+    part: str
+    name: str
+    value: float | int | str | bool | None
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature of the model with its public bounds, and its coefficient after scaling to them."""
+
+    name: str
+    low: float
+    high: float
+    coefficient: float
+
+
+def parameters_of(outcome: Outcome, minor_units: int, model: ModelFile | None) -> tuple[Parameter, ...]:
+    """Return all public settings; a distribution with many numbers is told by its SHA-256."""
+    rows = [
+        Parameter("market", "dpmarket", __version__),
+        Parameter("market", "mechanism", outcome.mechanism),
+        Parameter("market", "distribution", _distribution(outcome.parameters["distribution"])),
+        Parameter("market", "minor_units", minor_units),
+    ]
+    rows += [Parameter("objective", name, value) for name, value in outcome.parameters["objective"].items()]
+    if "curve" in outcome.parameters:
+        names = ("expected_sellers", "slope", "cutoff", "max_epsilon", "margin_epsilon")
+        rows += [Parameter("curve", name, outcome.parameters["curve"][name]) for name in names]
+    if model is not None:
+        rows += [Parameter("model", name, value) for name, value in model.to_dict().items() if _plain(value)]
+    return tuple(rows)
+
+
+def features_of(model: ModelFile) -> tuple[Feature, ...]:
+    """Return the features of a model with their bounds and coefficients."""
+    pairs = zip(model.features, model.coefficients[:-1].tolist(), strict=True)
+    return tuple(Feature(feature.name, feature.low, feature.high, value) for feature, value in pairs)
+
+
+def _distribution(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, sort_keys=True)
+    if len(text) <= _LONG:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{data.get('kind', 'distribution')}, SHA-256 of its JSON: {digest}"
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, int | float | str)

@@ -1,0 +1,69 @@
+"""Turn a released model and public records into an error rate with its uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from dpmarket.campaign import ModelFile
+from dpmarket.datasets import PublicData
+from dpmarket.errors import InvalidInput
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Score:
+    """How often a model is wrong on public test data.
+
+    Attributes
+    ----------
+    data : what the test data is called.
+    records, wrong : how many records, and how many of them the model gets wrong.
+    error : the share that is wrong.
+    low, high : the exact (Clopper-Pearson) interval that covers the true error rate with this confidence.
+    confidence : probability that the interval covers it, at least.
+    guessing : the error of always saying the commoner label.
+    """
+
+    data: str
+    records: int
+    wrong: int
+    error: float
+    low: float
+    high: float
+    confidence: float
+    guessing: float
+
+
+def score_model(model: ModelFile, data: PublicData) -> Score:
+    """Count a model's mistakes on public records, with features as they stand in the file.
+
+    Raises
+    ------
+    InvalidInput : records that are not public, or have other features or labels than the model.
+    """
+    if not isinstance(data, PublicData):
+        raise InvalidInput(
+            f"expected PublicData, got {type(data).__name__}: an error rate on private records is a release "
+            "that no promise covers."
+        )
+    if data.n_features != len(model.features) or tuple(data.classes) != tuple(model.labels):
+        raise InvalidInput("expected test data with the features and labels of the model.")
+    positive = model.probabilities(data.features) > 0.5
+    truly = data.signs > 0.0
+    wrong, records = int(np.sum(positive != truly)), len(data)
+    interval = stats.binomtest(wrong, records).proportion_ci(CONFIDENCE, method="exact")
+    share = float(np.mean(truly))
+    return Score(
+        data=data.name,
+        records=records,
+        wrong=wrong,
+        error=wrong / records,
+        low=float(interval.low),
+        high=float(interval.high),
+        confidence=CONFIDENCE,
+        guessing=min(share, 1.0 - share),
+    )

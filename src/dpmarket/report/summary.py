@@ -1,0 +1,245 @@
+"""Turn everything about a market into a summary that shows no individual.
+
+This is the border: what lies behind it knows every seller's report, promise and payment; what comes after it
+(charts, the page, JSON) sees counts, totals and means of at least ten people. Totals are exact, so that they
+are no secret from somebody who knows every seller's cost but one; that, too, is said on the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.audit import Audit
+from dpmarket.campaign import ModelFile
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms import Curve, Outcome
+from dpmarket.planning.comparison import Comparison
+from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
+from dpmarket.report.options import Option
+from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
+from dpmarket.report.promise import Meaning, meaning
+from dpmarket.report.rule import market_of, planned_rule, rule_of
+from dpmarket.report.score import Score
+
+SCHEMA = "dpmarket.report/1"
+_POINTS = 81  # of the rule, as drawn
+_UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Material:
+    """All that a report can be made from; confidential. Only the first four are needed.
+
+    Attributes
+    ----------
+    title : what the campaign is called.
+    outcome : promises and payments of everybody who was quoted, by the offline or online mechanism.
+    reported_costs : in the outcome's order, shape (m,).
+    minor_units : smallest units of money to one unit; payments are counted as they are rounded to them.
+    amounts : payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
+    withdrawn : who withdrew before training, shape (m,); None: nobody.
+    budget : what the buyer set out to spend, money.
+    options : what more and less money would have bought.
+    model, score : the released model, and its error on public data.
+    comparison : what other buyers would have got for the same money.
+    audits : a question in words, and the audit that answers it.
+    digest : the digest of the certificate.
+    """
+
+    title: str
+    outcome: Outcome
+    reported_costs: FloatArray
+    minor_units: int
+    amounts: IntArray | None = None
+    withdrawn: BoolArray | None = None
+    budget: float | None = None
+    options: tuple[Option, ...] = ()
+    model: ModelFile | None = None
+    score: Score | None = None
+    comparison: Comparison | None = None
+    audits: tuple[tuple[str, Audit], ...] = ()
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Counts and totals over all sellers who have not withdrawn; payments in smallest units."""
+
+    sellers: int
+    bought: int
+    not_bought: int
+    withdrawn: int
+    paid_minor_units: int
+    minor_units: int
+    paid: float
+    total_epsilon: float
+    mean_epsilon: float
+    mean_payment: float
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What was offered at every cost, up to a little beyond where buying ends.
+
+    ``is_planned`` tells that the rule is the one expected beforehand: the rule that came out would give away
+    what the few who withdrew had been promised. ``cutoff`` is a cost, ``virtual_cutoff`` its virtual cost;
+    both None where everybody is bought from.
+    """
+
+    is_planned: bool
+    cutoff: float | None
+    virtual_cutoff: float | None
+    largest_epsilon: float
+    largest_payment: float
+    costs: tuple[float, ...]
+    epsilons: tuple[float, ...]
+    payments: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class AuditNote:
+    """The question that an audit answers, its verdict, and its evidence as rows."""
+
+    question: str
+    passed: bool
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a report says, as values; no seller can be told from it. Attributes as in :class:`Material`."""
+
+    title: str
+    mechanism: str
+    totals: Totals
+    rule: Rule
+    bought_groups: tuple[Group, ...]
+    other_groups: tuple[Group, ...]
+    excess_risk: float | None
+    kkt_residual: float | None
+    budget: float | None
+    options: tuple[Option, ...]
+    meanings: tuple[Meaning, ...]
+    score: Score | None
+    noise_standard_error: float | None
+    comparison: dict[str, Any] | None
+    audits: tuple[AuditNote, ...]
+    parameters: tuple[Parameter, ...]
+    features: tuple[Feature, ...]
+    digest: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+def summarise(material: Material) -> Summary:
+    """Make the summary of a market.
+
+    Raises
+    ------
+    InvalidInput : fewer than ten sellers who were bought from, whose totals would tell what single ones
+        reported; arguments that do not belong together.
+    """
+    outcome = material.outcome
+    dist, _ = market_of(outcome)
+    costs = checks.non_negative_vector("reported_costs", material.reported_costs)
+    checks.same_length("reported_costs", costs, "outcome.epsilons", outcome.epsilons)
+    kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
+    checks.same_length("withdrawn", kept, "outcome.epsilons", outcome.epsilons)
+    withdrew = int(costs.size - kept.sum())
+    few_withdrew = 0 < withdrew < LEAST
+    amounts = material.amounts
+    if amounts is None:
+        amounts = outcome.in_minor_units(material.minor_units).amounts
+    checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)
+    amounts = amounts[kept]
+    costs, epsilons = costs[kept], outcome.epsilons[kept]
+    totals = _totals(epsilons, amounts, material.minor_units, withdrew)
+    curve = planned_rule(outcome) if few_withdrew else rule_of(outcome)
+    bought = epsilons > 0.0
+    ends = group_ends(dist, curve.reach)
+    payments = amounts / material.minor_units
+    groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
+    shown_all = withdrew == 0
+    return Summary(
+        title=material.title,
+        mechanism=outcome.mechanism,
+        totals=totals,
+        rule=_rule(curve, few_withdrew),
+        bought_groups=groups[0],
+        other_groups=groups[1],
+        excess_risk=outcome.concentration_part + outcome.noise_part if shown_all else None,
+        kkt_residual=outcome.kkt_residual if shown_all else None,
+        budget=material.budget,
+        options=material.options,
+        meanings=_meanings(totals, curve),
+        score=material.score,
+        noise_standard_error=None if material.model is None else material.model.noise_standard_error,
+        comparison=None if material.comparison is None else material.comparison.to_dict(),
+        audits=tuple(_note(question, audit) for question, audit in material.audits),
+        parameters=parameters_of(outcome, material.minor_units, material.model),
+        features=() if material.model is None else features_of(material.model),
+        digest=material.digest,
+    )
+
+
+def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew: int) -> Totals:
+    bought = epsilons > 0.0
+    count = int(bought.sum())
+    if count < LEAST:
+        raise InvalidInput(
+            f"expected at least {LEAST} sellers who were bought from, got {count}: totals of so few would "
+            "tell what single sellers reported. Report on a larger market."
+        )
+    paid = int(amounts.sum())
+    return Totals(
+        sellers=epsilons.size,
+        bought=count,
+        not_bought=epsilons.size - count,
+        withdrawn=withdrew,
+        paid_minor_units=paid,
+        minor_units=minor_units,
+        paid=paid / minor_units,
+        total_epsilon=float(epsilons.sum()),
+        mean_epsilon=float(epsilons[bought].mean()),
+        mean_payment=float(amounts[bought].mean()) / minor_units,
+    )
+
+
+def _rule(curve: Curve, is_planned: bool) -> Rule:
+    low, high = curve.dist.support
+    ends = curve.reach
+    everybody = not ends < high
+    reach = ends if everybody else min(high, low + 1.4 * (ends - low))
+    costs = np.linspace(low, reach, _POINTS)
+    offers = curve.offers(costs)
+    return Rule(
+        is_planned=is_planned,
+        cutoff=None if everybody else float(ends),
+        virtual_cutoff=None if everybody else float(curve.cutoff),
+        largest_epsilon=curve.largest_epsilon,
+        largest_payment=curve.largest_payment,
+        costs=tuple(costs.tolist()),
+        epsilons=tuple(offers.epsilons.tolist()),
+        payments=tuple(offers.payments.tolist()),
+    )
+
+
+def _meanings(totals: Totals, curve: Curve) -> tuple[Meaning, ...]:
+    # Not the highest promise given: it would tell what the cheapest seller reported. The rule's own bound.
+    return (
+        meaning("the average seller who was bought from", totals.mean_epsilon),
+        meaning("the most that the rule promises anybody", curve.largest_epsilon),
+    )
+
+
+def _note(question: str, audit: Audit) -> AuditNote:
+    rows: Sequence[tuple[str, str]] = audit.summary()
+    return AuditNote(question, audit.passed, tuple(row for row in rows if row[0] not in _UNSHOWN))

@@ -1,0 +1,46 @@
+"""Figures as part of a page."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from dpmarket import InvalidInput
+from dpmarket.figures import COLOURS, inline_svg, new_figure
+from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule
+
+DRAWINGS = [
+    lambda axes: draw_rule(axes, [1, 2], [1, 0], [1.5], [0.5], 1.8, "payment", [0.5, 0.0]),
+    lambda axes: draw_rule(axes, [1, 2], [1, 0], [], [], None, "epsilon"),
+    lambda axes: draw_groups(axes, [(1.0, 2.0, 30)], [(2.0, 4.0, 12)], 2.0),
+    lambda axes: draw_groups(axes, [(1.0, 2.0, 30)], [], None),
+    lambda axes: draw_options(axes, [10.0, 20.0, 40.0], [0.4, 0.3, 0.2], (20.0, 0.3)),
+    lambda axes: draw_buyers(axes, ["ours", "<theirs>"], [0.1, 0.2], [0.01, 0.02]),
+    lambda axes: draw_guesses(axes, [0, 0.5, 1], [[0, 0.6, 1], [0, 0.9, 1]], ["one", "two"]),
+]
+
+
+@pytest.mark.parametrize("draw", DRAWINGS)
+def test_a_drawing_is_well_formed_and_takes_its_colours_from_the_page(draw):
+    figure, (axes,) = new_figure()
+    draw(axes)
+    text = inline_svg(figure, "one", "Title & <more>", 'It "shows" <this>.')
+    root = ElementTree.fromstring(text)
+    assert root.get("aria-label") == 'Title & <more>. It "shows" <this>.'
+    assert root[0].text == "Title & <more>"
+    assert "currentColor" in text
+    fixed = set(re.findall(r"(?<!, )#[0-9a-fA-F]{6}", text)) - {"#ffffff"}
+    assert fixed == set()
+    assert COLOURS[0] in text or COLOURS[1] in text
+    assert "http" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert all(name == "one" or name.startswith("one-") for name in ids)
+    assert len(set(ids)) == len(ids)
+    used = {a or b for a, b in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)}
+    assert used <= set(ids)
+
+
+def test_a_name_that_is_no_id_is_refused():
+    figure, _ = new_figure()
+    with pytest.raises(InvalidInput, match="hyphens"):
+        inline_svg(figure, "a b", "title", "words")

@@ -1,0 +1,88 @@
+"""The page in a real browser: phone and desktop, light and dark."""
+
+import shutil
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+)  # fmt: skip
+VISIBLE = """element => {
+    const box = element.getBoundingClientRect();
+    const style = getComputedStyle(element);
+    return box.width > 250 && box.height > 100 && style.visibility === "visible" && style.display !== "none"
+        && box.left >= 0 && box.right <= document.documentElement.clientWidth;
+}"""
+CONTRAST = """() => {
+    const light = text => {
+        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(Number).map(
+            v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const paper = light(getComputedStyle(document.body).backgroundColor);
+    const texts = "p, td, th, figcaption, caption, svg text, h1, h2, .tiles span";
+    const worst = [...document.querySelectorAll(texts)]
+        .map(e => light(getComputedStyle(e)[e.tagName === "text" ? "fill" : "color"]))
+        .map(ink => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05));
+    return Math.min(...worst);
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip("needs chromium on the path")
+    with api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_report_looks_right_in_a_browser(browser, demo, width, scheme):
+    """No errors, nothing fetched, no horizontal scrolling; charts visible, with words, text legible."""
+    page = browser.new_page(viewport={"width": width, "height": 850}, color_scheme=scheme)
+    problems, fetched = [], []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: fetched.append(request.url))
+    page.goto(demo.report.as_uri())
+    assert problems == []
+    assert fetched == [demo.report.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    charts = page.query_selector_all("svg.chart")
+    assert len(charts) == 6
+    for chart in charts:
+        assert chart.evaluate(VISIBLE)
+        assert chart.get_attribute("role") == "img"
+        assert len(chart.get_attribute("aria-label")) > 40
+    assert page.evaluate(CONTRAST) > 4.5
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+    assert dark == (scheme == "dark")
+    page.emulate_media(media="print", color_scheme=scheme)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.close()
+
+
+@pytest.mark.slow
+def test_the_smallest_report_fits_a_small_phone(browser, tmp_path):
+    import numpy as np
+
+    from dpmarket import BuyerObjective, OfflineMechanism, Uniform
+    from dpmarket.report import Material, render_page, summarise
+
+    costs = Uniform(1, 5).sample(60, np.random.default_rng(0))
+    outcome = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 1e-3)).run(costs)
+    target = tmp_path / "report.html"
+    title = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
+    target.write_text(render_page(summarise(Material(title, outcome, costs, 100))), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 320, "height": 600})
+    page.goto(target.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.close()

@@ -1,0 +1,116 @@
+"""``dpmarket report`` on a campaign in a folder."""
+
+import contextlib
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from dpmarket.audit import write_certificate
+from dpmarket.campaign import (
+    certify_quotes,
+    decide_offline,
+    decide_online,
+    quote_file,
+    train_file,
+    withdraw_sellers,
+)
+from dpmarket.cli.app import app
+from dpmarket.errors import DpmarketError
+from support.campaigns import MARKET, make_campaign
+from support.pages import Page
+
+
+def run(*arguments, cwd, code=0):
+    """Call the command in this process: starting another one takes longer than all of its work."""
+    with contextlib.chdir(cwd):
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if code == 1:
+        assert isinstance(done.exception, DpmarketError)  # which the entry point tells in one line
+        return str(done.exception)
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A campaign that was quoted, trained and certified, with one withdrawal."""
+    place = tmp_path_factory.mktemp("campaign")
+    make_campaign(place, 120)
+    market, quotes = place / "market.toml", place / "quotes.csv"
+    quote_file(market, place / "reports.csv", quotes, decide_offline)
+    withdraw_sellers(market, quotes, ["007"])
+    train_file(market, quotes, place / "data.csv", place / "model.json")
+    write_certificate(certify_quotes(market, quotes), place / "certificate.json", place / "openings.json")
+    return place
+
+
+@pytest.fixture
+def without_plans(monkeypatch):
+    """Leave out what takes longest, where it is not what is tested."""
+    monkeypatch.setattr("dpmarket.report.from_campaign.budget_options", lambda *arguments: ())
+
+
+REPORT = ("report", "reports.csv", "--quotes", "quotes.csv")
+
+
+def test_a_report_from_files_says_on_paper_and_in_json_the_same(folder):
+    done = run(
+        *REPORT, "--test", "data.csv", "--certificate", "certificate.json", "-o", "report.html", "--json",
+        cwd=folder,
+    )  # fmt: skip
+    data = json.loads(done.stdout)
+    page = Page((folder / "report.html").read_text(encoding="utf-8"))
+    shown = {name: value for name, _, value, _ in page.numbers}
+    assert shown["totals.bought"] == str(data["totals"]["bought"])
+    assert data["totals"]["withdrawn"] == 1
+    assert data["totals"]["sellers"] == 119
+    assert [audit["passed"] for audit in data["audits"]] == [True] * 4
+    assert data["score"]["records"] == 120
+
+
+def test_a_report_is_overwritten_only_when_told_to(folder, tmp_path, without_plans):
+    target = tmp_path / "report.html"
+    target.write_text("mine")
+    assert "--force" in run(*REPORT, "-o", target, cwd=folder, code=1)
+    assert target.read_text() == "mine"
+    done = run(*REPORT, "-o", target, "--force", "--quiet", "--title", "Ours", cwd=folder)
+    assert done.output == ""
+    assert "<h1>Ours</h1>" in target.read_text(encoding="utf-8")
+
+
+def test_other_reports_markets_or_quotes_are_refused_and_nothing_is_written(folder, tmp_path, without_plans):
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "report.html").unlink(missing_ok=True)
+    rows = (folder / "reports.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    target = ("-o", "new.html")
+    (tmp_path / "reports.csv").write_text("".join(rows[:-1]), encoding="utf-8")
+    assert "119 of them in 119 rows" in run(*REPORT, *target, cwd=tmp_path, code=1)
+    name = rows[-1].rsplit(",", 1)[0]
+    (tmp_path / "reports.csv").write_text("".join([*rows[:-1], f"{name},1.23456\n"]), encoding="utf-8")
+    refusal = run(*REPORT, *target, cwd=tmp_path, code=1)
+    assert "lead to other quotes" in refusal
+    assert "1.23456" not in refusal
+    (tmp_path / "reports.csv").write_text("".join(rows), encoding="utf-8")
+    (tmp_path / "market.toml").write_text(MARKET.replace("0.001", "0.002"), encoding="utf-8")
+    assert "lead to other quotes" in run(*REPORT, *target, cwd=tmp_path, code=1)
+    (tmp_path / "market.toml").write_text(MARKET, encoding="utf-8")
+    wrong = ("--certificate", "model.json")
+    assert "expected a certificate" in run(*REPORT, *wrong, *target, cwd=tmp_path, code=1)
+    bad = ("--test", "reports.csv")
+    assert "cannot find" in run(*REPORT, *bad, *target, cwd=tmp_path, code=1)
+    assert run("report", "reports.csv", cwd=tmp_path, code=2).stderr
+    assert not (tmp_path / "new.html").exists()
+
+
+def test_quotes_that_were_not_trained_on_and_online_ones_have_a_report_too(tmp_path, without_plans):
+    make_campaign(tmp_path, 80, MARKET + "\n[sellers]\nexpected = 80\n")
+    quote_file(tmp_path / "market.toml", tmp_path / "reports.csv", tmp_path / "quotes.csv", decide_online)
+    done = run(*REPORT, "-o", "-", cwd=tmp_path)
+    page = Page(done.stdout)
+    assert "No model has been trained yet" in page.prose
+    assert "one by one, by a curve" in page.prose
+    assert "A report on the campaign" in done.stderr
+    refusal = run(*REPORT, "--test", "data.csv", "-o", "x.html", cwd=tmp_path, code=1)
+    assert "not trained on" in refusal

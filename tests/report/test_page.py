@@ -1,0 +1,224 @@
+"""The page: every number is the outcome's, nobody can be told from it, and it stands alone."""
+
+import csv
+import json
+import math
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform, parse_distribution
+from dpmarket.report import Material, render_page, summarise
+from dpmarket.report import page as page_module
+from support.pages import Page, value_at
+
+
+@pytest.fixture(scope="module")
+def page(demo):
+    return Page(demo.report.read_text(encoding="utf-8"))
+
+
+def columns(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def simple_page(sellers=200, title="A market", **others):
+    dist = Uniform(1, 5)
+    costs = dist.sample(sellers, np.random.default_rng(5))
+    outcome = OfflineMechanism(dist, BuyerObjective(1.0, 20.0, 1e-4)).run(costs)
+    return render_page(summarise(Material(title, outcome, costs, 100, **others)))
+
+
+def test_every_number_on_the_page_is_the_summarys_and_shown_as_what_it_is(demo, page):
+    """Exact in the attribute; rounded correctly in the text that people read."""
+    data = json.loads(json.dumps(demo.summary.to_dict()))
+    assert len(page.numbers) > 200
+    for name, style, value, shown in page.numbers:
+        truth = value_at(data, name)
+        if not isinstance(truth, int | float) or isinstance(truth, bool):
+            assert value == ("" if truth is None else str(truth)), name
+            assert shown == ("none" if truth is None else str(truth)), name
+            continue
+        assert float(value) == truth, name
+        seen = float(shown.rstrip("%").replace(",", ""))
+        if style == "exact" or isinstance(truth, int):
+            assert seen == truth, name
+        elif style in ("percent", "share"):
+            assert abs(seen - 100 * truth) <= (0.0501 if style == "percent" else 0.501), name
+        elif style == "money":
+            assert abs(seen - truth) <= 0.00501, name
+        else:
+            assert math.isclose(seen, truth, rel_tol=5.01e-4), name
+
+
+def test_the_summary_is_the_outcomes_by_another_computation(demo):
+    """Counts, totals, means and groups, recomputed from the campaign's files with plain numpy."""
+    quotes, reports = columns(demo.folder / "quotes.csv"), columns(demo.folder / "reports.csv")
+    epsilons = quotes["epsilon"].astype(float)
+    cents = quotes["payment_minor_units"].astype(int)
+    costs = dict(zip(reports["seller"], reports["cost"].astype(float), strict=True))
+    costs = np.array([costs[name] for name in quotes["seller"]])
+    totals, bought = demo.summary.totals, epsilons > 0
+    assert (totals.sellers, totals.bought, totals.not_bought) == (456, bought.sum(), (~bought).sum())
+    assert totals.paid_minor_units == cents.sum()
+    assert totals.paid == cents.sum() / 100
+    assert totals.total_epsilon == pytest.approx(math.fsum(epsilons), rel=1e-12)
+    assert totals.mean_epsilon == pytest.approx(math.fsum(epsilons) / bought.sum(), rel=1e-12)
+    assert totals.mean_payment == pytest.approx(cents.sum() / bought.sum() / 100, rel=1e-12)
+    for groups, some in ((demo.summary.bought_groups, bought), (demo.summary.other_groups, ~bought)):
+        assert sum(group.sellers for group in groups) == some.sum()
+        for group in groups:
+            inside = some & (costs >= group.low) & (costs < group.high)
+            assert group.sellers == inside.sum()
+            assert group.mean_epsilon == pytest.approx(epsilons[inside].mean(), rel=1e-9)
+            assert group.mean_payment == pytest.approx(cents[inside].mean() / 100, rel=1e-9)
+    assert epsilons[costs > demo.summary.rule.cutoff].max() == 0.0
+    assert epsilons[costs < demo.summary.rule.cutoff].min() > 0.0
+    model = json.loads((demo.folder / "model.json").read_text())
+    test = columns(demo.folder / "public-test.csv")
+    wrong = 0
+    for k in range(len(test["diagnosis"])):
+        margin = model["coef_grid"][-1] * model["intercept_scaling"]
+        row = []
+        for feature in model["features"]:
+            middle, half = (feature["low"] + feature["high"]) / 2, (feature["high"] - feature["low"]) / 2
+            row.append(np.clip((float(test[feature["name"]][k]) - middle) / half, -1, 1))
+        scaled = np.array(row) / max(1.0, np.linalg.norm(row) / (model["radius"] or np.sqrt(len(row))))
+        scaled /= model["radius"] or np.sqrt(len(row))
+        margin += scaled @ model["coef_grid"][:-1]
+        wrong += (margin > 0) != (test["diagnosis"][k] == model["labels"][1])
+    assert (demo.summary.score.wrong, demo.summary.score.records) == (wrong, 113)
+
+
+def test_the_comparison_and_the_certificate_are_those_of_the_files(demo):
+    import hashlib
+
+    assert json.loads(json.dumps(demo.summary.comparison)) == json.loads(
+        (demo.folder / "comparison.json").read_text()
+    )
+    data = (demo.folder / "certificate.json").read_bytes()
+    body = data.split(b"\n")[0].removeprefix(b'{"body":').removesuffix(b",")
+    assert demo.summary.digest == hashlib.sha256(body).hexdigest()
+    assert [audit.passed for audit in demo.summary.audits] == [True] * 4
+
+
+def test_prose_holds_no_number_that_is_not_from_the_summary(page):
+    assert re.findall(r"\d", page.prose) == []
+
+
+def test_nobodys_cost_promise_payment_or_id_is_on_the_page(demo):
+    """Ten digits of a cost or promise are nobody's by chance; ids are looked for as they are."""
+    text = demo.report.read_text(encoding="utf-8")
+    quotes, reports = columns(demo.folder / "quotes.csv"), columns(demo.folder / "reports.csv")
+    private = [*reports["cost"], *(epsilon for epsilon in quotes["epsilon"] if float(epsilon) > 0)]
+    assert len(private) > 700
+    assert [k for k, value in enumerate(private) if value[:10] in text] == []
+    assert [name for name in quotes["seller"] if name in text] == []
+    assert "person 0" not in text
+
+
+def test_the_page_stands_alone_and_every_chart_has_a_text_alternative(page, demo):
+    text = demo.report.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert [address for address in page.addresses if not address.startswith(("#", "data:,"))] == []
+    assert re.findall(r"url\((?!#)|@import|@font-face", text) == []
+    assert [name for name, count in Counter(page.ids).items() if count > 1] == []
+    assert len(page.charts) == 6
+    for chart in page.charts:
+        assert chart["role"] == "img"
+        assert chart["aria-label"] == f"{chart['title']}. {chart['desc']}"
+        assert len(chart["desc"]) > 40
+    assert demo.report.stat().st_size < 300_000
+
+
+def test_a_title_is_text_and_never_markup():
+    page = Page(simple_page(title="<script>alert(1)</script> & more"))
+    assert "<script>alert(1)</script> & more" in page.text
+
+
+def test_a_page_without_model_test_data_or_certificate_says_so():
+    page = Page(simple_page())
+    assert "No model has been trained yet" in page.prose
+    assert "No certificate was given" in page.prose
+    assert [name for name, *_ in page.numbers if name.startswith(("score", "comparison", "digest"))] == []
+
+
+@pytest.mark.parametrize("sellers", [1, 9])
+def test_a_market_too_small_to_hide_in_is_refused(sellers):
+    with pytest.raises(InvalidInput, match="at least 10 sellers"):
+        simple_page(sellers)
+
+
+def test_a_failed_audit_is_said_loudly():
+    class Failed:
+        passed = False
+
+        def summary(self):
+            return [("verdict", "FAILED"), ("first at positions", "17"), ("promises broken", "3")]
+
+    text = simple_page(audits=(("Is it so?", Failed()),))
+    assert "FAILED: do not rely on this market" in text
+    assert "first at positions" not in text
+
+
+def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
+    """With one withdrawn, the difference of two totals would be one seller's promise, hence their cost."""
+    dist = Uniform(1, 5)
+    costs = dist.sample(300, np.random.default_rng(8))
+    outcome = OfflineMechanism(dist, BuyerObjective(1.0, 20.0, 1e-4)).run(costs)
+    withdrawn = np.zeros(300, dtype=bool)
+    gone = int(outcome.epsilons.argmax())
+    withdrawn[gone] = True
+    few = summarise(Material("One left", outcome, costs, 100, withdrawn=withdrawn))
+    assert (few.totals.sellers, few.totals.withdrawn) == (299, 1)
+    assert few.totals.total_epsilon == pytest.approx(np.delete(outcome.epsilons, gone).sum())
+    assert few.rule.is_planned
+    assert few.excess_risk is few.kkt_residual is None
+    text = render_page(few)
+    for value in (outcome.total_epsilon, outcome.cutoff, outcome.noise_part, outcome.concentration_part):
+        assert repr(value) not in text
+    withdrawn[:20] = True
+    assert not summarise(Material("Many left", outcome, costs, 100, withdrawn=withdrawn)).rule.is_planned
+
+
+@pytest.mark.parametrize(
+    ("formula", "objective"),
+    [
+        ("uniform(1, 5)", BuyerObjective(0.0, 1.0, 1e-3, weight_cap=3.0)),
+        ("uniform(1, 5)", BuyerObjective(50.0, 1.0, 1e-6)),
+        ("uniform(0, 1)", BuyerObjective(1.0, 1.0, 1e-3, max_mean_epsilon=0.1)),
+        ("expon()", BuyerObjective(1.0, 1.0, 1e-2, weight_cap=5.0)),
+    ],
+)
+def test_unusual_markets_have_a_page_too(formula, objective):
+    """The cheapest up to the cap; everybody bought from; a bound that binds; costs without an upper end."""
+    dist = parse_distribution(formula)
+    costs = dist.sample(200, np.random.default_rng(2))
+    outcome = OfflineMechanism(dist, objective).run(costs)
+    summary = summarise(Material("Unusual", outcome, costs, 1000))
+    assert sum(group.sellers for group in summary.bought_groups) == (outcome.epsilons > 0).sum()
+    assert summary.totals.paid == outcome.in_minor_units(1000).total / 1000
+    page = Page(render_page(summary))
+    assert [value for _, _, value, _ in page.numbers if value in ("nan", "inf")] == []
+    if (outcome.epsilons > 0).all():
+        assert "Nobody's cost was too high" in page.prose
+
+
+@pytest.mark.parametrize(
+    ("minor_units", "text"), [(1, "1,235"), (100, "1,234.57"), (1000, "1,234.568"), (240, "1,234.568")]
+)
+def test_money_has_the_decimals_of_its_currency(minor_units, text):
+    assert page_module.shown(1234.5678, "money", minor_units) == text
+
+
+def test_the_page_does_not_grow_with_the_market():
+    assert len(simple_page(100_000)) < 1.3 * len(simple_page(1_000))
+
+
+@pytest.mark.slow
+def test_the_report_of_ten_million_sellers_is_below_3_mb():
+    assert len(simple_page(10_000_000).encode()) < 3_000_000

@@ -1,0 +1,124 @@
+"""The parts of a report: groups, the rule behind an outcome, promises in words, scores, options."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpmarket import (
+    BuyerObjective,
+    InvalidInput,
+    OfflineMechanism,
+    OnlineMechanism,
+    Outcome,
+    SameForAll,
+    Uniform,
+    parse_distribution,
+    population_curve,
+)
+from dpmarket.report.groups import group_ends, group_sellers
+from dpmarket.report.options import budget_options
+from dpmarket.report.promise import guess_after, meaning
+from dpmarket.report.rule import planned_rule, rule_of
+from dpmarket.report.score import score_model
+
+
+@given(st.lists(st.floats(0.0, 10.0), min_size=0, max_size=80), st.integers(2, 15))
+def test_no_group_is_smaller_than_ten_and_nobody_is_lost(costs, count):
+    costs = np.array(costs)
+    ends = np.linspace(1.0, 5.0, count)
+    groups = group_sellers(costs, 2.0 * costs, 3.0 * costs, ends)
+    assert sum(group.sellers for group in groups) == costs.size
+    if costs.size >= 10:
+        assert min(group.sellers for group in groups) >= 10
+    assert {end for group in groups for end in (group.low, group.high)} <= set(ends.tolist())
+    assert all(first.high <= second.low for first, second in itertools.pairwise(groups))
+    for group in groups:
+        assert group.mean_epsilon == pytest.approx(2.0 * group.mean_cost)
+        assert group.mean_payment == pytest.approx(3.0 * group.mean_cost)
+
+
+@pytest.mark.parametrize("formula", ["uniform(1, 5)", "expon()", "0.5*uniform(0, 1) + 0.5*uniform(2, 3)"])
+@pytest.mark.parametrize("cutoff", [0.5, 2.0, 100.0])
+def test_ends_of_groups_rise_start_at_the_support_and_contain_the_cutoff(formula, cutoff):
+    dist = parse_distribution(formula)
+    ends = group_ends(dist, cutoff)
+    assert (np.diff(ends) > 0).all()
+    assert ends[0] == dist.support[0]
+    assert np.isfinite(ends).all()
+    if ends[0] < cutoff < ends[-1]:
+        assert cutoff in ends
+
+
+@pytest.mark.parametrize(
+    ("formula", "objective"),
+    [
+        ("uniform(1, 5)", BuyerObjective(1.0, 1.0, 1e-3)),
+        ("uniform(1, 5)", BuyerObjective(1.0, 20.0, 1e-3, weight_cap=3.0)),
+        ("uniform(0, 1)", BuyerObjective(1.0, 1.0, 1e-3, weight_cap=2.0, max_mean_epsilon=0.01)),
+        ("0.5*uniform(0.1, 1) + 0.5*uniform(2, 3)", BuyerObjective(2.0, 5.0, 1e-3)),
+        ("lognorm(s=0.5, scale=2)", BuyerObjective(1.0, 1.0, 1e-2, weight_cap=4.0)),
+    ],
+)
+def test_every_promise_lies_on_the_rule_and_payments_nearly_do(formula, objective):
+    """An independent road from costs to promises: three numbers of the outcome instead of the solver."""
+    dist = parse_distribution(formula)
+    costs = dist.sample(2000, np.random.default_rng(3))
+    outcome = OfflineMechanism(dist, objective).run(costs)
+    offers = rule_of(outcome).offers(costs)
+    np.testing.assert_allclose(offers.epsilons, outcome.epsilons, atol=1e-9 * outcome.epsilons.max())
+    np.testing.assert_allclose(offers.payments, outcome.payments, atol=0.01 * outcome.payments.max())
+    planned = planned_rule(outcome).epsilons(costs)
+    assert np.abs(planned - outcome.epsilons).mean() < 0.05 * outcome.epsilons.max()
+
+
+def test_the_rule_of_an_online_outcome_is_its_curve():
+    dist = Uniform(1, 5)
+    curve = population_curve(dist, BuyerObjective(1.0, 1.0, 1e-3), 500)
+    costs = dist.sample(500, np.random.default_rng(0))
+    outcome = OnlineMechanism(dist, curve).run(costs)
+    assert rule_of(outcome) == planned_rule(outcome) == curve
+    again = Outcome.from_dict(outcome.to_dict())
+    assert rule_of(again).cutoff == curve.cutoff
+
+
+def test_the_rule_of_another_buyer_is_refused():
+    with pytest.raises(InvalidInput, match="offline or the online"):
+        rule_of(SameForAll(Uniform(1, 5), 0.5).run([1.5, 2.0]))
+    with pytest.raises(InvalidInput, match="Outcome"):
+        rule_of(None)
+
+
+@given(st.floats(0.0, 8.0), st.floats(0.001, 0.999))
+def test_the_limit_of_a_guess_is_reached_by_randomised_response_and_never_exceeded(epsilon, before):
+    """Bayes' rule for somebody who tells one bit truly with probability e^eps/(1+e^eps): the worst case."""
+    truth = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+    after = before * truth / (before * truth + (1.0 - before) * (1.0 - truth))
+    assert guess_after(before, epsilon) == pytest.approx(after, rel=1e-9)
+    odds = (after / (1.0 - after)) / (before / (1.0 - before))
+    assert meaning("somebody", epsilon).odds_factor == pytest.approx(odds, rel=1e-6)
+
+
+def test_no_epsilon_teaches_nothing_and_bad_epsilons_are_refused():
+    assert meaning("nobody", 0.0).guesses == (0.01, 0.1, 0.5)
+    for wrong in (-1.0, math.nan, math.inf, "1"):
+        with pytest.raises(InvalidInput):
+            meaning("nobody", wrong)
+
+
+def test_budgets_that_cannot_be_spent_are_left_out():
+    objective = BuyerObjective(1.0, 1.0, 1.0, max_mean_epsilon=0.1)
+    options = budget_options(Uniform(1, 5), objective, 200, 40.0)
+    assert [option.factor for option in options] == [0.25, 0.5, 1.0, 2.0]
+    risks = [option.excess_risk for option in options]
+    assert risks == sorted(risks, reverse=True)
+    for option in options:
+        assert option.payment == pytest.approx(40.0 * option.factor, rel=0.01)
+
+
+def test_only_public_records_are_scored_on():
+    with pytest.raises(InvalidInput, match="PublicData"):
+        score_model(None, np.zeros((3, 2)))
