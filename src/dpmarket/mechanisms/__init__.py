@@ -1,17 +1,29 @@
 """Mechanisms that turn reported costs into promises and payments; one Outcome type, one protocol."""
 
+from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
+from dpmarket.mechanisms.curves import Curve, Offers
 from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
+from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import MinorUnits, Outcome
 from dpmarket.mechanisms.protocol import Mechanism, Response
+from dpmarket.mechanisms.quotes import Menu, Quote, Quotes
 from dpmarket.mechanisms.storage import read_outcome, write_outcome
 
 __all__ = [
+    "Curve",
     "Mechanism",
+    "Menu",
     "MinorUnits",
+    "Offers",
     "OfflineMechanism",
+    "OnlineMechanism",
     "Outcome",
+    "Quote",
+    "Quotes",
     "Response",
     "ResponseCurve",
+    "paper_curve",
+    "population_curve",
     "read_outcome",
     "write_outcome",
 ]

@@ -87,15 +87,7 @@ class Outcome:
         scale : how many smallest units make one unit of money (100 cents to a euro).
         """
         scale = checks.whole("scale", scale, 1)
-        if scale >= 2**53:
-            raise InvalidInput("expected scale below 2^53.")
-        wanted = (self.payments + self.payment_errors) * scale
-        wanted *= 1.0 + 4e-16
-        if float(wanted.max(initial=0.0)) >= 2.0**53:
-            raise InvalidInput(
-                f"expected payments below 2^53 smallest units, scale={scale} makes them larger."
-            )
-        amounts = np.ceil(wanted).astype(np.int64)
+        amounts = minor_amounts(self.payments, self.payment_errors, scale)
         return MinorUnits(read_only(amounts), int(amounts.sum(dtype=object)) if amounts.size else 0, scale)
 
     def summary(self) -> list[tuple[str, str]]:
@@ -153,6 +145,17 @@ class Outcome:
             raise InvalidInput(
                 f"expected a whole outcome, found {type(problem).__name__}: a part is missing or wrong."
             ) from None
+
+
+def minor_amounts(payments: FloatArray, errors: FloatArray, scale: int) -> IntArray:
+    """Round payments, their errors added, up to whole numbers of the smallest unit."""
+    if scale >= 2**53:
+        raise InvalidInput("expected scale below 2^53.")
+    wanted = (payments + errors) * scale
+    wanted *= 1.0 + 4e-16
+    if float(wanted.max(initial=0.0)) >= 2.0**53:
+        raise InvalidInput(f"expected payments below 2^53 smallest units, scale={scale} makes them larger.")
+    return np.ceil(wanted).astype(np.int64)
 
 
 def seller_ids(ids: object, sellers: int) -> npt.NDArray[Any]:

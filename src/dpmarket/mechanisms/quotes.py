@@ -1,0 +1,109 @@
+"""What sellers who arrive alone are shown: a quote, many quotes, or the whole menu."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.mechanisms.curves import Curve
+from dpmarket.mechanisms.protocol import Response
+
+
+@dataclass(frozen=True)
+class Quote:
+    """An offer to one seller: this much money for this much epsilon. It stays valid as given.
+
+    Attributes
+    ----------
+    number : the how-manieth quote of the market, from 0.
+    epsilon : the promise.
+    payment : in money.
+    epoch : during which the quote was made.
+    market : which market made it.
+    """
+
+    number: int
+    epsilon: float
+    payment: float
+    epoch: int
+    market: str = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Quotes:
+    """Offers to several sellers, in their order; arrays are read-only. ``quotes[k]`` is one of them.
+
+    Attributes
+    ----------
+    first : number of the first of them; the others follow.
+    epsilons, payments, epochs : as in :class:`Quote`, shape (n,).
+    market : which market made them.
+    """
+
+    first: int
+    epsilons: FloatArray
+    payments: FloatArray
+    epochs: FloatArray
+    market: str = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.epsilons)
+
+    def __getitem__(self, position: int) -> Quote:
+        k = range(len(self))[position]
+        return Quote(
+            self.first + k,
+            float(self.epsilons[k]),
+            float(self.payments[k]),
+            int(self.epochs[k]),
+            self.market,
+        )
+
+    def __iter__(self) -> Iterator[Quote]:
+        return (self[k] for k in range(len(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class Menu:
+    """A curve as choices: the same for everybody, shown before anybody reports anything.
+
+    A seller who picks the choice that is worth most to them gets what a truthful report would get. The
+    payments are an increasing concave function of epsilon whose slope at a choice is the cost of those who
+    pick it. Arrays are read-only, by rising epsilon; the first choice is to sell nothing.
+
+    Attributes
+    ----------
+    epsilons, payments : the choices.
+    costs : for each choice a cost at which it is the best one of the whole curve; for the first choice the
+        lowest such cost.
+    """
+
+    epsilons: FloatArray
+    payments: FloatArray
+    costs: FloatArray
+
+    def best(self, cost: float) -> Response:
+        """Return the choice that a seller with this cost gains most by; of equal ones the least epsilon."""
+        worth = self.payments - checks.non_negative("cost", cost) * self.epsilons
+        k = int(worth.argmax())
+        return Response(float(self.epsilons[k]), float(self.payments[k]))
+
+
+def menu_of(curve: Curve, points: int) -> Menu:
+    """Return a curve as a menu of at most ``points`` choices besides the first, which is (0, 0)."""
+    points = checks.whole("points", points, 2)
+    low, end = curve.dist.support[0], curve.reach
+    costs = np.linspace(end, low, points)
+    epsilons, payments, _ = curve.offers(costs)
+    # Choices that differ by rounding only would make slopes between them meaningless.
+    rise = np.diff(epsilons, prepend=0.0)
+    keep = rise > 1e-9 * epsilons[-1]
+    return Menu(
+        read_only(np.append(0.0, epsilons[keep])),
+        read_only(np.append(0.0, payments[keep])),
+        read_only(np.append(end, costs[keep])),
+    )

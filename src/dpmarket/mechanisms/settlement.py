@@ -1,0 +1,60 @@
+"""Turn the books of a market that ends into its outcome: weights from what really came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpmarket.allocation import BuyerObjective
+from dpmarket.allocation.certificate import examine
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.errors import Infeasible
+from dpmarket.mechanisms.ledger import Ledger
+from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.privacy import weights_for
+
+
+def settle(
+    ledger: Ledger,
+    numbers: IntArray,
+    virtual_costs: FloatArray,
+    objective: BuyerObjective,
+    mechanism: str,
+    parameters: dict[str, Any],
+    l2: float | None,
+) -> Outcome:
+    """Return the outcome of the sellers with these quote numbers; promises and payments as quoted.
+
+    ``kkt_residual`` says how far what came is from the best that could have been bought from these
+    sellers, all known beforehand.
+    """
+    epsilons = ledger.column("epsilon")[numbers]
+    if not epsilons.sum() > 0.0:
+        raise Infeasible(
+            f"expected at least one seller with epsilon > 0, found none among {numbers.size} who accepted "
+            f"and delivered ({len(ledger)} were quoted): nothing can be trained. Quote more sellers, or "
+            "plan with a lower payment_weight."
+        )
+    if l2 is None:
+        total = float(epsilons.sum())
+        weights = epsilons / total
+    else:
+        weights, total = weights_for(epsilons, l2)
+    evidence = examine(virtual_costs, weights, epsilons, total, objective)
+    bought = epsilons > 0.0
+    return Outcome(
+        mechanism=mechanism,
+        seller_ids=ledger.seller_ids(numbers),
+        epsilons=epsilons.copy(),
+        payments=ledger.column("payment")[numbers],
+        payment_errors=ledger.column("error")[numbers],
+        loss_weights=weights,
+        total_epsilon=total,
+        concentration_part=evidence.concentration_part,
+        noise_part=evidence.noise_part,
+        payment_part=objective.payment_weight * float(epsilons[bought] @ virtual_costs[bought]),
+        cutoff=float(np.max(virtual_costs[bought])),
+        kkt_residual=evidence.kkt_residual,
+        parameters=parameters,
+    )
