@@ -11,6 +11,11 @@ from dpmarket.mechanisms.storage import read_outcome, write_outcome
 
 __all__ = [
     "Curve",
+from dpmarket.mechanisms.simple import CheapestK, PostedPrice, SameForAll
+from dpmarket.mechanisms.storage import read_outcome, write_outcome
+
+__all__ = [
+    "CheapestK",
     "Mechanism",
     "Menu",
     "MinorUnits",
@@ -24,6 +29,10 @@ __all__ = [
     "ResponseCurve",
     "paper_curve",
     "population_curve",
+    "PostedPrice",
+    "Response",
+    "ResponseCurve",
+    "SameForAll",
     "read_outcome",
     "write_outcome",
 ]
