@@ -7,6 +7,8 @@ private values: no record, and no reported cost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class DpmarketError(Exception):
     """Base class of everything that dpmarket refuses on purpose."""
@@ -29,7 +31,15 @@ class EntropyUnavailable(DpmarketError, RuntimeError):
 
 
 class FileProblem(DpmarketError, OSError):
-    """A file cannot be read, written or understood."""
+    """A file cannot be read, written or understood; ``details`` holds one sentence per thing found in it."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, details: Sequence[str] = ()) -> None:
         super().__init__(message)
+        self.details = tuple(details)
+
+    def __str__(self) -> str:
+        return " ".join((super().__str__(), *self.details))
+
+
+class LedgerRefusal(DpmarketError):
+    """The privacy ledger says no: a promise is spent, withdrawn or was never made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
+QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something is wrong.")]
+MarketOption = Annotated[
+    Path, typer.Option("--market", "-m", help="The market file; the privacy ledger lies beside it.")
+]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 
 DISTRIBUTION_HELP = (

@@ -7,65 +7,49 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import DISTRIBUTION_HELP, ForceFlag, JsonFlag, read_distribution
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, MarketOption, QuietFlag
 
 
 def quote(
-    reports: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and reported costs.")],
-    costs: Annotated[str, typer.Option("--costs", help="The cost distribution. " + DISTRIBUTION_HELP)],
-    payment_weight: Annotated[
-        float, typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less.")
+    reports: Annotated[
+        Path, typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin.")
     ],
-    concentration: Annotated[float, typer.Option(help="Price of uneven weights (mu).")] = 1.0,
-    noise: Annotated[float, typer.Option(help="Price of noise (sigma).")] = 1.0,
-    weight_cap: Annotated[
-        float | None, typer.Option(help="No record weighs more than this many times 1/m (k).")
-    ] = None,
-    max_mean_epsilon: Annotated[
-        float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (L).")
-    ] = None,
-    id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
-    cost_column: Annotated[str, typer.Option(help="The column with the reported costs.")] = "cost",
-    minor_units: Annotated[
-        int, typer.Option(help="Smallest currency units to one unit of money; payments round up to them.")
-    ] = 100,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file.")
-    ] = None,
+        Path,
+        typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file; - for stdout."),
+    ],
+    market: MarketOption = Path("market.toml"),
+    again: Annotated[
+        bool, typer.Option("--again", help="Promise quotes that were trained on a second time, on top.")
+    ] = False,
     as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
     """Quote every seller an epsilon and a payment, so that telling the truth was best for them.
 
-    Reported costs are confidential: they are neither printed nor written to the quotes.
+    The promises are entered in the privacy ledger before the quotes are written. Reported costs are
+    confidential: they are neither printed nor written. Quotes tell much about them: keep them confidential.
     """
-    from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.render import busy, print_table
-    from dpmarket.errors import FileProblem
-    from dpmarket.files import number_column, read_table, text_column, to_json, write_table
-    from dpmarket.mechanisms import OfflineMechanism
+    from dpmarket.campaign import decide_offline, quote_file
+    from dpmarket.cli.render import Voice
 
-    objective = BuyerObjective(concentration, noise, payment_weight, weight_cap, max_mean_epsilon)
-    mechanism = OfflineMechanism(read_distribution(costs), objective)
-    if output is not None and output.exists() and not force:
-        raise FileProblem(f"{output} exists; name another file, or pass --force to overwrite it.")
-    table = read_table(reports, [id_column, cost_column])
-    with busy("Quoting"):
-        outcome = mechanism.run(number_column(table, cost_column, reports), text_column(table, id_column))
-    money = outcome.in_minor_units(minor_units)
-    if output is not None:
-        columns = {
-            id_column: table.get_column(id_column),
-            "epsilon": outcome.epsilons,
-            "payment_minor_units": money.amounts,
-            "loss_weight": outcome.loss_weights,
-        }
-        write_table(output, columns, overwrite=force)
-    rows = [*outcome.summary(), (f"to pay, in 1/{minor_units}", f"{money.total:,}")]
-    if as_json:
-        header = outcome.header()
-        data = {**header, "sellers": outcome.epsilons.size, "total_payment_minor_units": money.total}
-        typer.echo(to_json(data), nl=False)
-        return
-    note = None if output is None else f"The quotes are in {output}."
-    print_table("Quotes: every seller's best report was the truth", ["", ""], rows, note)
+    voice = Voice(as_json, quiet, str(output))
+    with voice.progress() as progress:
+        quoting = quote_file(market, reports, output, decide_offline, again, force, progress)
+    entered, outcome = quoting.round, quoting.outcome
+    data = {
+        **outcome.header(),
+        "sellers": entered.sellers,
+        "total_payment_minor_units": entered.payments,
+        "round": entered.number,
+        "is_new": quoting.is_new,
+        "state": entered.state,
+    }
+    rows = [
+        *outcome.summary(),
+        (f"to pay, in 1/{entered.minor_units}", f"{entered.payments:,}"),
+        ("round in the ledger", f"{entered.number} ({'new' if quoting.is_new else entered.state})"),
+    ]
+    note = f"The quotes are in {output}." if str(output) != "-" else None
+    voice.tell("Quotes: every seller's best report was the truth", rows, data, note)

@@ -1,17 +1,70 @@
-"""Tables that a person can read."""
+"""Tables that a person can read, and bars that say how long it will take."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
 
+import typer
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 
+@dataclass(frozen=True)
+class Voice:
+    """How a command speaks: as JSON or in tables, or not at all, and where to.
+
+    If the command's own output goes to standard output, what it says about it goes to standard error.
+    """
+
+    as_json: bool
+    quiet: bool
+    output: str = ""
+
+    def tell(
+        self,
+        title: str,
+        rows: Sequence[Sequence[str]],
+        data: Mapping[str, Any],
+        note: str | None = None,
+    ) -> None:
+        """Say what was done: rows for people, data for machines."""
+        from dpmarket.files import to_json
+
+        aside = self.output == "-"
+        if self.as_json:
+            typer.echo(to_json(data), nl=False, err=aside)
+        elif not self.quiet:
+            print_table(title, [""] * len(rows[0]), rows, note, aside)
+
+    def remark(self, text: str) -> None:
+        """Say something beside the result, to the person at the terminal only."""
+        if not self.quiet:
+            typer.echo(text, err=True)
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str, float], None]]:
+        """Give a callback that draws a bar with the time left on the terminal, if there is one."""
+        console = Console(stderr=True)
+        if self.quiet or not console.is_terminal:
+            yield lambda what, share: None
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("", total=1.0)
+            yield lambda what, share: bar.update(task, description=what, completed=share)
+
+
 def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str | None = None
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    note: str | None = None,
+    to_stderr: bool = False,
 ) -> None:
     """Print rows under a title; the first column is text, the others are numbers."""
     table = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
@@ -19,7 +72,7 @@ def print_table(
         table.add_column(name, justify="left" if k == 0 else "right", no_wrap=k > 0)
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = Console(stderr=to_stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.print(title)
     console.print(table)
     if note is not None:

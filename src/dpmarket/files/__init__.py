@@ -1,33 +1,77 @@
-"""The only room that touches the disk: CSV, Parquet, JSON, TOML; atomic writes."""
+"""The only room that touches the disk: CSV, Parquet, JSON, TOML, SQLite; atomic writes."""
 
-from dpmarket.files.atomic import atomic_path, read_bytes, write_bytes
+from dpmarket.files.atomic import (
+    atomic_path,
+    is_standard_stream,
+    read_bytes,
+    refuse_existing,
+    write_bytes,
+)
+from dpmarket.files.columns import (
+    Finding,
+    empty_texts,
+    equals_text,
+    find,
+    number_column,
+    numbers_of,
+    refuse,
+    text_column,
+)
+from dpmarket.files.database import Database, damage, open_database, transaction
 from dpmarket.files.documents import read_json, read_toml, to_json, write_json
 from dpmarket.files.packages import packaged_file, packaged_member
 from dpmarket.files.tables import (
     Table,
     csv_columns,
     number_column,
+from dpmarket.files.keys import positions_in, repeated, same_content, sum_by
+from dpmarket.files.tables import (
+    Table,
+    make_table,
     read_parquet,
     read_table,
-    text_column,
+    table_from_pages,
+    table_kind,
+    table_to_pages,
     write_parquet,
     write_table,
 )
 
 __all__ = [
+    "Database",
+    "Finding",
     "Table",
     "atomic_path",
     "csv_columns",
     "number_column",
     "packaged_file",
     "packaged_member",
+    "damage",
+    "empty_texts",
+    "equals_text",
+    "find",
+    "is_standard_stream",
+    "make_table",
+    "number_column",
+    "numbers_of",
+    "open_database",
+    "positions_in",
     "read_bytes",
     "read_json",
     "read_parquet",
     "read_table",
     "read_toml",
+    "refuse",
+    "refuse_existing",
+    "repeated",
+    "same_content",
+    "sum_by",
+    "table_from_pages",
+    "table_kind",
+    "table_to_pages",
     "text_column",
     "to_json",
+    "transaction",
     "write_bytes",
     "write_json",
     "write_parquet",

@@ -5,10 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from dpmarket.errors import FileProblem
+
+
+def is_standard_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether the path is ``-``, which stands for standard input and output."""
+    return os.fspath(path) == "-"
+
+
+def refuse_existing(target: str | os.PathLike[str]) -> None:
+    """Refuse a target that exists, before work is done that would have nowhere to go."""
+    if not is_standard_stream(target) and Path(target).exists():
+        raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
 @contextlib.contextmanager
@@ -52,13 +64,19 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
 
 
 def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = True) -> None:
-    """Write ``data`` to ``target``, atomically."""
+    """Write ``data`` to ``target``, atomically; ``-`` is the standard output."""
+    if is_standard_stream(target):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
     with atomic_path(target, overwrite) as temporary:
         temporary.write_bytes(data)
 
 
 def read_bytes(source: str | os.PathLike[str]) -> bytes:
-    """Read a whole file, or say in one sentence why that cannot be done."""
+    """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input."""
+    if is_standard_stream(source):
+        return sys.stdin.buffer.read()
     try:
         return Path(source).read_bytes()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Read and write tables: CSV and Parquet, chosen by the file's ending."""
+"""Read and write tables: CSV and Parquet by the file's ending, ``-`` for standard input and output."""
 
 from __future__ import annotations
 
@@ -6,51 +6,76 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dpmarket.arrays import FloatArray
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files.atomic import atomic_path
+from dpmarket.files.atomic import atomic_path, is_standard_stream, read_bytes, write_bytes
 
 Table = pl.DataFrame
 """A table in memory; other rooms treat it as opaque and come here to use it."""
 
+_Source = Path | bytes
 
-def read_table(source: str | os.PathLike[str], columns: Sequence[str] | None = None) -> Table:
+
+def read_table(
+    source: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    texts: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    if_there: Sequence[str] = (),
+) -> Table:
     """Read a .csv or .parquet file, all columns or the named ones.
+
+    Parameters
+    ----------
+    source : the file; ``-`` is the standard input, CSV or Parquet as its first bytes say.
+    columns : the columns to read, in this order; None: all.
+    texts : columns kept as the text that stands in the file (``007`` stays ``007``).
+    numbers : columns of numbers. Cells that are none are left for
+        :func:`~dpmarket.files.columns.numbers_of` to find.
+    if_there : those of ``columns`` that may be missing.
 
     Raises
     ------
     FileProblem : no such file, another ending, not a table, no rows, or a column is missing (the message
         lists the columns that are there). The message never contains a value of the table.
     """
-    path = Path(source)
-    if not path.is_file():
-        raise FileProblem(f"cannot read {path}: there is no such file.")
-    kind = _kind(path)
+    place, kind = _open(source)
+    name = "the standard input" if is_standard_stream(source) else str(source)
+    if kind == ".csv":
+        _refuse_other_dialects(place, name)
     try:
-        table = pl.read_csv(path, infer_schema_length=None) if kind == ".csv" else pl.read_parquet(path)
+        there = _header(place, kind)
+        wanted = None
+        if columns is not None:
+            wanted = [column for column in columns if column in there or column not in if_there]
+            _refuse_missing(wanted, there, name)
+        texts = [column for column in texts if column in there]
+        table = (
+            _read_csv(place, wanted, texts, numbers)
+            if kind == ".csv"
+            else pl.read_parquet(_readable(place), columns=wanted)
+        )
     except pl.exceptions.NoDataError:
-        raise FileProblem(f"cannot read {path}: the file is empty.") from None
+        raise FileProblem(f"cannot read {name}: the file is empty.") from None
+    except FileProblem:
+        raise
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
         # polars quotes the offending cell, which may be private: its words are not passed on.
         raise FileProblem(
-            f"cannot understand {path} as {kind[1:].upper()}: expected UTF-8 text with a header row and "
-            "commas between columns, the same number in every row."
+            f"cannot understand {name} as CSV: expected UTF-8 text with a header row and "
+            "commas between columns, the same number in every row (a comma inside a cell needs quotes "
+            "around the cell; decimals have points)."
             if kind == ".csv"
-            else f"cannot understand {path} as Parquet."
+            else f"cannot understand {name} as Parquet."
         ) from None
     if table.height == 0:
-        raise FileProblem(f"cannot use {path}: it has a header but no rows.")
-    missing = [name for name in columns or () if name not in table.columns]
-    if missing:
-        raise FileProblem(
-            f"cannot find {_names(missing)} in {path}; its columns are {_names(table.columns)}."
-        )
-    return table.select(list(columns)) if columns is not None else table
+        raise FileProblem(f"cannot use {name}: it has a header but no rows.")
+    table = table.with_columns(pl.col(text).cast(pl.String) for text in texts)
+    return table if wanted is None else table.select(wanted)
 
 
 def csv_columns(data: bytes) -> dict[str, list[str]]:
@@ -69,18 +94,28 @@ def csv_columns(data: bytes) -> dict[str, list[str]]:
 
 
 def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: bool = True) -> None:
-    """Write columns of equal length to a .csv or .parquet file, atomically, losing no bit."""
-    path = Path(target)
-    kind = _kind(path)
+    """Write columns of equal length to a .csv or .parquet file, atomically, losing no bit.
+
+    ``-`` is the standard output, as CSV.
+    """
+    kind = ".csv" if is_standard_stream(target) else table_kind(target)
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"expected columns of equal length, got {lengths}.")
-    table = pl.DataFrame({name: _series(values) for name, values in columns.items()})
-    with atomic_path(path, overwrite) as temporary:
+    table = make_table(columns)
+    if is_standard_stream(target):
+        write_bytes(target, table.write_csv().encode())
+        return
+    with atomic_path(target, overwrite) as temporary:
         if kind == ".csv":
             table.write_csv(temporary)
         else:
             table.write_parquet(temporary)
+
+
+def make_table(columns: Mapping[str, Any]) -> Table:
+    """Make a table in memory from arrays, lists of texts, or columns of other tables."""
+    return pl.DataFrame({name: _series(values) for name, values in columns.items()})
 
 
 def write_parquet(
@@ -90,7 +125,7 @@ def write_parquet(
     overwrite: bool = True,
 ) -> None:
     """Write columns and texts that belong to the whole table to a Parquet file, atomically."""
-    table = pl.DataFrame({name: _series(values) for name, values in columns.items()})
+    table = make_table(columns)
     with atomic_path(target, overwrite) as temporary:
         table.write_parquet(temporary, metadata=dict(notes))
 
@@ -107,39 +142,109 @@ def read_parquet(source: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
     return columns, dict(pl.read_parquet_metadata(Path(source)))
 
 
-def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> FloatArray:
-    """Return a column as float64, refusing missing values and text by line number, never by value."""
-    column = table.get_column(name)
-    if column.dtype.is_numeric():
-        numbers = column.cast(pl.Float64)
-    elif column.dtype == pl.String:
-        numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+def table_to_pages(table: Table, rows: int = 1_000_000) -> list[bytes]:
+    """Turn a table into compressed pages of so many rows each, for keeping inside a database."""
+    pages = []
+    for first in range(0, table.height, rows):
+        buffer = io.BytesIO()
+        table.slice(first, rows).write_parquet(buffer, compression="lz4", statistics=False)
+        pages.append(buffer.getvalue())
+    return pages
+
+
+def table_from_pages(pages: Sequence[bytes]) -> Table:
+    """Turn the pages of :func:`table_to_pages` into the table again."""
+    try:
+        return pl.concat([pl.read_parquet(io.BytesIO(page)) for page in pages])
+    except (pl.exceptions.PolarsError, OSError, ValueError):
+        raise FileProblem("cannot understand a page of a table: it is damaged.") from None
+
+
+def table_kind(path: str | os.PathLike[str]) -> str:
+    """Return ``.csv`` or ``.parquet``, or refuse another ending."""
+    ending = Path(path).suffix.lower()
+    if ending not in (".csv", ".parquet"):
+        raise FileProblem(f"expected a file ending in .csv or .parquet, got {Path(path).name!r}.")
+    return ending
+
+
+def _open(source: str | os.PathLike[str]) -> tuple[_Source, str]:
+    if is_standard_stream(source):
+        data = read_bytes(source)
+        return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+    path = Path(source)
+    if not path.is_file():
+        raise FileProblem(f"cannot read {path}: there is no such file.")
+    return path, table_kind(path)
+
+
+def _readable(place: _Source) -> Path | io.BytesIO:
+    return place if isinstance(place, Path) else io.BytesIO(place)
+
+
+def _refuse_other_dialects(place: _Source, name: str) -> None:
+    """Say in a clear word what a header row tells about a file that is no CSV with commas."""
+    if isinstance(place, Path):
+        try:
+            with place.open("rb") as file:
+                head = file.read(1 << 16)
+        except OSError as problem:
+            raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
     else:
-        raise FileProblem(f"expected numbers in column {name!r} of {source}, found {column.dtype}.")
-    bad = numbers.is_null()
-    if bad.any():
-        rows = [int(row) + 2 for row in bad.arg_true().head(3)]
-        raise FileProblem(
-            f"expected a number in every row of column {name!r} of {source}, found {int(bad.sum())} "
-            f"without one, the first in line {', '.join(map(str, rows))}."
+        head = place[: 1 << 16]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileProblem(f"cannot read {name}: it is in UTF-16 (byte-order mark); save it as UTF-8.")
+    header = head.split(b"\n", 1)[0]
+    for mark, word in ((b";", "semicolons"), (b"\t", "tabs")):
+        if mark in header and b"," not in header:
+            raise FileProblem(
+                f"cannot read {name}: its columns are separated by {word}; save it with commas between "
+                "columns and points in decimals."
+            )
+
+
+def _header(place: _Source, kind: str) -> list[str]:
+    if kind == ".parquet":
+        return list(pl.read_parquet_schema(_readable(place)))
+    # Without a header polars renames nothing, so that a column that is there twice is seen.
+    first = pl.read_csv(_readable(place), n_rows=1, has_header=False, infer_schema=False)
+    return ["" if value is None else value.removeprefix("\ufeff") for value in first.row(0)]
+
+
+def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> None:
+    missing = [column for column in columns if column not in there]
+    if missing:
+        raise FileProblem(f"cannot find {_names(missing)} in {name}; its columns are {_names(there)}.")
+    twice = [column for column in columns if there.count(column) > 1]
+    if twice:
+        raise FileProblem(f"expected column {_names(twice)} once in {name}, found it more often.")
+
+
+def _read_csv(
+    place: _Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
+) -> Table:
+    kinds: dict[str, Any] = dict.fromkeys(texts, pl.String)
+    try:
+        return pl.read_csv(
+            _readable(place),
+            columns=columns,
+            infer_schema_length=None if set(columns or ("",)) - {*texts, *numbers} else 0,
+            schema_overrides=kinds | dict.fromkeys(numbers, pl.Float64),
         )
-    return cast(FloatArray, np.ascontiguousarray(numbers.to_numpy(), dtype=np.float64))
-
-
-def text_column(table: Table, name: str) -> list[str]:
-    """Return a column as text, as it stood in the file where that can be known."""
-    return table.get_column(name).cast(pl.String).to_list()
+    except pl.exceptions.ComputeError:
+        if not numbers:
+            raise
+        # A cell is no number: read them as text, and let numbers_of find it.
+        return pl.read_csv(
+            _readable(place),
+            columns=columns,
+            infer_schema_length=None,
+            schema_overrides=kinds | dict.fromkeys(numbers, pl.String),
+        )
 
 
 def _series(values: Any) -> Any:
-    return values if isinstance(values, np.ndarray) else list(values)
-
-
-def _kind(path: Path) -> str:
-    ending = path.suffix.lower()
-    if ending not in (".csv", ".parquet"):
-        raise FileProblem(f"expected a file ending in .csv or .parquet, got {path.name!r}.")
-    return ending
+    return values if isinstance(values, np.ndarray | pl.Series) else list(values)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -1,0 +1,304 @@
+"""Keep what every seller was promised, is paid and has spent: a database beside the market file.
+
+A *round* is one file of quotes. It is entered before the file is written, so that no promise can be lost,
+and can be trained on once: the training debits the round's promises before a record is read, and the model
+that was released stays in the ledger. A database constraint, not the program's care, makes a second debit
+of the same round impossible.
+
+Promises of many sellers are kept as compressed pages of a table, one set of pages per round: a row of SQL
+for each of ten million sellers would take longer than everything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.files import (
+    Database,
+    Table,
+    make_table,
+    open_database,
+    positions_in,
+    same_content,
+    table_from_pages,
+    table_to_pages,
+    transaction,
+)
+
+APPLICATION = 0x64706D31
+VERSION = 1
+SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
+_SCHEMA = """
+CREATE TABLE round (
+    number INTEGER PRIMARY KEY,
+    quoted_at TEXT NOT NULL,
+    mechanism TEXT NOT NULL,
+    sellers INTEGER NOT NULL CHECK (sellers > 0),
+    promised REAL NOT NULL CHECK (promised >= 0),
+    payments INTEGER NOT NULL CHECK (payments >= 0),
+    minor_units INTEGER NOT NULL CHECK (minor_units > 0),
+    parameters TEXT NOT NULL
+);
+CREATE TABLE page (
+    round INTEGER NOT NULL REFERENCES round,
+    kind TEXT NOT NULL CHECK (kind IN ('quoted', 'spent')),
+    number INTEGER NOT NULL,
+    content BLOB NOT NULL,
+    PRIMARY KEY (round, kind, number)
+);
+CREATE TABLE withdrawal (
+    round INTEGER NOT NULL REFERENCES round,
+    seller TEXT NOT NULL,
+    withdrawn_at TEXT NOT NULL,
+    PRIMARY KEY (round, seller)
+) WITHOUT ROWID;
+CREATE TABLE training (
+    number INTEGER PRIMARY KEY,
+    round INTEGER NOT NULL REFERENCES round,
+    state TEXT NOT NULL CHECK (state IN ('debited', 'released', 'returned')),
+    debited_at TEXT NOT NULL,
+    ended_at TEXT,
+    model TEXT CHECK ((model IS NOT NULL) = (state = 'released'))
+);
+CREATE UNIQUE INDEX one_debit_per_round ON training (round) WHERE state != 'returned'
+"""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One file of quotes, as the ledger knows it.
+
+    Attributes
+    ----------
+    number : counts from 1.
+    quoted_at : when, in UTC.
+    mechanism : which mechanism decided.
+    sellers, promised, payments : how many, the sum of their epsilons, and of their payments in minor units.
+    minor_units : how many of these make one unit of money.
+    state : ``open`` (not trained on), ``debited`` (spent; training under way or ended without a model) or
+        ``released``.
+    debited_at : when the promises were spent; None for an open round.
+    """
+
+    number: int
+    quoted_at: str
+    mechanism: str
+    sellers: int
+    promised: float
+    payments: int
+    minor_units: int
+    state: str
+    debited_at: str | None
+
+
+def ledger_path(market: str | os.PathLike[str]) -> Path:
+    """Return where a market file's ledger lies: beside it, with the ending ``.ledger``."""
+    return Path(market).with_suffix(".ledger")
+
+
+@contextlib.contextmanager
+def open_ledger(path: str | os.PathLike[str]) -> Iterator[Database]:
+    """Open a ledger, made if there is none."""
+    with open_database(path, APPLICATION, VERSION, _SCHEMA) as ledger:
+        yield ledger
+
+
+@contextlib.contextmanager
+def existing_ledger(path: str | os.PathLike[str]) -> Iterator[Database]:
+    """Open a ledger that must be there already."""
+    if not Path(path).is_file():
+        raise FileProblem(
+            f"cannot find the ledger {path}: 'dpmarket quote' makes it beside the market file, and without "
+            "it no promise can be used."
+        )
+    with open_ledger(path) as ledger:
+        yield ledger
+
+
+def enter_round(
+    ledger: Database, quotes: Table, mechanism: str, minor_units: int, parameters: Mapping[str, Any]
+) -> Round:
+    """Enter new promises; ``quotes`` has the columns seller, epsilon and payment_minor_units."""
+    pages = table_to_pages(quotes)
+    promised, payments = _totals(quotes)
+    with transaction(ledger):
+        number = ledger.execute(
+            "INSERT INTO round (quoted_at, mechanism, sellers, promised, payments, minor_units, parameters)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING number",
+            (_now(), mechanism, quotes.height, promised, payments, minor_units, json.dumps(parameters)),
+        ).fetchone()[0]
+        _insert_pages(ledger, number, "quoted", pages)
+    return round_of(ledger, number)
+
+
+def rounds_of(ledger: Database) -> list[Round]:
+    """Return all rounds, oldest first."""
+    rows = ledger.execute(
+        "SELECT round.number, quoted_at, mechanism, sellers, promised, payments, minor_units,"
+        " coalesce(state, 'open'), debited_at FROM round"
+        " LEFT JOIN training ON training.round = round.number AND state != 'returned' ORDER BY round.number"
+    )
+    return [Round(*row) for row in rows]
+
+
+def round_of(ledger: Database, number: int) -> Round:
+    """Return one round."""
+    return next(found for found in rounds_of(ledger) if found.number == number)
+
+
+def matching_rounds(ledger: Database, quotes: Table) -> list[Round]:
+    """Return the rounds whose quotes are exactly these, newest first: every id, epsilon and payment."""
+    _, payments = _totals(quotes)
+    return [
+        found
+        for found in reversed(rounds_of(ledger))
+        if found.sellers == quotes.height
+        and found.payments == payments
+        and same_content(quotes_of(ledger, found.number), quotes)
+    ]
+
+
+def quotes_of(ledger: Database, number: int) -> Table:
+    """Return the quotes of a round: columns seller, epsilon, payment_minor_units."""
+    return table_from_pages(_pages(ledger, number, "quoted"))
+
+
+def spent_of(ledger: Database, found: Round) -> FloatArray:
+    """Return what each seller of a round has spent in it, in the order of its quotes.
+
+    Nothing while it is open; the whole promise from the debit on; what the released model really spent, which
+    is never more, once there is one. Withdrawn sellers spend nothing.
+    """
+    if found.state == "released":
+        spent = table_from_pages(_pages(ledger, found.number, "spent"))
+        return np.asarray(spent.get_column("spent").to_numpy())
+    quotes = quotes_of(ledger, found.number)
+    if found.state == "open":
+        return np.zeros(quotes.height)
+    epsilons = np.asarray(quotes.get_column(EPSILON).to_numpy())
+    return np.where(withdrawn_of(ledger, found.number, quotes), 0.0, epsilons)
+
+
+def withdrawn_of(ledger: Database, number: int, quotes: Table) -> BoolArray:
+    """Return which sellers of a round have withdrawn, in the order of its quotes."""
+    rows = ledger.execute("SELECT seller FROM withdrawal WHERE round = ?", (number,)).fetchall()
+    withdrawn = np.zeros(quotes.height, dtype=bool)
+    if rows:
+        sellers = make_table({SELLER: [row[0] for row in rows]})
+        withdrawn[positions_in(sellers, SELLER, quotes, SELLER)] = True
+    return withdrawn
+
+
+def withdraw(ledger: Database, number: int, sellers: Sequence[str]) -> int:
+    """Take sellers out of a round before it is trained on; return how many had not withdrawn before.
+
+    Nobody else's promise or payment changes.
+
+    Raises
+    ------
+    LedgerRefusal : a seller has no quote in this round, or the round's promises are spent already.
+    """
+    asked = make_table({SELLER: list(dict.fromkeys(sellers))})
+    unknown = int((positions_in(asked, SELLER, quotes_of(ledger, number), SELLER) < 0).sum())
+    if unknown:
+        raise LedgerRefusal(
+            f"cannot withdraw: {unknown} of {asked.height} sellers have no quote in this file."
+        )
+    with transaction(ledger):
+        found = round_of(ledger, number)
+        if found.state != "open":
+            raise LedgerRefusal(
+                f"cannot withdraw: training on these quotes began at {found.debited_at}, and what it took "
+                "cannot be taken back."
+            )
+        rows = [(number, seller, _now()) for seller in asked.get_column(SELLER).to_list()]
+        before = ledger.total_changes
+        ledger.executemany("INSERT OR IGNORE INTO withdrawal VALUES (?, ?, ?)", rows)
+        return ledger.total_changes - before
+
+
+def debit(ledger: Database, number: int) -> int:
+    """Spend the promises of a round, once and before a record is read; return the training's number.
+
+    Raises
+    ------
+    LedgerRefusal : they are spent already.
+    """
+    with transaction(ledger):
+        found = round_of(ledger, number)
+        if found.state != "open":
+            raise LedgerRefusal(spent_already(found))
+        return int(
+            ledger.execute(
+                "INSERT INTO training (round, state, debited_at) VALUES (?, 'debited', ?) RETURNING number",
+                (number, _now()),
+            ).fetchone()[0]
+        )
+
+
+def give_back(ledger: Database, training: int) -> None:
+    """Undo a debit whose training ended before noise was drawn, so that nothing was released."""
+    with transaction(ledger):
+        ledger.execute(
+            "UPDATE training SET state = 'returned', ended_at = ? WHERE number = ? AND state = 'debited'",
+            (_now(), training),
+        )
+
+
+def release(ledger: Database, training: int, model: str, spent: FloatArray) -> None:
+    """Keep a released model, and what it spent per seller of the round, in one step."""
+    pages = table_to_pages(make_table({"spent": spent}))
+    with transaction(ledger):
+        number = ledger.execute("SELECT round FROM training WHERE number = ?", (training,)).fetchone()[0]
+        ledger.execute(
+            "UPDATE training SET state = 'released', ended_at = ?, model = ? WHERE number = ?",
+            (_now(), model, training),
+        )
+        _insert_pages(ledger, number, "spent", pages)
+
+
+def released_model(ledger: Database, number: int) -> str | None:
+    """Return the model that was released for a round, as JSON text, or None."""
+    row = ledger.execute(
+        "SELECT model FROM training WHERE round = ? AND state = 'released'", (number,)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def spent_already(found: Round) -> str:
+    """Say why a round whose promises are spent cannot be trained on."""
+    return (
+        f"the promises of these quotes were spent at {found.debited_at} by a training that is under way or "
+        "ended without a model. To train, make new promises: dpmarket quote --again."
+    )
+
+
+def _insert_pages(ledger: Database, number: int, kind: str, pages: Sequence[bytes]) -> None:
+    rows = [(number, kind, position, page) for position, page in enumerate(pages)]
+    ledger.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", rows)
+
+
+def _pages(ledger: Database, number: int, kind: str) -> list[bytes]:
+    rows = ledger.execute(
+        "SELECT content FROM page WHERE round = ? AND kind = ? ORDER BY number", (number, kind)
+    )
+    return [row[0] for row in rows]
+
+
+def _totals(quotes: Table) -> tuple[float, int]:
+    return float(quotes.get_column(EPSILON).sum()), int(quotes.get_column(PAYMENT).sum())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

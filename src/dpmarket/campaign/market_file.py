@@ -1,0 +1,340 @@
+"""Turn a market file (TOML) into a checked market, or into a list of everything that is wrong with it.
+
+The models below are the one description of the file: what is accepted, what is said about a wrong key, the
+commented template and the reference page all come from them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from dpmarket.costs import CostDistribution, distribution_from_dict, parse_distribution
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.files import read_json, read_toml
+
+RESERVED_COLUMNS = ("epsilon", "payment", "payment_minor_units", "probability", "prediction")
+
+
+def key(default: Any, expected: str, meaning: str, example: Any = None, **limits: Any) -> Any:
+    """Describe one key: its default (``...``: required), what is expected, what it means, an example."""
+    extra = {"expected": expected, "example": default if example is None else example}
+    return Field(default, description=meaning, json_schema_extra=extra, **limits)
+
+
+def _usable_distribution(value: Any) -> Any:
+    to_distribution(value)
+    return value
+
+
+def _two_labels(values: list[Any]) -> list[Any]:
+    texts = all(isinstance(value, str) and value.strip() for value in values)
+    whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+    if len(values) != 2 or values[0] == values[1] or not (texts or whole):
+        raise ValueError("two different texts or two different whole numbers")
+    return values
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Sellers(_Table):
+    """Who sells, and where the reports say so."""
+
+    id_column: str = key(
+        "seller", "the name of a column", "Column with the sellers' ids, in every file.", min_length=1
+    )
+    cost_column: str = key(
+        "cost",
+        "the name of a column",
+        "Column with the reported costs, money per unit of epsilon. Confidential.",
+        min_length=1,
+    )
+    expected: int | None = key(
+        None,
+        "a whole number >= 1",
+        "How many sellers are expected: public, fixed before anybody reports. Needed with a budget and "
+        "for online quotes.",
+        example=1000,
+        ge=1,
+    )
+
+
+class Costs(_Table):
+    """What privacy costs people: common knowledge, fixed before anybody reports."""
+
+    distribution: Annotated[Any, AfterValidator(_usable_distribution)] = key(
+        ...,
+        "a cost distribution: a formula such as 'uniform(1, 5)', a .json file that 'dpmarket costs fit' "
+        "wrote (beside the market file), or its content as a table",
+        "The distribution of costs, money per unit of epsilon.",
+        example="uniform(1, 5)",
+    )
+
+
+class Objective(_Table):
+    """What the buyer wants. Fixed before anybody reports: an objective tuned to reports makes lying pay."""
+
+    payment_weight: float | None = key(
+        None,
+        "a number > 0",
+        "Error units per unit of money (the paper's gamma): higher buys less. This or a budget.",
+        example=0.001,
+        gt=0,
+    )
+    budget: float | None = key(
+        None,
+        "a number > 0",
+        "Expected total of all payments, in money: the payment weight is planned from it, the cost "
+        "distribution and sellers.expected. This or a payment weight.",
+        example=500.0,
+        gt=0,
+    )
+    concentration: float = key(1.0, "a number >= 0", "Price of uneven weights (the paper's mu).", ge=0)
+    noise: float = key(1.0, "a number > 0", "Price of noise (the paper's sigma).", gt=0)
+    weight_cap: float | None = key(
+        None,
+        "a number >= 1",
+        "No record weighs more than this many times the average (the paper's k).",
+        example=3.0,
+        ge=1,
+    )
+    max_mean_epsilon: float | None = key(
+        None,
+        "a number > 0",
+        "Upper bound of the mean epsilon over all sellers (the paper's L). Needed where costs start at 0.",
+        example=1.0,
+        gt=0,
+    )
+
+
+class Money(_Table):
+    """How payments are rounded."""
+
+    minor_units: int = key(
+        100,
+        "a whole number >= 1",
+        "Smallest currency units to one unit of money, such as 100 cents; payments round up to them.",
+        ge=1,
+        lt=2**53,
+    )
+
+
+class Bounds(_Table):
+    """The public bounds of one feature."""
+
+    low: float = key(
+        ..., "a number", "Where the feature lies at the least: public, never read from the data."
+    )
+    high: float = key(..., "a number above low", "Where the feature lies at the most: public, too.")
+
+
+class Label(_Table):
+    """What the model predicts."""
+
+    column: str = key("label", "the name of a column", "Column with the labels.", min_length=1)
+    values: Annotated[list[Any], AfterValidator(_two_labels)] = key(
+        ...,
+        "two different texts or two different whole numbers, in brackets",
+        "The two labels, the negative one first.",
+        example=["no", "yes"],
+    )
+
+
+class Training(_Table):
+    """How the model is trained. Public choices, made without looking at the data."""
+
+    l2: float | None = key(
+        None,
+        "a number > 0",
+        "Ridge penalty (the paper's Lambda). Left out: suggested from the promises and the number of "
+        "features.",
+        example=0.05,
+        gt=0,
+    )
+    radius: float | None = key(
+        None,
+        "a number > 0",
+        "Rows longer than this, after features are mapped to [-1, 1], are shortened to it. Left out: the "
+        "square root of the number of features, which shortens nothing.",
+        example=1.5,
+        gt=0,
+    )
+    outside_bounds: Literal["clip", "refuse"] = key(
+        "clip",
+        '"clip" or "refuse"',
+        "What happens to features outside their public bounds: clipped and counted, or refused.",
+    )
+    numerical_epsilon: float = key(
+        1e-6,
+        "a number > 0",
+        "The part of every promise set aside for releasing rounded numbers.",
+        gt=0,
+        le=1.0,
+    )
+
+
+class Market(_Table):
+    """A whole market file."""
+
+    sellers: Sellers = Field(default_factory=Sellers)
+    costs: Costs
+    objective: Objective
+    money: Money = Field(default_factory=Money)
+    features: dict[str, Bounds] = key(
+        ...,
+        "at least one feature with its public bounds, such as age = { low = 18, high = 90 }",
+        "The features: the name of a column, and its public bounds.",
+        min_length=1,
+    )
+    label: Label
+    training: Training = Field(default_factory=Training)
+
+
+def read_market(path: str | os.PathLike[str]) -> Market:
+    """Read and check a market file.
+
+    Raises
+    ------
+    FileProblem : no such file, no TOML, or wrong keys and values: ``details`` has one line for each, with
+        the key's path and what was expected.
+    """
+    data = read_toml(path)
+    _load_distribution(data, Path(path).parent)
+    return check_market(data, str(path))
+
+
+def check_market(data: Mapping[str, Any], name: str = "the market") -> Market:
+    """Return the market that plain data describes, or raise ``FileProblem`` with all that is wrong with it.
+
+    Examples
+    --------
+    >>> check_market({"costs": {"distribution": "uniform(1, 5)"}, "objective": {"payment_weight": 0.01},
+    ...     "features": {"age": {"low": 18, "high": 90}}, "label": {"values": [0, 1]}}).label.column
+    'label'
+    """
+    problems: dict[str, str] = {}
+    market = None
+    try:
+        market = Market.model_validate(dict(data))
+    except ValidationError as error:
+        for found in error.errors():
+            path, line = _line(found)
+            problems.setdefault(path, line)
+    for path, line in _contradictions(data):
+        problems.setdefault(path, line)
+    if market is None or problems:
+        count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
+        raise FileProblem(f"cannot use {name}: {count}.", list(problems.values()))
+    return market
+
+
+def to_distribution(value: Any) -> CostDistribution:
+    """Make the cost distribution that a formula or a table describes."""
+    if isinstance(value, str):
+        return parse_distribution(value)
+    if isinstance(value, Mapping):
+        return distribution_from_dict(value)
+    raise ValueError("neither a text nor a table")
+
+
+def _load_distribution(data: dict[str, Any], folder: Path) -> None:
+    """Put the content of a .json file in the place of its name."""
+    costs = data.get("costs")
+    text = costs.get("distribution") if isinstance(costs, dict) else None
+    if isinstance(costs, dict) and isinstance(text, str) and text.endswith(".json"):
+        content = read_json(folder / text)
+        costs["distribution"] = content.get("distribution", content) if isinstance(content, dict) else content
+
+
+def _line(found: Any) -> tuple[str, str]:
+    """Return the path of the key that an error is about, and the sentence for it."""
+    model: Any = Market
+    names: list[str] = []
+    expected = "a table"
+    for part in found["loc"]:
+        names.append(str(part))
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            if part not in model.model_fields:
+                break
+            field = model.model_fields[part]
+            extra = field.json_schema_extra
+            expected = str(extra["expected"]) if isinstance(extra, dict) else f"the table [{part}]"
+            model = field.annotation
+        elif model == dict[str, Bounds]:
+            expected, model = "{ low = ..., high = ... }", Bounds
+        else:
+            names.pop()
+            break
+    path = ".".join(names)
+    if found["type"] == "extra_forbidden":
+        return path, f"{path}: unknown key; {_alternatives(names[-1], model)}"
+    if found["type"] == "missing":
+        return path, f"{path}: missing; expected {expected}."
+    reason = found.get("ctx", {}).get("error")
+    if isinstance(reason, InvalidInput):
+        return path, f"{path}: {reason}"
+    return path, f"{path}: expected {expected}, got {_shown(found['input'])}."
+
+
+def _alternatives(name: str, model: Any) -> str:
+    fields = list(model.model_fields) if hasattr(model, "model_fields") else []
+    near = difflib.get_close_matches(name, fields, 1)
+    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(fields)}."
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _contradictions(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Find what is wrong between keys, each of which may be fine or not; ill-typed ones are skipped."""
+    found = []
+    objective, sellers = _table(data, "objective"), _table(data, "sellers")
+    if isinstance(data.get("objective"), Mapping):
+        given = [name for name in ("payment_weight", "budget") if name in objective]
+        if len(given) != 1:
+            what = "both" if given else "neither"
+            found.append(("objective", f"objective: expected either payment_weight or budget, found {what}."))
+        if "budget" in objective and "expected" not in sellers:
+            line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
+            found.append(("sellers.expected", line))
+    for name, bounds in _table(data, "features").items():
+        low, high = (bounds.get(end) if isinstance(bounds, Mapping) else None for end in ("low", "high"))
+        if isinstance(low, int | float) and isinstance(high, int | float) and not low < high:
+            path = f"features.{name}"
+            found.append((path, f"{path}: expected low < high, got low = {low}, high = {high}."))
+    return found + _clashes(data, sellers)
+
+
+def _clashes(data: Mapping[str, Any], sellers: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    ids = sellers.get("id_column", "seller")
+    uses = [
+        ("sellers.id_column", ids),
+        ("sellers.cost_column", sellers.get("cost_column", "cost")),
+        ("label.column", _table(data, "label").get("column", "label")),
+        *((f"features.{name}", name) for name in _table(data, "features")),
+    ]
+    first: dict[Any, str] = {}
+    for path, name in uses:
+        if isinstance(name, str) and name in first:
+            found.append((path, f"{path}: expected another column than {first[name]}, got {name!r} in both."))
+        elif isinstance(name, str):
+            first[name] = path
+    if ids in RESERVED_COLUMNS:
+        words = ", ".join(RESERVED_COLUMNS)
+        found.append(("sellers.id_column", f"sellers.id_column: expected none of {words}, got {ids!r}."))
+    return found
+
+
+def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = data.get(name)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,174 @@
+"""What a model file says: the released integers, and every public parameter that was used for them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from scipy.special import expit
+
+from dpmarket.arrays import FloatArray
+from dpmarket.errors import FileProblem
+from dpmarket.files import read_json, to_json
+from dpmarket.version import __version__
+
+if TYPE_CHECKING:
+    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+
+SCHEMA: Literal["dpmarket.model/1"] = "dpmarket.model/1"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class FeatureBounds(_Part):
+    """A feature and the public bounds that it was scaled with."""
+
+    name: str
+    low: float
+    high: float
+
+
+class ModelFile(_Part):
+    """A released model. Nothing in it is private beyond what the promises allow: no record, cost or seller.
+
+    Attributes
+    ----------
+    dpmarket : the version that trained it.
+    id_column, label_column, labels : names of columns, and the two labels, the negative one first.
+    features, radius : the public scaling, see :class:`~dpmarket.learning.PublicScaler`.
+    outside_bounds : whether features outside their bounds were clipped or refused.
+    records : number of records trained on.
+    rows_per_person : how many records a seller could have.
+    coef_grid, grid : the release: whole numbers, the constant's last, and the width of their grid.
+    l2, total_epsilon, row_bound : penalty, noise rate, and the bound on rows with their constant.
+    numerical_epsilon, numerical_reserve : what releasing rounded numbers cost, and what was set aside for it.
+    gradient_bound, noise_accuracy : the accuracies of the release plan.
+    noise_standard_error : bound on what noise adds to a coefficient.
+    secure_noise : whether the noise came from the operating system's entropy.
+    """
+
+    schema_version: Literal["dpmarket.model/1"] = Field(SCHEMA, alias="schema")
+    dpmarket: str
+    id_column: str
+    label_column: str
+    labels: list[str] | list[int] = Field(min_length=2, max_length=2)
+    features: list[FeatureBounds] = Field(min_length=1)
+    radius: float | None
+    outside_bounds: Literal["clip", "refuse"]
+    records: int = Field(ge=1)
+    rows_per_person: int = Field(ge=1)
+    coef_grid: list[int]
+    grid: float = Field(gt=0)
+    l2: float = Field(gt=0)
+    total_epsilon: float = Field(gt=0)
+    row_bound: float = Field(gt=0)
+    numerical_epsilon: float = Field(ge=0)
+    numerical_reserve: float = Field(gt=0)
+    gradient_bound: float = Field(gt=0)
+    noise_accuracy: float = Field(gt=0)
+    noise_standard_error: float = Field(gt=0)
+    secure_noise: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return self.model_dump(by_alias=True)
+
+    def to_json(self) -> str:
+        """Return the file's text."""
+        return to_json(self.to_dict())
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """The coefficients for scaled features, the constant's last."""
+        return np.array(self.coef_grid, dtype=np.float64) * self.grid
+
+    def scaler(self) -> PublicScaler:
+        """Return the public scaling of the features."""
+        from dpmarket.learning import (
+            PublicScaler,
+        )  # takes scikit-learn along, which most commands do not need
+
+        return PublicScaler([f.low for f in self.features], [f.high for f in self.features], self.radius)
+
+    def probabilities(self, features: FloatArray) -> FloatArray:
+        """Return the probability of the second label for raw features, shape (rows, features)."""
+        scaled = self.scaler().fit_transform(features)
+        return np.asarray(expit(scaled @ self.coefficients[:-1] + self.coefficients[-1]))
+
+
+def model_file(
+    model: PrivateLogisticRegression,
+    *,
+    records: int,
+    id_column: str,
+    label_column: str,
+    labels: list[Any],
+    features: list[FeatureBounds],
+    radius: float | None,
+    outside_bounds: Literal["clip", "refuse"],
+) -> ModelFile:
+    """Return what a fitted estimator releases, with the public parameters around it."""
+    return ModelFile(
+        schema=SCHEMA,
+        dpmarket=__version__,
+        id_column=id_column,
+        label_column=label_column,
+        labels=labels,
+        features=features,
+        radius=radius,
+        outside_bounds=outside_bounds,
+        records=records,
+        rows_per_person=model.rows_per_person,
+        coef_grid=model.coef_grid_.tolist(),
+        grid=model.grid_,
+        l2=model.l2_,
+        total_epsilon=model.total_epsilon_,
+        row_bound=model.row_bound_,
+        numerical_epsilon=model.numerical_epsilon_,
+        numerical_reserve=model.numerical_epsilon,
+        gradient_bound=model.release_plan_.gradient_bound,
+        noise_accuracy=model.release_plan_.noise_accuracy,
+        noise_standard_error=model.noise_standard_error_,
+        secure_noise=model.certifiable_,
+    )
+
+
+def read_model(source: str | os.PathLike[str]) -> ModelFile:
+    """Read a model file that ``train`` wrote.
+
+    Raises
+    ------
+    FileProblem : no JSON, not a model, or parts missing or wrong, each by its name.
+    """
+    data = read_json(source)
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise FileProblem(
+            f"expected a model with schema {SCHEMA!r} in {source}, as 'dpmarket train' writes it."
+        )
+    return _checked(data, str(source))
+
+
+def model_from_json(text: str) -> ModelFile:
+    """Make the model whose ``to_json`` gave this text."""
+    return _checked(json.loads(text), "the ledger's model")
+
+
+def _checked(data: dict[str, Any], source: str) -> ModelFile:
+    try:
+        model = ModelFile.model_validate(data)
+    except ValidationError as problem:
+        parts = sorted({".".join(map(str, found["loc"][:1])) for found in problem.errors()})
+        raise FileProblem(
+            f"cannot use {source}: expected a whole model, wrong are {', '.join(parts)}."
+        ) from None
+    if len(model.coef_grid) != len(model.features) + 1:
+        raise FileProblem(
+            f"cannot use {source}: expected {len(model.features) + 1} coefficients, "
+            f"got {len(model.coef_grid)}."
+        )
+    return model

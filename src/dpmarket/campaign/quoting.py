@@ -1,0 +1,189 @@
+"""Turn a file of reported costs into promises and payments, entered in the ledger before they are told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket.allocation import BuyerObjective
+from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.campaign.ledger import (
+    EPSILON,
+    PAYMENT,
+    SELLER,
+    Round,
+    enter_round,
+    ledger_path,
+    matching_rounds,
+    open_ledger,
+)
+from dpmarket.campaign.market_file import Market, read_market, to_distribution
+from dpmarket.errors import FileProblem
+from dpmarket.files import (
+    Database,
+    Finding,
+    Table,
+    empty_texts,
+    find,
+    make_table,
+    numbers_of,
+    read_table,
+    refuse,
+    refuse_existing,
+    repeated,
+    write_table,
+)
+from dpmarket.mechanisms import OfflineMechanism, Outcome
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the share of all work that is done, from 0 to 1."""
+Decide = Callable[[Market, FloatArray], Outcome]
+"""A way to turn a market and reported costs into promises and payments."""
+
+
+@dataclass(frozen=True)
+class Quoting:
+    """What quoting a file came to: the outcome, the round in the ledger, and whether it is a new one."""
+
+    outcome: Outcome
+    round: Round
+    is_new: bool
+
+
+def quote_file(
+    market_path: str | os.PathLike[str],
+    reports: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    decide: Decide,
+    again: bool = False,
+    overwrite: bool = False,
+    progress: Progress = lambda what, share: None,
+) -> Quoting:
+    """Quote every seller of a file of reports, enter the promises in the ledger, and write the quotes.
+
+    The same reports in the same market give the same quotes, which are the same promises: they are entered
+    once, however often the command is run (after an interruption, say).
+
+    Parameters
+    ----------
+    market_path : the market file; the ledger lies beside it.
+    reports : .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
+    output : .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units. Confidential,
+        because a promise tells what was reported.
+    decide : the mechanism, such as :func:`decide_offline`.
+    again : whether quotes that were given before are promised a second time, on top.
+    overwrite : whether an existing output may be replaced.
+
+    Raises
+    ------
+    FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
+    InvalidInput, Infeasible : the market says no.
+    """
+    market = read_market(market_path)
+    if not overwrite:
+        refuse_existing(output)
+    progress("Reading reports", 0.0)
+    table = read_table(
+        reports, list(_columns(market)), [market.sellers.id_column], [market.sellers.cost_column]
+    )
+    costs = _reported_costs(market, table, reports)
+    progress("Deciding promises and payments", 0.15)
+    outcome = decide(market, costs)
+    scale = market.money.minor_units
+    amounts = outcome.in_minor_units(scale).amounts
+    ids = table.get_column(market.sellers.id_column)
+    progress("Entering promises in the ledger", 0.5)
+    quotes = make_table({SELLER: ids, EPSILON: outcome.epsilons, PAYMENT: amounts})
+    with open_ledger(ledger_path(market_path)) as ledger:
+        entered, is_new = _enter(ledger, quotes, outcome, scale, again)
+    progress("Writing quotes", 0.65)
+    columns = {
+        market.sellers.id_column: ids,
+        EPSILON: outcome.epsilons,
+        "payment": amounts / scale,
+        PAYMENT: amounts,
+    }
+    write_table(output, columns, overwrite)
+    progress("Writing quotes", 1.0)
+    return Quoting(outcome, entered, is_new)
+
+
+def decide_offline(market: Market, costs: FloatArray) -> Outcome:
+    """Decide for all sellers at once (the paper's Algorithm 2)."""
+    return OfflineMechanism(to_distribution(market.costs.distribution), planned_objective(market)).run(costs)
+
+
+def planned_objective(market: Market) -> BuyerObjective:
+    """Return the buyer's objective; with a budget, its payment weight is planned without any report."""
+    wanted = market.objective
+    return BuyerObjective(
+        wanted.concentration,
+        wanted.noise,
+        _payment_weight(market),
+        wanted.weight_cap,
+        wanted.max_mean_epsilon,
+    )
+
+
+def read_quotes(source: str | os.PathLike[str], id_column: str) -> Table:
+    """Read a quotes file as the ledger knows it: columns seller, epsilon, payment_minor_units.
+
+    Raises
+    ------
+    FileProblem : cells that are no numbers, epsilons that are negative, payments that are not whole.
+    """
+    table = read_table(source, [id_column, EPSILON, PAYMENT], [id_column], [EPSILON, PAYMENT])
+    epsilons, findings = numbers_of(table, EPSILON)
+    payments, more = numbers_of(table, PAYMENT)
+    whole = np.isnan(payments) | ((payments == np.rint(payments)) & (payments >= 0.0) & (payments < 2.0**53))
+    findings += more
+    findings += find(EPSILON, "an epsilon below 0", epsilons < 0.0)
+    findings += find(PAYMENT, "no whole number of minor units", ~whole)
+    findings += id_findings(table, id_column)
+    refuse(table, source, findings)
+    columns = {
+        SELLER: table.get_column(id_column),
+        EPSILON: epsilons,
+        PAYMENT: payments.astype(np.int64),
+    }
+    return make_table(columns)
+
+
+def id_findings(table: Table, id_column: str) -> list[Finding]:
+    """Find rows without a seller's id, and ids that stood in an earlier row already."""
+    empty: BoolArray = empty_texts(table, id_column)
+    return [
+        *find(id_column, "no seller id", empty),
+        *find(id_column, "a seller id that an earlier row has already", repeated(table, id_column) & ~empty),
+    ]
+
+
+def _payment_weight(market: Market) -> float:
+    wanted = market.objective
+    if wanted.payment_weight is not None:
+        return wanted.payment_weight
+    raise FileProblem("objective.budget: planning from a budget is not there yet.")
+
+
+def _columns(market: Market) -> tuple[str, str]:
+    return market.sellers.id_column, market.sellers.cost_column
+
+
+def _reported_costs(market: Market, table: Table, source: str | os.PathLike[str]) -> FloatArray:
+    id_column, cost_column = _columns(market)
+    costs, findings = numbers_of(table, cost_column)
+    findings += find(cost_column, "a cost below 0", costs < 0.0)
+    findings += id_findings(table, id_column)
+    refuse(table, source, findings)
+    return costs
+
+
+def _enter(ledger: Database, quotes: Table, outcome: Outcome, scale: int, again: bool) -> tuple[Round, bool]:
+    """Enter quotes as a new round, or find the one that they are; an open one is never entered twice."""
+    known = matching_rounds(ledger, quotes)
+    if known and (not again or known[0].state == "open"):
+        return known[0], False
+    return enter_round(ledger, quotes, outcome.mechanism, scale, outcome.parameters), True

@@ -1,0 +1,272 @@
+"""Turn quotes and the data of who was quoted into a model: debit first, then read, then release."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.campaign.ledger import (
+    EPSILON,
+    SELLER,
+    Round,
+    debit,
+    existing_ledger,
+    give_back,
+    ledger_path,
+    matching_rounds,
+    release,
+    released_model,
+    spent_already,
+    withdraw,
+    withdrawn_of,
+)
+from dpmarket.campaign.market_file import Market, read_market
+from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file, model_from_json
+from dpmarket.campaign.quoting import Progress, id_findings, read_quotes
+from dpmarket.errors import FileProblem, Infeasible, InvalidInput, LedgerRefusal
+from dpmarket.files import (
+    Database,
+    Finding,
+    Table,
+    empty_texts,
+    equals_text,
+    find,
+    numbers_of,
+    positions_in,
+    read_table,
+    refuse,
+    refuse_existing,
+    write_bytes,
+)
+
+if TYPE_CHECKING:
+    from dpmarket.learning import PrivateLogisticRegression
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """A model, whether it was trained now (or long ago, and handed out again), and how much was clipped.
+
+    ``clipped`` counts, per feature, values outside their public bounds. It is read from the data and is for
+    the data holder's eyes only.
+    """
+
+    model: ModelFile
+    is_new: bool
+    clipped: dict[str, int]
+
+
+def train_file(
+    market_path: str | os.PathLike[str],
+    quotes: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    overwrite: bool = False,
+    progress: Progress = lambda what, share: None,
+) -> TrainingResult:
+    """Train on the data of the quoted sellers, once, and write the model.
+
+    Parameters
+    ----------
+    market_path : the market file; the ledger lies beside it.
+    quotes : the file that ``quote`` wrote, unchanged.
+    data : .csv or .parquet with one row for each seller who was promised anything and has not withdrawn:
+        id, features, label. Rows of sellers promised nothing, or withdrawn, are not looked at.
+    output : where the model goes.
+    overwrite : whether an existing output may be replaced.
+
+    Raises
+    ------
+    LedgerRefusal : no such quotes were ever given, or their promises are spent and there is no model.
+    FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
+    InvalidInput, Infeasible : the promises cannot be kept with this penalty.
+
+    Guarantees
+    ----------
+    * The promises are spent, on the disk, before a record is read. A refusal before noise is drawn gives them
+      back; a process that dies does not.
+    * One model per round: a second call hands out the same one and reads no data.
+    """
+    market = read_market(market_path)
+    if not overwrite:
+        refuse_existing(output)
+    progress("Reading quotes", 0.0)
+    quoted = read_quotes(quotes, market.sellers.id_column)
+    with existing_ledger(ledger_path(market_path)) as ledger:
+        found = known_round(ledger, quoted)
+        kept = released_model(ledger, found.number)
+        if kept is not None:
+            result = TrainingResult(model_from_json(kept), False, {})
+        elif found.state != "open":
+            raise LedgerRefusal(spent_already(found))
+        else:
+            result = _train(ledger, found, market, quoted, quotes, data, progress)
+    write_bytes(output, result.model.to_json().encode(), overwrite)
+    progress("Writing the model", 1.0)
+    return result
+
+
+def withdraw_sellers(
+    market_path: str | os.PathLike[str], quotes: str | os.PathLike[str], sellers: list[str]
+) -> int:
+    """Take sellers out of a file of quotes before training; return how many had not withdrawn before."""
+    market = read_market(market_path)
+    with existing_ledger(ledger_path(market_path)) as ledger:
+        found = known_round(ledger, read_quotes(quotes, market.sellers.id_column))
+        return withdraw(ledger, found.number, sellers)
+
+
+def absent_sellers(
+    market_path: str | os.PathLike[str], quotes: str | os.PathLike[str], data: str | os.PathLike[str]
+) -> list[str]:
+    """Return the ids of sellers who were promised something but have no row in a data file."""
+    market = read_market(market_path)
+    id_column = market.sellers.id_column
+    quoted = read_quotes(quotes, id_column)
+    rows = read_table(data, [id_column], [id_column])
+    present = positions_in(rows, id_column, quoted, SELLER)
+    absent = quoted.get_column(EPSILON).to_numpy() > 0.0
+    absent[present[present >= 0]] = False
+    return [str(seller) for seller in quoted.get_column(SELLER).gather(np.flatnonzero(absent))]
+
+
+def known_round(ledger: Database, quotes: Table) -> Round:
+    """Return the round that these quotes are: an open one if there is, else the newest.
+
+    Raises
+    ------
+    LedgerRefusal : no round has exactly these quotes.
+    """
+    known = matching_rounds(ledger, quotes)
+    if not known:
+        raise LedgerRefusal(
+            "no such quotes were given: the ledger has no round with exactly these sellers, epsilons and "
+            "payments. Use the file that 'dpmarket quote' wrote, as it was written, and its market file."
+        )
+    by_use = {"open": 0, "released": 1, "debited": 2}
+    return min(known, key=lambda found: by_use[found.state])
+
+
+def _train(
+    ledger: Database,
+    found: Round,
+    market: Market,
+    quotes: Table,
+    quotes_source: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    progress: Progress,
+) -> TrainingResult:
+    training = debit(ledger, found.number)
+    try:
+        epsilons = np.asarray(quotes.get_column(EPSILON).to_numpy())
+        promised = np.where(withdrawn_of(ledger, found.number, quotes), 0.0, epsilons)
+        progress("Reading data", 0.1)
+        records = _read_records(market, quotes, promised, data)
+        _refuse_absent(market, quotes, quotes_source, promised, records.owners)
+        progress("Training", 0.3)
+        estimator = _fit(market, records, promised)
+    except (FileProblem, InvalidInput, Infeasible):
+        # All of these come before noise is drawn (see PrivateLogisticRegression.fit): nothing was released.
+        give_back(ledger, training)
+        raise
+    progress("Entering the model in the ledger", 0.95)
+    model = model_file(
+        estimator,
+        records=records.owners.size,
+        id_column=market.sellers.id_column,
+        label_column=market.label.column,
+        labels=market.label.values,
+        features=[FeatureBounds(name=name, low=b.low, high=b.high) for name, b in market.features.items()],
+        radius=market.training.radius,
+        outside_bounds=market.training.outside_bounds,
+    )
+    spent = np.zeros(quotes.height)
+    spent[records.owners] = estimator.epsilons_
+    release(ledger, training, model.to_json(), spent)
+    return TrainingResult(model, True, records.clipped)
+
+
+@dataclass(frozen=True)
+class _Records:
+    owners: IntArray
+    features: FloatArray
+    positive: BoolArray
+    clipped: dict[str, int]
+
+
+def _fit(market: Market, records: _Records, promised: FloatArray) -> PrivateLogisticRegression:
+    # They take scikit-learn along, which most commands do not need.
+    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+
+    bounds = list(market.features.values())
+    scaler = PublicScaler([b.low for b in bounds], [b.high for b in bounds], market.training.radius)
+    estimator = PrivateLogisticRegression(
+        l2=market.training.l2, classes=(0, 1), numerical_epsilon=market.training.numerical_epsilon
+    )
+    scaled = scaler.fit_transform(records.features)
+    return estimator.fit(scaled, records.positive.astype(np.int64), epsilons=promised[records.owners])
+
+
+def _read_records(
+    market: Market, quotes: Table, promised: FloatArray, source: str | os.PathLike[str]
+) -> _Records:
+    """Read the rows of everybody who was promised something, or refuse with all that is wrong."""
+    id_column, label = market.sellers.id_column, market.label
+    names = list(market.features)
+    texts = [id_column, label.column]
+    table = read_table(source, [id_column, *names, label.column], texts, names)
+    owners = positions_in(table, id_column, quotes, SELLER)
+    findings = id_findings(table, id_column)
+    strangers = (owners < 0) & ~empty_texts(table, id_column)
+    findings += find(id_column, "a seller without a quote", strangers)
+    rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
+    features, more, clipped = _features(market, table, rows)
+    positive, wrong = _labels(market, table, rows)
+    refuse(table, source, [*findings, *more, *wrong])
+    return _Records(owners[rows], features, positive, clipped)
+
+
+def _features(
+    market: Market, table: Table, rows: IntArray
+) -> tuple[FloatArray, list[Finding], dict[str, int]]:
+    values = np.empty((rows.size, len(market.features)))
+    findings: list[Finding] = []
+    clipped = {}
+    for position, (name, bounds) in enumerate(market.features.items()):
+        values[:, position], more = numbers_of(table, name, rows)
+        findings += more
+        outside = (values[:, position] < bounds.low) | (values[:, position] > bounds.high)
+        if market.training.outside_bounds == "refuse":
+            findings += find(name, "a value outside the public bounds", outside, rows)
+        elif outside.any():
+            clipped[name] = int(outside.sum())
+    return values, findings, clipped
+
+
+def _labels(market: Market, table: Table, rows: IntArray) -> tuple[BoolArray, list[Finding]]:
+    column, values = market.label.column, market.label.values
+    if isinstance(values[0], int):
+        numbers, _ = numbers_of(table, column, rows)
+        negative, positive = numbers == values[0], numbers == values[1]
+    else:
+        negative, positive = (equals_text(table, column, str(value), rows) for value in values)
+    return positive, find(column, "neither of the two labels", ~(negative | positive), rows)
+
+
+def _refuse_absent(
+    market: Market,
+    quotes: Table,
+    source: str | os.PathLike[str],
+    promised: FloatArray,
+    owners: IntArray,
+) -> None:
+    absent = promised > 0.0
+    absent[owners] = False
+    words = (
+        "a seller who has no row in the data (add it, or let them withdraw: dpmarket withdraw --absent-from)"
+    )
+    refuse(quotes, source, find(market.sellers.id_column, words, absent))

@@ -1,0 +1,146 @@
+"""The other commands of a campaign: ``init``, ``withdraw``, ``train``, ``predict`` and ``show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, MarketOption, QuietFlag
+
+QuotesOption = Annotated[
+    Path, typer.Option("--quotes", help="The quotes, as 'dpmarket quote' wrote them; - for stdin.")
+]
+
+
+def init(
+    market: Annotated[Path, typer.Argument(help="Where to write the market file.")] = Path("market.toml"),
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Write a market file with every key and a comment to each, ready to be edited."""
+    from dpmarket.campaign import market_template
+    from dpmarket.cli.render import Voice
+    from dpmarket.files import write_bytes
+
+    write_bytes(market, market_template().encode(), force)
+    Voice(as_json, quiet, str(market)).tell(
+        "A new market", [("market file", str(market))], {"market": str(market)}, "Edit it before you quote."
+    )
+
+
+def withdraw(
+    quotes: QuotesOption,
+    sellers: Annotated[list[str] | None, typer.Argument(help="Ids of sellers who withdraw.")] = None,
+    absent_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--absent-from", help="Withdraw everybody who has no row in this data file; - for stdin."
+        ),
+    ] = None,
+    market: MarketOption = Path("market.toml"),
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Take sellers out before training; nobody else's promise or payment changes."""
+    from dpmarket.campaign import absent_sellers, withdraw_sellers
+    from dpmarket.cli.render import Voice
+
+    leaving = list(sellers or ())
+    if absent_from is not None:
+        leaving += absent_sellers(market, quotes, absent_from)
+    elif not leaving:
+        raise typer.BadParameter("name sellers, or a data file with --absent-from.")
+    count = withdraw_sellers(market, quotes, leaving) if leaving else 0
+    rows = [("asked for", str(len(leaving))), ("withdrawn now", str(count))]
+    Voice(as_json, quiet).tell("Withdrawals", rows, {"asked": len(leaving), "withdrawn": count})
+
+
+def train(
+    data: Annotated[
+        Path, typer.Argument(help="CSV or Parquet file with ids, features and labels; - for stdin.")
+    ],
+    quotes: QuotesOption,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the model to this .json file; - for stdout.")
+    ],
+    market: MarketOption = Path("market.toml"),
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Spend the promises of a file of quotes and train a model that keeps every one of them.
+
+    The promises are debited in the privacy ledger before a record is read, once: a second run on the same
+    quotes hands out the same model.
+    """
+    from dpmarket.campaign import train_file
+    from dpmarket.cli.render import Voice, number
+
+    voice = Voice(as_json, quiet, str(output))
+    with voice.progress() as progress:
+        result = train_file(market, quotes, data, output, force, progress)
+    for name, count in result.clipped.items():
+        voice.remark(
+            f"For the data holder: {count} values of {name!r} lay outside its bounds and were clipped."
+        )
+    model = result.model
+    rows = [
+        ("records", f"{model.records:,}"),
+        ("features", f"{len(model.features)}"),
+        ("total epsilon", number(model.total_epsilon, 6)),
+        ("l2", number(model.l2)),
+        ("noise in a coefficient, at most", number(model.noise_standard_error)),
+    ]
+    title = (
+        "A new model, all promises kept" if result.is_new else "The model that these quotes already bought"
+    )
+    note = None if str(output) == "-" else f"The model is in {output}."
+    voice.tell(title, rows, {"is_new": result.is_new, "model": model.to_dict()}, note)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model file that 'dpmarket train' wrote.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the features; - for stdin.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Write predictions to this .csv or .parquet file; - for stdout."),
+    ] = Path("-"),
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Predict the label of every row of a table."""
+    from dpmarket.campaign import predict_file, read_model
+    from dpmarket.cli.render import Voice
+
+    voice = Voice(as_json, quiet, str(output))
+    with voice.progress() as progress:
+        progress("Predicting", 0.0)
+        found = read_model(model)
+        done = predict_file(found, data, output, force)
+    counts = {"rows": done.rows, "positive": done.positive, "clipped_values": done.clipped}
+    rows = [
+        ("rows", f"{done.rows:,}"),
+        (f"predicted {found.labels[1]!r}", f"{done.positive:,}"),
+        ("values clipped to their bounds", f"{done.clipped:,}"),
+    ]
+    note = None if str(output) == "-" else f"The predictions are in {output}."
+    voice.tell("Predictions", rows, counts, note)
+
+
+def show(
+    file: Annotated[
+        Path, typer.Argument(help="A quotes file, a model, a market file or a ledger, told by its ending.")
+    ],
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Show what a quotes file, a model, a market file or a ledger says, without any individual."""
+    from dpmarket.campaign import describe
+    from dpmarket.cli.render import Voice
+
+    description = describe(file)
+    Voice(as_json, quiet).tell(description.title, description.rows, description.data)

@@ -1,0 +1,141 @@
+"""Turn columns of a table into arrays, and what is wrong with them into line numbers, never into values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.errors import FileProblem
+from dpmarket.files.atomic import is_standard_stream
+from dpmarket.files.tables import Table
+
+_SHOWN = 3
+_DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One kind of problem in a column: what it is, in how many rows, and the first few of them."""
+
+    column: str
+    words: str
+    count: int
+    rows: tuple[int, ...]
+
+    def sentence(self, table: Table, source: str | os.PathLike[str]) -> str:
+        """Say it with the numbers of lines (CSV) or rows."""
+        where, shift = _numbering(table, source)
+        shown = ", ".join(str(row + shift) for row in self.rows)
+        more = f" and {self.count - len(self.rows)} more" if self.count > len(self.rows) else ""
+        plural = "s" if self.count > 1 else ""
+        return f"column {self.column!r}: {self.words} in {self.count} row{plural}: {where} {shown}{more}."
+
+
+def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = None) -> list[Finding]:
+    """Return the finding for the rows that offend, as a list that is empty if there are none.
+
+    ``rows`` are the positions in the file of the rows that ``offends`` speaks of; None: all rows, in order.
+    """
+    where = np.flatnonzero(offends)
+    if where.size == 0:
+        return []
+    first = where[:_SHOWN] if rows is None else rows[where[:_SHOWN]]
+    return [Finding(column, words, int(where.size), tuple(int(row) for row in first))]
+
+
+def refuse(table: Table, source: str | os.PathLike[str], findings: Sequence[Finding]) -> None:
+    """Raise ``FileProblem`` with all findings, if there are any."""
+    if not findings:
+        return
+    name = "the standard input" if is_standard_stream(source) else str(source)
+    total = sum(finding.count for finding in findings)
+    raise FileProblem(
+        f"cannot use {name}: {total} problem{'s' if total > 1 else ''}.",
+        [finding.sentence(table, source) for finding in findings],
+    )
+
+
+def numbers_of(table: Table, name: str, rows: IntArray | None = None) -> tuple[FloatArray, list[Finding]]:
+    """Return a column as float64, NaN where there is no finite number, and what was found instead.
+
+    Parameters
+    ----------
+    rows : positions of the rows to look at; None: all. Other rows are not looked at.
+    """
+    column = _selected(table, name, rows)
+    if not (column.dtype.is_numeric() or column.dtype == pl.String):
+        return np.full(len(column), np.nan), find(
+            name, "no number (the column holds something else)", np.ones(len(column), dtype=bool), rows
+        )
+    findings = []
+    if column.dtype == pl.String:
+        blank = column.is_null() | (column.str.strip_chars() == "")
+        comma = column.str.contains(_DECIMAL_COMMA).fill_null(False)
+        numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+        text = numbers.is_null() & ~blank & ~comma
+        findings += find(name, "a decimal comma (write a point)", comma.to_numpy(), rows)
+        findings += find(name, "no number", text.to_numpy(), rows)
+        missing = blank.to_numpy()
+    else:
+        numbers = column.cast(pl.Float64)
+        missing = numbers.is_null().to_numpy()
+    findings += find(name, "an empty cell", missing, rows)
+    values = np.ascontiguousarray(numbers.fill_null(np.nan).to_numpy(), dtype=np.float64).copy()
+    infinite = np.isinf(values) | (np.isnan(values) & ~numbers.is_null().to_numpy())
+    findings += find(name, "NaN or infinity", infinite, rows)
+    values[infinite] = np.nan
+    return values, findings
+
+
+def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> FloatArray:
+    """Return a column as float64, refusing missing values and text by line number, never by value."""
+    column = table.get_column(name)
+    if column.dtype.is_numeric() and column.null_count() == 0:
+        return cast(FloatArray, np.ascontiguousarray(column.cast(pl.Float64).to_numpy(), dtype=np.float64))
+    values, findings = numbers_of(table, name)
+    refuse(table, source, findings)
+    return values
+
+
+def text_column(table: Table, name: str) -> list[str]:
+    """Return a column as text, as it stood in the file where that can be known."""
+    return table.get_column(name).cast(pl.String).to_list()
+
+
+def empty_texts(table: Table, name: str) -> BoolArray:
+    """Return which rows have no text in a column."""
+    column = table.get_column(name).cast(pl.String)
+    empty = column.is_null() | (column.str.strip_chars().str.len_bytes() == 0)
+    return cast(BoolArray, empty.fill_null(True).to_numpy())
+
+
+def equals_text(table: Table, name: str, text: str, rows: IntArray | None = None) -> BoolArray:
+    """Return which rows hold this text in a column."""
+    column = _selected(table, name, rows).cast(pl.String)
+    return cast(BoolArray, (column == text).fill_null(False).to_numpy())
+
+
+def _selected(table: Table, name: str, rows: IntArray | None) -> pl.Series:
+    column = table.get_column(name)
+    return column if rows is None else column.gather(rows)
+
+
+def _numbering(table: Table, source: str | os.PathLike[str]) -> tuple[str, int]:
+    """Return the word for a row's place, and what to add to its position."""
+    if Path(source).suffix.lower() == ".parquet":
+        return "row", 1
+    texts = [table.get_column(name) for name in table.columns if table.get_column(name).dtype == pl.String]
+    several = any(bool(column.str.contains("\n", literal=True).any()) for column in texts)
+    if not several and not is_standard_stream(source):
+        with Path(source).open("rb") as file:
+            breaks = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+        several = breaks > table.height + 1
+    # Cells with line breaks in them: lines cannot be counted, rows can.
+    return ("row", 1) if several else ("line", 2)
