@@ -230,3 +230,15 @@ def test_reports_that_make_no_sense_are_refused(arguments, words):
 def test_questions_about_nobody_or_no_cost_are_refused(i, report):
     with pytest.raises(InvalidInput, match=r"i to be|report"):
         MARKETS["uniform"].respond([1.0, 2.0, 3.0], i, report)
+
+
+@pytest.mark.parametrize("report", [5e-324, 1e-300, 1e-100, 1e-20])
+def test_a_cost_of_almost_nothing_gets_finite_numbers_or_a_refusal(report):
+    mechanism = MARKETS["log-normal"]
+    costs = mechanism.dist.sample(6, np.random.default_rng(1))
+    costs[0] = report
+    for question in (lambda: mechanism.respond(costs, 0, report), lambda: mechanism.run(costs)):
+        with pytest.raises(dpm.NotConverged, match="max_mean_epsilon"):
+            question()
+    bounded = OfflineMechanism(mechanism.dist, BuyerObjective(0.5, 1.0, 0.05, max_mean_epsilon=10.0))
+    assert np.isfinite(bounded.respond(costs, 0, report)).all()

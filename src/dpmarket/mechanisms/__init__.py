@@ -16,6 +16,11 @@ from dpmarket.mechanisms.storage import read_outcome, write_outcome
 
 __all__ = [
     "CheapestK",
+from dpmarket.mechanisms.protocol import BatchMechanism, Mechanism, Response
+from dpmarket.mechanisms.storage import read_outcome, write_outcome
+
+__all__ = [
+    "BatchMechanism",
     "Mechanism",
     "Menu",
     "MinorUnits",

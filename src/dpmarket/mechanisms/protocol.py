@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class Response(NamedTuple):
@@ -18,4 +18,13 @@ class Mechanism(Protocol):
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
+        ...
+
+
+@runtime_checkable
+class BatchMechanism(Mechanism, Protocol):
+    """A mechanism that answers many reports of one seller faster than one by one."""
+
+    def response_curve(self, reported_costs: object, i: int, reports: object) -> Any:
+        """Return an object with arrays ``epsilons`` and ``payments``, one element per report."""
         ...

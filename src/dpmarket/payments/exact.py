@@ -63,12 +63,14 @@ def exact_payments(
     Raises
     ------
     Infeasible : costs are unbounded and some seller is needed at every price.
+    NotConverged : a cost so close to 0 that promises or payments leave the range of floats.
     """
     bought = np.flatnonzero(allocation.epsilons > 0.0)
     own = np.maximum(costs[bought], dist.support[0])
     market = _Market(virtual_costs, allocation, objective, dist)
     premiums, errors = market.premiums(own, virtual_costs[bought], allocation.epsilons[bought])
     payments = allocation.epsilons[bought] * (own + premiums)
+    _refuse_nonsense(allocation.epsilons, payments)
     full, full_errors = np.zeros(costs.size), np.zeros(costs.size)
     full[bought] = _round_up(payments)
     full_errors[bought] = allocation.epsilons[bought] * errors + 1e-15 * payments
@@ -100,12 +102,22 @@ def response(
         own_costs = np.full(int(bought.sum()), seller)
         premiums, _ = market.integrated(reports[bought], own_costs, epsilons[bought], TOLERANCE)
         payments[bought] = _round_up(epsilons[bought] * (reports[bought] + premiums))
+    _refuse_nonsense(epsilons, payments)
     return epsilons, payments
 
 
 def _round_up(payments: FloatArray) -> FloatArray:
     """Participation must hold in exact arithmetic: the product was rounded, so go two floats up."""
     return np.nextafter(np.nextafter(payments, np.inf), np.inf)
+
+
+def _refuse_nonsense(epsilons: FloatArray, payments: FloatArray) -> None:
+    """Refuse promises or payments that are no numbers, which costs of almost 0 lead to."""
+    if not (np.isfinite(epsilons).all() and np.isfinite(payments).all()):
+        raise NotConverged(
+            "expected promises and payments within the range of floats, found that a cost lies too close to "
+            "0 for that: set max_mean_epsilon."
+        )
 
 
 class _Market:

@@ -1,0 +1,95 @@
+"""Turn questions about many reports of one seller into answers, in batches where the mechanism can.
+
+A mechanism may refuse a report (a cost of exactly 0, say, where no best allocation exists then). A refusal
+brings the seller nothing and is counted, and the same report is not asked about again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.errors import Infeasible, InvalidInput, NotConverged
+from dpmarket.mechanisms import BatchMechanism, Mechanism
+
+_REFUSALS = (Infeasible, NotConverged)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Epsilons and payments, and which reports were answered at all (the others are 0)."""
+
+    epsilons: FloatArray
+    payments: FloatArray
+    answered: BoolArray
+
+
+class Answers:
+    """Asks one mechanism, and keeps what an audit needs to know about the asking itself."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+        self.refusals = 0
+        self.disagreement = 0.0
+        self._refused: set[float] = set()
+
+    def at(self, costs: FloatArray, i: int, reports: FloatArray) -> Asked:
+        """Return what seller ``i`` gets at each report."""
+        asked = np.array([report not in self._refused for report in reports.tolist()])
+        epsilons, payments = np.zeros(reports.size), np.zeros(reports.size)
+        answered = np.zeros(reports.size, dtype=bool)
+        self.refusals += int((~asked).sum())
+        pending = [np.flatnonzero(asked)] if asked.any() else []
+        refused: list[float] = []
+        while pending:
+            part = pending.pop()
+            try:
+                epsilons[part], payments[part] = self._batch(costs, i, reports[part])
+                answered[part] = True
+            except _REFUSALS:
+                if part.size == 1:
+                    refused.append(float(reports[part[0]]))
+                else:
+                    pending += [part[: part.size // 2], part[part.size // 2 :]]
+        self.refusals += len(refused)
+        if answered.any():
+            # Where everything is refused the market is to blame, not the report.
+            self._refused.update(refused)
+        return Asked(epsilons, payments, answered)
+
+    def hold_against_single(self, costs: FloatArray, i: int, reports: FloatArray, asked: Asked) -> None:
+        """Compare a batch with single questions: the truth, one report of the middle and the last."""
+        if not isinstance(self.mechanism, BatchMechanism):
+            return
+        for k in {0, reports.size // 2, reports.size - 1}:
+            if asked.answered[k]:
+                epsilon, payment = ask(self.mechanism, costs, i, float(reports[k]))
+                cost = float(costs[i])
+                money = payment + float(asked.payments[k]) + cost * (epsilon + float(asked.epsilons[k]))
+                apart = abs(payment - asked.payments[k]) + cost * abs(epsilon - asked.epsilons[k])
+                self.disagreement = max(self.disagreement, float(apart) / max(money, 5e-324))
+
+    def _batch(self, costs: FloatArray, i: int, reports: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if isinstance(self.mechanism, BatchMechanism):
+            curve = self.mechanism.response_curve(costs, i, reports)
+            epsilons, payments = np.asarray(curve.epsilons, float), np.asarray(curve.payments, float)
+        else:
+            single = [ask(self.mechanism, costs, i, float(report)) for report in reports]
+            epsilons, payments = np.array(single, dtype=np.float64).T
+        if epsilons.shape != reports.shape or payments.shape != reports.shape:
+            raise InvalidInput("expected one epsilon and one payment per report from the mechanism.")
+        if not (np.isfinite(epsilons).all() and np.isfinite(payments).all() and (epsilons >= 0.0).all()):
+            raise InvalidInput("expected finite payments and epsilons >= 0 from the mechanism, got others.")
+        return epsilons, payments
+
+
+def ask(mechanism: Mechanism, costs: FloatArray, i: int, report: float) -> tuple[float, float]:
+    """Return one answer, epsilon and payment, refused if they are no numbers."""
+    epsilon, payment = mechanism.respond(costs, i, report)
+    answer = float(epsilon), float(payment)
+    if not (math.isfinite(answer[0]) and math.isfinite(answer[1]) and answer[0] >= 0.0):
+        raise InvalidInput("expected finite payments and epsilons >= 0 from the mechanism, got others.")
+    return answer
