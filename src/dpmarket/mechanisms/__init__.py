@@ -2,6 +2,22 @@
 
 from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
 from dpmarket.mechanisms.curves import Curve, Offers
+from dpmarket.mechanisms.joint import (
+    AsPrinted,
+    BoundedCoefficients,
+    EnvelopePayments,
+    ExpectedNoise,
+    ExpectedPayments,
+    GreedySolver,
+    JointMarket,
+    JointMechanism,
+    JointOutcome,
+    PaperDescent,
+    QuadraturePayments,
+    RandomStarts,
+    ReducedSolver,
+    naive_buyer,
+)
 from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import MinorUnits, Outcome
@@ -21,6 +37,15 @@ from dpmarket.mechanisms.storage import read_outcome, write_outcome
 
 __all__ = [
     "BatchMechanism",
+    "AsPrinted",
+    "BoundedCoefficients",
+    "EnvelopePayments",
+    "ExpectedNoise",
+    "ExpectedPayments",
+    "GreedySolver",
+    "JointMarket",
+    "JointMechanism",
+    "JointOutcome",
     "Mechanism",
     "Menu",
     "MinorUnits",
@@ -38,6 +63,13 @@ __all__ = [
     "Response",
     "ResponseCurve",
     "SameForAll",
+    "PaperDescent",
+    "QuadraturePayments",
+    "RandomStarts",
+    "ReducedSolver",
+    "Response",
+    "ResponseCurve",
+    "naive_buyer",
     "read_outcome",
     "write_outcome",
 ]

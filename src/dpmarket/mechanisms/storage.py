@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from dpmarket.errors import FileProblem
+from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, read_parquet, write_json, write_parquet
 from dpmarket.mechanisms.outcome import Outcome
 
@@ -15,7 +15,13 @@ _KEY = "dpmarket"
 
 
 def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: bool = True) -> None:
-    """Write an outcome to a .json or .parquet file, atomically."""
+    """Write an outcome to a .json or .parquet file, atomically.
+
+    Only an :class:`Outcome`: what was chosen by looking at the records, a ``JointOutcome``, is refused, so
+    that no file with such promises can be taken for one whose promises are kept.
+    """
+    if not isinstance(outcome, Outcome):
+        raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")
     if _kind(target) == ".json":
         write_json(target, outcome.to_dict(), overwrite)
         return

@@ -1,0 +1,237 @@
+r"""Turn the joint optimum into payments: by the envelope formula, by quadrature, or in expectation only.
+
+With J the minimum of the buyer's objective, :math:`\partial J/\partial \psi_i = \gamma \epsilon_i` (envelope
+theorem, at the global minimum). A truthful payment is
+:math:`c_i \epsilon_i + \int_{c_i}^{top} \epsilon_i(z)\,dz`; where the virtual cost is affine with slope q the
+integral is :math:`(J(\psi(top)) - J(\psi(c_i)))/(q \gamma)`: one more solve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy.integrate import quad
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.costs import CostDistribution, Uniform, largest_cost_at
+from dpmarket.errors import Infeasible, InvalidInput, NotConverged
+from dpmarket.mechanisms.joint.solving import Solved
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Paid:
+    """Payments in money and estimates of their absolute errors, one per seller asked about."""
+
+    payments: FloatArray
+    errors: FloatArray
+
+
+@runtime_checkable
+class PaymentRule(Protocol):
+    """A way to pay the sellers of a joint optimum."""
+
+    def check(self, dist: CostDistribution) -> None:
+        """Refuse a distribution of costs that this rule cannot pay for."""
+        ...
+
+    def pay(
+        self,
+        solved: Solved,
+        dist: CostDistribution,
+        costs: FloatArray,
+        sellers: IntArray,
+        progress: Progress | None = None,
+    ) -> Paid:
+        """Return the payments of ``sellers``, all of whom are bought from; ``costs`` are everybody's."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that says which rule this is."""
+        ...
+
+
+@dataclass(frozen=True)
+class EnvelopePayments:
+    """Exact payments for affine virtual costs (uniform costs): one warm-started re-solve per seller."""
+
+    def check(self, dist: CostDistribution) -> None:
+        """Refuse any distribution but the uniform one."""
+        if not isinstance(dist, Uniform):
+            raise InvalidInput(
+                "expected uniform costs for EnvelopePayments, whose formula needs affine virtual costs; pass "
+                "payments=QuadraturePayments()."
+            )
+
+    def pay(
+        self,
+        solved: Solved,
+        dist: CostDistribution,
+        costs: FloatArray,
+        sellers: IntArray,
+        progress: Progress | None = None,
+    ) -> Paid:
+        """Return ``c*eps + (J(psi(top)) - J)/(slope*gamma)`` for each seller, rounded up."""
+        low, top = dist.support
+        slope = float(dist.virtual_cost_slope(top)) * solved.setting.objective.payment_weight
+        highest = float(dist.virtual_cost(top))
+        error = solved.setting.value_error(solved.best)
+        payments, errors = np.empty(sellers.size), np.empty(sellers.size)
+        for k, seller in enumerate(sellers.tolist()):
+            moved = solved.moved(seller, highest)
+            integral = max(moved.value - solved.best.value, 0.0) / slope
+            payments[k] = _own(solved, seller, costs, low) + integral
+            errors[k] = (error + solved.setting.value_error(moved.trial)) / slope
+            _tell(progress, k + 1, sellers.size)
+        return Paid(_round_up(payments), errors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that says which rule this is."""
+        return {"kind": "envelope"}
+
+
+@dataclass(frozen=True)
+class QuadraturePayments:
+    """Exact payments for any distribution of costs: epsilon integrated over higher reports, each re-solved.
+
+    Parameters
+    ----------
+    tolerance : relative error of the integral at which the quadrature stops.
+    """
+
+    tolerance: float = 1e-8
+
+    def __post_init__(self) -> None:
+        checks.positive("tolerance", self.tolerance)
+
+    def check(self, dist: CostDistribution) -> None:
+        """Accept every distribution."""
+
+    def pay(
+        self,
+        solved: Solved,
+        dist: CostDistribution,
+        costs: FloatArray,
+        sellers: IntArray,
+        progress: Progress | None = None,
+    ) -> Paid:
+        """Return ``c*eps`` plus the integral of epsilon up to the top, for each seller, rounded up.
+
+        Raises
+        ------
+        Infeasible : costs have no upper end and the seller is needed at every price.
+        NotConverged : the integral's error estimate is above 100 times the tolerance.
+        """
+        low = dist.support[0]
+        payments, errors = np.empty(sellers.size), np.empty(sellers.size)
+        for k, seller in enumerate(sellers.tolist()):
+            start = max(float(costs[seller]), low)
+            integral, error = self._integral(solved, dist, seller, start)
+            payments[k] = _own(solved, seller, costs, low) + integral
+            errors[k] = error
+            _tell(progress, k + 1, sellers.size)
+        return Paid(_round_up(payments), errors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that says which rule this is."""
+        return {"kind": "quadrature", "tolerance": self.tolerance}
+
+    def _integral(
+        self, solved: Solved, dist: CostDistribution, seller: int, start: float
+    ) -> tuple[float, float]:
+        end = _last_report(solved, dist, seller)
+        if not start < end:
+            return 0.0, 0.0
+        walls = [wall for part in dist.ironed_intervals for wall in (part.low, part.high)]
+        walls = sorted({wall for wall in (*walls, *dist.breakpoints) if start < wall < end})
+
+        def epsilon(report: float) -> float:
+            return solved.moved(seller, float(dist.virtual_cost(report))).epsilon
+
+        total = error = 0.0
+        for a, b in zip([start, *walls], [*walls, end], strict=True):
+            value, missing, *_ = quad(epsilon, a, b, epsabs=0.0, epsrel=self.tolerance, full_output=1)
+            total, error = total + value, error + missing
+        if error > 100.0 * self.tolerance * max(total, start * epsilon(start)):
+            raise NotConverged(
+                f"expected the payment's integral to a relative error of {self.tolerance:.1e}, reached "
+                f"{error / total:.1e}: raise the tolerance."
+            )
+        return total, error
+
+
+@dataclass(frozen=True)
+class ExpectedPayments:
+    """Virtual cost times epsilon: what is paid in expectation (paper, Lemma `mech design`).
+
+    The cheap figure that plots of totals need. Paid to a seller it would make lying worthwhile.
+    """
+
+    def check(self, dist: CostDistribution) -> None:
+        """Accept every distribution."""
+
+    def pay(
+        self,
+        solved: Solved,
+        dist: CostDistribution,
+        costs: FloatArray,
+        sellers: IntArray,
+        progress: Progress | None = None,
+    ) -> Paid:
+        """Return ``psi*eps`` for each seller."""
+        own = np.searchsorted(solved.market.positions, sellers)
+        epsilons = solved.best.inner.weights[own] * solved.best.total_epsilon
+        payments = solved.market.psi[own] * epsilons
+        return Paid(payments, 2.0**-51 * payments)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that says which rule this is."""
+        return {"kind": "expected"}
+
+
+def exact_rule_for(dist: CostDistribution) -> PaymentRule:
+    """Return the exact rule that suits a distribution of costs."""
+    return EnvelopePayments() if isinstance(dist, Uniform) else QuadraturePayments()
+
+
+def _last_report(solved: Solved, dist: CostDistribution, seller: int) -> float:
+    """Return a report from which on the seller is not bought from, or the top of the support."""
+    top = dist.support[1]
+    highest = math.inf if math.isinf(top) else float(dist.virtual_cost(top))
+    try:
+        leaving = solved.without(seller)
+    except Infeasible:
+        if math.isfinite(highest):
+            return top
+        raise Infeasible(
+            "expected the others to suffice when one seller leaves, because costs have no upper end; "
+            "found that a seller is needed at every price: raise weight_cap, or cut the distribution."
+        ) from None
+    # The objective rises with the virtual cost as long as the seller is bought from, and no further.
+    virtual, error = leaving.virtual_cost, 4.0 * solved.setting.value_error(solved.best)
+    while virtual < highest:
+        if solved.moved(seller, virtual).value >= leaving.value - error:
+            return float(largest_cost_at(virtual, dist))
+        virtual *= 2.0
+    return top
+
+
+def _own(solved: Solved, seller: int, costs: FloatArray, low: float) -> float:
+    weight = float(solved.best.inner.weights[np.searchsorted(solved.market.positions, seller)])
+    return max(float(costs[seller]), low) * (weight * solved.best.total_epsilon)
+
+
+def _round_up(payments: FloatArray) -> FloatArray:
+    """Participation must hold in exact arithmetic: the product was rounded, so go two floats up."""
+    return np.nextafter(np.nextafter(payments, np.inf), np.inf)
+
+
+def _tell(progress: Progress | None, done: int, total: int) -> None:
+    if progress is not None:
+        progress(done, total)
