@@ -15,6 +15,7 @@ from dpmarket.errors import (
     FileProblem,
     Infeasible,
     InvalidInput,
+    NotCertifiable,
     NotConverged,
 )
 from dpmarket.version import __version__
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         max_epsilon,
         project_to_capped_simplex,
     )
+    from dpmarket.audit import Certificate, Verification, certify, verify
     from dpmarket.costs import (
         CostDistribution,
         CostFit,
@@ -114,6 +116,10 @@ _ROOM_OF = {
     "RandomStarts": "mechanisms",
     "ReducedSolver": "mechanisms",
     "naive_buyer": "mechanisms",
+    "Certificate": "audit",
+    "Verification": "audit",
+    "certify": "audit",
+    "verify": "audit",
     "PublicData": "datasets",
     "Learner": "learning",
     "release_cost": "privacy",
@@ -166,6 +172,7 @@ __all__ = [
     "BoundedCoefficients",
     "BuyerObjective",
     "CheapestK",
+    "Certificate",
     "CostDistribution",
     "CostFit",
     "Curve",
@@ -187,6 +194,7 @@ __all__ = [
     "Mechanism",
     "Menu",
     "Mixture",
+    "NotCertifiable",
     "NotConverged",
     "OfflineMechanism",
     "OnlineMechanism",
@@ -208,10 +216,12 @@ __all__ = [
     "SecureNoise",
     "SeededNoise",
     "Uniform",
+    "Verification",
     "Weights",
     "__version__",
     "allocate",
     "best_weights",
+    "certify",
     "fit_costs",
     "max_epsilon",
     "paper_curve",
@@ -226,6 +236,7 @@ __all__ = [
     "read_outcome",
     "release_cost",
     "suggest_l2",
+    "verify",
     "virtual_cost_density",
     "virtual_costs",
     "weights_for",

@@ -30,6 +30,10 @@ class EntropyUnavailable(DpmarketError, RuntimeError):
     """The operating system gave no random bits, so that no private model can be made."""
 
 
+class NotCertifiable(DpmarketError, ValueError):
+    """What was done cannot be certified: a promise does not follow from it."""
+
+
 class FileProblem(DpmarketError, OSError):
     """A file cannot be read, written or understood; ``details`` holds one sentence per thing found in it."""
 

@@ -18,6 +18,7 @@ from dpmarket.files.columns import (
     text_column,
 )
 from dpmarket.files.database import Database, damage, open_database, transaction
+from dpmarket.files.atomic import atomic_path, private_bytes, read_bytes, write_bytes
 from dpmarket.files.documents import read_json, read_toml, to_json, write_json
 from dpmarket.files.packages import packaged_file, packaged_member
 from dpmarket.files.tables import (
@@ -56,6 +57,7 @@ __all__ = [
     "numbers_of",
     "open_database",
     "positions_in",
+    "private_bytes",
     "read_bytes",
     "read_json",
     "read_parquet",

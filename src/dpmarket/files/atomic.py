@@ -73,6 +73,14 @@ def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = T
         temporary.write_bytes(data)
 
 
+def private_bytes(target: str | os.PathLike[str], data: bytes) -> None:
+    """Write ``data`` to a new file that only its owner may read; an existing file is refused."""
+    with atomic_path(target, overwrite=False) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+
+
 def read_bytes(source: str | os.PathLike[str]) -> bytes:
     """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input."""
     if is_standard_stream(source):

@@ -86,9 +86,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         ``people``, of the promises. Read-only.
     people_
         The people of ``epsilons_`` if they have names, or None.
-    l2_, total_epsilon_, row_bound_, numerical_epsilon_
-        The penalty, the noise rate, the bound on rows with their constant, and what releasing cost (at most
-        what was set aside).
+    loss_weights_
+        The weight of each person in the objective, in the order of ``epsilons_``: a function of promises and
+        public constants. Read-only.
+    l2_, total_epsilon_, row_bound_, rows_per_person_, numerical_epsilon_
+        The penalty, the noise rate, the bounds on rows with their constant and on the rows of a person that
+        were charged, and what releasing cost (at most what was set aside).
     release_plan_
         The public :class:`~dpmarket.privacy.release.ReleasePlan`: with the constants above it lets anybody
         check what releasing cost.
@@ -213,6 +216,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         cells = round_to_grid(*problem.minimise(*draw.high_low()), plan.grid)
         self._release(cells, plan, weights, constant)
         self.epsilons_ = read_only(spent)
+        self.loss_weights_ = weights.loss_weights
         self.people_ = holding.people
         self.classes_ = classes
         secure = isinstance(source, SecureNoise) and bool(source.certifiable)
@@ -318,5 +322,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.l2_ = weights.l2
         self.total_epsilon_ = weights.total_epsilon
         self.row_bound_ = weights.row_bound
+        self.rows_per_person_ = weights.rows_per_person
         self.numerical_epsilon_ = plan.numerical_epsilon
         self.noise_standard_error_ = 2.0 * math.sqrt(n + 1.0) / (weights.total_epsilon * weights.l2)

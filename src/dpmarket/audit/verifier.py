@@ -1,0 +1,438 @@
+"""Check a certificate without trusting who made it: one file, the standard library, numpy and mpmath.
+
+Nothing of dpmarket is imported, so that this file can be read in one sitting, copied away and run alone:
+
+    python verifier.py certificate.json --receipt receipt.json --cost 1.5
+
+Every check gives a :class:`Check`: it holds, it fails, or it was not made and why. What can be checked
+depends on what one has: the certificate alone, a seller's receipt, or the buyer's openings (all lines with
+their salts). Formulas are derived anew here; their letters are those
+of the paper, and (*) is the privacy formula of the documentation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+
+HOLDS, FAILS, NOT_MADE = "holds", "FAILS", "not made"
+_ARITY = 8
+VALUES = ("promise", "payment", "spent", "weight")
+_BODY = "market mechanism model money not_promised root schema totals training versions"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: its name, "holds", "FAILS" or "not made", and why."""
+
+    name: str
+    verdict: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All checks. ``passed`` is true if none failed; what was not made is listed, not counted."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return all(check.verdict != FAILS for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        rows = [{"name": c.name, "verdict": c.verdict, "detail": c.detail} for c in self.checks]
+        return {"schema": "dpmarket.verification/1", "passed": self.passed, "checks": rows}
+
+
+class _Broken(Exception):
+    """What is checked is not even of the right shape."""
+
+
+def verify(
+    certificate: Any,
+    *,
+    receipt: bytes | None = None,
+    cost: float | None = None,
+    digest: str | None = None,
+    openings: bytes | None = None,
+    signature: bytes | None = None,
+    public_key: bytes | None = None,
+) -> Verification:
+    """Check all that can be checked with what is given.
+
+    Parameters
+    ----------
+    certificate
+        The file's bytes, or its path, or anything with ``bytes(certificate)``.
+    receipt
+        Bytes of a seller's receipt.
+    cost
+        The receipt holder's own cost, money per unit of epsilon: is the payment worth the promise? It is
+        used here and goes nowhere.
+    digest
+        The certificate's digest as the reader knows it from elsewhere.
+    openings
+        Bytes of the buyer's openings: checks every line.
+    signature, public_key
+        Ed25519 signature of the body's bytes, 64 bytes, and the raw public key, 32 bytes.
+
+    Returns
+    -------
+    Verification
+        With a receipt only the certificate's first line is needed, and only it is read from a path: the
+        commitments are not, and are said not to be checked.
+    """
+    alone = receipt is not None and openings is None
+    checks: list[Check] = []
+    try:
+        body_bytes, leaves = _read(certificate, first_line_only=alone)
+        body = _parse(body_bytes, "the certificate's first line")
+        if " ".join(body) != _BODY or body["schema"] != "dpmarket.certificate/1":
+            raise _Broken("the certificate does not have the parts that this program knows")
+        found = hashlib.sha256(body_bytes).hexdigest()
+        checks.append(Check("layout", HOLDS, f"canonical; the digest is {found}"))
+        if digest is not None:
+            checks.append(judged("digest", found == digest, "the one given", "not the one given"))
+        checks.append(_signature(body_bytes, signature, public_key))
+        checks.append(_commitments(body, leaves))
+        checks.extend(_public_numbers(body))
+        if receipt is not None:
+            checks.extend(_receipt(body, found, receipt, cost))
+        if openings is not None:
+            checks.extend(_openings(body, found, leaves, openings))
+    except _Broken as problem:
+        checks.append(Check("layout", FAILS, str(problem)))
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, ZeroDivisionError) as problem:
+        checks.append(Check("layout", FAILS, f"a part is missing or wrong ({type(problem).__name__})"))
+    return Verification(tuple(checks))
+
+
+# --- reading: one canonical text for every value, so that every changed byte is seen ---
+
+
+def _read(certificate: Any, first_line_only: bool) -> tuple[bytes, bytes | None]:
+    """Return the body's bytes and the commitments, 32 bytes each; None where they were not read."""
+    if isinstance(certificate, str | os.PathLike):
+        with open(certificate, "rb") as file:
+            data = file.readline() if first_line_only else file.read()
+    else:
+        data = bytes(certificate)
+    first, found, rest = data.partition(b",\n")
+    if not found or not first.startswith(b'{"body":'):
+        raise _Broken("this is not a certificate: expected its first line to hold the body")
+    body = first[len(b'{"body":') :]
+    if not rest:
+        return body, None
+    # Every commitment takes 68 bytes: a quote, 64 digits, a quote, a comma, a new line; the last two less.
+    opening, closing = b'"commitments":[\n', b"]}\n"
+    if not (rest.startswith(opening) and rest.endswith(closing)) or (len(rest) - len(opening) - 1) % 68:
+        raise _Broken("the commitments are not whole")
+    rows = np.frombuffer(rest[len(opening) : -len(closing)] + b",\n", dtype=np.uint8).reshape(-1, 68)
+    digits = rows[:, 1:65].tobytes()
+    leaves = bytes.fromhex(digits.decode("ascii"))
+    framed = all(bool((rows[:, k] == byte).all()) for k, byte in ((0, 34), (65, 34), (66, 44), (67, 10)))
+    if not framed or leaves.hex().encode() != digits:
+        raise _Broken("the commitments are not written in the one canonical way")
+    return body, leaves
+
+
+def _parse(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data, parse_constant=_refuse)
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        same = text.encode() == data
+    except (ValueError, RecursionError):
+        raise _Broken(f"{what} is not JSON in UTF-8") from None
+    if not same or not isinstance(value, dict):
+        raise _Broken(f"{what} is not written in the one canonical way")
+    return value
+
+
+def _line(data: bytes) -> bytes:
+    if not data.endswith(b"\n"):
+        raise _Broken("expected a file that ends with its only line")
+    return data[:-1]
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def judged(name: str, good: bool, yes: str, no: str) -> Check:
+    """Return a check that holds for the reason ``yes``, or fails for the reason ``no``."""
+    return Check(name, HOLDS if good else FAILS, yes if good else no)
+
+
+# --- commitments ---
+
+
+def _leaf(line: Mapping[str, Any], salt: str) -> bytes:
+    name = line["id"]
+    if isinstance(name, bool) or not isinstance(name, int | str) or len(salt) != 64:
+        raise _Broken("a line needs an id, a text or a whole number, and 32 bytes of salt")
+    kind = b"t" + name.encode() if isinstance(name, str) else b"n%d" % name
+    numbers = [float(line[value]) for value in VALUES]
+    if not all(0.0 <= number < math.inf for number in numbers):
+        raise _Broken("a line's numbers must be finite and at least 0")
+    packed = struct.pack(">4d", *numbers)
+    return hashlib.sha256(b"dpmarket-line-1" + bytes.fromhex(salt) + packed + kind).digest()
+
+
+def _root(node: bytes, count: int) -> str:
+    return hashlib.sha256(b"dpmarket-root-1" + count.to_bytes(8, "big") + node).hexdigest()
+
+
+def _commitments(body: Mapping[str, Any], leaves: bytes | None) -> Check:
+    name = "commitments"
+    if leaves is None:
+        return Check(name, NOT_MADE, "only the first line was read; the receipt's path leads to the root")
+    count = len(leaves) // 32
+    if count != body["totals"]["sellers"]:
+        return Check(name, FAILS, "not one commitment for each seller")
+    first = np.frombuffer(leaves, dtype=">u8")[::4].astype(np.uint64)
+    tied = np.flatnonzero(first[1:] == first[:-1])  # as good as never: then all bytes are compared
+    ordered = bool((first[1:] >= first[:-1]).all())
+    if not ordered or any(leaves[32 * k : 32 * k + 32] >= leaves[32 * k + 32 : 32 * k + 64] for k in tied):
+        return Check(name, FAILS, "not in increasing order, all different")
+    level = leaves
+    while len(level) > 32:
+        groups = (level[k : k + 32 * _ARITY] for k in range(0, len(level), 32 * _ARITY))
+        level = b"".join([hashlib.sha256(b"dpmarket-node-1" + group).digest() for group in groups])
+    return judged(
+        name, _root(level, count) == body["root"], f"{count} lead to the root", "do not lead to the root"
+    )
+
+
+def _climbs(body: Mapping[str, Any], leaf: bytes, position: int, path: Sequence[Sequence[str]]) -> bool:
+    """Whether the path leads from this commitment at this position to the certificate's root."""
+    count = body["totals"]["sellers"]
+    if not (isinstance(position, int) and 0 <= position < count):
+        return False
+    node, width, place = leaf, count, position
+    for siblings in path:
+        first = place - place % _ARITY
+        group = [bytes.fromhex(digits) for digits in siblings]
+        if width <= 1 or len(group) + 1 != min(_ARITY, width - first) or any(len(g) != 32 for g in group):
+            return False
+        group.insert(place - first, node)
+        node = hashlib.sha256(b"dpmarket-node-1" + b"".join(group)).digest()
+        place, width = place // _ARITY, -(-width // _ARITY)
+    return width == 1 and bool(_root(node, count) == body["root"])
+
+
+# --- privacy ---
+
+
+def _loss(a: float, training: Mapping[str, Any]) -> Any:
+    """Return (*) for weight ``a``, with 50 digits; 0 for weight 0, which the data cannot influence."""
+    if a == 0.0:
+        return mpmath.mpf(0)
+    eta, l2, bound = (mpmath.mpf(training[k]) for k in ("total_epsilon", "l2", "row_bound"))
+    r = int(training["rows_per_person"])
+    linear = a * eta * bound / 2
+    share = a * bound**2 / (r * l2)
+
+    def bracket(s: Any) -> Any:
+        return linear * s + r * mpmath.log(1 + share * s * (1 - s))
+
+    # The derivative is 0 where linear (1 + share s (1 - s)) + r share (1 - 2 s) = 0: the larger root in s.
+    p, q, c = linear * share, linear * share - 2 * r * share, linear + r * share
+    s = (q + mpmath.sqrt(q * q + 4 * p * c)) / (2 * p)
+    return linear + max(bracket(mpmath.mpf(1)), bracket(min(max(s, mpmath.mpf(0)), mpmath.mpf(1))))
+
+
+def _losses(weights: Any, training: Mapping[str, Any]) -> Any:
+    """Return (*) for many weights, in floats: good to twelve digits."""
+    eta, l2, bound = (float(training[k]) for k in ("total_epsilon", "l2", "row_bound"))
+    r = int(training["rows_per_person"])
+    a = np.where(weights > 0.0, weights, 1.0)
+    linear, share = a * eta * bound / 2.0, a * bound**2 / (r * l2)
+    p, q, c = linear * share, linear * share - 2.0 * r * share, linear + r * share
+    root = np.sqrt(q * q + 4.0 * p * c)
+    s = np.clip(np.where(q > 0.0, (q + root) / (2.0 * p), 2.0 * c / (root - q)), 0.0, 1.0)
+    bracket = linear * s + r * np.log1p(share * s * (1.0 - s))
+    return np.where(weights > 0.0, linear + np.maximum(bracket, linear), 0.0)
+
+
+def _release(body: Mapping[str, Any]) -> Any:
+    """Return what releasing on the grid costs, with 50 digits; infinite if the grid is too fine."""
+    t = body["training"]
+    g, n, l2 = mpmath.mpf(body["model"]["grid"]), int(t["n_coefficients"]), mpmath.mpf(t["l2"])
+    bound, total, eta = (mpmath.mpf(t[k]) for k in ("row_bound", "weight_total", "total_epsilon"))
+    rho = (mpmath.mpf(t["gradient_bound"]) + mpmath.mpf(t["noise_accuracy"])) / l2
+    if not g > 2 * rho:
+        return mpmath.inf
+    third = total * bound**3 / (6 * mpmath.sqrt(3) * l2)
+    slope = eta / 2 * (l2 + total * bound**2 / 4) + min(n * bound, third)
+    return n * mpmath.log((g + 2 * rho) / (g - 2 * rho)) + 2 * rho * mpmath.sqrt(n) * slope
+
+
+def _public_numbers(body: Mapping[str, Any]) -> list[Check]:
+    t, totals, model = body["training"], body["totals"], body["model"]
+    positive = ("l2", "total_epsilon", "row_bound", "weight_total", "gradient_bound", "noise_accuracy")
+    cells = model["coef_grid"]
+    sound = (
+        all(0.0 < t[k] < math.inf for k in positive)
+        and t["rows_per_person"] >= 1
+        and t["row_bound"] >= (math.sqrt(2.0) if t["fit_intercept"] else 1.0)
+        and len(cells) == t["n_coefficients"] > 0
+        and all(isinstance(cell, int) and not isinstance(cell, bool) for cell in cells)
+        and len(t["classes"]) == 2
+        and t["classes"][0] != t["classes"][1]
+    )
+    with mpmath.workdps(50):
+        cost = _release(body)
+        released = cost <= t["numerical_epsilon"] and math.frexp(model["grid"])[0] == 0.5
+    kept = 0.0 <= totals["spent"] <= totals["promised"] < math.inf and totals["paid"] >= 0.0
+    return [
+        judged("public numbers", sound, "consistent", "of a wrong kind, or they do not fit together"),
+        judged(
+            "release", bool(released), f"costs {mpmath.nstr(cost, 4)}, as charged", "costs more than charged"
+        ),
+        judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
+    ]
+
+
+def _kept(line: Mapping[str, Any], body: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Return whether the spent epsilon covers the line's weight, and whether the promise covers the spent."""
+    with mpmath.workdps(50):
+        weight = float(line["weight"])
+        cost = _loss(weight, body["training"]) + (_release(body) if weight > 0.0 else 0)
+        return bool(cost <= line["spent"]), line["spent"] <= line["promise"]
+
+
+# --- receipts and openings ---
+
+
+def _receipt(body: Mapping[str, Any], digest: str, data: bytes, cost: float | None) -> list[Check]:
+    receipt = _parse(_line(data), "the receipt")
+    known = {"schema", "certificate", "line", "salt", "position", "path"}
+    if receipt.keys() != known or receipt["schema"] != "dpmarket.receipt/1":
+        raise _Broken("the receipt does not have the parts that this program knows")
+    line = receipt["line"]
+    if line.keys() != {"id", *VALUES} or any(isinstance(line[v], bool) for v in VALUES):
+        raise _Broken("the receipt's line does not have the parts that this program knows")
+    salt = receipt["salt"]
+    inside = _climbs(body, _leaf(line, salt), receipt["position"], receipt["path"]) and salt == salt.lower()
+    inside = inside and all(digits == digits.lower() for step in receipt["path"] for digits in step)
+    covered, kept = _kept(line, body)
+    checks = [
+        judged(
+            "receipt's digest", receipt["certificate"] == digest, "this certificate", "another certificate"
+        ),
+        judged("receipt's line", inside, "is in the certificate", "is not in the certificate"),
+        judged("receipt's spent epsilon", covered, "covers the weight used", "is less than the weight costs"),
+        judged("receipt's promise", kept, "was kept", "was exceeded"),
+    ]
+    if cost is None:
+        return [*checks, Check("participation", NOT_MADE, "enter your own cost to check it")]
+    unit = Fraction(1, body["money"]["minor_units"] or 1)
+    worth = Fraction(line["payment"]) * unit >= Fraction(cost) * Fraction(line["promise"])
+    return [
+        *checks,
+        judged("participation", worth, "the payment covers the loss", "the payment is too small"),
+    ]
+
+
+def _openings(body: Mapping[str, Any], digest: str, leaves: bytes | None, data: bytes) -> list[Check]:
+    opened = _parse(_line(data), "the openings")
+    if opened.keys() != {"schema", "certificate", "id", "salt", *VALUES}:
+        raise _Broken("the openings do not have the parts that this program knows")
+    columns = [opened[name] for name in ("id", *VALUES)]
+    lines = [dict(zip(("id", *VALUES), row, strict=True)) for row in zip(*columns, strict=True)]
+    hashes = sorted(_leaf(line, salt) for line, salt in zip(lines, opened["salt"], strict=True))
+    promise, payment, spent, weight = (np.array(opened[name], dtype=np.float64) for name in VALUES)
+    totals = {
+        "sellers": len(lines),
+        "bought_from": int(np.count_nonzero(promise)),
+        "promised": math.fsum(promise),
+        "paid": math.fsum(payment),
+        "spent": math.fsum(spent),
+    }
+    t = body["training"]
+    with mpmath.workdps(50):
+        release = float(_release(body))
+    needed = _losses(weight, t) + np.where(weight > 0.0, release, 0.0)
+    names = {(type(line["id"]), line["id"]) for line in lines}
+    return [
+        judged(
+            "openings' digest", opened["certificate"] == digest, "this certificate", "another certificate"
+        ),
+        judged(
+            "openings", b"".join(hashes) == leaves, "open every commitment", "do not open the commitments"
+        ),
+        judged("ids", len(names) == len(lines), "all different", "some are repeated"),
+        judged(
+            "spent epsilons",
+            bool((spent >= needed * (1.0 - 1e-12)).all()),
+            "each covers the weight used, to twelve digits",
+            "some are less than the weight costs",
+        ),
+        judged("promises", bool((spent <= promise).all()), "all kept", "some exceeded"),
+        judged("weights", math.fsum(weight) <= t["weight_total"], "add up", "add up to more than stated"),
+        judged("totals", totals == body["totals"], "as stated", "not as stated"),
+    ]
+
+
+# --- signature, and the command line of this file on its own ---
+
+
+def _signature(body: bytes, signature: bytes | None, public_key: bytes | None) -> Check:
+    if signature is None or public_key is None:
+        return Check("signature", NOT_MADE, "needs the signature and the signer's public key")
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, body)
+    except (InvalidSignature, ValueError):
+        return Check("signature", FAILS, "not made with this key over this certificate")
+    return Check("signature", HOLDS, "made with this key over this certificate")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check the named files; print one line per check; return 0 if none failed."""
+    import argparse
+
+    parser = argparse.ArgumentParser(description="Check a dpmarket certificate.")
+    parser.add_argument("certificate")
+    parser.add_argument("--receipt", help="a seller's receipt")
+    parser.add_argument("--cost", type=float, help="your own cost per unit of epsilon; it goes nowhere")
+    parser.add_argument("--digest", help="the certificate's digest, known from elsewhere")
+    parser.add_argument("--openings", help="the buyer's openings, for an auditor")
+    options = parser.parse_args(arguments)
+
+    def content(path: str | None) -> bytes | None:
+        if path is None:
+            return None
+        with open(path, "rb") as file:
+            return file.read()
+
+    result = verify(
+        options.certificate,
+        receipt=content(options.receipt),
+        cost=options.cost,
+        digest=options.digest,
+        openings=content(options.openings),
+    )
+    for check in result.checks:
+        print(f"{check.verdict:9} {check.name}: {check.detail}")
+    return 0 if result.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
