@@ -1,8 +1,3 @@
-"""Let an outsider check truthfulness, participation and privacy."""
-
-from dpmarket.audit.truthfulness import Lie, TruthfulnessAudit, audit_truthfulness, audit_truthfulness_at
-
-__all__ = ["Lie", "TruthfulnessAudit", "audit_truthfulness", "audit_truthfulness_at"]
 """Check what a market did, and prove it to others.
 
 :func:`~dpmarket.audit.certificate.certify` makes a certificate and receipts;
@@ -16,17 +11,40 @@ from dpmarket.audit.certificate import (
     read_certificate,
     write_certificate,
 )
-from dpmarket.audit.payment_verifier import verify_payments
-from dpmarket.audit.purchase import Purchase, ReleasedModel
-from dpmarket.audit.signing import new_signing_key, read_signature, sign
-from dpmarket.audit.verifier import Check, Verification, verify
+from dpmarket.audit.payment_verifier import (
+    verify_payments,
+)
+from dpmarket.audit.purchase import (
+    Purchase,
+    ReleasedModel,
+)
+from dpmarket.audit.signing import (
+    new_signing_key,
+    read_signature,
+    sign,
+)
+from dpmarket.audit.truthfulness import (
+    Lie,
+    TruthfulnessAudit,
+    audit_truthfulness,
+    audit_truthfulness_at,
+)
+from dpmarket.audit.verifier import (
+    Check,
+    Verification,
+    verify,
+)
 
 __all__ = [
     "Certificate",
     "Check",
+    "Lie",
     "Purchase",
     "ReleasedModel",
+    "TruthfulnessAudit",
     "Verification",
+    "audit_truthfulness",
+    "audit_truthfulness_at",
     "certify",
     "certify_purchase",
     "new_signing_key",

@@ -29,7 +29,12 @@ def first_lies(costs: FloatArray, i: int, dist: CostDistribution, count: int) ->
 
 
 def second_lies(
-    cost: float, reports: FloatArray, gains: FloatArray, epsilons: FloatArray, dist: CostDistribution, count: int
+    cost: float,
+    reports: FloatArray,
+    gains: FloatArray,
+    epsilons: FloatArray,
+    dist: CostDistribution,
+    count: int,
 ) -> FloatArray:
     """Return the rest of ``count`` reports: around the best lie so far, and within the largest fall."""
     wanted = max(4, count - max(8, math.ceil(_SHARE_OF_FIRST * count)))

@@ -39,9 +39,7 @@ def _joint_gain(answers: Answers, dist: CostDistribution, costs: FloatArray, i: 
             moved = costs.copy()
             moved[other] = lie
             asked = answers.at(moved, k, reports[k])
-            utilities[k][row] = np.where(
-                asked.answered, asked.payments - costs[k] * asked.epsilons, -np.inf
-            )
+            utilities[k][row] = np.where(asked.answered, asked.payments - costs[k] * asked.epsilons, -np.inf)
     total = utilities[i].T + utilities[j]
     truth = _STEPS.index(0.0)
     if not np.isfinite(total[truth, truth]):

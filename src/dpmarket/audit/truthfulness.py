@@ -113,7 +113,10 @@ class TruthfulnessAudit:
             ("largest gain, in money", f"{self.largest_gain:.3g}"),
             ("largest gain / money in play", f"{worst.gain / scale:.1e}"),
             ("tolerated", f"{self.tolerance:.1e} of the money in play, plus {self.minor_unit:g}"),
-            ("where", f"market {worst.profile}, seller {worst.seller}: {worst.report:.6g} for {worst.cost:.6g}"),
+            (
+                "where",
+                f"market {worst.profile}, seller {worst.seller}: {worst.report:.6g} for {worst.cost:.6g}",
+            ),
             ("batch against single answers", f"{self.disagreement:.1e}"),
             ("largest gain of a pair (information)", f"{self.pair_gain:.3g}"),
         ]
@@ -177,7 +180,9 @@ def audit_truthfulness(
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"expected rng to be a numpy Generator, got {type(rng).__name__}.")
     drawn = (dist.sample(count, rng) for _ in range(markets))
-    return _audited(mechanism, dist, drawn, (count, markets), misreports, rng, tolerance, minor_unit, progress)
+    return _audited(
+        mechanism, dist, drawn, (count, markets), misreports, rng, tolerance, minor_unit, progress
+    )
 
 
 def audit_truthfulness_at(
@@ -228,7 +233,9 @@ def _audited(
                 progress(profile * size[0] + i + 1, size[0] * size[1])
         pair_gain = max(pair_gain, best_pair_gain(answers, dist, costs, rng))
     if found is None:
-        raise Infeasible("expected markets that the mechanism accepts, found that it refuses the truth in all.")
+        raise Infeasible(
+            "expected markets that the mechanism accepts, found that it refuses the truth in all."
+        )
     return TruthfulnessAudit(
         sellers=size[0],
         profiles=size[1],

@@ -3,6 +3,7 @@
 from dpmarket.files.atomic import (
     atomic_path,
     is_standard_stream,
+    private_bytes,
     read_bytes,
     refuse_existing,
     write_bytes,
@@ -17,17 +18,31 @@ from dpmarket.files.columns import (
     refuse,
     text_column,
 )
-from dpmarket.files.database import Database, damage, open_database, transaction
-from dpmarket.files.atomic import atomic_path, private_bytes, read_bytes, write_bytes
-from dpmarket.files.documents import read_json, read_toml, to_json, write_json
-from dpmarket.files.packages import packaged_file, packaged_member
+from dpmarket.files.database import (
+    Database,
+    damage,
+    open_database,
+    transaction,
+)
+from dpmarket.files.documents import (
+    read_json,
+    read_toml,
+    to_json,
+    write_json,
+)
+from dpmarket.files.keys import (
+    positions_in,
+    repeated,
+    same_content,
+    sum_by,
+)
+from dpmarket.files.packages import (
+    packaged_file,
+    packaged_member,
+)
 from dpmarket.files.tables import (
     Table,
     csv_columns,
-    number_column,
-from dpmarket.files.keys import positions_in, repeated, same_content, sum_by
-from dpmarket.files.tables import (
-    Table,
     make_table,
     read_parquet,
     read_table,
@@ -44,9 +59,6 @@ __all__ = [
     "Table",
     "atomic_path",
     "csv_columns",
-    "number_column",
-    "packaged_file",
-    "packaged_member",
     "damage",
     "empty_texts",
     "equals_text",
@@ -56,6 +68,8 @@ __all__ = [
     "number_column",
     "numbers_of",
     "open_database",
+    "packaged_file",
+    "packaged_member",
     "positions_in",
     "private_bytes",
     "read_bytes",

@@ -9,15 +9,35 @@ the data. :func:`~dpmarket.learning.solver.minimise` is the minimiser underneath
 :class:`~dpmarket.learning.output_perturbation.OutputPerturbation` are other ways to keep the same promises.
 """
 
-from dpmarket.learning.estimator import PrivateLogisticRegression
-from dpmarket.learning.learner import Learner
-from dpmarket.learning.output_perturbation import OutputPerturbation
-from dpmarket.learning.rows import Rows
-from dpmarket.learning.sampling import PersonalisedSampling
-from dpmarket.learning.scaling import PublicScaler
-from dpmarket.learning.smallest_epsilon import SmallestEpsilon
-from dpmarket.learning.solver import Minimum, minimise
-from dpmarket.learning.threshold import LargeEpsilonsOnly, best_threshold
+from dpmarket.learning.estimator import (
+    PrivateLogisticRegression,
+)
+from dpmarket.learning.learner import (
+    Learner,
+)
+from dpmarket.learning.output_perturbation import (
+    OutputPerturbation,
+)
+from dpmarket.learning.rows import (
+    Rows,
+)
+from dpmarket.learning.sampling import (
+    PersonalisedSampling,
+)
+from dpmarket.learning.scaling import (
+    PublicScaler,
+)
+from dpmarket.learning.smallest_epsilon import (
+    SmallestEpsilon,
+)
+from dpmarket.learning.solver import (
+    Minimum,
+    minimise,
+)
+from dpmarket.learning.threshold import (
+    LargeEpsilonsOnly,
+    best_threshold,
+)
 
 __all__ = [
     "LargeEpsilonsOnly",

@@ -1,7 +1,13 @@
 """Mechanisms that turn reported costs into promises and payments; one Outcome type, one protocol."""
 
-from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
-from dpmarket.mechanisms.curves import Curve, Offers
+from dpmarket.mechanisms.curve_choice import (
+    paper_curve,
+    population_curve,
+)
+from dpmarket.mechanisms.curves import (
+    Curve,
+    Offers,
+)
 from dpmarket.mechanisms.joint import (
     AsPrinted,
     BoundedCoefficients,
@@ -18,27 +24,43 @@ from dpmarket.mechanisms.joint import (
     ReducedSolver,
     naive_buyer,
 )
-from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
-from dpmarket.mechanisms.online import OnlineMechanism
-from dpmarket.mechanisms.outcome import MinorUnits, Outcome
-from dpmarket.mechanisms.protocol import Mechanism, Response
-from dpmarket.mechanisms.quotes import Menu, Quote, Quotes
-from dpmarket.mechanisms.storage import read_outcome, write_outcome
+from dpmarket.mechanisms.offline import (
+    OfflineMechanism,
+    ResponseCurve,
+)
+from dpmarket.mechanisms.online import (
+    OnlineMechanism,
+)
+from dpmarket.mechanisms.outcome import (
+    MinorUnits,
+    Outcome,
+)
+from dpmarket.mechanisms.protocol import (
+    BatchMechanism,
+    Mechanism,
+    Response,
+)
+from dpmarket.mechanisms.quotes import (
+    Menu,
+    Quote,
+    Quotes,
+)
+from dpmarket.mechanisms.simple import (
+    CheapestK,
+    PostedPrice,
+    SameForAll,
+)
+from dpmarket.mechanisms.storage import (
+    read_outcome,
+    write_outcome,
+)
 
 __all__ = [
-    "Curve",
-from dpmarket.mechanisms.simple import CheapestK, PostedPrice, SameForAll
-from dpmarket.mechanisms.storage import read_outcome, write_outcome
-
-__all__ = [
-    "CheapestK",
-from dpmarket.mechanisms.protocol import BatchMechanism, Mechanism, Response
-from dpmarket.mechanisms.storage import read_outcome, write_outcome
-
-__all__ = [
-    "BatchMechanism",
     "AsPrinted",
+    "BatchMechanism",
     "BoundedCoefficients",
+    "CheapestK",
+    "Curve",
     "EnvelopePayments",
     "ExpectedNoise",
     "ExpectedPayments",
@@ -53,23 +75,19 @@ __all__ = [
     "OfflineMechanism",
     "OnlineMechanism",
     "Outcome",
+    "PaperDescent",
+    "PostedPrice",
+    "QuadraturePayments",
     "Quote",
     "Quotes",
-    "Response",
-    "ResponseCurve",
-    "paper_curve",
-    "population_curve",
-    "PostedPrice",
-    "Response",
-    "ResponseCurve",
-    "SameForAll",
-    "PaperDescent",
-    "QuadraturePayments",
     "RandomStarts",
     "ReducedSolver",
     "Response",
     "ResponseCurve",
+    "SameForAll",
     "naive_buyer",
+    "paper_curve",
+    "population_curve",
     "read_outcome",
     "write_outcome",
 ]
