@@ -1,0 +1,113 @@
+"""Hold a planned purchase together with the evidence for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpmarket.allocation import BuyerObjective
+from dpmarket.planning.search import Found
+
+SCHEMA = "dpmarket.plan/1"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """How likely a budget is to suffice, by simulated campaigns with real payments.
+
+    Attributes
+    ----------
+    budget : money that payments should not exceed.
+    confidence : the probability that was asked for.
+    quantile : total payment of the campaign with the rank that, by the binomial law, lies above the true
+        quantile with probability 99%; at most the budget.
+    fresh_share : share of campaigns within the budget, among others than those the plan was made with.
+    draws : number of campaigns, of each kind.
+    """
+
+    budget: float
+    confidence: float
+    quantile: float
+    fresh_share: float
+    draws: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values by name."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An objective to announce before anybody reports a cost, and what to expect of it.
+
+    Everything follows from the cost distribution and public parameters; ``float(plan)`` is the payment
+    weight.
+
+    Attributes
+    ----------
+    objective : the buyer's objective with the planned payment weight.
+    sellers : number of sellers that the plan is for.
+    expected_payment, payment_error : expected total payment and its standard error, money.
+    expected_excess_risk, excess_risk_error : expected excess risk and its standard error.
+    share_bought : expected share of sellers bought from.
+    draws : number of simulated markets.
+    guarantee : for a plan with confidence, how likely the budget is to suffice; else None.
+    """
+
+    objective: BuyerObjective
+    sellers: int
+    expected_payment: float
+    payment_error: float
+    expected_excess_risk: float
+    excess_risk_error: float
+    share_bought: float
+    draws: int
+    guarantee: Guarantee | None = None
+
+    @property
+    def payment_weight(self) -> float:
+        """Error units per unit of money (the paper's gamma)."""
+        return self.objective.payment_weight
+
+    def __float__(self) -> float:
+        return self.payment_weight
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the plan as rows of a table."""
+        rows = [
+            ("sellers", f"{self.sellers:,}"),
+            ("payment weight", f"{self.payment_weight:.6g}"),
+            ("expected payments", f"{self.expected_payment:,.6g}"),
+            ("expected excess risk", f"{self.expected_excess_risk:.6g}"),
+            ("bought from, expected", f"{self.share_bought:.1%}"),
+            ("simulated markets", f"{self.draws:,}"),
+        ]
+        if self.guarantee is not None:
+            rows += [
+                ("budget", f"{self.guarantee.budget:,.6g}"),
+                ("confidence asked for", f"{self.guarantee.confidence:.1%}"),
+                ("kept in fresh campaigns", f"{self.guarantee.fresh_share:.1%} of {self.guarantee.draws:,}"),
+            ]
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values by name, with the schema's name and version."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["objective"] = self.objective.to_dict()
+        values["guarantee"] = None if self.guarantee is None else self.guarantee.to_dict()
+        return {"schema": SCHEMA, "payment_weight": self.payment_weight, **values}
+
+
+def plan_from(found: Found, sellers: int) -> Plan:
+    """Return the plan that a search has found."""
+    e = found.expectation
+    return Plan(
+        objective=found.objective,
+        sellers=sellers,
+        expected_payment=e.payment,
+        payment_error=e.payment_error,
+        expected_excess_risk=e.excess_risk,
+        excess_risk_error=e.excess_risk_error,
+        share_bought=e.share,
+        draws=found.draws,
+    )

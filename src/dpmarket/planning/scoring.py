@@ -1,0 +1,105 @@
+"""Turn promises into a test error, on public data: train with them, count mistakes on records held out."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.datasets import PublicData
+from dpmarket.errors import InvalidInput
+from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+from dpmarket.privacy import SeededNoise
+
+_GUESSING = 0.5  # the error of a buyer who has bought nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A way to try promises out on public records: one record per seller, the others to test on.
+
+    Parameters
+    ----------
+    data : public records, one per person.
+    train_share : the share of records that sellers hold; models are tested on the rest.
+    radius : length beyond which scaled rows are shortened, see
+        :class:`~dpmarket.learning.scaling.PublicScaler`.
+    l2 : ridge penalty of the model, or None for the suggested one.
+
+    Examples
+    --------
+    >>> from dpmarket.datasets import separable
+    >>> trial = Trial(separable(500, 3, np.random.default_rng(0)), train_share=0.5)
+    >>> trial.sellers, trial.run(np.full(250, 5.0), seed=1) < 0.3
+    (250, True)
+    """
+
+    data: PublicData
+    train_share: float = 0.8
+    radius: float | None = None
+    l2: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, PublicData):
+            raise InvalidInput(
+                f"expected PublicData, got {type(self.data).__name__}: tuning or scoring on private records "
+                "is a release that no promise covers."
+            )
+        if self.data.people is not None:
+            raise InvalidInput("expected data with one record per person.")
+        checks.strictly_between("train_share", self.train_share, 0.0, 1.0)
+        if self.radius is not None:
+            checks.positive("radius", self.radius)
+        if self.l2 is not None:
+            checks.positive("l2", self.l2)
+        self._split(0)
+
+    @property
+    def sellers(self) -> int:
+        """Number of sellers: of training records."""
+        return len(self._split(0)[0])
+
+    def run(self, epsilons: object, seed: int) -> float:
+        """Return the test error of one model that keeps these promises.
+
+        The seed decides which records are tested on and the noise, so that two buyers can be compared under
+        the same chance. A buyer who has bought nothing guesses: error 0.5.
+
+        Parameters
+        ----------
+        epsilons : one promise per seller.
+        seed : a whole number.
+        """
+        promises = checks.non_negative_vector("epsilons", epsilons)
+        if not promises.any():
+            return _GUESSING
+        train, test = self._split(seed)
+        checks.same_length("epsilons", promises, "training records", train)
+        scaler = PublicScaler(self.data.low, self.data.high, self.radius).fit(self.data.features)
+        bought = np.flatnonzero(promises)
+        model = PrivateLogisticRegression(
+            l2=self.l2, classes=self.data.classes, noise_source=SeededNoise(seed), numerical_epsilon=1e-9
+        ).fit(scaler.transform(train.features[bought]), train.labels[bought], epsilons=promises[bought])
+        wrong = model.predict(scaler.transform(test.features)) != test.labels
+        return float(np.mean(wrong))
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data by which two trials can be told apart."""
+        digest = hashlib.sha256(self.data.features.tobytes() + self.data.signs.tobytes())
+        digest.update(self.data.low.tobytes() + self.data.high.tobytes())
+        settings = {name: getattr(self, name) for name in ("train_share", "radius", "l2")}
+        return {"data": self.data.name, "digest": digest.hexdigest(), **settings}
+
+    def _split(self, seed: int) -> tuple[PublicData, PublicData]:
+        return self.data.split(self.train_share, np.random.default_rng(seed))
+
+
+def mean_and_error(values: FloatArray) -> tuple[float, float]:
+    """Return the mean and its standard error (0 for one value)."""
+    if values.size < 2:
+        return float(values.mean()), 0.0
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
