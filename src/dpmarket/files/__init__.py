@@ -15,6 +15,7 @@ from dpmarket.files.columns import (
     find,
     number_column,
     numbers_of,
+    numbers_or_nan,
     refuse,
     text_column,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "make_table",
     "number_column",
     "numbers_of",
+    "numbers_or_nan",
     "open_database",
     "packaged_file",
     "packaged_member",
