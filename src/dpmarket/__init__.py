@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         AsPrinted,
         BoundedCoefficients,
         CheapestK,
+        AdaptiveMechanism,
         Curve,
         EnvelopePayments,
         ExpectedNoise,
@@ -73,7 +74,9 @@ if TYPE_CHECKING:
         naive_buyer,
         paper_curve,
         population_curve,
+        read_market,
         read_outcome,
+        write_market,
         write_outcome,
     )
     from dpmarket.payments import Payment, payment_identity
@@ -92,6 +95,38 @@ if TYPE_CHECKING:
     )
 
 _ROOM_OF = {
+    "AdaptiveMechanism": "mechanisms",
+    "read_market": "mechanisms",
+    "write_market": "mechanisms",
+    "Curve": "mechanisms",
+    "Menu": "mechanisms",
+    "OnlineMechanism": "mechanisms",
+    "Quote": "mechanisms",
+    "Quotes": "mechanisms",
+    "paper_curve": "mechanisms",
+    "population_curve": "mechanisms",
+    "PublicData": "datasets",
+    "Learner": "learning",
+    "release_cost": "privacy",
+    "plan_release": "privacy",
+    "SeededNoise": "privacy",
+    "SecureNoise": "privacy",
+    "PublicScaler": "learning",
+    "PrivateLogisticRegression": "learning",
+    "payment_identity": "payments",
+    "Payment": "payments",
+    "write_outcome": "mechanisms",
+    "read_outcome": "mechanisms",
+    "ResponseCurve": "mechanisms",
+    "Response": "mechanisms",
+    "Outcome": "mechanisms",
+    "OfflineMechanism": "mechanisms",
+    "Mechanism": "mechanisms",
+    "project_to_capped_simplex": "allocation",
+    "max_epsilon": "allocation",
+    "allocate": "allocation",
+    "LocalMinimum": "allocation",
+    "BuyerObjective": "allocation",
     "Allocation": "allocation",
     "AsPrinted": "mechanisms",
     "BestWeights": "privacy",
@@ -162,6 +197,7 @@ _ROOM_OF = {
 }
 
 __all__ = [
+    "AdaptiveMechanism",
     "Allocation",
     "AsPrinted",
     "BestWeights",
@@ -229,6 +265,7 @@ __all__ = [
     "population_curve",
     "privacy_loss",
     "project_to_capped_simplex",
+    "read_market",
     "read_outcome",
     "release_cost",
     "suggest_l2",
@@ -236,6 +273,7 @@ __all__ = [
     "virtual_cost_density",
     "virtual_costs",
     "weights_for",
+    "write_market",
     "write_outcome",
 ]
 

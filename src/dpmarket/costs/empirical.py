@@ -47,7 +47,10 @@ class PiecewiseLinear:
             raise InvalidInput("expected knots to be at least 2 increasing costs.")
         if not (heights > 0.0).all():
             raise InvalidInput("expected every height to be > 0: a cost that can occur has a density.")
-        heights /= np.sum(np.diff(knots) * 0.5 * (heights[1:] + heights[:-1]))
+        total = float(np.sum(np.diff(knots) * 0.5 * (heights[1:] + heights[:-1])))
+        # Heights that came from a distribution stay as they are, so that plain data loses no bit.
+        if abs(total - 1.0) > 1e-12:
+            heights /= total
         object.__setattr__(self, "knots", read_only(knots))
         object.__setattr__(self, "heights", read_only(heights))
 

@@ -60,6 +60,21 @@ __all__ = [
     "BatchMechanism",
     "BoundedCoefficients",
     "CheapestK",
+from dpmarket.mechanisms.adaptive import AdaptiveMechanism
+from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
+from dpmarket.mechanisms.curves import Curve, Offers
+from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
+from dpmarket.mechanisms.online import OnlineMechanism
+from dpmarket.mechanisms.outcome import MinorUnits, Outcome
+from dpmarket.mechanisms.protocol import Mechanism, Response
+from dpmarket.mechanisms.quotes import Menu, Quote, Quotes
+from dpmarket.mechanisms.refitting import keep_prior, refit
+from dpmarket.mechanisms.replanning import Bought, plan_curve
+from dpmarket.mechanisms.storage import read_market, read_outcome, write_market, write_outcome
+
+__all__ = [
+    "AdaptiveMechanism",
+    "Bought",
     "Curve",
     "EnvelopePayments",
     "ExpectedNoise",
@@ -86,8 +101,13 @@ __all__ = [
     "ResponseCurve",
     "SameForAll",
     "naive_buyer",
+    "keep_prior",
     "paper_curve",
+    "plan_curve",
     "population_curve",
+    "read_market",
     "read_outcome",
+    "refit",
+    "write_market",
     "write_outcome",
 ]

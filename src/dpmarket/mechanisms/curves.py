@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -121,6 +121,16 @@ class Curve:
         payments *= bought
         errors *= bought
         return Offers(epsilons, payments, errors)
+
+    def scaled(self, factor: float) -> Curve:
+        """Return the curve that offers ``factor`` times the epsilons and payments at every cost."""
+        factor = checks.positive("factor", factor)
+        return replace(
+            self,
+            slope=self.slope * factor,
+            max_epsilon=self.max_epsilon * factor,
+            margin_epsilon=self.margin_epsilon * factor,
+        )
 
     @cached_property
     def largest_payment(self) -> float:

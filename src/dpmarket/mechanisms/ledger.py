@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms.curves import Curve, Offers
+from dpmarket.mechanisms.curves import Curve
 from dpmarket.mechanisms.outcome import minor_amounts, seller_ids
 from dpmarket.mechanisms.quotes import Quote, Quotes
 
@@ -90,8 +90,15 @@ class Ledger:
         That decision uses the quotes before theirs only, so truth stays everybody's best report.
         """
         self.refuse_closed()
-        new = self._checked_ids(ids, costs.size)
-        epsilons, payments, errors, charges = self.affordable(curve, curve.offers(costs))
+        new = self.checked_ids(ids, costs.size)
+        epsilons, payments, errors = curve.offers(costs)
+        charges = np.zeros(costs.size)
+        if self.budget is not None:
+            charges = self._charges(payments, errors)
+            before = np.cumsum(charges) - charges
+            admitted = before <= self._room_for(curve)
+            epsilons, payments, errors = epsilons * admitted, payments * admitted, errors * admitted
+            charges *= admitted
         first = self._append(
             {
                 "cost": costs,
@@ -115,17 +122,12 @@ class Ledger:
             self.market,
         )
 
-    def affordable(
-        self, curve: Curve, offers: Offers
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return epsilons, payments, errors and charges of sellers who come now, within what is left."""
-        epsilons, payments, errors = offers
-        if self.budget is None:
-            return epsilons, payments, errors, np.zeros(epsilons.size)
-        charges = self._charges(payments, errors)
-        before = np.cumsum(charges) - charges
-        admitted = before <= self._room_for(curve)
-        return epsilons * admitted, payments * admitted, errors * admitted, charges * admitted
+    def alternatives(self, curve: Curve, reports: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what the next seller would be offered for each of several reports: epsilons, payments."""
+        epsilons, payments, _ = curve.offers(reports)
+        # Whether there is money for this seller was decided before they came.
+        admitted = self._room_for(curve) >= 0.0
+        return epsilons * admitted, payments * admitted
 
     def accept(self, quotes: Quote | Quotes) -> None:
         """Note that these quotes were accepted: all of them, or none if one cannot be."""
@@ -159,6 +161,23 @@ class Ledger:
         names = list(self._ids)
         return np.array([names[number] for number in numbers.tolist()])
 
+    def checked_ids(self, ids: object, count: int) -> list[Any] | None:
+        """Return ids of sellers who have not been quoted yet, as a list, or None where none are used."""
+        if (ids is None) != (self._ids is None) and self._size > 0 and count > 0:
+            raise InvalidInput("expected seller ids for all quotes of a market or for none.")
+        if ids is None:
+            return None
+        names: list[Any] = seller_ids(ids, count).tolist()
+        known = self._ids or {}
+        if known and names and type(names[0]) is not type(next(iter(known))):
+            raise InvalidInput("expected seller ids of one kind, texts or whole numbers.")
+        repeated = sum(name in known for name in names)
+        if repeated:
+            raise InvalidInput(
+                f"expected sellers who have not been quoted yet, found {repeated} who have: one report each."
+            )
+        return names
+
     def refuse_closed(self) -> None:
         """Refuse to go on after the market was closed."""
         if self.closed:
@@ -186,7 +205,7 @@ class Ledger:
                 checks.same_length("a column", column, "the costs", columns["cost"])
                 checks.non_negative_numbers("a column", column)
             ledger._append(columns)
-            names = ledger._checked_ids(data["seller_ids"], 0 if data["seller_ids"] is None else len(ledger))
+            names = ledger.checked_ids(data["seller_ids"], 0 if data["seller_ids"] is None else len(ledger))
             ledger._ids = None if names is None else {name: k for k, name in enumerate(names)}
         except InvalidInput:
             raise
@@ -237,22 +256,6 @@ class Ledger:
             column[first:end] = new[name]
         self._size = end
         return first
-
-    def _checked_ids(self, ids: object, count: int) -> list[Any] | None:
-        if (ids is None) != (self._ids is None) and self._size > 0 and count > 0:
-            raise InvalidInput("expected seller ids for all quotes of a market or for none.")
-        if ids is None:
-            return None
-        names: list[Any] = seller_ids(ids, count).tolist()
-        known = self._ids or {}
-        if known and names and type(names[0]) is not type(next(iter(known))):
-            raise InvalidInput("expected seller ids of one kind, texts or whole numbers.")
-        repeated = sum(name in known for name in names)
-        if repeated:
-            raise InvalidInput(
-                f"expected sellers who have not been quoted yet, found {repeated} who have: one report each."
-            )
-        return names
 
     def _open_numbers(self, quotes: Quote | Quotes) -> IntArray:
         self.refuse_closed()

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.curves import Curve
 from dpmarket.mechanisms.ledger import Ledger
+from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.mechanisms.quotes import Menu, Quote, Quotes, menu_of
@@ -171,13 +172,18 @@ class OnlineMechanism:
         All arrive in the order given and accept. Without a budget the others do not matter; with one, the
         sellers before ``i`` decide whether there is money left.
         """
+        curve = self.response_curve(reported_costs, i, one_cost("report", report))
+        return Response(float(curve.epsilons[0]), float(curve.payments[0]))
+
+    def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
+        """Return seller ``i``'s epsilon and payment at each of several reports, for plots and audits."""
         costs, i = position(reported_costs, i)
-        own = one_cost("report", report)
+        asked = checks.non_negative_vector("reports", reports)
         books = Ledger(self._ledger.budget, self._ledger.minor_units)
         if i > 0 and books.budget is not None:
             books.issue(self.curve, costs[:i], None, 0)
-        epsilons, payments, _, _ = books.affordable(self.curve, self.curve.offers(own))
-        return Response(float(epsilons[0]), float(payments[0]))
+        epsilons, payments = books.alternatives(self.curve, asked)
+        return ResponseCurve(read_only(asked.copy()), read_only(epsilons), read_only(payments))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain data. It holds reported costs: confidential."""

@@ -1,4 +1,4 @@
-"""Keep an outcome in a file and read it back, to the last bit: JSON or Parquet by the file's ending."""
+"""Keep an outcome, or a market that goes on, in a file and read it back, to the last bit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from pathlib import Path
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, read_parquet, write_json, write_parquet
+from dpmarket.mechanisms.adaptive import SCHEMA as ADAPTIVE
+from dpmarket.mechanisms.adaptive import AdaptiveMechanism
+from dpmarket.mechanisms.online import SCHEMA as ONLINE
+from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import Outcome
 
 _COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "loss_weights")
@@ -40,6 +44,37 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
     if _KEY not in notes or any(name not in columns for name in _COLUMNS):
         raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
     return Outcome.from_dict(json.loads(notes[_KEY]) | columns)
+
+
+def write_market(
+    target: str | os.PathLike[str], market: OnlineMechanism | AdaptiveMechanism, overwrite: bool = True
+) -> None:
+    """Write a market's whole state to a .json file, atomically.
+
+    The file holds reported costs: it is confidential, keep it where only the buyer can read it.
+    """
+    _refuse_other_than_json(target)
+    write_json(target, market.to_dict(), overwrite)
+
+
+def read_market(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMechanism:
+    """Read a market from the .json file that :func:`write_market` made; its open quotes stay valid.
+
+    An adaptive market goes on with :func:`refit`; for another function use ``AdaptiveMechanism.from_dict``.
+    """
+    _refuse_other_than_json(source)
+    data = read_json(source)
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema == ONLINE:
+        return OnlineMechanism.from_dict(data)
+    if schema == ADAPTIVE:
+        return AdaptiveMechanism.from_dict(data)
+    raise FileProblem(f"expected a market in {source}, as write_market makes it.")
+
+
+def _refuse_other_than_json(path: str | os.PathLike[str]) -> None:
+    if Path(path).suffix.lower() != ".json":
+        raise FileProblem(f"expected a file ending in .json, got {Path(path).name!r}.")
 
 
 def _kind(path: str | os.PathLike[str]) -> str:

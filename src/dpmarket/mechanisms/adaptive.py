@@ -1,0 +1,305 @@
+"""Sellers one by one when costs are not known: learn from past reports, and plan again, epoch by epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.allocation import BuyerObjective
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.curves import Curve, check_market
+from dpmarket.mechanisms.ledger import Ledger
+from dpmarket.mechanisms.offline import ResponseCurve
+from dpmarket.mechanisms.online import one_cost, position
+from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.mechanisms.protocol import Response
+from dpmarket.mechanisms.quotes import Menu, Quote, Quotes, menu_of
+from dpmarket.mechanisms.refitting import refit
+from dpmarket.mechanisms.replanning import Bought, plan_curve
+from dpmarket.mechanisms.settlement import settle
+
+SCHEMA = "dpmarket.adaptive-market/1"
+Refit = Callable[[FloatArray, CostDistribution], CostDistribution]
+_SETTINGS = ("first_epoch", "growth", "pilot_share")
+
+
+class AdaptiveMechanism:
+    """Quote sellers as they come, knowing the support of costs only, and learn in between.
+
+    Sellers come in epochs. Within an epoch all are quoted by one curve, fixed before its first seller from
+    *past* reports only; so truth is everybody's best report, and nobody loses by taking part. Between
+    epochs the distribution is fitted again to all reports so far, and the curve is planned again for the
+    sellers still expected, given what has been bought. Quotes that are still open count as bought there.
+
+    Parameters
+    ----------
+    prior : what is believed before the first report; its support must be finite and right. Where nothing
+        else is known: ``Uniform(low, high)``.
+    objective : the buyer's, with concentration, noise and payment weight above 0; fixed beforehand.
+    expected_sellers : how many sellers are expected in all; :meth:`expect` corrects it on the way.
+    fit : past reports and prior in, belief out; :func:`refit` by default. With :func:`keep_prior`, for
+        costs whose distribution is known, only the plan changes from epoch to epoch.
+    first_epoch : sellers of the first epoch, at least 1.
+    growth : each epoch multiplies the number of sellers so far by this, > 1.
+    pilot_share : share of the planned epsilons that the first epoch offers, in (0, 1]. A wrong prior can
+        make the plan buy far too much, and too little from few sellers costs little.
+    budget, minor_units : as for :class:`OnlineMechanism`.
+
+    Notes
+    -----
+    A seller reports once and cannot choose the epoch: let them come in an order that they do not decide.
+    The state, saved by :func:`write_market`, holds reported costs: it is confidential. So are, in part,
+    curves: from the second epoch on a curve, and with it every quote and menu, depends on earlier reports.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmarket.costs import Uniform
+    >>> market = AdaptiveMechanism(Uniform(0, 10), BuyerObjective(1.0, 1.0, 1e-2), expected_sellers=200)
+    >>> quotes = market.quote_many(np.random.default_rng(0).gamma(2.0, size=200).clip(0, 10))
+    >>> market.accept(quotes)
+    >>> market.epoch > 3, bool((market.close().epsilons > 0).any())
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        prior: CostDistribution,
+        objective: BuyerObjective,
+        expected_sellers: int,
+        *,
+        fit: Refit = refit,
+        first_epoch: int = 20,
+        growth: float = 1.5,
+        pilot_share: float = 0.25,
+        budget: float | None = None,
+        minor_units: int | None = None,
+    ) -> None:
+        check_market(prior, objective)
+        if not math.isfinite(prior.support[1]):
+            raise InvalidInput(
+                "expected a prior with a finite upper end: cut it at the highest possible cost."
+            )
+        if not min(objective.concentration, objective.noise, objective.payment_weight) > 0.0:
+            raise InvalidInput(
+                "expected concentration, noise and payment_weight > 0 to plan again and again."
+            )
+        if not callable(fit):
+            raise InvalidInput(f"expected fit to be a function, got {type(fit).__name__}.")
+        self.prior = prior
+        self.objective = objective
+        self.first_epoch = checks.whole("first_epoch", first_epoch, 1)
+        self.growth = checks.finite("growth", growth)
+        if not self.growth > 1.0:
+            raise InvalidInput(f"expected growth > 1, got {self.growth!r}.")
+        self.pilot_share = checks.positive("pilot_share", pilot_share)
+        if self.pilot_share > 1.0:
+            raise InvalidInput(f"expected pilot_share to be at most 1, got {self.pilot_share!r}.")
+        self._fit = fit
+        self._expected = checks.whole("expected_sellers", expected_sellers, 1)
+        self._ledger = Ledger(budget, minor_units)
+        self._epoch = 0
+        self._epoch_end = self.first_epoch
+        planned = plan_curve(prior, objective, self._expected, Bought(), self._expected)
+        self._curve = planned.scaled(self.pilot_share)
+
+    def __repr__(self) -> str:
+        return f"AdaptiveMechanism({self.prior!r}, quoted={self.quoted}, epoch={self.epoch})"
+
+    @property
+    def quoted(self) -> int:
+        """How many sellers have been quoted."""
+        return len(self._ledger)
+
+    @property
+    def expected_sellers(self) -> int:
+        """How many sellers are expected in all, as far as is known now."""
+        return self._expected
+
+    @property
+    def money_left(self) -> float:
+        """What is left of the budget if every open quote is accepted; infinite without a budget."""
+        return self._ledger.money_left
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which the next seller will be quoted, from 0."""
+        self._advance()
+        return self._epoch
+
+    @property
+    def curve(self) -> Curve:
+        """The curve by which the next seller will be quoted."""
+        self._advance()
+        return self._curve
+
+    @property
+    def is_buying(self) -> bool:
+        """Whether the next seller will be offered the curve: not closed, and money left for any of it."""
+        return self._ledger.is_open_to(self.curve)
+
+    def expect(self, remaining: int) -> None:
+        """Say how many sellers are still to come; an epoch planned for them begins with the next one.
+
+        Whoever says so must know it from elsewhere (the calendar, the number of visitors), not from the
+        report of a seller who has not been quoted yet.
+        """
+        self._ledger.refuse_closed()
+        self._expected = self.quoted + checks.whole("remaining", remaining, 1)
+        self._epoch_end = self.quoted
+
+    def quote(self, cost: float, seller_id: str | int | None = None) -> Quote:
+        """Offer one seller an epsilon and a payment for their cost: see ``OnlineMechanism.quote``."""
+        ids = None if seller_id is None else [seller_id]
+        return self.quote_many(one_cost("cost", cost), ids)[0]
+
+    def quote_many(self, costs: object, seller_ids: object = None) -> Quotes:
+        """Quote sellers in the order given: the same as one :meth:`quote` after the other, none declining."""
+        reports = checks.non_negative_vector("costs", costs)
+        self._ledger.refuse_closed()
+        ids = self._ledger.checked_ids(seller_ids, reports.size)
+        parts = []
+        done = 0
+        while done < reports.size:
+            self._advance()
+            end = min(done + self._epoch_end - self.quoted, reports.size)
+            names = None if ids is None else ids[done:end]
+            parts.append(self._ledger.issue(self._curve, reports[done:end], names, self._epoch))
+            done = end
+        return Quotes(
+            parts[0].first,
+            read_only(np.concatenate([part.epsilons for part in parts])),
+            read_only(np.concatenate([part.payments for part in parts])),
+            read_only(np.concatenate([part.epochs for part in parts])),
+            self._ledger.market,
+        )
+
+    def menu(self, points: int = 50) -> Menu:
+        """Return the next seller's choices of epsilon and payment."""
+        return menu_of(self.curve, points)
+
+    def accept(self, quotes: Quote | Quotes) -> None:
+        """Note that the seller, or all of several, accepted; a quote can be accepted once."""
+        self._ledger.accept(quotes)
+
+    def decline(self, quotes: Quote | Quotes) -> None:
+        """Note that the seller, or all of several, declined; the money reserved is free again."""
+        self._ledger.decline(quotes)
+
+    def close(self, delivered: object = None, l2: float | None = None) -> Outcome:
+        """End the market and return what was bought: see ``OnlineMechanism.close``.
+
+        Virtual costs in the outcome's payment part are those of the distribution fitted to all reports.
+        """
+        numbers = self._ledger.delivered(delivered)
+        self._ledger.refuse_closed()
+        costs = self._ledger.column("cost")
+        psi = virtual_costs(costs[numbers], self._fit(costs, self.prior))
+        outcome = settle(self._ledger, numbers, psi, self.objective, "adaptive", self._parameters(), l2)
+        self._ledger.closed = True
+        return outcome
+
+    def run(self, reported_costs: object, seller_ids: object = None, l2: float | None = None) -> Outcome:
+        """Quote these sellers, in their order and all accepting, in a market of their own."""
+        fresh = self._fresh()
+        fresh.accept(fresh.quote_many(reported_costs, seller_ids))
+        return fresh.close(l2=l2)
+
+    def respond(self, reported_costs: object, i: int, report: float) -> Response:
+        """Return what seller ``i`` gets if they report ``report`` and the others report as given.
+
+        All arrive in the order given and accept; the sellers before ``i`` decide the curve.
+        """
+        curve = self.response_curve(reported_costs, i, one_cost("report", report))
+        return Response(float(curve.epsilons[0]), float(curve.payments[0]))
+
+    def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
+        """Return seller ``i``'s epsilon and payment at each of several reports, for plots and audits."""
+        costs, i = position(reported_costs, i)
+        asked = checks.non_negative_vector("reports", reports)
+        fresh = self._fresh()
+        if i > 0:
+            fresh.accept(fresh.quote_many(costs[:i]))
+        epsilons, payments = fresh._ledger.alternatives(fresh.curve, asked)
+        return ResponseCurve(read_only(asked.copy()), read_only(epsilons), read_only(payments))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole state as plain data. It holds reported costs: confidential."""
+        return {
+            "schema": SCHEMA,
+            "prior": self.prior.to_dict(),
+            "objective": self.objective.to_dict(),
+            "expected_sellers": self._expected,
+            **{name: getattr(self, name) for name in _SETTINGS},
+            "epoch": self._epoch,
+            "epoch_end": self._epoch_end,
+            "curve": self._curve.to_dict(),
+            "ledger": self._ledger.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], fit: Refit = refit) -> AdaptiveMechanism:
+        """Make the market whose ``to_dict()`` gave this data; ``fit`` is not part of it, give the same."""
+        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+            raise InvalidInput(f"expected the plain data of a market with schema {SCHEMA!r}.")
+        try:
+            market = cls(
+                distribution_from_dict(data["prior"]),
+                BuyerObjective.from_dict(data["objective"]),
+                data["expected_sellers"],
+                fit=fit,
+                **{name: data[name] for name in _SETTINGS},
+            )
+            market._epoch = checks.whole("epoch", data["epoch"])
+            market._epoch_end = checks.whole("epoch_end", data["epoch_end"])
+            market._curve = Curve.from_dict(data["curve"])
+            market._ledger = Ledger.from_dict(data["ledger"])
+        except KeyError as missing:
+            raise InvalidInput(f"expected a whole market, found no {missing}.") from None
+        return market
+
+    def _advance(self) -> None:
+        """Begin a new epoch if the last one is over: its curve depends on the past only."""
+        if self.quoted < self._epoch_end:
+            return
+        costs, epsilons = self._ledger.column("cost"), self._ledger.column("epsilon")
+        bought = epsilons[self._ledger.bought]
+        size = max(math.ceil(self.quoted * (self.growth - 1.0)), self.first_epoch)
+        # More have come than expected: as many again as this epoch holds are expected.
+        self._expected = max(self._expected, self.quoted + (0 if self._expected > self.quoted else size))
+        self._curve = plan_curve(
+            self._fit(costs, self.prior),
+            self.objective,
+            self._expected,
+            Bought(float(bought.sum()), float(bought @ bought)),
+            self._expected - self.quoted,
+        )
+        self._epoch += 1
+        self._epoch_end = self.quoted + size
+
+    def _fresh(self) -> AdaptiveMechanism:
+        return AdaptiveMechanism(
+            self.prior,
+            self.objective,
+            self._expected,
+            fit=self._fit,
+            first_epoch=self.first_epoch,
+            growth=self.growth,
+            pilot_share=self.pilot_share,
+            budget=self._ledger.budget,
+            minor_units=self._ledger.minor_units,
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "distribution": self.prior.to_dict(),
+            "objective": self.objective.to_dict(),
+            "epochs": self._epoch + 1,
+            "budget": self._ledger.budget,
+        }
