@@ -4,6 +4,22 @@
 draws one kind of picture on axes that it is given.
 """
 
-from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES, Axes, Figure, new_figure, save
+from dpmarket.figures.canvas import (
+    COLOURS,
+    MARKERS,
+    STYLES,
+    Axes,
+    Figure,
+    new_figure,
+    save,
+)
 
-__all__ = ["COLOURS", "MARKERS", "STYLES", "Axes", "Figure", "new_figure", "save"]
+__all__ = [
+    "COLOURS",
+    "MARKERS",
+    "STYLES",
+    "Axes",
+    "Figure",
+    "new_figure",
+    "save",
+]

@@ -1,5 +1,8 @@
 """Mechanisms that turn reported costs into promises and payments; one Outcome type, one protocol."""
 
+from dpmarket.mechanisms.adaptive import (
+    AdaptiveMechanism,
+)
 from dpmarket.mechanisms.curve_choice import (
     paper_curve,
     population_curve,
@@ -45,36 +48,33 @@ from dpmarket.mechanisms.quotes import (
     Quote,
     Quotes,
 )
+from dpmarket.mechanisms.refitting import (
+    keep_prior,
+    refit,
+)
+from dpmarket.mechanisms.replanning import (
+    Bought,
+    plan_curve,
+)
 from dpmarket.mechanisms.simple import (
     CheapestK,
     PostedPrice,
     SameForAll,
 )
 from dpmarket.mechanisms.storage import (
+    read_market,
     read_outcome,
+    write_market,
     write_outcome,
 )
 
 __all__ = [
+    "AdaptiveMechanism",
     "AsPrinted",
     "BatchMechanism",
+    "Bought",
     "BoundedCoefficients",
     "CheapestK",
-from dpmarket.mechanisms.adaptive import AdaptiveMechanism
-from dpmarket.mechanisms.curve_choice import paper_curve, population_curve
-from dpmarket.mechanisms.curves import Curve, Offers
-from dpmarket.mechanisms.offline import OfflineMechanism, ResponseCurve
-from dpmarket.mechanisms.online import OnlineMechanism
-from dpmarket.mechanisms.outcome import MinorUnits, Outcome
-from dpmarket.mechanisms.protocol import Mechanism, Response
-from dpmarket.mechanisms.quotes import Menu, Quote, Quotes
-from dpmarket.mechanisms.refitting import keep_prior, refit
-from dpmarket.mechanisms.replanning import Bought, plan_curve
-from dpmarket.mechanisms.storage import read_market, read_outcome, write_market, write_outcome
-
-__all__ = [
-    "AdaptiveMechanism",
-    "Bought",
     "Curve",
     "EnvelopePayments",
     "ExpectedNoise",
@@ -100,8 +100,8 @@ __all__ = [
     "Response",
     "ResponseCurve",
     "SameForAll",
-    "naive_buyer",
     "keep_prior",
+    "naive_buyer",
     "paper_curve",
     "plan_curve",
     "population_curve",
