@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,21 +25,21 @@ _L2 = 1e-6  # the ball bounds the coefficients; this only makes the minimiser un
 class AsymptoticConfig:
     """Settings; costs from U[0, 1], where the theorem's assumption holds."""
 
-    sellers: tuple[int, ...] = (100, 300, 1_000, 3_000, 10_000, 30_000)
+    sellers: tuple[int, ...] = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
     features: int = 5
     margin: float = 1.0
     coef_radii: tuple[float, ...] = (5.0, 20.0)
     concentration: float = 1.0
     noise: float = 1.0
     payment_weight: float = 1e-3
-    allowance: float = 0.05
+    allowance: float = 0.1
     test_records: int = 4_000
     draws: int = 40
     seed: int = 0
 
 
 FULL = AsymptoticConfig()
-QUICK = AsymptoticConfig(sellers=(100, 1_000, 10_000), coef_radii=(20.0,), draws=8)
+QUICK = AsymptoticConfig(sellers=(100, 10_000), coef_radii=(20.0,), draws=8)
 
 
 @dataclass(frozen=True)
@@ -114,9 +113,7 @@ def _row(config: AsymptoticConfig, m: int, name: str, radius: float, values: Flo
         "margin": float(margins.mean()),
         "floor": float(floors.mean()),
         "exceeding": float(np.mean(totals >= floors + config.allowance)),
-        "above_zero": float(np.mean(totals >= config.allowance)),
         "draws": config.draws,
-        "scale": math.sqrt(math.sqrt(m)),
     }
 
 

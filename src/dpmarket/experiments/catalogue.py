@@ -7,6 +7,7 @@ from dpmarket.experiments.arrivals import ARRIVALS
 from dpmarket.experiments.asymptotic import ASYMPTOTIC
 from dpmarket.experiments.budget import BUDGET
 from dpmarket.experiments.descent import DESCENT
+from dpmarket.experiments.error_bound import ERROR_BOUND
 from dpmarket.experiments.hyperparameters import CONCENTRATION, NOISE_RATE
 from dpmarket.experiments.market import MARKET
 from dpmarket.experiments.online import ONLINE
@@ -20,6 +21,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ONLINE,
     CONCENTRATION,
     NOISE_RATE,
+    ERROR_BOUND,
     ASYMPTOTIC,
     ARRIVALS,
     BUDGET,

@@ -43,11 +43,11 @@ class ConcentrationConfig:
     records: int = 300
     test_records: int = 2_000
     features: int = 10
-    concentrations: tuple[float, ...] = tuple(np.geomspace(1e-2, 1e4, 13).tolist())
-    noise: float = 1.0
+    concentrations: tuple[float, ...] = tuple(np.geomspace(0.1, 1e4, 11).tolist())
+    noise: float = 10.0
     l2: float = 0.05
     weight_cap: float = 10.0
-    promise_scale: float = 1.0
+    promise_scale: float = 5.0
     grid: int = 16
     starts: int = 3
     noise_draws: int = 15
@@ -95,7 +95,7 @@ def _noise_row(task: _NoiseTask) -> Row:
         choice = Choice(weights, config.records * task.mean_epsilon, np.empty(0), 0.0, 0.0)
         rng = np.random.default_rng([config.seed, k, 4])
         found.append(_errors(train_part, test_part, choice, config.l2, config.noise_draws, rng))
-    return {"mean_epsilon": task.mean_epsilon, **_summaries(np.array(found))}
+    return {"mean_epsilon": task.mean_epsilon, **_summaries(np.array(found)[:, :3])}
 
 
 def compute_concentration(config: ConcentrationConfig, work: Work) -> ResultTable:
@@ -176,19 +176,20 @@ def _errors(
 
 def _summaries(values: FloatArray) -> Row:
     row: Row = {}
-    for k, name in enumerate(("train_error", "test_error", "empirical_loss", "chosen_loss")):
+    names = ("train_error", "test_error", "empirical_loss", "chosen_loss")
+    for k, name in enumerate(names[: values.shape[1]]):
         row[name], row[f"{name}_se"] = mean_and_standard_error(values[:, k])
     return row
 
 
 NOISE_RATE = Experiment(
     "noise-rate", "Error against the mean epsilon, with equal weights",
-    NoiseRateConfig(), NoiseRateConfig(mean_epsilons=(1e-3, 1e-2, 0.1, 1.0, 10.0), data_sets=3),
+    NoiseRateConfig(), NoiseRateConfig(mean_epsilons=(1e-3, 0.1, 1.0, 10.0), data_sets=2),
     compute_noise_rate, draw_noise_rate,
 )  # fmt: skip
 CONCENTRATION = Experiment(
     "concentration", "Error and loss against the price of uneven weights, with promises given",
     ConcentrationConfig(),
-    ConcentrationConfig(concentrations=(1e-2, 1.0, 30.0, 1e4), grid=6, starts=2, data_sets=4),
+    ConcentrationConfig(concentrations=(1.0, 100.0, 1e4), grid=6, starts=1, data_sets=3),
     compute_concentration, draw_concentration,
 )  # fmt: skip

@@ -4,7 +4,7 @@ Buyers: ``joint``, the paper's appendix algorithm; ``offline``, which promises a
 trains with a real guarantee; ``naive``, the appendix algorithm with ``mu = sigma = 0``; ``baseline``, without
 payments and privacy; ``guess``, who buys nothing and names the more frequent class of the public records.
 
-A table has one row for every setting that was tried, with two marks. ``fixed`` is 1 at the settings
+The table keeps, of all settings that were tried, the rows with a mark. ``fixed`` is 1 at the settings
 {l2, mu, sigma} that are best on the public part for all payment weights together, ``tuned`` is 1 at those that
 are best at this payment weight. The naive buyer's objective falls with the total epsilon's, so that the paper's
 line search always ends at its grid's lowest mean epsilon: that is its ``fixed`` row; its ``tuned`` row lets
@@ -102,7 +102,7 @@ def compute(config: MarketConfig, work: Work) -> ResultTable:
             for l2, mean in itertools.product(config.penalties, config.mean_epsilons)
         ]
     # The other reading of the costs, at one setting: the payment weight carries the whole difference.
-    mu, sigma, l2 = grid[len(grid) // 2]
+    mu, sigma, l2 = grid[-1]
     tasks.append(_Task(config, config.seeds[0], "joint", "ten", mu, sigma, l2))
     table = work.table("market", _rows, tasks, config)
     return _marked(table, config)
@@ -262,7 +262,14 @@ def _marked(table: ResultTable, config: MarketConfig) -> ResultTable:
         best = _best_for_all(printed)
         for row in printed:
             row["fixed"] = int(_setting(row) == best)
-    return table_from_rows(table.name, rows, plain(config))
+    kept = [row for row in rows if row["fixed"] or row["tuned"] or _compared(row, config)]
+    return table_from_rows(table.name, kept, plain(config))
+
+
+def _compared(row: Row, config: MarketConfig) -> bool:
+    """Whether a row is there to compare the two readings of the costs."""
+    last = (config.concentrations[-1], config.noises[-1], config.penalties[-1], 0.0)
+    return bool(row["buyer"] == "joint" and row["seed"] == config.seeds[0] and _setting(row) == last)
 
 
 def _lowest_objective(rows: list[Row]) -> float:

@@ -37,7 +37,7 @@ class OnlineConfig:
 
 
 FULL = OnlineConfig()
-QUICK = OnlineConfig(sellers=(100, 1_000, 10_000), draws=4)
+QUICK = OnlineConfig(sellers=(100, 1_000, 10_000), draws=2)
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def _lie_row(task: _LieTask) -> Row:
 
 PAYMENTS = Experiment(
     "payments", "Expected payments and expected virtual cost",
-    PaymentsConfig(), PaymentsConfig(sellers=(5, 20), payment_weights=(1e-2,), draws=600),
+    PaymentsConfig(), PaymentsConfig(sellers=(5,), payment_weights=(1e-1,), draws=300),
     compute_payments, draw_payments,
 )  # fmt: skip
 REPORTS = Experiment(

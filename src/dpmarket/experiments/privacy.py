@@ -65,10 +65,10 @@ def _row(task: _Task) -> Row:
 class JointPrivacyConfig:
     """Settings: people with one feature, of whom the last changes the label; weights chosen from the records."""
 
-    people: tuple[int, ...] = (5, 7, 11)
-    concentrations: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
-    l2: float = 0.2
-    total_epsilon: float = 10.0
+    people: tuple[int, ...] = (7, 11, 21)
+    concentrations: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+    l2: float = 0.5
+    total_epsilon: float = 20.0
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,10 @@ def _joint_row(task: _JointTask) -> Row:
 
 PRIVACY = Experiment(
     "privacy", "The privacy loss of one weight: claimed, bounded, found",
-    PrivacyConfig(), PrivacyConfig(products=(0.02, 0.5, 2.0, 20.0)), compute_privacy, draw_privacy,
+    PrivacyConfig(), PrivacyConfig(products=(0.02, 2.0)), compute_privacy, draw_privacy,
 )  # fmt: skip
 JOINT_PRIVACY = Experiment(
     "joint-privacy", "The privacy loss when weights are chosen from the records",
-    JointPrivacyConfig(), JointPrivacyConfig(people=(7,), concentrations=(0.1, 1.0)),
+    JointPrivacyConfig(), JointPrivacyConfig(people=(7, 11), concentrations=(1.0, 100.0)),
     compute_joint_privacy, draw_joint_privacy,
 )  # fmt: skip

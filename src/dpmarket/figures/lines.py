@@ -103,3 +103,19 @@ def draw_printed(table: TableLike) -> Figure:
     axes.set_ylabel("minimum over coefficients and weights")
     axes.legend()
     return figure
+
+
+def draw_error_bound(table: TableLike) -> Figure:
+    """Return one panel: the error, the printed bound and the corrected one, against the number of records."""
+    figure, (axes,) = new_figure()
+    x = table.number("records")
+    for look, (name, label) in enumerate(
+        (("error", "error"), ("printed", "bound as printed"), ("corrected", "bound corrected"))
+    ):
+        series(axes, x, table.number(name), None, look, label)
+    axes.set_xscale("log")
+    axes.set_xlabel("number of records m")
+    axes.set_ylabel("misclassified (share of records)")
+    axes.set_ylim(bottom=0.5)
+    axes.legend()
+    return figure
