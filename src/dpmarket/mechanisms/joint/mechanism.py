@@ -76,7 +76,8 @@ class JointMechanism:
     Paper, appendix "Data Dependent Payments", Algorithm 4 and theorem `convexify`. With exact payments truth
     is every seller's best report if each solution is the global minimum. At each total epsilon it is so where
     ``convexity > 1`` (in the outcome); elsewhere it is the best that the starting points led to. Over total
-    epsilons, every valley that the grid shows is refined.
+    epsilons, every valley that the grid shows is refined; with :class:`ExpectedNoise` and ``convexity > 1``
+    it is proved that there is no better one (``optimality_gap``).
 
     Examples
     --------
@@ -271,6 +272,7 @@ class JointMarket:
             grid_values=np.array([trial.value for trial in solved.search.grid]),
             local_minima=len(solved.search.minima),
             edge=solved.search.edge,
+            optimality_gap=solved.search.gap,
             trace=np.array(best.inner.trace) + objective.noise / eta,
             convexity=setting.convexity,
             paper_convexity=2.0 * setting.l2 * objective.concentration / setting.signed_rows.shape[0],

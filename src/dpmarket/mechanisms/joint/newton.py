@@ -44,7 +44,7 @@ class Smooth(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Stationary:
     """A stationary point in the ball, how far it is from being one, and the values on the way."""
 

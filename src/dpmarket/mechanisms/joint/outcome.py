@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -18,11 +19,11 @@ _ARRAYS = (
 )  # fmt: skip
 _SCALARS = (
     "total_epsilon", "training_loss", "pull_part", "ridge_part", "concentration_part", "noise_part",
-    "payment_part", "residual", "convexity", "paper_convexity",
+    "payment_part", "residual", "optimality_gap", "convexity", "paper_convexity",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointOutcome:
     """Promises, payments and coefficients that were all chosen by looking at the records.
 
@@ -48,6 +49,9 @@ class JointOutcome:
     grid, grid_values : the total epsilons tried first, and the objective at each.
     local_minima : how many valleys between grid points were refined.
     edge : "inside", or the end of the grid at which the best total epsilon lies.
+    optimality_gap : no total epsilon within the grid's range makes the objective lower by more than this;
+        infinite where it is not proved. It is where the problem is strictly convex and the choice is made
+        without the noise.
     trace : the objective at every step of the solver at the best total epsilon.
     convexity : ``2*l2*mu`` divided by the squared spectral norm of the rows; above 1 the problem in the
         coefficients and weights is strictly convex and has one minimum at each total epsilon.
@@ -78,6 +82,7 @@ class JointOutcome:
     grid_values: FloatArray
     local_minima: int
     edge: Edge
+    optimality_gap: float
     trace: FloatArray
     convexity: float
     paper_convexity: float
@@ -87,6 +92,9 @@ class JointOutcome:
     def __post_init__(self) -> None:
         for name in ("seller_ids", *_ARRAYS):
             read_only(getattr(self, name))
+
+    def __repr__(self) -> str:
+        return f"JointOutcome({self.epsilons.size} sellers, not certified private)"
 
     @property
     def objective_value(self) -> float:
@@ -134,8 +142,12 @@ class JointOutcome:
             "edge": self.edge,
             "local_minima": self.local_minima,
             "stationary_points": self.stationary_points,
-            **{name: getattr(self, name) for name in _SCALARS},
+            **{name: _plain(getattr(self, name)) for name in _SCALARS},
             "parameters": dict(self.parameters),
             "seller_ids": self.seller_ids.tolist(),
             **{name: getattr(self, name).tolist() for name in _ARRAYS},
         }
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None

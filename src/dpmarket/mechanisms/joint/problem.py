@@ -31,7 +31,7 @@ from dpmarket.arrays import FloatArray
 _UNIT = 2.0**-53
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class InnerProblem:
     """The joint problem at one total epsilon.
 
@@ -62,7 +62,7 @@ class InnerProblem:
     radius: float
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Point:
     """A function's value and gradient at w, and what its Hessian is made of.
 
@@ -119,7 +119,7 @@ def cheapest_weights(problem: InnerProblem, scores: FloatArray) -> FloatArray:
     return weights
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FixedWeights:
     """The objective as a function of w for given weights: weighted, penalised logistic regression."""
 
@@ -143,7 +143,7 @@ class FixedWeights:
         return _gradient_rounding(self.problem, w)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Reduced:
     """The objective as a function of w, with the best weights for each w; needs mu > 0."""
 

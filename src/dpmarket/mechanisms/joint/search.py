@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,11 +23,12 @@ from dpmarket.arrays import FloatArray
 from dpmarket.mechanisms.joint.solvers import InnerSolution
 
 Edge = Literal["inside", "lowest", "highest"]
-_PER_E_FOLD = 8.0
-_FEWEST, _MOST = 12, 400
+_PER_E_FOLD = 12.0
+_FEWEST, _MOST = 16, 400
+_MOST_PROOFS = 200
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Trial:
     """One total epsilon with the inner problem solved: the whole objective, its slope, the solution."""
 
@@ -37,7 +38,7 @@ class Trial:
     inner: InnerSolution
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Search:
     """What a search over total epsilons found.
 
@@ -47,12 +48,15 @@ class Search:
     grid : the trials on the grid, in the order of their total epsilons.
     minima : the refined local minima, in the same order.
     edge : whether the best lies at an end of the grid.
+    gap : no total epsilon between the ends of the grid is better by more than this, given that each inner
+        problem is solved globally; infinite where nothing is proved.
     """
 
     best: Trial
     grid: tuple[Trial, ...]
     minima: tuple[Trial, ...]
     edge: Edge
+    gap: float = math.inf
 
 
 Evaluate = Callable[[float, FloatArray], Trial]
@@ -76,12 +80,66 @@ def search(evaluate: Evaluate, grid: FloatArray, start: FloatArray) -> Search:
         if left.slope < 0.0 < right.slope
     ]
     best = min((*minima, *trials), key=lambda trial: trial.value)
+    return _result(trials, minima, best, math.inf)
+
+
+def _result(grid: Sequence[Trial], minima: Sequence[Trial], best: Trial, gap: float) -> Search:
     edge: Edge = "inside"
-    if best is trials[0] and best.slope >= 0.0:
+    if best is grid[0] and best.slope >= 0.0:
         edge = "lowest"
-    elif best is trials[-1] and best.slope <= 0.0:
+    elif best is grid[-1] and best.slope <= 0.0:
         edge = "highest"
-    return Search(best, tuple(trials), tuple(minima), edge)
+    return Search(best, tuple(grid), tuple(minima), edge, gap)
+
+
+def prove(found: Search, evaluate: Evaluate, price: float, tolerance: float) -> Search:
+    r"""Return the search with a proof that nothing between its ends is much better, or with what is.
+
+    Without noise in the choice the objective is :math:`\sigma/\eta + h(\eta)`, and h is a minimum of
+    functions that are affine in :math:`\eta`, so concave: between two trials it lies above its chord. Where
+    :math:`\sigma/\eta` plus the chord is below the best value, another trial is made.
+
+    Parameters
+    ----------
+    found : what :func:`search` returned.
+    evaluate : the same as there; each inner problem must be solved globally.
+    price : sigma.
+    tolerance : the gap to prove, relative to the best value. It stays larger if that needs too many trials.
+    """
+    trials = sorted({id(t): t for t in (*found.grid, *found.minima)}.values(), key=_position)
+    best = found.best
+    waiting = [(*_chord_bound(a, b, price), a, b) for a, b in itertools.pairwise(trials)]
+    for _ in range(_MOST_PROOFS):
+        lowest = min(waiting, key=lambda piece: piece[0], default=None)
+        if lowest is None or lowest[0] >= best.value - tolerance * abs(best.value):
+            break
+        waiting.remove(lowest)
+        _, where, left, right = lowest
+        middle = evaluate(where, left.inner.coefficients)
+        if middle.value < best.value:
+            # A valley that the grid did not show.
+            best = search(
+                evaluate, np.array([left.total_epsilon, where, right.total_epsilon]), best.inner.coefficients
+            ).best
+        waiting += [(*_chord_bound(a, b, price), a, b) for a, b in ((left, middle), (middle, right))]
+    bound = min((piece[0] for piece in waiting), default=best.value)
+    minima = found.minima if best is found.best else (*found.minima, best)
+    return _result(found.grid, sorted(minima, key=_position), best, max(best.value - bound, 0.0))
+
+
+def _position(trial: Trial) -> float:
+    return trial.total_epsilon
+
+
+def _chord_bound(left: Trial, right: Trial, price: float) -> tuple[float, float]:
+    """Return a lower bound on the objective between two trials, and a total epsilon close to where it is."""
+    low, high = left.total_epsilon, right.total_epsilon
+    first, last = left.value - price / low, right.value - price / high
+    rise = max((last - first) / (high - low), 0.0)
+    lowest = min(max(math.sqrt(price / rise), low), high) if rise > 0.0 else high
+    bound = price / lowest + first + rise * (lowest - low)
+    inside = min(max(lowest, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+    return bound, inside
 
 
 def _refine(evaluate: Evaluate, left: Trial, right: Trial) -> Trial:
@@ -98,7 +156,7 @@ def _refine(evaluate: Evaluate, left: Trial, right: Trial) -> Trial:
         slope,
         math.log(left.total_epsilon),
         math.log(right.total_epsilon),
-        xtol=1e-15,
+        xtol=1e-13,
         rtol=1e-14,
         maxiter=200,
     )

@@ -29,7 +29,7 @@ from dpmarket.mechanisms.joint.problem import (
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class InnerSolution:
     """Coefficients and weights at one total epsilon.
 

@@ -16,10 +16,11 @@ from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.joint.newton import minimise_in_ball
 from dpmarket.mechanisms.joint.problem import FixedWeights, InnerProblem, cheapest_weights, losses, norm
 from dpmarket.mechanisms.joint.readings import Reading
-from dpmarket.mechanisms.joint.search import Search, Trial, covering_grid, search
+from dpmarket.mechanisms.joint.search import Search, Trial, covering_grid, prove, search
 from dpmarket.mechanisms.joint.solvers import InnerSolution, InnerSolver
 
 _SAME_POINT = 1e-6
+_PROVED = 1e-11
 
 
 class Moved(NamedTuple):
@@ -37,7 +38,7 @@ class Exit(NamedTuple):
     virtual_cost: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Setting:
     """Everything but the reports: records, noise, objective, and how to solve.
 
@@ -62,9 +63,11 @@ class Setting:
     solver: InnerSolver
     starts: FloatArray
     mean_epsilons: FloatArray | None
+    choosing_noise: FloatArray = field(init=False)
     convexity: float = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "choosing_noise", self.reading.choosing_noise(self.noise))
         square = float(np.linalg.norm(self.signed_rows, 2)) ** 2
         wanted = 2.0 * self.l2 * self.objective.concentration
         object.__setattr__(self, "convexity", wanted / square if square > 0.0 else math.inf)
@@ -78,13 +81,18 @@ class Setting:
         """
         return self.convexity > 1.0 and self.objective.concentration > 0.0
 
+    @property
+    def provable(self) -> bool:
+        """Whether the global minimum over total epsilons can be proved (:func:`search.prove`)."""
+        return self.convex and not self.choosing_noise.any()
+
     def problem(self, market: Market, total_epsilon: float) -> InnerProblem:
         """Return the inner problem at one total epsilon."""
         price = self.objective.payment_weight * total_epsilon
         return InnerProblem(
             market.rows,
             price * market.psi,
-            (2.0 / total_epsilon) * self.reading.choosing_noise(self.noise),
+            (2.0 / total_epsilon) * self.choosing_noise,
             self.l2,
             self.objective.concentration,
             market.layout,
@@ -116,7 +124,7 @@ class Setting:
         return InnerSolution(found.w, weights, found.point.value, found.residual, found.trace)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Market:
     """Sellers who can be bought from at all: those with a finite virtual cost.
 
@@ -172,7 +180,7 @@ class Market:
         return covering_grid(min(low * (1.0 - 1e-9), high), high)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solved:
     """The joint optimum for given virtual costs, with the search that found it."""
 
@@ -196,38 +204,44 @@ class Solved:
     def moved(self, seller: int, virtual_cost: float) -> Moved:
         """Return the optimum if one bought seller's virtual cost were higher.
 
-        A higher virtual cost raises the objective at every total epsilon and every point. So a total epsilon
-        at which the objective already was above what the moved problem reaches near the old optimum cannot
-        win, and only the others on the grid are tried again.
+        Where the global minimum can be proved, it is. Elsewhere: a higher virtual cost raises the objective
+        at every total epsilon and every point, so that a total epsilon at which the objective already was
+        above what the moved problem reaches near the old optimum cannot win; the others are tried again.
         """
-        own = int(np.searchsorted(self.market.positions, seller))
-        psi = self.market.psi.copy()
-        psi[own] = virtual_cost
         full = np.full(self.setting.signed_rows.shape[0], np.inf)
-        full[self.market.positions] = psi
+        full[self.market.positions] = self.market.psi
+        full[seller] = virtual_cost
         market = Market.of(self.setting, full)
+        found = self._best_of(market)
+        own = np.searchsorted(market.positions, seller)
+        return Moved(found.value, float(found.inner.weights[own]) * found.total_epsilon, found)
+
+    def _best_of(self, market: Market) -> Trial:
+        """Return the optimum of a market in which somebody's virtual cost is higher than in this one."""
         evaluate = _Evaluation(self.setting, market, self.starts)
         first = self.best.inner.coefficients
         etas = np.array([trial.total_epsilon for trial in self.search.grid])
-        values = np.array([trial.value for trial in self.search.grid])
-        nearby = np.searchsorted(etas, self.best.total_epsilon)
+        nearest = int(np.searchsorted(etas, self.best.total_epsilon))
         tried = np.zeros(etas.size, dtype=bool)
-        tried[max(nearby - 1, 0) : nearby + 2] = True
-        near = np.unique(np.append(etas[tried], self.best.total_epsilon))
-        found = search(evaluate, near, first).best
-        possible = values < found.value
+        tried[max(nearest - 1, 0) : nearest + 2] = True
+        near = np.append(etas[tried], self.best.total_epsilon)
+        if self.setting.provable:
+            # The moved market's own range may begin below the grid of this one, and never ends above it.
+            lowest = etas[0] if self.setting.mean_epsilons is not None else market.grid(self.setting)[0]
+            around = np.unique(np.append(near, (min(lowest, etas[0]), etas[-1])))
+            return _proved(search(evaluate, around, first), evaluate).best
+        found = search(evaluate, np.unique(near), first).best
+        possible = np.array([trial.value for trial in self.search.grid]) < found.value
         if self.setting.mean_epsilons is None and possible[0]:
-            # The moved problem's own range may begin below the grid of this one.
-            found = search(evaluate, market.grid(self.setting), first).best
-        elif (possible & ~tried).any():
+            return search(evaluate, market.grid(self.setting), first).best
+        if (possible & ~tried).any():
             # Neighbours of what is possible close the valleys.
             wide = possible.copy()
             wide[:-1] |= possible[1:]
             wide[1:] |= possible[:-1]
             again = search(evaluate, etas[wide], first).best
             found = min(found, again, key=lambda trial: trial.value)
-        epsilon = float(found.inner.weights[np.searchsorted(market.positions, seller)]) * found.total_epsilon
-        return Moved(found.value, epsilon, found)
+        return found
 
     def without(self, seller: int) -> Exit:
         """Return the optimum without a seller, and the virtual cost at which it lets the seller in.
@@ -244,7 +258,8 @@ class Solved:
         full[seller] = np.inf
         market = Market.of(self.setting, full)
         evaluate = _Evaluation(self.setting, market, self.starts)
-        trial = search(evaluate, market.grid(self.setting), self.best.inner.coefficients).best
+        found = search(evaluate, market.grid(self.setting), self.best.inner.coefficients)
+        trial = (_proved(found, evaluate) if self.setting.provable else found).best
         problem = self.setting.problem(market, trial.total_epsilon)
         w, weights = trial.inner.coefficients, trial.inner.weights
         scores = losses(problem, w) + problem.prices + 2.0 * problem.concentration * weights
@@ -263,10 +278,11 @@ def solve(setting: Setting, virtual_costs: FloatArray) -> Solved:
     """
     market = Market.of(setting, virtual_costs)
     grid, origin = market.grid(setting), np.zeros(setting.noise.size)
-    if setting.convex:
-        return Solved(setting, market, search(_Evaluation(setting, market, ()), grid, origin), (), 1)
-    drawn = (origin, *setting.starts)
     everywhere = _Evaluation(setting, market, ())
+    if setting.convex:
+        found = search(everywhere, grid, origin)
+        return Solved(setting, market, _proved(found, everywhere) if setting.provable else found, (), 1)
+    drawn = (origin, *setting.starts)
     ends = np.unique(grid[[0, grid.size // 2, -1]])
     pool = [point for eta in ends.tolist() for point in _distinct(everywhere.all_from(eta, drawn))]
     known = tuple(point.coefficients for point in _distinct(pool))
@@ -290,7 +306,7 @@ class _Evaluation:
     def __call__(self, total_epsilon: float, start: FloatArray) -> Trial:
         inner = min(self.all_from(total_epsilon, (start,)), key=lambda solution: solution.value)
         sigma, gamma = self.setting.objective.noise, self.setting.objective.payment_weight
-        pull = 2.0 * float(self.setting.reading.choosing_noise(self.setting.noise) @ inner.coefficients)
+        pull = 2.0 * float(self.setting.choosing_noise @ inner.coefficients)
         spent = gamma * float(inner.weights @ self.market.psi)
         return Trial(
             total_epsilon,
@@ -298,6 +314,10 @@ class _Evaluation:
             spent - (sigma + pull) / total_epsilon**2,
             inner,
         )
+
+
+def _proved(found: Search, evaluate: _Evaluation) -> Search:
+    return prove(found, evaluate, evaluate.setting.objective.noise, _PROVED)
 
 
 def _distinct(solutions: list[InnerSolution]) -> list[InnerSolution]:
