@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import campaign, costs, demo, quote
+from dpmarket.cli import campaign, costs, demo, quote, reproduce
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -30,6 +30,7 @@ app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions
 app.command(epilog="Example: dpmarket show quotes.csv")(campaign.show)
 app.add_typer(costs.app, name="costs")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
+app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -82,5 +82,10 @@ def _rows(task: _Task) -> list[Row]:
 
 
 ARRIVALS = Experiment(
-    "arrivals", "Online loss when only a fraction of the expected sellers arrives", FULL, QUICK, compute, draw_arrivals
+    "arrivals",
+    "Online loss when only a fraction of the expected sellers arrives",
+    FULL,
+    QUICK,
+    compute,
+    draw_arrivals,
 )

@@ -56,7 +56,7 @@ def compute(config: AsymptoticConfig, work: Work) -> ResultTable:
 def separable_rows(
     records: int, normal: FloatArray, margin: float, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return rows within the unit ball, labels by ``normal``, and their margin (Assumption `assumption: sep`)."""
+    """Return rows in the unit ball, labels by ``normal``, and their margin (`assumption: sep`)."""
     x = rng.standard_normal((records, normal.size))
     signs = np.where(x @ normal > 0.0, 1.0, -1.0)
     x += (signs * margin)[:, None] * normal

@@ -102,7 +102,7 @@ def _rows(task: _Task) -> list[Row]:
 
 
 def _apart(found: list[InnerSolution]) -> float:
-    """Return the largest distance between end points in coefficients and weights, relative to their length."""
+    """Return the largest distance between end points (w, a), relative to their length."""
     ends = np.array([np.concatenate([one.coefficients, one.weights]) for one in found])
     distances = np.linalg.norm(ends[:, None] - ends[None, :], axis=2)
     return float(distances.max() / np.linalg.norm(ends, axis=1).max())
@@ -114,5 +114,10 @@ def _steps(count: int, points: int) -> list[int]:
 
 
 DESCENT = Experiment(
-    "descent", "Projected gradient descent: gap to the minimum against steps", FULL, QUICK, compute, draw_descent
+    "descent",
+    "Projected gradient descent: gap to the minimum against steps",
+    FULL,
+    QUICK,
+    compute,
+    draw_descent,
 )

@@ -87,9 +87,7 @@ def choose(
     for eta in grid.tolist():
         limits = np.minimum(epsilons / eta, weight_cap / signs.size)
 
-        def value_and_gradient(
-            w: FloatArray, limits: FloatArray = limits
-        ) -> tuple[float, FloatArray]:
+        def value_and_gradient(w: FloatArray, limits: FloatArray = limits) -> tuple[float, FloatArray]:
             margins = signed @ w
             losses = np.logaddexp(0.0, -margins)
             a = project_below(losses * (-0.5 / concentration), limits)

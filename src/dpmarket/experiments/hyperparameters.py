@@ -1,7 +1,7 @@
 """Fig. 4: what the noise rate and the price of uneven weights do, on the appendix's synthetic records.
 
 Records are Gaussian, labelled by a linear separator through the origin, and shortened to length 1. Promises
-follow costs from U[1, 5]: person i is promised ``scale / c_i``, so that who values privacy more gets more of it.
+follow costs from U[1, 5]: person i is promised ``scale / c_i``, so that who values privacy more gets more.
 """
 
 from __future__ import annotations

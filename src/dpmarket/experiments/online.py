@@ -1,8 +1,8 @@
 """Fig. 3: the proxy loss of online and offline buying, and their ratio, against the number of sellers.
 
-On U[1, 5], as in the paper, where virtual costs have no mass at 0, and on U[0, 1], where the assumption of the
-paper's theory holds. ``literal`` is the paper's Algorithm 3 with the density of virtual costs at the lower end
-of their range where it has none at 0; ``population`` and ``adaptive`` are this library's curves.
+On U[1, 5], as in the paper, where virtual costs have no mass at 0, and on U[0, 1], where the assumption of
+the paper's theory holds. ``literal`` is the paper's Algorithm 3 with the density of virtual costs at the lower
+end of their range where it has none at 0; ``population`` and ``adaptive`` are this library's curves.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def compute(config: OnlineConfig, work: Work) -> ResultTable:
 
 
 def proxy_loss(epsilons: FloatArray, psi: FloatArray, objective: BuyerObjective) -> float:
-    """Return ``mu*|eps|/sum(eps) + sigma/sum(eps) + gamma*<eps, psi>`` (paper, Eq. `Eq: utility privacy tradeoff`).
+    """Return ``mu*|eps|/sum(eps) + sigma/sum(eps) + gamma*<eps, psi>``; infinite where nothing is bought.
 
-    Infinite where nobody is bought from.
+    Paper, Eq. `Eq: utility privacy tradeoff`.
     """
     total = float(epsilons.sum())
     if total == 0.0:

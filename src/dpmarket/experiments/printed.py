@@ -1,4 +1,4 @@
-"""Algorithm `alg:mechanism-base`: the printed objective has no minimum, its line search ends at the grid's end."""
+"""Algorithm `alg:mechanism-base`: the printed objective has no minimum, two readings of it have one."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from dpmarket.mechanisms.joint import (
     ExpectedPayments,
     JointMechanism,
 )
+from dpmarket.mechanisms.joint.readings import Reading
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
 
@@ -55,16 +56,16 @@ def _rows(task: _Task) -> list[Row]:
     parts = split_records(breast_cancer(), 0.6, 0.2, config.seed)
     dist = Uniform(math.exp(-4.0), 5.0 * math.exp(-4.0))
     costs = dist.sample(len(parts.sellers[1]), np.random.default_rng(config.seed))
-    reading = {
+    readings: dict[str, Reading] = {
         "as printed": AsPrinted(),
         "expected noise": ExpectedNoise(),
         "bounded coefficients": BoundedCoefficients(config.coef_radius),
-    }[task.reading]
+    }
     mechanism = JointMechanism(
         dist,
         BuyerObjective(config.concentration, config.noise, config.payment_weight),
         config.l2,
-        reading=reading,
+        reading=readings[task.reading],
         payments=ExpectedPayments(),
         mean_epsilons=list(config.mean_epsilons),
         noise_source=SeededNoise(config.seed),

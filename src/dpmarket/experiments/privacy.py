@@ -1,8 +1,8 @@
 """Proposition `algoproof`: the claimed privacy loss, this library's, and the largest that was found.
 
-The first table replaces one record of weight a while everything else is fixed, as the proposition assumes. The
-second lets the weights depend on the records, as the appendix algorithm does, and compares the exact loss with
-what the formulas say about the weights of either data set.
+The first table replaces one record of weight a while everything else is fixed, as the proposition assumes.
+The second lets the weights depend on the records, as the appendix algorithm does, and compares the exact loss
+with what the formulas say about the weights of either data set.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _row(task: _Task) -> Row:
 
 @dataclass(frozen=True)
 class JointPrivacyConfig:
-    """Settings: people with one feature, of whom the last changes the label; weights chosen from the records."""
+    """Settings: people with one feature, the last of whom changes the label; weights from the records."""
 
     people: tuple[int, ...] = (7, 11, 21)
     concentrations: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -110,9 +110,7 @@ def _joint_row(task: _JointTask) -> Row:
         "people": m,
         "concentration": task.concentration,
         "exact": float(ratio.max()),
-        "paper": max(
-            float(paper_privacy_loss(o.loss_weights, o.total_epsilon, config.l2)[-1]) for o in both
-        ),
+        "paper": max(float(paper_privacy_loss(o.loss_weights, o.total_epsilon, config.l2)[-1]) for o in both),
         "formula": max(float(privacy_loss(o.loss_weights, o.total_epsilon, config.l2)[-1]) for o in both),
     }
 

@@ -14,6 +14,8 @@ from dpmarket.experiments.table import ResultTable, has_result, read_result, tab
 from dpmarket.figures import Figure, save
 from dpmarket.planning.rows import Progress, Row, compute_rows
 
+TABLES, FIGURES = "tables", "figures"
+
 
 @dataclass(frozen=True)
 class Work:
@@ -84,12 +86,13 @@ def run_experiment(
     ----------
     experiment : what to run.
     config : its ``full`` or ``quick`` settings, or others of the same type.
-    folder : made if it does not exist. Gets NAME.csv, NAME.json, NAME.svg and NAME.png.
+    folder : made if it does not exist. Gets tables/NAME.csv and .json, figures/NAME.svg and .png.
     processes : how many work at a time.
     progress : called with the numbers of rows done and of all.
     """
-    place = Path(folder)
+    place, pictures = Path(folder) / TABLES, Path(folder) / FIGURES
     place.mkdir(parents=True, exist_ok=True)
+    pictures.mkdir(exist_ok=True)
     if not has_result(place, experiment.name, plain(config)):
         settings = json.dumps(plain(config), sort_keys=True).encode()
         partial = place / f".{experiment.name}-{hashlib.sha256(settings).hexdigest()[:8]}.rows.json"
@@ -98,7 +101,7 @@ def run_experiment(
     table = read_result(place, experiment.name)
     figure = experiment.draw(table)
     for ending in ("svg", "png"):
-        save(figure, place / f"{experiment.name}.{ending}", overwrite=True)
+        save(figure, pictures / f"{experiment.name}.{ending}", overwrite=True)
     return table
 
 

@@ -20,7 +20,15 @@ import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray, read_only
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import numbers_or_nan, read_bytes, read_json, read_table, text_column, write_json, write_table
+from dpmarket.files import (
+    numbers_or_nan,
+    read_bytes,
+    read_json,
+    read_table,
+    text_column,
+    write_json,
+    write_table,
+)
 from dpmarket.version import __version__
 
 SCHEMA = "dpmarket.experiment/1"

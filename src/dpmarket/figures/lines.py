@@ -16,7 +16,9 @@ def draw_arrivals(table: TableLike) -> Figure:
         for m in table.values_of("expected_sellers"):
             mine = table.where(curve=curve, expected_sellers=m)
             label = f"{curve}, m = {m:,.0f}"
-            series(axes, mine.number("participation"), mine.number("ratio"), mine.number("ratio_se"), look, label)
+            series(
+                axes, mine.number("participation"), mine.number("ratio"), mine.number("ratio_se"), look, label
+            )
             look += 1
     xi = np.linspace(0.1, 1.0, 50)
     axes.plot(xi, 1.0 / xi, color="0.3", linestyle=":", linewidth=1.2, label="1/ξ")
@@ -40,7 +42,9 @@ def draw_asymptotic(table: TableLike) -> Figure:
             series(axes, m, mine.number("objective"), mine.number("objective_se"), look, label)
         offline = part.where(buyer="offline")
         floor = offline.number("floor")
-        axes.plot(offline.number("sellers"), floor, color=COLOURS[6], linestyle=STYLES[3], label="log(1 + exp(−ρβ))")
+        axes.plot(
+            offline.number("sellers"), floor, color=COLOURS[6], linestyle=STYLES[3], label="log(1 + exp(−ρβ))"
+        )
         axes.set_xscale("log")
         axes.set_xlabel("number of sellers m")
         axes.set_ylabel("buyer's objective: error + γ × payments")

@@ -50,7 +50,9 @@ def series(
     )
     if error is not None:
         wide = 2.0 * error[order]
-        axes.fill_between(x[order], y[order] - wide, y[order] + wide, color=COLOURS[kind], alpha=0.18, linewidth=0)
+        axes.fill_between(
+            x[order], y[order] - wide, y[order] + wide, color=COLOURS[kind], alpha=0.18, linewidth=0
+        )
 
 
 def level(axes: Axes, value: float, look: int, label: str) -> None:
@@ -59,7 +61,9 @@ def level(axes: Axes, value: float, look: int, label: str) -> None:
     axes.axhline(value, color=COLOURS[kind], linestyle=STYLES[kind], linewidth=1.4, label=label)
 
 
-def means_by(table: TableLike, by: str, *names: str) -> tuple[FloatArray, dict[str, tuple[FloatArray, FloatArray]]]:
+def means_by(
+    table: TableLike, by: str, *names: str
+) -> tuple[FloatArray, dict[str, tuple[FloatArray, FloatArray]]]:
     """Return the values of a column, rising, and means and standard errors of others over the rows of each.
 
     For tables whose rows are single splits of the records.

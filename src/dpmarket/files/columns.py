@@ -107,7 +107,7 @@ def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> Fl
 def numbers_or_nan(table: Table, name: str) -> FloatArray:
     """Return a column of numbers as float64, with NaN where a cell is empty."""
     values = table.get_column(name).cast(pl.Float64).fill_null(np.nan)
-    return cast(FloatArray, np.ascontiguousarray(values.to_numpy(), dtype=np.float64).copy())
+    return np.array(values.to_numpy(), dtype=np.float64)
 
 
 def text_column(table: Table, name: str) -> list[str]:

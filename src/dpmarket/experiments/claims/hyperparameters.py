@@ -35,8 +35,10 @@ def _loss_hides_errors(tables: Tables) -> Finding:
     seen = bool(loss[0] < loss[best] and wrong[0] > wrong[best])
     return Finding(
         verdict(seen, False),
-        f"At the smallest μ the weighted loss that was minimised is {loss[0]:.3f} while {wrong[0]:.1%} of the "
-        f"training records end up misclassified; at the best μ it is {loss[best]:.3f} with {wrong[best]:.1%}.",
+        f"At the smallest μ the weighted loss that was minimised is {loss[0]:.3f} while "
+        f"{wrong[0]:.1%} of the "
+        f"training records end up misclassified; at the best μ it is {loss[best]:.3f} with "
+        f"{wrong[best]:.1%}.",
     )
 
 
@@ -50,8 +52,10 @@ def _terms_needed(tables: Tables) -> Finding:
     worse = bool(without - with_terms > 2.0 * np.hypot(error, spread))
     return Finding(
         verdict(worse, False),
-        f"Minimising the loss over (w, a, η) alone ends at a noise rate of {bare.number('total_epsilon')[0]:.0f} "
-        f"and a test error of {without:.3f}; with the terms it is {with_terms:.3f} at the best μ, with a noise "
+        "Minimising the loss over (w, a, η) alone ends at a noise rate of "
+        f"{bare.number('total_epsilon')[0]:.0f} "
+        f"and a test error of {without:.3f}; with the terms it is {with_terms:.3f} at the best μ, "
+        "with a noise "
         f"rate of {joint.number('total_epsilon')[best]:.0f}.",
     )
 
@@ -86,9 +90,9 @@ def _noise_rate(tables: Tables) -> Finding:
     ends = bool(test[-1] < test[0] - allowed[0])
     return Finding(
         verdict(falls and ends, ends),
-        f"With equal weights the test error falls from {test[0]:.3f} at mean ε = {x[0]:g} to {test[-1]:.3f} at "
-        f"{x[-1]:g}"
-        + (", with no rise beyond its error." if falls else ", not at every step."),
+        f"With equal weights the test error falls from {test[0]:.3f} at mean ε = {x[0]:g} to "
+        f"{test[-1]:.3f} at "
+        f"{x[-1]:g}" + (", with no rise beyond its error." if falls else ", not at every step."),
     )
 
 
@@ -110,7 +114,8 @@ HYPERPARAMETER_CLAIMS = (
     Claim(
         "fig4b-terms",
         f"{_SECTION}; section II",
-        "Optimising the empirical loss alone, over (w, a, η), gives no good model: generalisation terms are needed.",
+        "Optimising the empirical loss alone, over (w, a, η), gives no good model: generalisation "
+        "terms are needed.",
         ("concentration",),
         _terms_needed,
     ),

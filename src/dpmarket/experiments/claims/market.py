@@ -15,7 +15,7 @@ _SECTION = "Numerical Results, offline"
 
 
 def _curve(table: ResultTable, buyer: str, mark: str, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return payment weights, means over splits, and standard errors: over splits, or over noise for one split."""
+    """Return payment weights, means over splits, and standard errors (over noise where one split)."""
     mine = table.where(reading="euler", buyer=buyer, **{mark: 1.0})
     weights, found = means_by(mine, "payment_weight", name, "test_error_se")
     mean, spread = found[name]
@@ -35,12 +35,11 @@ def _reading(tables: Tables) -> Finding:
     settings = {name: ten.number(name)[0] for name in ("concentration", "noise", "l2")}
     euler = table.where(reading="euler", buyer="joint", seed=first, **settings)
     order, other = np.argsort(euler.number("payment_weight")), np.argsort(ten.number("payment_weight"))
-    difference = float(
-        np.abs(euler.number("overall")[order] / ten.number("overall")[other] - 1.0).max()
-    )
+    difference = float(np.abs(euler.number("overall")[order] / ten.number("overall")[other] - 1.0).max())
     return Finding(
         verdict(exact and difference < 1e-6, exact),
-        f"psi(c) = 2c − e⁻⁴ in both readings of e⁻⁴. Euler's number is used here. Powers of ten give the same "
+        "psi(c) = 2c − e⁻⁴ in both readings of e⁻⁴. Euler's number is used here. Powers of ten "
+        "give the same "
         f"errors and overall errors at payment weights {RATIO:.1f} times as large (largest relative "
         f"difference {difference:.0e}): only the axis changes.",
     )
@@ -74,9 +73,11 @@ def _budget(tables: Tables) -> Finding:
     monotone = bool((np.diff(payments) < 0.0).all())
     return Finding(
         verdict(monotone and gain <= 1e-9, monotone),
-        f"Payments fall with γ, so that a budget can be met. Done with the actual reports it makes lying pay: "
+        "Payments fall with γ, so that a budget can be met. Done with the actual reports it makes "
+        "lying pay: "
         f"in a market of three, a seller with cost {true:g} gains {gain:.4f} (from {adjusted[truth]:.4f}) by "
-        f"reporting {reports[best]:.2f}; with γ announced before the reports the best lie gains {honest:.0e}. "
+        f"reporting {reports[best]:.2f}; with γ announced before the reports the best lie gains "
+        f"{honest:.0e}. "
         "Condition: choose γ from the cost distribution, before the reports.",
     )
 
@@ -93,7 +94,8 @@ def _regularised(tables: Tables) -> Finding:
         verdict(bool(first.all() and second.all()), bool(first.any())),
         f"Overall error below the naive buyer's at {first.sum()} of {first.size} payment weights (naive as "
         f"printed: its line search ends at its grid's lowest ε, overall error {printed.min():.2f} to "
-        f"{printed.max():.2f}), and at {second.sum()} of {second.size} when both choose all settings on public "
+        f"{printed.max():.2f}), and at {second.sum()} of {second.size} when both choose all "
+        "settings on public "
         f"records, the naive one its ε, too ({tuned_ours[0]:.3f} against {tuned[0]:.3f} at the smallest γ). "
         f"Exceptions at γ = {where}.",
     )
@@ -107,14 +109,15 @@ def _baseline(tables: Tables) -> Finding:
     below = base <= ours + 1e-12
     useless = weights[ours > guess]
     ending = (
-        f"From γ = {useless[0]:.0e} on the buyer does worse than one who buys nothing and guesses ({guess[0]:.3f})."
+        f"From γ = {useless[0]:.0e} on the buyer does worse than one who buys nothing and guesses "
+        f"({guess[0]:.3f})."
         if useless.size
         else f"Guessing without data has {guess[0]:.3f}, worse at every γ."
     )
     return Finding(
         verdict(bool(below.all()), bool(below.any())),
-        f"Without payments and privacy the error is {base[0]:.3f}; with them {ours[0]:.3f} at the smallest γ. "
-        + ending,
+        f"Without payments and privacy the error is {base[0]:.3f}; with them {ours[0]:.3f} at the "
+        "smallest γ. " + ending,
     )
 
 
@@ -129,7 +132,8 @@ def _guarantee(tables: Tables) -> Finding:
         f"It costs nothing here: choosing promises without the records, with a certified guarantee, has an "
         f"overall error of {offline[0]:.3f} (smallest γ) and {np.median(offline):.3f} (median), the appendix "
         f"algorithm, which has none, {joint[0]:.3f} and {np.median(joint):.3f}; no worse beyond error at "
-        f"{no_worse.sum()} of {no_worse.size} payment weights. Weights that look at the losses prefer records "
+        f"{no_worse.sum()} of {no_worse.size} payment weights. Weights that look at the losses "
+        "prefer records "
         "that are already easy.",
     )
 

@@ -44,16 +44,20 @@ def _disparity(tables: Tables) -> Finding:
             gap = _part(table, low, buyer).number("loss") - offline
             shrinks[low, buyer] = bool(np.isfinite(gap).all() and gap[-1] < gap[0])
     gaps = [
-        f"{buyer} {_part(table, 0.0, buyer).number('loss')[k] - _part(table, 0.0, 'offline').number('loss')[k]:.1e}"
+        f"{buyer} "
+        f"{_part(table, 0.0, buyer).number('loss')[k] - _part(table, 0.0, 'offline').number('loss')[k]:.1e}"
         for buyer in ("literal", "population", "adaptive")
         for k in (0, -1)
     ]
     return Finding(
         verdict(shrinks[1.0, "literal"], shrinks[0.0, "literal"]),
-        f"On U[1, 5], the paper's own costs, Algorithm 3 as printed (with the density of virtual costs at the "
-        f"lower end of their range, 1/8, for f(0), which is 0) does not: {_literal_story(table)}. On U[0, 1], "
+        "On U[1, 5], the paper's own costs, Algorithm 3 as printed (with the density of virtual "
+        "costs at the "
+        f"lower end of their range, 1/8, for f(0), which is 0) does not: {_literal_story(table)}. "
+        "On U[0, 1], "
         f"where the assumption holds, the gap shrinks (first and last m: {', '.join(gaps)}). The population "
-        f"and the adaptive curve shrink it on both: {shrinks[1.0, 'population'] and shrinks[1.0, 'adaptive']}.",
+        "and the adaptive curve shrink it on both: "
+        f"{shrinks[1.0, 'population'] and shrinks[1.0, 'adaptive']}.",
     )
 
 
@@ -66,7 +70,8 @@ def _loss_falls(tables: Tables) -> Finding:
     floor = 2.0 * math.sqrt(config["noise"] * config["payment_weight"])
     return Finding(
         verdict(both and literal[1.0], both and literal[0.0]),
-        f"The offline loss falls at every m on both (U[1, 5]: {offline[1.0][0]:.3f} to {offline[1.0][-1]:.3f}; "
+        f"The offline loss falls at every m on both (U[1, 5]: {offline[1.0][0]:.3f} to "
+        f"{offline[1.0][-1]:.3f}; "
         f"U[0, 1]: {offline[0.0][0]:.3f} to {offline[0.0][-1]:.4f}), and so does the online loss where "
         f"Algorithm 3 buys at all. On U[1, 5] the theory does not apply: no cost is below 1, and the loss "
         f"cannot fall below 2·sqrt(σγψ_min) = {floor:.4f}.",
@@ -87,7 +92,8 @@ def _ratio(tables: Tables) -> Finding:
         f"On U[1, 5] not with the printed algorithm ({_literal_story(table)}); on U[0, 1] yes: "
         f"{last[0.0, 'literal']:.5f} at m = {m:,.0f}. Population curve {last[1.0, 'population']:.5f} and "
         f"{last[0.0, 'population']:.5f}, adaptive curve (costs not known beforehand) "
-        f"{last[1.0, 'adaptive']:.4f} and {last[0.0, 'adaptive']:.4f}. Condition: virtual costs with mass at 0.",
+        f"{last[1.0, 'adaptive']:.4f} and {last[0.0, 'adaptive']:.4f}. Condition: virtual costs "
+        "with mass at 0.",
     )
 
 
@@ -108,7 +114,8 @@ def _rate(tables: Tables) -> Finding:
     return Finding(
         verdict(holds and abs(slopes[1.0] + 0.25) < 0.03, holds),
         f"On U[0, 1] the slope of log loss against log m is {slopes[0.0]:.3f} between the two largest m, and "
-        f"the loss is {reached:.3f} times the lemma's leading term (E₂ = 4 f^(−1/4)). On U[1, 5], without mass "
+        f"the loss is {reached:.3f} times the lemma's leading term (E₂ = 4 f^(−1/4)). On U[1, 5], "
+        "without mass "
         f"at 0, the slope is {slopes[1.0]:.3f}, and tends to 0. Condition: the lemma's own assumption.",
     )
 

@@ -30,7 +30,8 @@ def _truth(tables: Tables) -> Finding:
         worst = max(worst, float(gain.max() / max(part.number("payment")[at], 1e-12)))
     return Finding(
         verdict(worst <= 1e-8, False),
-        f"For sellers of {len(table.values_of('seller'))} different costs, no report from 1 to 5 is worth more than "
+        f"For sellers of {len(table.values_of('seller'))} different costs, no report from 1 to 5 "
+        "is worth more than "
         f"the truth: the largest gain is {worst:.0e} of the payment, which is rounding.",
     )
 
@@ -48,8 +49,10 @@ def _participation(tables: Tables) -> Finding:
             cost = float(part.number("cost")[0])
     return Finding(
         verdict(anywhere >= -1e-9, at_truth >= -1e-9),
-        f"At the truth nobody loses (smallest utility {at_truth:.3g}). For all reports c', as Eq. `Eq: IR` says, it "
-        f"is not so: a seller with cost {cost:.2f} who reports {report:.2f} ends at {anywhere:.3g}. Condition: a "
+        f"At the truth nobody loses (smallest utility {at_truth:.3g}). For all reports c', as Eq. "
+        "`Eq: IR` says, it "
+        f"is not so: a seller with cost {cost:.2f} who reports {report:.2f} ends at "
+        f"{anywhere:.3g}. Condition: a "
         "report not below the true cost.",
     )
 
@@ -63,7 +66,11 @@ PAYMENT_CLAIMS = (
         _expectation,
     ),
     Claim(
-        "lemma-truth", "Lemma `mech design`, Eq. `Eq: IC`", "Truth is every seller's best report.", ("reports",), _truth
+        "lemma-truth",
+        "Lemma `mech design`, Eq. `Eq: IC`",
+        "Truth is every seller's best report.",
+        ("reports",),
+        _truth,
     ),
     Claim(
         "lemma-participation",

@@ -14,7 +14,8 @@ def _bound(tables: Tables) -> Finding:
     tight = int(table.number("product").argmin())
     return Finding(
         verdict(holds, False),
-        f"Nothing above it was found, but it is loose: at Λη = {table.number('product')[tight]:.2g} it claims "
+        "Nothing above it was found, but it is loose: at Λη = "
+        f"{table.number('product')[tight]:.2g} it claims "
         f"{paper[tight]:.2f}, the exact supremum is at least {found[tight]:.3f}, this library's bound "
         f"{ours[tight]:.3f}. From Λη = 2 on the slack is not needed at all.",
     )
@@ -30,7 +31,8 @@ def _slack(tables: Tables) -> Finding:
     return Finding(
         verdict(safe and not overspent.any(), safe),
         f"Leaving Δ out is exact from Λη = 2 on, whatever mΛ is. Below it the true loss exceeds a·η: up to "
-        f"{worst:.1f} times, at Λη = {product[int((found / bare).argmax())]:.2g}. Condition: Λη ≥ 2 (the paper "
+        f"{worst:.1f} times, at Λη = {product[int((found / bare).argmax())]:.2g}. Condition: Λη ≥ "
+        "2 (the paper "
         "asks for mΛ ≫ 1).",
     )
 
@@ -41,8 +43,10 @@ def _joint(tables: Tables) -> Finding:
     worst = int(np.argmax(exact / paper))
     return Finding(
         verdict(bool((exact <= paper).all()), False),
-        f"With weights from the records the exact loss of one person is {exact[worst]:.1f} where the proposition "
-        f"says {paper[worst]:.2f} and the tight formula {ours[worst]:.2f} ({table.number('people')[worst]:.0f} "
+        f"With weights from the records the exact loss of one person is {exact[worst]:.1f} where "
+        "the proposition "
+        f"says {paper[worst]:.2f} and the tight formula {ours[worst]:.2f} "
+        f"({table.number('people')[worst]:.0f} "
         f"people, μ = {table.number('concentration')[worst]:g}); above the proposition's value at "
         f"{(exact > paper).sum()} of {exact.size} settings. Such an outcome carries no certificate.",
     )
