@@ -3,8 +3,8 @@
 Paper, section "Numerical Results", offline algorithm.
 
 Buyers: ``joint``, the paper's appendix algorithm; ``offline``, which promises and pays without the records
-and trains with a real guarantee; ``naive``, the appendix algorithm with ``mu = sigma = 0``; ``baseline``, without
-payments and privacy; ``guess``, who buys nothing and names the more frequent class of the public records.
+and trains with a real guarantee; ``naive``, the appendix algorithm with ``mu = sigma = 0``; ``baseline``,
+without payments and privacy; ``guess``, who buys nothing and names the more frequent public class.
 
 The table keeps, of all settings that were tried, the rows with a mark. ``fixed`` is 1 at the settings
 {l2, mu, sigma} that serve all payment weights best on the public part, ``tuned`` is 1 at those that

@@ -1,8 +1,8 @@
 """Fig. 3: the proxy loss of online and offline buying, and their ratio, against the number of sellers.
 
 On U[1, 5], as in the paper, where virtual costs have no mass at 0, and on U[0, 1], where the assumption of
-the paper's theory holds. ``literal`` is the paper's Algorithm 3 with the density of virtual costs at the lower
-end of their range where it has none at 0; ``population`` and ``adaptive`` are this library's curves.
+the paper's theory holds. ``literal`` is the paper's Algorithm 3 with the density of virtual costs at the
+lower end of their range where it has none at 0; ``population`` and ``adaptive`` are this library's curves.
 """
 
 from __future__ import annotations

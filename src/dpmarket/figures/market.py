@@ -40,5 +40,5 @@ def draw_market(table: TableLike) -> Figure:
     right.set_ylim(bottom=0.0)
     left.legend()
     middle.legend()
-    right.legend(fontsize=8)
+    right.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     return figure

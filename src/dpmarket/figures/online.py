@@ -34,6 +34,17 @@ def draw_online(table: TableLike) -> Figure:
         guide = loss[0] * (m / m[0]) ** -0.25
         losses.plot(m, guide, color="0.4", linestyle=":", linewidth=1.0, label="slope −1/4")
         level(ratios, 1.0, 6, "offline optimum")
+        literal = part.where(buyer="literal")
+        if bool((literal.number("nobody") == 1.0).any()):
+            bought = np.flatnonzero(np.isfinite(literal.number("loss")))
+            last = int(bought[literal.number("sellers")[bought].argmax()])
+            losses.annotate(
+                "beyond: buys\nfrom nobody",
+                (literal.number("sellers")[last], literal.number("loss")[last]),
+                xytext=(8, 4),
+                textcoords="offset points",
+                fontsize=8,
+            )
         losses.set_yscale("log")
         for panel, what in ((losses, "proxy loss (units of error)"), (ratios, "loss / offline loss")):
             panel.set_xscale("log")

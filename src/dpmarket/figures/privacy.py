@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from dpmarket.figures.canvas import Figure, new_figure
 from dpmarket.figures.series import TableLike, series
 
@@ -31,14 +29,19 @@ def draw_privacy(table: TableLike) -> Figure:
 
 
 def draw_joint_privacy(table: TableLike) -> Figure:
-    """Return one panel: exact loss against what fixed-weight formulas say, with weights from the records."""
-    figure, (axes,) = new_figure()
-    for look, people in enumerate(table.values_of("people")):
+    """Return one panel per number of people: exact loss, and formulas for fixed weights, against μ."""
+    counts = table.values_of("people")
+    figure, panels = new_figure(panels=len(counts), width=3.8)
+    for axes, people in zip(panels, counts, strict=True):
         mine = table.where(people=people)
-        series(axes, mine.number("formula"), mine.number("exact"), None, look, f"{people:.0f} people")
-    ends = np.array([0.0, max(float(table.number("exact").max()), float(table.number("formula").max()))])
-    axes.plot(ends, ends, color="0.3", linewidth=1.0, linestyle=":", label="equal")
-    axes.set_xlabel("loss by the formula for fixed weights (ε)")
-    axes.set_ylabel("exact loss (ε)")
-    axes.legend()
+        x = mine.number("concentration")
+        series(axes, x, mine.number("exact"), None, 0, "exact loss")
+        series(axes, x, mine.number("paper"), None, 1, "Proposition 1")
+        series(axes, x, mine.number("formula"), None, 2, "tight formula")
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0.0)
+        axes.set_xlabel("price of uneven weights μ")
+        axes.set_ylabel("privacy loss ε of one record")
+        axes.set_title(f"{people:.0f} people", fontsize=10)
+    panels[0].legend(fontsize=8)
     return figure

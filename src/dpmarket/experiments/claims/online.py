@@ -97,6 +97,20 @@ def _ratio(tables: Tables) -> Finding:
     )
 
 
+def leading_term(mu: float, sigma: float, gamma: float, density: float, sellers: float) -> float:
+    """Return the lemma's leading term for virtual costs of constant density, where ``E2 = 4 f^(-1/4)``.
+
+    Paper, lemma `thm: offline perf`, Eq. `Eq: const`.
+
+    Examples
+    --------
+    >>> round(leading_term(1.0, 1.0, 1e-3, 0.5, 1e4), 4)
+    0.0488
+    """
+    constant = 4.0 * density**-0.25 / math.sqrt(3.0)
+    return constant * (sigma * mu**2 * gamma / sellers) ** 0.25
+
+
 def _rate(tables: Tables) -> Finding:
     table = tables["online"]
     slopes = {}
@@ -107,9 +121,8 @@ def _rate(tables: Tables) -> Finding:
     config = table.configuration
     mu, sigma, gamma = (config[name] for name in ("concentration", "noise", "payment_weight"))
     part = _part(table, 0.0, "offline")
-    # The lemma's constant with a constant density f = 1/2 of virtual costs: E2 = 4 f^(-1/4).
-    leading = 4.0 * 0.5**-0.25 / math.sqrt(3.0) * (sigma * mu**2 * gamma) ** 0.25
-    reached = float(part.number("loss")[-1] * part.number("sellers")[-1] ** 0.25 / leading)
+    sellers = float(part.number("sellers")[-1])
+    reached = float(part.number("loss")[-1]) / leading_term(mu, sigma, gamma, 0.5, sellers)
     holds = abs(slopes[0.0] + 0.25) < 0.03
     return Finding(
         verdict(holds and abs(slopes[1.0] + 0.25) < 0.03, holds),
