@@ -28,7 +28,7 @@ class OnlineConfig:
     """Settings; the paper does not print its mu, sigma and gamma."""
 
     supports: tuple[tuple[float, float], ...] = ((1.0, 5.0), (0.0, 1.0))
-    sellers: tuple[int, ...] = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
+    sellers: tuple[int, ...] = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
     concentration: float = 1.0
     noise: float = 1.0
     payment_weight: float = 1e-3
