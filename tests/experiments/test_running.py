@@ -15,6 +15,10 @@ from dpmarket.figures.series import series
 CALLS = []
 
 
+class Stopped(BaseException):
+    """As when a person interrupts a run."""
+
+
 @dataclass(frozen=True)
 class Config:
     values: tuple[float, ...] = (1.0, 2.0, 3.0)
@@ -29,7 +33,7 @@ class Task:
 
 def _rows(task):
     if len(CALLS) >= task.limit:
-        raise KeyboardInterrupt
+        raise Stopped
     CALLS.append(task.value)
     return [
         {"x": task.value, "half": None if task.value == 2.0 else task.value / 2.0, "name": f"{task.value:g}"}
@@ -92,7 +96,7 @@ def test_columns_are_asked_for_by_name_and_kind():
 
 def test_a_stopped_run_goes_on_after_the_last_finished_row(tmp_path):
     stopped = Config(limit=2)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Stopped):
         run_experiment(EXPERIMENT, stopped, tmp_path)
     assert CALLS == [1.0, 2.0]
     CALLS.clear()

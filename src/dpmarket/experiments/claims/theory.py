@@ -73,7 +73,7 @@ def _arrivals(tables: Tables) -> Finding:
     return Finding(
         verdict(worst <= 1.0 + 0.02, worst <= 2.0),
         f"Loss with a fraction ξ of the sellers over loss with all, times ξ: at most {worst:.3f} for ξ from "
-        f"{lowest:g} to 1 (at ξ = {lowest:g} the loss is {few:.1f} times as large). So within 1/ξ.",
+        f"{lowest:g} to 1 (at ξ = {lowest:g} the loss is {few:.1f} times as large); 1 would be 1/ξ.",
     )
 
 
@@ -92,7 +92,10 @@ def _budget(tables: Tables) -> Finding:
             )
     return Finding(
         verdict(bounded, False),
-        "It even falls with the number of sellers: " + "; ".join(told) + ".",
+        ("It even falls" if bounded else "It does not always fall")
+        + " with the number of sellers: "
+        + "; ".join(told)
+        + ".",
     )
 
 
