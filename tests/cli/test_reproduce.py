@@ -38,4 +38,5 @@ def test_an_unknown_experiment_is_one_line_and_exit_code_1(tmp_path):
     refusal = run("reproduce", "nosuch", "-o", tmp_path / "paper", code=1)
     assert refusal.stderr.count("\n") == 1
     assert "market" in refusal.stderr
+    assert "both" in run("reproduce", "market", "--all", "-o", tmp_path / "paper", code=1).stderr
     assert not (tmp_path / "paper").exists()

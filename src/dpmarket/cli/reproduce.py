@@ -26,10 +26,13 @@ def reproduce(
     Finished tables are kept and not computed again; a run that was stopped goes on where it was.
     """
     from dpmarket.cli.render import Voice
+    from dpmarket.errors import InvalidInput
     from dpmarket.experiments.catalogue import EXPERIMENTS, experiment_named
     from dpmarket.experiments.results_page import judge, read_tables, write_page
     from dpmarket.experiments.running import run_experiment
 
+    if every and name:
+        raise InvalidInput("expected the name of an experiment or --all, got both.")
     chosen = EXPERIMENTS if every else (experiment_named(name),) if name else ()
     if not chosen:
         for experiment in EXPERIMENTS:

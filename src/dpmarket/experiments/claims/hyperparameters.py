@@ -35,9 +35,8 @@ def _loss_hides_errors(tables: Tables) -> Finding:
     seen = bool(loss[0] < loss[best] and wrong[0] > wrong[best])
     return Finding(
         verdict(seen, False),
-        f"At the smallest μ the weighted loss that was minimised is {loss[0]:.3f} while "
-        f"{wrong[0]:.1%} of the "
-        f"training records end up misclassified; at the best μ it is {loss[best]:.3f} with "
+        f"At the smallest μ the weighted loss that was minimised is {loss[0]:.3f} while {wrong[0]:.1%} of "
+        f"the training records end up misclassified; at the best μ it is {loss[best]:.3f} with "
         f"{wrong[best]:.1%}.",
     )
 
@@ -53,10 +52,8 @@ def _terms_needed(tables: Tables) -> Finding:
     return Finding(
         verdict(worse, False),
         "Minimising the loss over (w, a, η) alone ends at a noise rate of "
-        f"{bare.number('total_epsilon')[0]:.0f} "
-        f"and a test error of {without:.3f}; with the terms it is {with_terms:.3f} at the best μ, "
-        "with a noise "
-        f"rate of {joint.number('total_epsilon')[best]:.0f}.",
+        f"{bare.number('total_epsilon')[0]:.0f} and a test error of {without:.3f}; with the terms it is "
+        f"{with_terms:.3f} at the best μ, with a noise rate of {joint.number('total_epsilon')[best]:.0f}.",
     )
 
 
@@ -76,8 +73,8 @@ def _equal_weights(tables: Tables) -> Finding:
         verdict(bool(better), False),
         f"Equal weights with η = m·min ε have a test error of {equal[0]:.3f}; weights in proportion to the "
         f"promises {values['proportional'][0]:.3f}, this library's choice (without looking at records) "
-        f"{best[0]:.3f}. Looking at the records, as section II suggests, reaches {joint:.3f} at its best μ: "
-        "the promises alone are the better guide.",
+        f"{best[0]:.3f}. Looking at the records, as section II suggests, reaches {joint:.3f} at its best "
+        "μ: the promises alone are the better guide.",
     )
 
 
@@ -114,8 +111,8 @@ HYPERPARAMETER_CLAIMS = (
     Claim(
         "fig4b-terms",
         f"{_SECTION}; section II",
-        "Optimising the empirical loss alone, over (w, a, η), gives no good model: generalisation "
-        "terms are needed.",
+        "Optimising the empirical loss alone, over (w, a, η), gives no good model: generalisation terms "
+        "are needed.",
         ("concentration",),
         _terms_needed,
     ),

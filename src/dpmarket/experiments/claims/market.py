@@ -38,9 +38,8 @@ def _reading(tables: Tables) -> Finding:
     difference = float(np.abs(euler.number("overall")[order] / ten.number("overall")[other] - 1.0).max())
     return Finding(
         verdict(exact and difference < 1e-6, exact),
-        "psi(c) = 2c − e⁻⁴ in both readings of e⁻⁴. Euler's number is used here. Powers of ten "
-        "give the same "
-        f"errors and overall errors at payment weights {RATIO:.1f} times as large (largest relative "
+        "psi(c) = 2c − e⁻⁴ in both readings of e⁻⁴. Euler's number is used here. Powers of ten give the "
+        f"same errors and overall errors at payment weights {RATIO:.1f} times as large (largest relative "
         f"difference {difference:.0e}): only the axis changes.",
     )
 
@@ -73,12 +72,10 @@ def _budget(tables: Tables) -> Finding:
     monotone = bool((np.diff(payments) < 0.0).all())
     return Finding(
         verdict(monotone and gain <= 1e-9, monotone),
-        "Payments fall with γ, so that a budget can be met. Done with the actual reports it makes "
-        "lying pay: "
-        f"in a market of three, a seller with cost {true:g} gains {gain:.4f} (from {adjusted[truth]:.4f}) by "
-        f"reporting {reports[best]:.2f}; with γ announced before the reports the best lie gains "
-        f"{honest:.0e}. "
-        "Condition: choose γ from the cost distribution, before the reports.",
+        "Payments fall with γ, so that a budget can be met. Done with the actual reports it makes lying "
+        f"pay: in a market of three, a seller with cost {true:g} gains {gain:.4f} (from "
+        f"{adjusted[truth]:.4f}) by reporting {reports[best]:.2f}; with γ announced before the reports the "
+        f"best lie gains {honest:.0e}. Condition: choose γ from the cost distribution, before the reports.",
     )
 
 
@@ -94,10 +91,9 @@ def _regularised(tables: Tables) -> Finding:
         verdict(bool(first.all() and second.all()), bool(first.any())),
         f"Overall error below the naive buyer's at {first.sum()} of {first.size} payment weights (naive as "
         f"printed: its line search ends at its grid's lowest ε, overall error {printed.min():.2f} to "
-        f"{printed.max():.2f}), and at {second.sum()} of {second.size} when both choose all "
-        "settings on public "
-        f"records, the naive one its ε, too ({tuned_ours[0]:.3f} against {tuned[0]:.3f} at the smallest γ). "
-        f"Exceptions at γ = {where}.",
+        f"{printed.max():.2f}), and at {second.sum()} of {second.size} when both choose all settings on "
+        f"public records, the naive one its ε, too ({tuned_ours[0]:.3f} against {tuned[0]:.3f} at the "
+        f"smallest γ). Exceptions at γ = {where}.",
     )
 
 
@@ -129,11 +125,11 @@ def _guarantee(tables: Tables) -> Finding:
     no_worse, better = offline <= joint + margin, offline < joint
     return Finding(
         verdict(bool(no_worse.all()), bool(no_worse.any())),
-        f"What a real guarantee costs: choosing promises without the records, and training with a certified "
-        f"guarantee, has an overall error of {offline[0]:.3f} at the smallest γ and {np.median(offline):.3f} "
-        f"in the median; the appendix algorithm, which has no guarantee, {joint[0]:.3f} and "
-        f"{np.median(joint):.3f}. The certified one is better at {better.sum()} of {better.size} payment "
-        f"weights, and not worse beyond error at {no_worse.sum()}.",
+        "What a real guarantee costs: choosing promises without the records, and training with a "
+        f"certified guarantee, has an overall error of {offline[0]:.3f} at the smallest γ and "
+        f"{np.median(offline):.3f} in the median; the appendix algorithm, which has no guarantee, "
+        f"{joint[0]:.3f} and {np.median(joint):.3f}. The certified one is better at {better.sum()} of "
+        f"{better.size} payment weights, and not worse beyond error at {no_worse.sum()}.",
     )
 
 

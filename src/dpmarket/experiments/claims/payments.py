@@ -14,9 +14,9 @@ def _expectation(tables: Tables) -> Finding:
     holds = bool((np.abs(z) < 4.5).all())
     return Finding(
         verdict(holds, False),
-        f"Over {table.number('draws')[0]:,.0f} markets each, the means differ by at most {relative:.2%} and "
-        f"{np.abs(z).max():.1f} standard errors. In a single market payments and virtual cost differ by "
-        f"{table.number('single_market').max():.0%} on average: the identity is one of expectations.",
+        f"Over {table.number('draws')[0]:,.0f} markets each, the means differ by at most {relative:.2%} "
+        f"and {np.abs(z).max():.1f} standard errors. In a single market payments and virtual cost differ "
+        f"by {table.number('single_market').max():.0%} on average: the identity is one of expectations.",
     )
 
 
@@ -30,9 +30,8 @@ def _truth(tables: Tables) -> Finding:
         worst = max(worst, float(gain.max() / max(part.number("payment")[at], 1e-12)))
     return Finding(
         verdict(worst <= 1e-8, False),
-        f"For sellers of {len(table.values_of('seller'))} different costs, no report from 1 to 5 "
-        "is worth more than "
-        f"the truth: the largest gain is {worst:.0e} of the payment, which is rounding.",
+        f"For sellers of {len(table.values_of('seller'))} different costs, no report from 1 to 5 is worth "
+        f"more than the truth: the largest gain is {worst:.0e} of the payment, which is rounding.",
     )
 
 
@@ -49,11 +48,9 @@ def _participation(tables: Tables) -> Finding:
             cost = float(part.number("cost")[0])
     return Finding(
         verdict(anywhere >= -1e-9, at_truth >= -1e-9),
-        f"At the truth nobody loses (smallest utility {at_truth:.3g}). For all reports c', as Eq. "
-        "`Eq: IR` says, it "
-        f"is not so: a seller with cost {cost:.2f} who reports {report:.2f} ends at "
-        f"{anywhere:.3g}. Condition: a "
-        "report not below the true cost.",
+        f"At the truth nobody loses (smallest utility {at_truth:.3g}). For all reports c', as Eq. `Eq: IR` "
+        f"says, it is not so: a seller with cost {cost:.2f} who reports {report:.2f} ends at "
+        f"{anywhere:.3g}. Condition: a report not below the true cost.",
     )
 
 

@@ -14,10 +14,9 @@ def _bound(tables: Tables) -> Finding:
     tight = int(table.number("product").argmin())
     return Finding(
         verdict(holds, False),
-        "Nothing above it was found, but it is loose: at Λη = "
-        f"{table.number('product')[tight]:.2g} it claims "
-        f"{paper[tight]:.2f}, the exact supremum is at least {found[tight]:.3f}, this library's bound "
-        f"{ours[tight]:.3f}. From Λη = 2 on the slack is not needed at all.",
+        f"Nothing above it was found, but it is loose: at Λη = {table.number('product')[tight]:.2g} it "
+        f"claims {paper[tight]:.2f}, the exact supremum is at least {found[tight]:.3f}, this library's "
+        f"bound {ours[tight]:.3f}. From Λη = 2 on the slack is not needed at all.",
     )
 
 
@@ -30,10 +29,9 @@ def _slack(tables: Tables) -> Finding:
     worst = float((found / bare).max())
     return Finding(
         verdict(safe and not overspent.any(), safe),
-        f"Leaving Δ out is exact from Λη = 2 on, whatever mΛ is. Below it the true loss exceeds a·η: up to "
-        f"{worst:.1f} times, at Λη = {product[int((found / bare).argmax())]:.2g}. Condition: Λη ≥ "
-        "2 (the paper "
-        "asks for mΛ ≫ 1).",
+        "Leaving Δ out is exact from Λη = 2 on, whatever mΛ is. Below it the true loss exceeds a·η: up to "
+        f"{worst:.1f} times, at Λη = {product[int((found / bare).argmax())]:.2g}. Condition: Λη ≥ 2 (the "
+        "paper asks for mΛ ≫ 1).",
     )
 
 
@@ -43,12 +41,11 @@ def _joint(tables: Tables) -> Finding:
     worst = int(np.argmax(exact / paper))
     return Finding(
         verdict(bool((exact <= paper).all()), False),
-        f"With weights from the records the exact loss of one person is {exact[worst]:.1f} where "
-        "the proposition "
-        f"says {paper[worst]:.2f} and the tight formula {ours[worst]:.2f} "
-        f"({table.number('people')[worst]:.0f} "
-        f"people, μ = {table.number('concentration')[worst]:g}); above the proposition's value at "
-        f"{(exact > paper).sum()} of {exact.size} settings. Such an outcome carries no certificate.",
+        f"With weights from the records the exact loss of one person is {exact[worst]:.1f} where the "
+        f"proposition says {paper[worst]:.2f} and the tight formula {ours[worst]:.2f} "
+        f"({table.number('people')[worst]:.0f} people, μ = {table.number('concentration')[worst]:g}); "
+        f"above the proposition's value at {(exact > paper).sum()} of {exact.size} settings. Such an "
+        "outcome carries no certificate.",
     )
 
 

@@ -36,11 +36,9 @@ def _linear(tables: Tables) -> Finding:
     holds = factor < 1.0 and fit > 0.8
     return Finding(
         verdict(holds, factor < 1.0),
-        f"With 2Λμ/m = {parts[0].number('condition')[0]:.2f} the gap shrinks by a factor of "
-        f"{factor:.5f} per step "
-        f"(straight line through its logarithm: R² {fit:.3f}). The theorem's projection is onto "
-        "the sum alone; "
-        "here it is onto the whole constraint set.",
+        f"With 2Λμ/m = {parts[0].number('condition')[0]:.2f} the gap shrinks by a factor of {factor:.5f} "
+        f"per step (straight line through its logarithm: R² {fit:.3f}). The theorem's projection is onto "
+        "the sum alone; here it is onto the whole constraint set.",
     )
 
 
@@ -53,9 +51,8 @@ def _fast(tables: Tables) -> Finding:
     return Finding(
         verdict(max(steps) < 1000, min(steps) > 0),
         f"Convergence is linear, but not fast: {', '.join(rows)} steps to the tolerance of "
-        f"{tables['descent'].configuration['tolerance']:.0e}, as the condition itself makes the "
-        "problem badly "
-        "scaled. Substituting the best weights and taking Newton steps needs tens. Condition: fast "
+        f"{tables['descent'].configuration['tolerance']:.0e}, as the condition itself makes the problem "
+        "badly scaled. Substituting the best weights and taking Newton steps needs tens. Condition: fast "
         "means linear.",
     )
 
@@ -71,11 +68,9 @@ def _same_point(tables: Tables) -> Finding:
     convex = all(s for s, m in zip(same, met, strict=True) if m)
     return Finding(
         verdict(all(same), convex and any(below)),
-        f"End points of several starts (relative distance): {'; '.join(told)}. The theorem's "
-        "condition is indeed "
-        "stricter than needed: 2Λμ > |X|² (squared spectral norm) suffices. Far below it different "
-        "starts end "
-        "at different points.",
+        f"End points of several starts (relative distance): {'; '.join(told)}. The theorem's condition is "
+        "indeed stricter than needed: 2Λμ > |X|² (squared spectral norm) suffices. Far below it different "
+        "starts end at different points.",
     )
 
 
@@ -90,11 +85,10 @@ def _printed(tables: Tables) -> Finding:
     ]
     return Finding(
         verdict(not lowest, False),
-        f"As printed, with the noise b drawn and w free, the objective is {values[x.argmin()]:.3g} "
-        "at the grid's "
-        f"lowest mean ε ({x.min():g}) and falls without bound below it: the line search always "
-        "ends there. Two "
-        f"readings have a minimum inside the grid ({'; '.join(inside)}); the experiments use the first.",
+        f"As printed, with the noise b drawn and w free, the objective is {values[x.argmin()]:.3g} at the "
+        f"grid's lowest mean ε ({x.min():g}) and falls without bound below it: the line search always ends "
+        f"there. Two readings have a minimum inside the grid ({'; '.join(inside)}); the experiments use "
+        "the first.",
     )
 
 

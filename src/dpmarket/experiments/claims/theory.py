@@ -15,13 +15,10 @@ def _error_bound(tables: Tables) -> Finding:
     fails = records[broken > allowed]
     return Finding(
         verdict(bool((broken <= allowed).all()), False),
-        "Records all alike and a small coefficient of the wrong sign: every prediction is wrong, "
-        "and the printed "
-        f"bound is below 1 in {broken.max():.0%} of runs at m = "
-        f"{fails[0] if fails.size else records[-1]:,.0f} "
-        f"(allowed: {allowed:.0%}), because ln 2 < 1. With the loss in bits and the corrected "
-        "constants it is "
-        f"broken in {corrected.max():.0%}.",
+        "Records all alike and a small coefficient of the wrong sign: every prediction is wrong, and the "
+        f"printed bound is below 1 in {broken.max():.0%} of runs at m = "
+        f"{fails[0] if fails.size else records[-1]:,.0f} (allowed: {allowed:.0%}), because ln 2 < 1. With "
+        f"the loss in bits and the corrected constants it is broken in {corrected.max():.0%}.",
     )
 
 
@@ -36,11 +33,10 @@ def _asymptotic(tables: Tables) -> Finding:
     nu = table.configuration["allowance"]
     return Finding(
         verdict(falls and within, falls),
-        f"With β = {radius:g} the mean of error + γ·payments falls from {value[0]:.3f} (m = {m[0]:,.0f}) to "
-        f"{value[-1]:.3f} (m = {m[-1]:,.0f}), towards log(1 + e^(−ρβ)) = {floor[-1]:.3f}; the "
-        "share of runs above "
-        f"that + {nu:g} falls from {exceeding[0]:.0%} to {exceeding[-1]:.0%}. Hyper-parameters are constants "
-        "here; the theorem lets them grow with m.",
+        f"With β = {radius:g} the mean of error + γ·payments falls from {value[0]:.3f} (m = {m[0]:,.0f}) "
+        f"to {value[-1]:.3f} (m = {m[-1]:,.0f}), towards log(1 + e^(−ρβ)) = {floor[-1]:.3f}; the share of "
+        f"runs above that + {nu:g} falls from {exceeding[0]:.0%} to {exceeding[-1]:.0%}. Hyper-parameters "
+        "are constants here; the theorem lets them grow with m.",
     )
 
 
@@ -54,9 +50,8 @@ def _online_asymptotic(tables: Tables) -> Finding:
     similar = bool(abs(literal[-1] - offline[-1]) <= 2.0 * spread[-1] + 0.01)
     return Finding(
         verdict(similar, bool(literal[-1] < literal[0])),
-        f"On U[0, 1] Algorithm 3 reaches {literal[-1]:.4f} at the largest m, offline "
-        f"{offline[-1]:.4f}; at the "
-        f"smallest {literal[0]:.3f} against {offline[0]:.3f}.",
+        f"On U[0, 1] Algorithm 3 reaches {literal[-1]:.4f} at the largest m, offline {offline[-1]:.4f}; at "
+        f"the smallest {literal[0]:.3f} against {offline[0]:.3f}.",
     )
 
 
@@ -72,8 +67,8 @@ def _arrivals(tables: Tables) -> Finding:
     lowest = float(table.number("participation").min())
     return Finding(
         verdict(worst <= 1.0 + 0.02, worst <= 2.0),
-        f"Loss with a fraction ξ of the sellers over loss with all, times ξ: at most {worst:.3f} for ξ from "
-        f"{lowest:g} to 1 (at ξ = {lowest:g} the loss is {few:.1f} times as large); 1 would be 1/ξ.",
+        f"Loss with a fraction ξ of the sellers over loss with all, times ξ: at most {worst:.3f} for ξ "
+        f"from {lowest:g} to 1 (at ξ = {lowest:g} the loss is {few:.1f} times as large); 1 would be 1/ξ.",
     )
 
 
