@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpmarket import FileProblem, InvalidInput
+from dpmarket.experiments.catalogue import experiment_named
 from dpmarket.experiments.running import Experiment, Work, plain, run_experiment
 from dpmarket.experiments.table import has_result, read_result, table_from_rows, write_result
 from dpmarket.figures import new_figure
@@ -125,3 +126,14 @@ def test_progress_tells_rows_done_and_all(tmp_path):
 def test_settings_survive_json():
     assert json.loads(json.dumps(plain(Config()))) == plain(Config())
     assert Work().table("halves", _rows, [Task(1.0, 9)], Config()).configuration == plain(Config())
+
+
+@pytest.mark.slow
+def test_the_table_does_not_depend_on_how_many_processes_made_it(tmp_path):
+    experiment = experiment_named("budget")
+    tables = [
+        run_experiment(experiment, experiment.quick, tmp_path / str(processes), processes)
+        for processes in (1, 2)
+    ]
+    for name in tables[0].columns:
+        assert np.array_equal(tables[0].number(name), tables[1].number(name), equal_nan=True)
