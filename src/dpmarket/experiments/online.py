@@ -32,7 +32,7 @@ class OnlineConfig:
     concentration: float = 1.0
     noise: float = 1.0
     payment_weight: float = 1e-3
-    draws: int = 20
+    draws: int = 12
     seed: int = 0
 
 

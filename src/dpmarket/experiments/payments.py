@@ -24,7 +24,7 @@ class PaymentsConfig:
 
     sellers: tuple[int, ...] = (5, 20, 100, 500)
     payment_weights: tuple[float, ...] = (1e-3, 1e-1)
-    draws: int = 4_000
+    draws: int = 2_000
     seed: int = 0
 
 
