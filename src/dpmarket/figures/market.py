@@ -8,8 +8,9 @@ from dpmarket.figures.series import TableLike, means_by, series
 _WEIGHT = "payment weight γ (error per unit of money)"
 _OVERALL = (
     ("joint", "fixed", "appendix algorithm"),
+    ("joint", "tuned", "appendix, tuned at each γ"),
     ("naive", "fixed", "naive (μ = σ = 0)"),
-    ("naive", "tuned", "naive, public ε"),
+    ("naive", "tuned", "naive, tuned at each γ"),
     ("offline", "fixed", "offline, certified"),
     ("baseline", "tuned", "no privacy, no payment"),
     ("guess", "tuned", "buys nothing, guesses"),
@@ -18,12 +19,12 @@ _OVERALL = (
 
 def draw_market(table: TableLike) -> Figure:
     """Return three panels: error, payments, overall error; bands are two standard errors over splits."""
-    figure, (left, middle, right) = new_figure(panels=3, width=4.2, height=3.9)
+    figure, (left, middle, right) = new_figure(panels=3, width=4.2, height=4.3)
     euler = table.where(reading="euler")
     for look, (buyer, mark, label) in enumerate(_OVERALL):
         mine = euler.where(buyer=buyer, **{mark: 1})
         x, found = means_by(mine, "payment_weight", "test_error", "expected_payments", "overall")
-        if buyer in ("joint", "offline"):
+        if buyer in ("joint", "offline") and mark == "fixed":
             series(left, x, *found["test_error"], look, label)
             series(middle, x, *found["expected_payments"], look, label)
         if buyer == "baseline":
@@ -32,7 +33,7 @@ def draw_market(table: TableLike) -> Figure:
     for axes in (left, middle, right):
         axes.set_xscale("log")
         axes.set_xlabel(_WEIGHT)
-    left.set_ylabel("misclassification error (share of test records)")
+    left.set_ylabel("test error (share of records)")
     left.set_ylim(bottom=0.0)
     middle.set_yscale("log")
     middle.set_ylabel("expected payments (money)")
@@ -40,5 +41,5 @@ def draw_market(table: TableLike) -> Figure:
     right.set_ylim(bottom=0.0)
     left.legend()
     middle.legend()
-    right.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    right.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.18))
     return figure

@@ -79,21 +79,39 @@ def _budget(tables: Tables) -> Finding:
     )
 
 
+def _advantage(table: ResultTable, ours: str, other: str, mark: str) -> tuple[FloatArray, FloatArray]:
+    """Return, at each payment weight, by how much one buyer's overall error is lower, and its standard error.
+
+    Differences are taken split by split; with one split the error is that of the noise.
+    """
+    part = table.where(reading="euler", **{mark: 1.0})
+    values = []
+    for seed in part.values_of("seed"):
+        mine, theirs = (part.where(seed=seed, buyer=buyer) for buyer in (ours, other))
+        order, order_theirs = (np.argsort(one.number("payment_weight")) for one in (mine, theirs))
+        values.append(theirs.number("overall")[order_theirs] - mine.number("overall")[order])
+    gains = np.array(values)
+    if len(gains) > 1:
+        return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
+    return gains[0], _curve(table, other, mark, "overall")[2]
+
+
 def _regularised(tables: Tables) -> Finding:
     table = tables["market"]
-    weights, ours, _ = _curve(table, "joint", "fixed", "overall")
-    printed = _curve(table, "naive", "fixed", "overall")[1]
-    tuned_ours = _curve(table, "joint", "tuned", "overall")[1]
-    tuned = _curve(table, "naive", "tuned", "overall")[1]
-    first, second = ours < printed, tuned_ours < tuned
-    where = ", ".join(f"{w:.0e}" for w in weights[~(first & second)]) or "none"
+    weights, ours, _ = _curve(table, "joint", "tuned", "overall")
+    theirs = _curve(table, "naive", "tuned", "overall")[1]
+    printed, _ = _advantage(table, "joint", "naive", "fixed")
+    fair, spread = _advantage(table, "joint", "naive", "tuned")
+    clear = fair > 2.0 * spread
+    lost = weights[(printed <= 0.0) | ~clear]
+    where = f" Not so, or not beyond error, from γ = {lost[0]:.0e} on." if lost.size else ""
     return Finding(
-        verdict(bool(first.all() and second.all()), bool(first.any())),
-        f"Overall error below the naive buyer's at {first.sum()} of {first.size} payment weights (naive as "
-        f"printed: its line search ends at its grid's lowest ε, overall error {printed.min():.2f} to "
-        f"{printed.max():.2f}), and at {second.sum()} of {second.size} when both choose all settings on "
-        f"public records, the naive one its ε, too ({tuned_ours[0]:.3f} against {tuned[0]:.3f} at the "
-        f"smallest γ). Exceptions at γ = {where}.",
+        verdict(bool((printed > 0.0).all() and clear.all()), bool(clear.any())),
+        "Against the naive buyer as printed, whose line search ends at its grid's lowest ε, the overall "
+        f"error is lower at {(printed > 0.0).sum()} of {weights.size} payment weights, by up to "
+        f"{printed.max():.2f}. Against a naive buyer who chooses ε on public records, both tuned at each γ, "
+        f"it is lower at {(fair > 0.0).sum()}, beyond error at {clear.sum()}: {ours[0]:.3f} against "
+        f"{theirs[0]:.3f} at the smallest γ.{where}",
     )
 
 
@@ -119,17 +137,21 @@ def _baseline(tables: Tables) -> Finding:
 
 def _guarantee(tables: Tables) -> Finding:
     table = tables["market"]
-    _, joint, spread = _curve(table, "joint", "fixed", "overall")
-    _, offline, other = _curve(table, "offline", "fixed", "overall")
-    margin = 2.0 * np.hypot(spread, other)
-    no_worse, better = offline <= joint + margin, offline < joint
+    told, worse = [], 0
+    for mark, name in (("fixed", "one setting for all γ"), ("tuned", "tuned at each γ")):
+        joint, offline = (_curve(table, buyer, mark, "overall")[1] for buyer in ("joint", "offline"))
+        gain, spread = _advantage(table, "offline", "joint", mark)
+        worse += int((gain < -2.0 * np.maximum(spread, 0.005)).sum())
+        told.append(
+            f"{name}: {offline[0]:.3f} at the smallest γ, median {np.median(offline):.3f}, against "
+            f"{joint[0]:.3f} and {np.median(joint):.3f} (lower at {(gain > 0.0).sum()} of {gain.size})"
+        )
     return Finding(
-        verdict(bool(no_worse.all()), bool(no_worse.any())),
-        "What a real guarantee costs: choosing promises without the records, and training with a "
-        f"certified guarantee, has an overall error of {offline[0]:.3f} at the smallest γ and "
-        f"{np.median(offline):.3f} in the median; the appendix algorithm, which has no guarantee, "
-        f"{joint[0]:.3f} and {np.median(joint):.3f}. The certified one is better at {better.sum()} of "
-        f"{better.size} payment weights, and not worse beyond error at {no_worse.sum()}.",
+        verdict(worse == 0, worse <= gain.size),
+        "Overall error of choosing promises without the records and training with a certified guarantee, "
+        f"against that of the appendix algorithm, which has none. {'; '.join(told)}. Worse beyond error at "
+        f"{worse} of {2 * gain.size}: the guarantee costs the buyer "
+        + ("nothing that could be measured." if worse == 0 else "something there."),
     )
 
 
