@@ -41,7 +41,7 @@ def draw_online(table: TableLike) -> Figure:
             losses.annotate(
                 "beyond: buys\nfrom nobody",
                 (literal.number("sellers")[last], literal.number("loss")[last]),
-                xytext=(8, 4),
+                xytext=(8, -16),
                 textcoords="offset points",
                 fontsize=8,
             )
@@ -53,7 +53,7 @@ def draw_online(table: TableLike) -> Figure:
             panel.set_title(f"costs {name}", fontsize=10)
         finite = ratios.get_lines()
         tops = [np.nanmax(np.asarray(line.get_ydata(), dtype=float)) for line in finite]
-        ratios.set_ylim(0.98, min(max(tops) * 1.03, 1.6))
+        ratios.set_ylim(0.98, min(max(tops) * 1.03, 2.0))
     axes[0].legend(fontsize=8)
     axes[1].legend(fontsize=8)
     return figure

@@ -67,12 +67,16 @@ def _loss_falls(tables: Tables) -> Finding:
     both = all(_falling(values) for values in offline.values())
     config = table.configuration
     floor = 2.0 * math.sqrt(config["noise"] * config["payment_weight"])
+    mine = _part(table, 1.0, "literal").number("loss")
+    finite = mine[np.isfinite(mine)]
     return Finding(
         verdict(both and literal[1.0], both and literal[0.0]),
-        f"The offline loss falls at every m on both (U[1, 5]: {offline[1.0][0]:.3f} to "
-        f"{offline[1.0][-1]:.3f}; U[0, 1]: {offline[0.0][0]:.3f} to {offline[0.0][-1]:.4f}), and so does "
-        "the online loss where Algorithm 3 buys at all. On U[1, 5] the theory does not apply: no cost is "
-        f"below 1, and the loss cannot fall below 2·sqrt(σγψ_min) = {floor:.4f}.",
+        f"The offline loss {'falls' if both else 'does not fall'} at every m on both (U[1, 5]: "
+        f"{offline[1.0][0]:.3f} to {offline[1.0][-1]:.3f}; U[0, 1]: {offline[0.0][0]:.3f} to "
+        f"{offline[0.0][-1]:.4f}). That of Algorithm 3 as printed "
+        f"{'falls' if literal[0.0] else 'does not fall'} at every m on U[0, 1]; on U[1, 5] it goes {', '.join(f'{value:.3f}' for value in finite)} and is "
+        f"infinite from then on. There the theory does not apply either: no cost is below 1, and no loss can "
+        f"fall below 2·sqrt(σγψ_min) = {floor:.4f}.",
     )
 
 
@@ -106,7 +110,7 @@ def leading_term(mu: float, sigma: float, gamma: float, density: float, sellers:
     0.0488
     """
     constant = 4.0 * density**-0.25 / math.sqrt(3.0)
-    return constant * (sigma * mu**2 * gamma / sellers) ** 0.25
+    return float(constant * (sigma * mu**2 * gamma / sellers) ** 0.25)
 
 
 def _rate(tables: Tables) -> Finding:
