@@ -75,8 +75,8 @@ def _loss_falls(tables: Tables) -> Finding:
         f"{offline[1.0][0]:.3f} to {offline[1.0][-1]:.3f}; U[0, 1]: {offline[0.0][0]:.3f} to "
         f"{offline[0.0][-1]:.4f}). That of Algorithm 3 as printed "
         f"{'falls' if literal[0.0] else 'does not fall'} at every m on U[0, 1]; on U[1, 5] it goes {way} and "
-        "is infinite from then on. There the theory does not apply either: no cost is below 1, and no loss can "
-        f"fall below 2·sqrt(σγψ_min) = {floor:.4f}.",
+        "is infinite from then on. There the theory does not apply either: no cost is below 1, and no loss "
+        f"can fall below 2·sqrt(σγψ_min) = {floor:.4f}.",
     )
 
 

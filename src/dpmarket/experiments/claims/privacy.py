@@ -29,7 +29,7 @@ def _slack(tables: Tables) -> Finding:
     worst = float((found / bare).max())
     return Finding(
         verdict(safe and not overspent.any(), safe),
-        "Leaving Δ out is exact from Λη = 2 on, whatever mΛ is. Below it the true loss exceeds a·η: up to "
+        "Leaving Δ out is safe from Λη = 2 on, whatever mΛ is. Below it the true loss can exceed a·η: up to "
         f"{worst:.1f} times, at Λη = {product[int((found / bare).argmax())]:.2g}. Condition: Λη ≥ 2 (the "
         "paper asks for mΛ ≫ 1).",
     )
