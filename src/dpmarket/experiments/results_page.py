@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dpmarket.experiments.catalogue import EXPERIMENTS
 from dpmarket.experiments.claims import CLAIMS
+from dpmarket.experiments.market import RATIO
 from dpmarket.experiments.running import FIGURES, TABLES, Experiment, plain
 from dpmarket.experiments.table import read_result
 from dpmarket.experiments.verdicts import Claim, Finding, Tables
@@ -24,7 +25,7 @@ in figures are two standard errors. Every table is a CSV file with a manifest (s
 is enough to redraw its figure elsewhere.
 
 Costs "U[e⁻⁴, 5e⁻⁴]" are read with Euler's number. Read as powers of ten the same curves result with all
-payment weights multiplied by 183.2.
+payment weights multiplied by {ratio:.1f}.
 """
 _TAIL = """## What was not measured
 
@@ -54,7 +55,7 @@ def read_tables(folder: str | os.PathLike[str]) -> Tables:
 def results_page(tables: Tables) -> str:
     """Return the page, in Markdown, for tables of all experiments."""
     found = judge(tables)
-    lines = [_HEAD]
+    lines = [_HEAD.format(ratio=RATIO)]
     quick = [e.name for e in EXPERIMENTS if dict(tables[e.name].configuration) != plain(e.full)]
     if quick:
         lines += [f"**Not the published settings** (a quick run, for tests): {', '.join(quick)}.\n"]
