@@ -22,6 +22,7 @@ from dpmarket.cli import (
     plan,
     quote,
     report,
+    reproduce,
     sweep,
 )
 from dpmarket.errors import DpmarketError, FileProblem
@@ -68,6 +69,7 @@ app.command(
 app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
+app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -23,6 +23,11 @@ from dpmarket.figures.menu import (
     draw_choices,
     draw_menu,
 )
+    Axes,
+    Figure,
+    new_figure,
+    save,
+)
 
 __all__ = [
     "COLOURS",
@@ -33,6 +38,8 @@ __all__ = [
     "draw_menu",
     "draw_promises",
     "inline_svg",
+    "Axes",
+    "Figure",
     "new_figure",
     "save",
 ]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes as Axes  # the other modules take these names from here
+from matplotlib.figure import Figure as Figure
 
 from dpmarket.errors import InvalidInput
 from dpmarket.files import write_bytes

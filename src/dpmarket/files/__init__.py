@@ -16,6 +16,7 @@ from dpmarket.files.columns import (
     find,
     number_column,
     numbers_of,
+    numbers_or_nan,
     refuse,
     text_column,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "make_table",
     "number_column",
     "numbers_of",
+    "numbers_or_nan",
     "open_database",
     "packaged_file",
     "packaged_member",

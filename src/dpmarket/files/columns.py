@@ -108,6 +108,12 @@ def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> Fl
     return values
 
 
+def numbers_or_nan(table: Table, name: str) -> FloatArray:
+    """Return a column of numbers as float64, with NaN where a cell is empty."""
+    values = table.get_column(name).cast(pl.Float64).fill_null(np.nan)
+    return np.array(values.to_numpy(), dtype=np.float64)
+
+
 def text_column(table: Table, name: str) -> list[str]:
     """Return a column as text, as it stood in the file where that can be known."""
     return table.get_column(name).cast(pl.String).to_list()
