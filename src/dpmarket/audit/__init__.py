@@ -4,10 +4,6 @@
 lost by taking part, and :func:`audit_privacy` for promises that are broken: by the exact density
 (:func:`audit_privacy_exact`), by sampled models (:func:`audit_privacy_sampled`) and by recomputed
 spending (:func:`audit_accounting`). Every result has ``passed``, ``summary()`` and ``to_dict()``.
-"""Check what a market did, and prove it to others.
-
-:func:`~dpmarket.audit.certificate.certify` makes a certificate and receipts;
-:func:`~dpmarket.audit.verifier.verify` checks them with code of its own.
 """
 
 from dpmarket.audit.accounting import (
@@ -48,9 +44,6 @@ from dpmarket.audit.privacy_exact import (
 from dpmarket.audit.privacy_sampled import (
     audit_privacy_sampled,
 )
-from dpmarket.audit.payment_verifier import (
-    verify_payments,
-)
 from dpmarket.audit.purchase import (
     Purchase,
     ReleasedModel,
@@ -84,7 +77,6 @@ __all__ = [
     "ParticipationAudit",
     "PrivacyAudit",
     "PrivacyFindings",
-    "Lie",
     "Purchase",
     "ReleasedModel",
     "TruthfulnessAudit",

@@ -13,6 +13,8 @@ from dpmarket.figures.canvas import (
     COLOURS,
     MARKERS,
     STYLES,
+    Axes,
+    Figure,
     new_figure,
     save,
 )
@@ -23,23 +25,18 @@ from dpmarket.figures.menu import (
     draw_choices,
     draw_menu,
 )
-    Axes,
-    Figure,
-    new_figure,
-    save,
-)
 
 __all__ = [
     "COLOURS",
     "MARKERS",
     "STYLES",
+    "Axes",
+    "Figure",
     "draw_choices",
     "draw_gains",
     "draw_menu",
     "draw_promises",
     "inline_svg",
-    "Axes",
-    "Figure",
     "new_figure",
     "save",
 ]
