@@ -43,7 +43,7 @@ class DescentConfig:
 
 
 FULL = DescentConfig()
-QUICK = DescentConfig(starts=3, points=12, tolerance=1e-5)
+QUICK = DescentConfig(starts=2, points=12, tolerance=1e-5)
 
 
 @dataclass(frozen=True)
