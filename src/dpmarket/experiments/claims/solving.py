@@ -43,17 +43,16 @@ def _linear(tables: Tables) -> Finding:
 
 
 def _fast(tables: Tables) -> Finding:
-    rows = []
-    steps = []
-    for part in _settings(tables["descent"]):
+    table = tables["descent"]
+    rows, steps = [], []
+    for part in _settings(table):
         steps.append(float(part.number("steps").max()))
         rows.append(f"{steps[-1]:,.0f} (2Λμ/m = {part.number('condition')[0]:.2g})")
     return Finding(
         verdict(max(steps) < 1000, min(steps) > 0),
-        f"Convergence is linear, but not fast: {', '.join(rows)} steps to the tolerance of "
-        f"{tables['descent'].configuration['tolerance']:.0e}, as the condition itself makes the problem "
-        "badly scaled. Substituting the best weights and taking Newton steps needs tens. Condition: fast "
-        "means linear.",
+        f"Convergence is linear, but it takes {', '.join(rows)} steps to the tolerance of "
+        f"{table.configuration['tolerance']:.0e}. Putting the best weights into the objective and taking "
+        f"Newton steps takes at most {table.number('newton_steps').max():.0f}. Condition: fast means linear.",
     )
 
 
