@@ -165,7 +165,8 @@ def forge(certificate, seller, **line_changes):
     tree = commit(lines)
     body = json.loads(certificate.body)
     body["root"] = tree.root.hex()
-    body["totals"] |= {"promised": float(values[:, 0].sum()), "spent": float(values[:, 2].sum())}
+    promised, paid, spent, _ = (float(column) for column in values.sum(axis=0))
+    body["totals"] |= {"promised": promised, "paid": paid, "spent": spent}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return replace(certificate, body=text.encode(), lines=lines, tree=tree)
 
@@ -201,10 +202,20 @@ def test_lies_that_are_consistent_are_found_by_recomputing_the_epsilon(certifica
         ("training", {"numerical_epsilon": 1e-9}, "release"),
         ("model", {"grid": 0.3}, "release"),
         ("training", {"row_bound": 1.0}, "public numbers"),
+        ("training", {"intercept_scaling": 2.0}, "public numbers"),
         ("training", {"classes": ["no", "no"]}, "public numbers"),
         ("training", {"l2": -1.0}, "public numbers"),
         ("model", {"coef_grid": [1, 2]}, "public numbers"),
         ("totals", {"spent": 1e9}, "total spent"),
+        ("totals", {"bought_from": SELLERS + 1}, "public numbers"),
+        ("totals", {"withdrawn": -1}, "public numbers"),
+        ("money", {"minor_units": 0}, "public numbers"),
+        ("model", {"stretch": 0.0}, "public numbers"),
+        ("training", {"rows_per_person": 1.9}, "layout"),
+        ("training", {"clip": 1}, "layout"),
+        ("training", {"intercept_scaling": "1e3000000"}, "layout"),
+        ("totals", {"sellers": float(SELLERS)}, "layout"),
+        ("money", {"minor_units": "100"}, "layout"),
         ("totals", {"sellers": SELLERS + 1}, "commitments"),
     ],
 )
@@ -229,7 +240,7 @@ def test_payments_and_promises_that_do_not_follow_from_the_reports_are_found(cer
         changed = Lines(certificate.lines.ids.copy(), values, certificate.lines.salts)
         tree = commit(changed)
         text = json.dumps(
-            body | {"root": tree.root.hex(), "totals": _totals(changed)},
+            body | {"root": tree.root.hex(), "totals": {**_totals(changed), "withdrawn": 0}},
             sort_keys=True,
             separators=(",", ":"),
             ensure_ascii=False,
@@ -242,6 +253,10 @@ def test_payments_and_promises_that_do_not_follow_from_the_reports_are_found(cer
     result = verify_payments(found, found.openings(), reports, payments_checked=2)
     assert verdicts(result)["payments"] == "FAILS"
     assert verdicts(result)["allocation"] == "holds"
+    gift = lines.copy()
+    gift[int(np.flatnonzero(outcome.epsilons == 0.0)[0]), 1] = 1000.0
+    found = with_values(gift)
+    assert verdicts(verify_payments(found, found.openings(), reports, 1))["payments"] == "FAILS"
     shifted = lines.copy()
     shifted[bought, 0] *= 1.05  # promises kept, but not the best for the buyer
     found = with_values(shifted)
@@ -272,6 +287,75 @@ def test_what_is_not_known_is_said_not_to_be_checked(costs):
     certificate = certify(outcome, fitted(outcome))
     result = verify_payments(certificate, certificate.openings(), dict(enumerate(np.linspace(1.1, 1.9, 9))))
     assert verdicts(result)["payments"] == "not made"
+
+
+def rewritten(receipt, **changes):
+    data = json.loads(receipt)
+    for name, value in changes.items():
+        (data["line"] if name in data["line"] else data)[name] = value
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def test_a_salt_has_exactly_one_text_so_that_a_commitment_opens_as_one_line_only(certificate):
+    """White space in hexadecimal digits is skipped by Python: a shorter salt would shift every field."""
+    receipt = certificate.receipt("sëller 7")
+    salt = json.loads(receipt)["salt"]
+    path = json.loads(receipt)["path"]
+    for other in (salt[:62] + "  ", " " + salt[1:], salt.upper(), salt + " ", salt[:-2], 7, None):
+        assert not verify(certificate, receipt=rewritten(receipt, salt=other)).passed, other
+    spaced = [[path[0][0][:2] + " " + path[0][0][2:], *path[0][1:]], *path[1:]]
+    for other in (spaced, [[path[0][0].upper(), *path[0][1:]], *path[1:]], path[:-1], [], None, [None]):
+        assert not verify(certificate, receipt=rewritten(receipt, path=other)).passed, other
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position": True},
+        {"position": 0.0},
+        {"line": []},
+        {"line": {}},
+        {"payment": 1},
+        {"payment": " 1.0 "},
+        {"id": None},
+    ],
+    ids=str,
+)
+def test_parts_of_another_type_are_refused_without_a_traceback(certificate, changes):
+    assert not verify(certificate, receipt=rewritten(certificate.receipt("sëller 7"), **changes)).passed
+
+
+def test_a_receipt_shows_what_it_speaks_of_and_fits_into_the_totals(certificate):
+    result = verify(certificate, receipt=certificate.receipt("sëller 7"))
+    line = next(check.detail for check in result.checks if check.name == "receipt's line")
+    promise, payment = certificate.lines.values[7, :2].tolist()
+    assert f"id 'sëller 7', promise {promise!r}, payment {payment!r}" in line
+    body = json.loads(certificate.body)
+    k = int(np.argmax(certificate.lines.values[:, 0]))
+    for part, changes in (
+        ("totals", {"paid": 0.0}),
+        ("totals", {"spent": 0.0}),
+        ("training", {"weight_total": 1e-9}),
+    ):
+        changed = body | {part: body[part] | changes}
+        text = json.dumps(changed, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        other = replace(certificate, body=text)
+        assert verdicts(verify(other, receipt=other.receipt(IDS[k])))["receipt's numbers"] == "FAILS"
+
+
+def test_a_certificate_cut_to_its_first_line_is_not_whole(certificate):
+    first = bytes(certificate).split(b"\n")[0] + b"\n"
+    assert not verify(first, digest=certificate.digest).passed
+
+
+def test_a_market_that_cannot_be_recomputed_fails_without_a_traceback(certificate, costs):
+    reports = dict(zip(IDS.tolist(), costs.tolist(), strict=True))
+    body = json.loads(certificate.body) | {"market": {}}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    other = replace(certificate, body=text)
+    assert verdicts(verify_payments(other, other.openings(), reports))["payments"] == "FAILS"
+    far = dict.fromkeys(IDS.tolist(), 99.0)
+    assert verdicts(verify_payments(certificate, certificate.openings(), far))["payments"] == "FAILS"
 
 
 # --- the recomputed privacy loss ---
@@ -423,8 +507,14 @@ def test_files_are_read_back_and_must_belong_together(certificate, outcome, mode
     assert bytes(again) == bytes(certificate) == target.read_bytes()
     assert again.receipt("sëller 5") == certificate.receipt("sëller 5")
     json.loads(target.read_bytes())  # the file is JSON
-    with pytest.raises(FileProblem, match="exists"):
-        write_certificate(certificate, target, opened)
+    assert opened.stat().st_mode & 0o077 == 0  # the openings are for their owner's eyes
+    for overwrite in (False, True):
+        with pytest.raises(FileProblem, match="exists"):
+            write_certificate(certificate, target, opened, overwrite)  # openings are never overwritten
+    with pytest.raises(InvalidInput, match="two files"):
+        write_certificate(certificate, tmp_path / "same", tmp_path / "same")
+    with pytest.raises(InvalidInput, match="stream"):
+        write_certificate(certificate, target, "-")
     write_certificate(certify(outcome, model), tmp_path / "other.json", tmp_path / "other-openings.json")
     with pytest.raises(FileProblem, match="belong"):
         read_certificate(target, tmp_path / "other-openings.json")

@@ -1,5 +1,6 @@
 """A whole campaign from files: every promise entered, spent once, and no confidential value in sight."""
 
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -22,7 +23,9 @@ from dpmarket.campaign import (
     withdraw_absent,
     withdraw_sellers,
 )
-from dpmarket.errors import LedgerRefusal
+from dpmarket.cli.campaign import predict
+from dpmarket.errors import EntropyUnavailable, LedgerRefusal, NotConverged
+from dpmarket.files import read_table, write_parquet
 from dpmarket.learning import PrivateLogisticRegression, PublicScaler
 from dpmarket.privacy.release import ReleasePlan
 from support.campaigns import FEATURES, HEADER, MARKET, make_campaign, read_rows, seller_ids, write_rows
@@ -352,6 +355,42 @@ def test_bad_data_are_refused_by_line_and_column_and_give_the_debit_back(tmp_pat
     assert not (campaign / "model.json").exists()
 
 
+@pytest.mark.parametrize("column", ["seller", "age", "has bought"])
+def test_data_of_a_wrong_type_are_refused_and_give_the_debit_back(campaign, column):
+    campaign.quote()
+    columns = read_table(campaign / "data.csv", HEADER, ["seller"]).to_dict(as_series=False)
+    columns[column] = [b"s3cret\xff"] * 60
+    write_parquet(campaign / "data.parquet", columns, {})
+    with pytest.raises(FileProblem, match=f"column '{column}'") as refusal:
+        campaign.train(data="data.parquet")
+    assert "s3cret" not in str(refusal.value)
+    assert campaign.rounds()[0].state == "open"
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "state"),
+    [
+        ("_read_records", ZeroDivisionError, "open"),  # whatever goes wrong in reading, there is no noise
+        ("_fit", EntropyUnavailable, "open"),
+        ("_fit", NotConverged, "debited"),  # may depend on the noise
+        ("_fit", ZeroDivisionError, "debited"),
+        ("_read_records", KeyboardInterrupt, "debited"),
+    ],
+)
+def test_an_error_gives_the_debit_back_only_if_it_cannot_depend_on_noise(
+    campaign, monkeypatch, step, error, state
+):
+    campaign.quote()
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(training, step, fail)
+    with pytest.raises(error):
+        campaign.train()
+    assert campaign.rounds()[0].state == state
+
+
 def test_features_outside_their_bounds_are_clipped_and_counted_or_refused(campaign):
     campaign.quote()
     winner = next(row["seller"] for row in read_rows(campaign / "quotes.csv") if float(row["epsilon"]) > 0)
@@ -394,8 +433,10 @@ def test_whole_numbers_as_labels_are_compared_as_numbers(tmp_path):
         ("seller,cost\na,1,75\nb,2,75\n", ["decimals have points"]),
         ("seller;cost\na;1,75\n", ["separated by semicolons"]),
         ("seller\tcost\na\t1.75\n", ["separated by tabs"]),
-        ("who,cost\na,1.75\n", ["cannot find 'seller'", "its columns are 'who', 'cost'"]),
+        ("who,cost\na,1.75\n", ["cannot find 'seller'", "of its 2 columns only 'cost' is expected"]),
         ("seller,cost,cost\na,1.75,2.75\n", ["'cost' once", "more often"]),
+        ("seller,cost\na,1.75\na\0,2.75\n", ["an id with a NUL character in 1 row: line 3."]),
+        ("oops,1.75\nb,2.75\n", ["none of its 2 columns is expected", "header row missing"]),
         ("seller,cost\n", ["no rows"]),
         ("", ["empty"]),
         (
@@ -450,6 +491,42 @@ def test_an_output_that_exists_is_refused_before_anything_is_promised_or_spent(c
     with pytest.raises(FileProblem, match="exists"):
         campaign.train(overwrite=False)
     assert campaign.rounds()[0].state == "open"
+
+
+def test_an_output_that_is_a_file_of_the_campaign_is_refused(campaign):
+    for output in ("market.toml", "market.ledger", "reports.csv"):
+        with pytest.raises(FileProblem, match="still needed"):
+            campaign.quote(output, overwrite=True)
+    campaign.quote()
+    (campaign / "link.json").symlink_to("market.ledger")
+    names = ["market.toml", "market.ledger", "quotes.csv", "data.csv"]
+    before = [(campaign / name).read_bytes() for name in names]
+    for output in (*names, "link.json"):
+        with pytest.raises(FileProblem, match="still needed"):
+            campaign.train(output=output)
+    assert [(campaign / name).read_bytes() for name in names] == before
+    assert campaign.rounds()[0].state == "open"
+
+
+@pytest.mark.parametrize("name", ["model.json", "data.csv"])
+def test_predictions_over_the_model_or_the_data_are_refused(campaign, name):
+    campaign.quote()
+    campaign.train()
+    before = (campaign / name).read_bytes()
+    with pytest.raises(FileProblem, match="still needed"):
+        predict(campaign / "model.json", campaign / "data.csv", campaign / name, force=True)
+    assert (campaign / name).read_bytes() == before
+
+
+def test_quotes_are_their_owners_to_read_and_models_are_public(campaign):
+    old = os.umask(0o022)
+    try:
+        campaign.quote()
+        campaign.train()
+    finally:
+        os.umask(old)
+    modes = [(campaign / name).stat().st_mode & 0o777 for name in ("quotes.csv", "model.json")]
+    assert modes == [0o600, 0o644]
 
 
 def test_promises_that_cannot_be_kept_at_this_penalty_are_refused_and_given_back(tmp_path):

@@ -21,7 +21,7 @@ def quotes(epsilons, ids=None):
 
 
 def enter(ledger, table):
-    return books.enter_round(ledger, table, "offline", 100, {})
+    return books.enter_round(ledger, table, "offline", 100, {})[0]
 
 
 @pytest.fixture
@@ -35,6 +35,41 @@ def test_the_ledger_lies_beside_the_market_file_and_only_its_owner_reads_it(tmp_
     assert path == tmp_path / "market.ledger"
     with open_ledger(path):
         assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_link_to_a_market_file_has_that_markets_ledger(tmp_path):
+    (tmp_path / "market.toml").touch()
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "other.toml"
+    link.symlink_to(tmp_path / "market.toml")
+    assert ledger_path(link) == (tmp_path / "market.ledger").resolve()
+
+
+def test_the_same_promises_entered_by_two_at_once_are_entered_once(tmp_path, monkeypatch):
+    """The second comes as soon as the first has looked, which is the worst moment."""
+    path, table = tmp_path / "market.ledger", quotes([0.5, 0.25])
+    look, results, threads = books.matching_rounds, [], []
+
+    def attempt():
+        with open_ledger(path) as mine:
+            results.append(books.enter_round(mine, table, "offline", 100, {}))
+
+    def look_and_let_another_in(*arguments):
+        found = look(*arguments)
+        if not threads:
+            threads.append(threading.Thread(target=attempt))
+            threads[0].start()
+            threads[0].join(0.3)
+        return found
+
+    with open_ledger(path):
+        pass
+    monkeypatch.setattr(books, "matching_rounds", look_and_let_another_in)
+    attempt()
+    threads[0].join()
+    assert sorted((found.number, is_new) for found, is_new in results) == [(1, False), (1, True)]
+    with open_ledger(path) as ledger:
+        assert len(rounds_of(ledger)) == 1
 
 
 def test_quotes_are_known_by_every_id_epsilon_and_payment(ledger):

@@ -12,7 +12,7 @@ from dpmarket.campaign import certify_quotes, quote_file, train_file
 from dpmarket.campaign import decide_offline as offline
 from dpmarket.campaign.ledger import debit, existing_ledger, ledger_path
 from dpmarket.errors import NotCertifiable
-from support.campaigns import make_campaign, read_rows, seller_ids
+from support.campaigns import make_campaign, read_rows, seller_ids, write_rows
 
 COMMAND = Path(sys.executable).with_name("dpmarket")
 
@@ -105,6 +105,34 @@ def test_a_withdrawn_seller_is_certified_with_nothing_spent(tmp_path):
     train_file(market, quotes, tmp_path / "data.csv", tmp_path / "model.json")
     certificate = certify_quotes(market, quotes)
     line = json.loads(certificate.receipt("007"))["line"]
-    assert line["promise"] > 0.0
-    assert line["spent"] == line["weight"] == 0.0
+    assert line["promise"] == line["payment"] == line["spent"] == line["weight"] == 0.0
     assert np.count_nonzero(certificate.lines.values[:, 2]) > 0
+    body = json.loads(certificate.body)
+    books = read_rows(quotes)
+    assert body["totals"]["withdrawn"] == 1
+    assert body["totals"]["paid"] == sum(
+        int(row["payment_minor_units"]) for row in books if row["seller"] != "007"
+    )
+
+
+def test_the_round_that_was_trained_on_is_certified_even_if_promised_again(tmp_path):
+    campaign(tmp_path)
+    market, quotes = tmp_path / "market.toml", tmp_path / "quotes.csv"
+    quote_file(market, tmp_path / "reports.csv", quotes, offline, again=True, overwrite=True)
+    model = json.loads((tmp_path / "model.json").read_text())
+    body = json.loads(certify_quotes(market, quotes).body)
+    assert body["model"]["coef_grid"] == model["coef_grid"]
+
+
+def test_openings_from_a_stream_are_read_once(tmp_path):
+    """Wrong reports are found whether the openings come from a file or from standard input."""
+    costs = campaign(tmp_path)
+    certificate = certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
+    (tmp_path / "c.json").write_bytes(bytes(certificate))
+    rows = zip(seller_ids(60), (1.01 * costs).tolist(), strict=True)
+    write_rows(tmp_path / "wrong.csv", ["seller", "cost"], rows)
+    arguments = ("verify", "c.json", "--openings", "-", "--reports", "wrong.csv", "--payments", 1)
+    said = run(*arguments, cwd=tmp_path, code=1, input=certificate.openings().decode())
+    assert "FAILS" in said.stdout
+    refused = run(*arguments[:-1], 0, cwd=tmp_path, code=1, input=certificate.openings().decode())
+    assert "at least one payment" in refused.stderr

@@ -95,6 +95,80 @@ def test_permissions_of_a_replaced_file_are_kept(tmp_path):
     assert target.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.fixture
+def usual_umask():
+    old = os.umask(0o022)
+    yield
+    os.umask(old)
+
+
+def _mode(path):
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.usefixtures("usual_umask")
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.bin"])
+def test_confidential_files_are_their_owners_even_if_an_old_one_was_not(tmp_path, name):
+    path = tmp_path / name
+
+    def write():
+        if name == "t.bin":
+            files.private_bytes(path, b"secret", overwrite=True)
+        else:
+            files.write_table(path, {"who": ["a"]})
+
+    write()
+    assert _mode(path) == 0o600
+    os.chmod(path, 0o644)
+    write()
+    assert _mode(path) == 0o600
+    with pytest.raises(FileProblem, match="exists"):
+        files.private_bytes(path, b"secret")
+
+
+@pytest.mark.usefixtures("usual_umask")
+def test_a_temporary_file_is_open_to_nobody_who_may_not_read_the_target(tmp_path):
+    target = tmp_path / "out"
+    with files.atomic_path(target) as temporary:
+        assert _mode(temporary) == 0o644
+    os.chmod(target, 0o600)
+    with files.atomic_path(target) as temporary:
+        temporary.write_bytes(b"2")
+        assert _mode(temporary) == 0o600
+    assert _mode(target) == 0o600
+
+
+@pytest.mark.usefixtures("usual_umask")
+def test_a_folder_of_files_is_its_owners_and_on_the_disk_before_it_appears(tmp_path, monkeypatch):
+    synced, sync = set(), os.fsync
+
+    def note(descriptor):
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    folder = tmp_path / "receipts"
+    files.write_folder(folder, [("1.json", b"one"), ("2.json", b"two")])
+    assert _mode(folder) == 0o700
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"1.json": b"one", "2.json": b"two"}
+    assert all(_mode(path) == 0o600 for path in folder.iterdir())
+    assert {path.stat().st_ino for path in (folder, *folder.iterdir())} <= synced
+
+
+def test_an_output_that_is_an_input_is_refused_under_every_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.csv").touch()
+    (tmp_path / "link.csv").symlink_to("data.csv")
+    os.link("data.csv", "hard.csv")
+    for output in ("data.csv", "./data.csv", tmp_path / "data.csv", "link.csv", "hard.csv"):
+        with pytest.raises(FileProblem, match="still needed"):
+            files.refuse_same(output, "-", "market.toml", "data.csv")
+    with pytest.raises(FileProblem, match="still needed"):
+        files.refuse_same(tmp_path / "not there yet", "not there yet")
+    files.refuse_same("-", "-", "data.csv")
+    files.refuse_same("model.json", "-", "data.csv")
+
+
 def test_folders_that_are_missing_or_in_the_way_are_named(tmp_path):
     with pytest.raises(FileProblem, match="does not exist"):
         files.write_bytes(tmp_path / "no" / "file", b"")
@@ -131,7 +205,7 @@ def test_texts_stay_as_they_stand_in_the_file_and_missing_columns_may_be_allowed
         ("t.csv", b"a,b\n1,2,3\n", "cannot understand"),
         ("t.csv", b"a\n\xff\xfe\n", "cannot understand"),
         ("t.parquet", b"not parquet", "cannot understand"),
-        ("t.csv", b"a,b\n1,2\n", "cannot find 'cost' .*columns are 'a', 'b'"),
+        ("t.csv", b"a,b\n1,2\n", "cannot find 'cost' .*none of its 2 columns.* header row missing"),
     ],
 )
 def test_tables_that_cannot_be_used_say_why(tmp_path, name, content, words):
@@ -140,6 +214,29 @@ def test_tables_that_cannot_be_used_say_why(tmp_path, name, content, words):
         path.write_bytes(content)
     with pytest.raises(FileProblem, match=words):
         files.read_table(path, ["cost"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [([b"s3cret\xff", b"b"], "Binary"), ([["s3cret"], ["b"]], "List"), ([{"a": 1}] * 2, "Struct")],
+)
+def test_a_column_of_a_type_that_is_no_text_is_named_and_never_shown(tmp_path, cells, kind):
+    path = tmp_path / "t.parquet"
+    files.write_parquet(path, {"who": cells, "x": [1.0, 2.0]}, {})
+    with pytest.raises(FileProblem, match=f"column 'who' of .*expected text .*{kind}") as refusal:
+        files.read_table(path, ["who", "x"], ["who"], ["x"])
+    assert "s3cret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("content", ["alice,1.734\nbob,2.911\n", "who,1.734\nbob,2.911\n"])
+def test_names_of_columns_that_were_not_asked_for_are_never_shown(tmp_path, content):
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    with pytest.raises(FileProblem, match=r"cannot find .*'cost' in .*of? its 2 columns") as refusal:
+        files.read_table(path, ["who", "cost"], ["who"], ["cost"])
+    assert ("'who' is expected" in str(refusal.value)) == ("who" in content)
+    for secret in ("alice", "1.734"):
+        assert secret not in str(refusal.value)
 
 
 def test_a_cell_that_is_no_number_is_named_by_line_and_never_shown(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmarket.errors import InvalidInput
+from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning import (
     LargeEpsilonsOnly,
     Learner,
@@ -161,3 +161,10 @@ def test_the_best_threshold_buys_at_least_as_much_as_any_other():
     assert bought[best_threshold(promises)] == max(bought.values())
     with pytest.raises(InvalidInput):
         best_threshold([0.0, 0.0])
+
+
+@pytest.mark.parametrize("l2", [5e-324, 1e-300, 1e300, 1e308])
+def test_output_perturbation_refuses_penalties_whose_noise_is_beyond_floats(l2):
+    x, y, promises = records()
+    with pytest.raises(Infeasible, match="l2"):
+        OutputPerturbation(l2, CLASSES, SeededNoise(1)).fit(x, y, promises)

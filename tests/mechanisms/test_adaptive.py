@@ -165,3 +165,87 @@ def test_settings_that_make_no_sense_are_refused(change, words):
     parts = {"prior": PRIOR, "objective": OBJECTIVE, "expected_sellers": 100}
     with pytest.raises(InvalidInput, match=words):
         AdaptiveMechanism(**(parts | change))
+
+
+def test_a_market_whose_mean_epsilon_is_used_up_goes_on_and_buys_from_nobody():
+    objective = BuyerObjective(1.0, 1.0, 1e-1, max_mean_epsilon=0.02)
+    ours = AdaptiveMechanism(Uniform(1, 5), objective, 200, first_epoch=100, pilot_share=1.0)
+    ours.accept(ours.quote_many(np.full(100, 1.01)))
+    assert ours.quote(1.2).payment == 0.0
+    assert not ours.quote_many(np.linspace(1, 5, 99)).epsilons.any()
+    assert ours.menu().epsilons.tolist() == [0.0]
+    assert ours.close().seller_ids.size == 100
+    assert "AdaptiveMechanism" in repr(ours)
+
+
+def test_many_sellers_are_quoted_all_or_none():
+    def fails_late(reports, prior):
+        if reports.size > 50:
+            raise RuntimeError("no fit")
+        return prior
+
+    for ids in (None, [f"s{k}" for k in range(100)]):
+        ours = market(fit=fails_late, budget=40.0, minor_units=100)
+        for already in (0, 15):
+            if already:
+                ours.quote_many(np.linspace(1, 3, already), None if ids is None else ids[-already:])
+            before = ours.to_dict()
+            with pytest.raises(RuntimeError, match="no fit"):
+                ours.quote_many(np.linspace(1, 3, 85), None if ids is None else ids[:85])
+            assert ours.to_dict() == before
+        ours.quote_many(np.linspace(1, 3, 25), None if ids is None else ids[:25])
+        assert ours.quoted == 40
+
+
+def test_showing_a_market_does_not_move_it():
+    ours = market()
+    ours.quote_many(np.linspace(1, 3, 20))
+    before = ours.to_dict()
+    assert "epoch=0" in repr(ours)
+    assert ours.to_dict() == before
+
+
+def test_a_used_market_answers_for_a_new_one_of_the_same_settings():
+    costs = LOG_NORMAL.sample(60, np.random.default_rng(0))
+    fresh, used = market(), market()
+    used.quote_many(costs)
+    used.expect(5000)
+    assert used.settings() == fresh.settings()
+    assert used.respond(costs, 50, 1.0) == fresh.respond(costs, 50, 1.0)
+    assert AdaptiveMechanism.from_dict(used.to_dict()).respond(costs, 50, 1.0) == fresh.respond(
+        costs, 50, 1.0
+    )
+    assert used.run(costs).to_dict() == fresh.run(costs).to_dict()
+
+
+def test_settings_tell_markets_apart():
+    ours = market().settings()
+    assert json.loads(json.dumps(ours)) == ours
+    for different in (
+        market(201),
+        market(growth=1.6),
+        market(budget=5.0),
+        market(fit=keep_prior),
+        market(fit=lambda reports, prior: prior),
+        AdaptiveMechanism(PRIOR, BuyerObjective(1.0, 1.0, 1e-3), 200),
+    ):
+        assert different.settings() != ours
+
+
+def test_a_market_from_a_file_goes_on_with_its_own_fit(tmp_path):
+    costs = LOG_NORMAL.sample(60, np.random.default_rng(0))
+    known = market(fit=keep_prior)
+    known.quote_many(costs)
+    dpm.write_market(tmp_path / "market.json", known)
+    assert dpm.read_market(tmp_path / "market.json").quote_many(costs).payments.tolist() == (
+        known.quote_many(costs).payments.tolist()
+    )
+
+    def own(reports, prior):
+        return prior
+
+    dpm.write_market(tmp_path / "own.json", market(fit=own))
+    with pytest.raises(InvalidInput, match="fit"):
+        dpm.read_market(tmp_path / "own.json")
+    state = json.loads((tmp_path / "own.json").read_text())
+    assert AdaptiveMechanism.from_dict(state, fit=own).to_dict() == state

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -211,3 +212,23 @@ def test_plans_that_cannot_be_made_are_refused():
         population_curve(Uniform(1, 5), BuyerObjective(1, 1, 0), 10)
     with pytest.raises(Infeasible, match="no upper end"):
         population_curve(FromScipy(stats.expon()), BuyerObjective(0, 1, 1, weight_cap=1.0), 10)
+
+
+@each
+def test_a_curve_that_was_used_can_be_sent_to_another_process(name):
+    curve = CURVES[name]
+    offers = curve.offers([1.5])
+    twin = pickle.loads(pickle.dumps(curve))
+    assert (twin == curve, hash(twin) == hash(curve)) == (True, True)
+    assert twin.offers([1.5]).payments.tolist() == offers.payments.tolist()
+
+
+def test_where_the_mean_epsilon_is_used_up_nobody_is_bought_from():
+    objective = BuyerObjective(1.0, 1.0, 0.1, weight_cap=3.0, max_mean_epsilon=0.02)
+    for dist in (Uniform(0, 1), Uniform(1, 5), LOG_NORMAL, GROUPS):
+        for epsilon in (4.0, 4.0 * (1 - 1e-15), 7.0):
+            curve = plan_curve(dist, objective, 200, Bought(epsilon, 0.1), 50)
+            assert curve.largest_epsilon == curve.largest_payment == 0.0
+            assert not curve.epsilons(np.linspace(0.0, dist.support[1], 50)).any()
+            assert Curve.from_dict(curve.to_dict()) == curve
+        assert plan_curve(dist, objective, 200, Bought(3.9, 0.1), 50).largest_epsilon > 0.0

@@ -22,6 +22,7 @@ from dpmarket import (
     SeededNoise,
     Uniform,
 )
+from dpmarket.costs import PiecewiseLinear
 from support.joint import synthetic
 
 UNIFORM = Uniform(1, 5)
@@ -168,6 +169,17 @@ def test_a_seller_who_is_needed_at_every_price_is_refused_where_costs_have_no_en
     needed = JointMechanism(FromScipy(stats.expon()), BuyerObjective(3.0, 1.0, 0.1, weight_cap=1.0), 1.0)
     with pytest.raises(Infeasible, match="weight_cap"):
         needed.run([0.5, 1.0, 1.5], X, y)
+
+
+def test_a_seller_who_is_let_in_at_no_price_once_gone_is_paid_up_to_their_last_report():
+    # Two opposite records and nearly no price on uneven weights: the cheaper one alone is bought. Trained on
+    # the other one alone, the model would not take it back even for nothing: it is another valley. It is the
+    # deeper one up to a report that about equals the other's.
+    dist = PiecewiseLinear([1.0, 3.0, 5.0], [0.3, 0.2, 0.1])
+    mechanism = JointMechanism(dist, BuyerObjective(0.01, 1e-3, 1e-3), 0.05)
+    outcome = mechanism.run([1.2, 1.3], [[1.0], [1.0]], [1, -1])
+    assert outcome.epsilons[0] > outcome.epsilons[1] == outcome.payments[1] == 0.0
+    assert 1.29 * outcome.epsilons[0] < outcome.payments[0] <= 1.3 * outcome.epsilons[0]
 
 
 def test_expected_payments_are_virtual_costs_times_epsilon():

@@ -1,6 +1,7 @@
 """The online mechanism beyond the contract: quotes, menus, budgets, and what is bought in the end."""
 
 import json
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpmarket as dpm
-from dpmarket import BuyerObjective, Infeasible, InvalidInput, OnlineMechanism, Uniform, population_curve
+from dpmarket import (
+    BuyerObjective,
+    Curve,
+    Infeasible,
+    InvalidInput,
+    OnlineMechanism,
+    Uniform,
+    population_curve,
+)
 from support.markets import ONLINE
 
 DIST = Uniform(1, 5)
@@ -119,6 +128,7 @@ def test_only_delivered_data_gets_weight_and_promises_stay_as_quoted():
         ("a", "quotes or seller ids"),
         (3, "quotes or seller ids"),
         ([1.5], "1 unknown"),
+        ([True], "1 unknown"),
     ):
         with pytest.raises(InvalidInput, match=words):
             ours.close(delivered=wrong)
@@ -129,6 +139,9 @@ def test_only_delivered_data_gets_weight_and_promises_stay_as_quoted():
     again = market()
     pair = again.quote_many([1.0, 1.5])
     again.accept(pair)
+    for flags in ([True], np.array([False, True])):
+        with pytest.raises(InvalidInput, match="unknown"):
+            again.close(delivered=flags)
     assert again.close(delivered=[pair[1]]).epsilons.tolist() == [pair[1].epsilon]
 
 
@@ -191,6 +204,35 @@ def test_no_sequence_of_quotes_and_answers_exceeds_the_budget(data, minor, share
             assert ours.close().in_minor_units(minor).total <= budget * minor
 
 
+@settings(max_examples=150)
+@given(
+    low=st.floats(0.1, 2.0),
+    width=st.floats(0.5, 4.0),
+    step=st.sampled_from([math.inf, 1.0, 3.0]),
+    cents=st.integers(1, 500),
+    ulps=st.integers(-4, 12),
+    seed=st.integers(0, 10**6),
+)
+def test_not_even_a_payment_at_the_edge_of_a_cent_exceeds_the_budget(low, width, step, cents, ulps, seed):
+    # On the flat part of a curve all payments are equal but for rounding; here they are about a whole
+    # number of cents, so that the last bit decides about one cent more.
+    dist = Uniform(low, low + width)
+    top = dist.support[1] if math.isinf(step) else low + 0.4 * width * min(step, 2.0)
+    cutoff = step if math.isinf(step) else dist.virtual_cost(top)
+    epsilon = cents / 100 / top * (1 - ulps * 2.2e-16)
+    curve = Curve(dist, BuyerObjective(1.0, 1.0, 0.1), 10, math.inf, cutoff, epsilon)
+    costs = np.random.default_rng(seed).uniform(low, top, 200)
+    payments = curve.offers(costs)
+    assert (payments.payments + payments.errors <= curve.largest_payment).all()
+    for budget in (cents, cents + 1, 3 * cents + 1):
+        ours = OnlineMechanism(dist, curve, budget=budget / 100, minor_units=100)
+        for cost in (float(costs[payments.payments.argmax()]), *costs[:4]):
+            ours.accept(ours.quote(cost))
+        if ours._ledger.column("payment").any():
+            total = ours.close().in_minor_units(100).total
+            assert total <= math.floor(Fraction(budget / 100) * 100)
+
+
 def test_the_money_of_a_declined_quote_is_free_again():
     ours = market(budget=1.5 * CURVE.largest_payment)
     first = ours.quote(1.0)
@@ -238,6 +280,35 @@ def test_a_market_survives_a_file_and_its_quotes_stay_valid(tmp_path):
     for part in ("ledger", "curve", "distribution"):
         with pytest.raises(InvalidInput):
             OnlineMechanism.from_dict({name: value for name, value in damaged.items() if name != part})
+
+
+def test_a_quote_that_older_books_do_not_know_is_not_taken_for_another_sellers():
+    ours = market()
+    older = ours.to_dict()
+    forgotten = ours.quote_many([1.0, 1.1])
+    restored = OnlineMechanism.from_dict(older)
+    known = restored.quote_many([1.1, 1.1])
+    for stale in (forgotten, forgotten[0]):
+        for answer in (restored.accept, restored.decline):
+            with pytest.raises(InvalidInput, match="did not make"):
+                answer(stale)
+    restored.accept(known)
+    with pytest.raises(InvalidInput, match="did not make"):
+        restored.close(delivered=[forgotten[0]])
+    assert restored.close().payments.tolist() == known.payments.tolist()
+
+
+def test_settings_tell_markets_apart_and_say_nothing_about_sellers():
+    ours, theirs = market(budget=50.0, minor_units=100), market(budget=50.0, minor_units=100)
+    ours.quote_many([1.2345, 2.0])
+    assert ours.settings() == theirs.settings() == json.loads(json.dumps(ours.settings()))
+    other = population_curve(DIST, BuyerObjective(1.0, 1.0, 1e-1), 100)
+    for different in (
+        market(),
+        market(budget=50.0),
+        OnlineMechanism(DIST, other, budget=50.0, minor_units=100),
+    ):
+        assert different.settings() != ours.settings()
 
 
 @pytest.mark.parametrize("cost", [np.nan, np.inf, -2.5, "2.5", None, [2.5], 1j])

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 
 import dpmarket as dpm
 from dpmarket import CheapestK, FromScipy, Infeasible, InvalidInput, Mixture, PostedPrice, SameForAll, Uniform
@@ -130,7 +131,25 @@ def test_a_buyer_sized_for_a_budget_spends_it_in_expectation(name, dist):
 def test_the_expected_price_of_uniform_costs_is_the_order_statistics_mean():
     for sellers, k in ((1, 1), (5, 2), (100, 30), (10**6, 1000)):
         worked = 1 + 4 * min((k + 1) / (sellers + 1), 1.0)
-        assert expected_price(Uniform(1, 5), sellers, k) == pytest.approx(worked, rel=1e-3)
+        assert expected_price(Uniform(1, 5), sellers, k) == pytest.approx(worked, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "dist", [stats.lognorm(s=2.0), stats.expon(), stats.pareto(3.0), stats.beta(0.5, 0.5)]
+)
+def test_the_expected_price_counts_the_tail(dist):
+    # A second way: the mean of a positive number is the integral of the chance to exceed each level.
+    for sellers, k in ((2, 1), (30, 29), (30, 3)):
+        mean = quad(
+            lambda t, m=sellers, k=k: stats.binom.cdf(k, m, dist.cdf(np.exp(t))) * np.exp(t),
+            -40.0, 40.0, points=[0.0, 5.0], limit=500, epsabs=0.0, epsrel=1e-9,
+        )[0]  # fmt: skip
+        assert expected_price(FromScipy(dist), sellers, k) == pytest.approx(mean, rel=1e-6)
+
+
+def test_the_expected_price_counts_gaps_between_groups():
+    # Of two costs the higher: a uniform's from 0 to 1 if both are below 1, else from 2 to 3.
+    assert expected_price(GROUPS, 2, 1) == pytest.approx(0.25 * 2 / 3 + 0.5 * 2.5 + 0.25 * (2 + 2 / 3))
 
 
 def test_costs_without_an_upper_end_are_refused_where_somebody_must_be_paid_whatever_it_costs():

@@ -25,7 +25,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.audit.commitments import VALUES, Lines, Tree, commit, fresh_salts
 from dpmarket.audit.purchase import Purchase, ReleasedModel
 from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
-from dpmarket.files import read_bytes, write_bytes
+from dpmarket.files import private_bytes, read_bytes, write_bytes
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import Outcome
 from dpmarket.privacy import privacy_loss
@@ -152,8 +152,9 @@ def certify(
     Guarantees
     ----------
     * What :func:`dpmarket.audit.verifier.verify` can check holds for the returned certificate.
-    * The file contains no seller's id, promise, payment or cost, and nothing from which one could be tried
-      out: every commitment has 256 bits of secret salt.
+    * The file contains no seller's id, line or cost, and nothing from which one could be tried out: every
+      commitment has 256 bits of secret salt. Totals are public: where one seller alone was bought from, they
+      are that seller's numbers.
     """
     if not isinstance(outcome, Outcome):
         raise NotCertifiable(
@@ -207,7 +208,7 @@ def certify_purchase(
         "training": _training(model, math.fsum(purchase.weights.tolist())),
         "model": {"coef_grid": list(model.coef_grid), "grid": model.grid, "stretch": model.stretch},
         "money": {"minor_units": purchase.minor_units},
-        "totals": _totals(lines),
+        "totals": {**_totals(lines), "withdrawn": purchase.withdrawn},
         "root": tree.root.hex(),
         "versions": {
             "dpmarket": __version__,
@@ -226,12 +227,17 @@ def write_certificate(
     openings: str | os.PathLike[str],
     overwrite: bool = False,
 ) -> None:
-    """Write the certificate and, to a file of its own, the confidential openings. Both atomically.
+    """Write the certificate and, to a new file that only its owner can read, the confidential openings.
 
-    The openings come first: without them no receipt can be made, and a certificate without receipts is of
-    no use to a seller.
+    The openings come first and are never overwritten: without its own openings no receipt of a certificate
+    can be made.
     """
-    write_bytes(openings, certificate.openings(), overwrite)
+    for path in (target, openings):
+        if os.fspath(path) == "-":
+            raise InvalidInput("expected files for certificate and openings, got a stream.")
+    if os.path.realpath(target) == os.path.realpath(openings):
+        raise InvalidInput("expected two files: the certificate is public, the openings are not.")
+    private_bytes(openings, certificate.openings())
     write_bytes(target, bytes(certificate), overwrite)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from dpmarket.audit.payment_verifier import verify_payments
+from dpmarket.audit.payment_verifier import payment_checks
 from dpmarket.audit.signing import read_signature
 from dpmarket.audit.verifier import Verification, verify
 from dpmarket.errors import FileProblem, InvalidInput
@@ -54,26 +54,30 @@ def check_certificate(
         raise InvalidInput("expected a signature together with the signer's public key.")
     if reports is not None and openings is None:
         raise InvalidInput("expected the openings with the reports: they say what was promised and paid.")
-    if not os.path.isfile(certificate):
+    if payments_checked < 1:
+        raise InvalidInput(f"expected at least one payment to check, got {payments_checked}.")
+    # Everything is read once: a file that changes, or a stream, must not be seen in two states.
+    opened = None if openings is None else read_bytes(openings)
+    whole = receipt is None or opened is not None
+    if not whole and not os.path.isfile(certificate):
         raise FileProblem(f"cannot read {certificate}: there is no such file.")
+    proof: Path | bytes = read_bytes(certificate) if whole else certificate
     result = verify(
-        certificate,
+        proof,
         receipt=None if receipt is None else read_bytes(receipt),
         cost=cost,
         digest=digest,
-        openings=None if openings is None else read_bytes(openings),
+        openings=opened,
         signature=None if signature is None else read_signature(read_bytes(signature))[0],
         public_key=None if public_key is None else _key(public_key),
     )
-    if reports is None or openings is None:
+    if reports is None or opened is None or not result.passed:
         return result
     table = read_table(reports, ["seller", "cost"], ["seller"], ["cost"])
     costs = dict(
         zip(text_column(table, "seller"), number_column(table, "cost", reports).tolist(), strict=True)
     )
-    paid = verify_payments(certificate, read_bytes(openings), costs, payments_checked)
-    names = {check.name for check in result.checks}
-    return Verification((*result.checks, *(check for check in paid.checks if check.name not in names)))
+    return Verification((*result.checks, *payment_checks(proof, opened, costs, payments_checked)))
 
 
 def _key(text: str) -> bytes:

@@ -47,22 +47,29 @@ def verify_payments(
     Verification
         The checks of :func:`~dpmarket.audit.verifier.verify`, and two more.
     """
+    if isinstance(certificate, str | os.PathLike):
+        with open(certificate, "rb") as file:
+            certificate = file.read()
     result = verify(certificate, openings=openings)
     if not result.passed:
         return result
-    if isinstance(certificate, str | os.PathLike):
-        with open(certificate, "rb") as file:
-            first = file.readline()
-    else:
-        first = bytes(certificate).partition(b"\n")[0]
-    body = json.loads(first.strip()[len(b'{"body":') : -1])
+    return Verification((*result.checks, *payment_checks(certificate, openings, reports, payments_checked)))
+
+
+def payment_checks(
+    certificate: Any, openings: bytes, reports: Mapping[Any, float], payments_checked: int
+) -> list[Check]:
+    """Return the two checks alone, for a certificate and openings that have passed all others."""
+    body = json.loads(bytes(certificate).partition(b"\n")[0][len(b'{"body":') : -1])
     opened = json.loads(openings)
     columns = [opened[name] for name in ("id", *VALUES)]
     lines = [dict(zip(("id", *VALUES), row, strict=True)) for row in zip(*columns, strict=True)]
     if any(line["id"] not in reports for line in lines):
-        missing = Check("payments", FAILS, "some sellers of the certificate have no report")
-        return Verification((*result.checks, missing))
-    return Verification((*result.checks, *_market(body, lines, reports, payments_checked)))
+        return [Check("payments", FAILS, "some sellers of the certificate have no report")]
+    try:
+        return _market(body, lines, reports, max(payments_checked, 1))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        return [Check("payments", FAILS, f"cannot be recomputed ({type(problem).__name__})")]
 
 
 def _market(
@@ -73,6 +80,8 @@ def _market(
 ) -> list[Check]:
     if body["mechanism"] != "offline":
         return [Check("payments", NOT_MADE, f"not known for the mechanism {body['mechanism']!r}")]
+    if body["totals"]["withdrawn"]:
+        return [Check("payments", NOT_MADE, "sellers withdrew; what they were promised is not certified")]
     market = body["market"]
     psi = _virtual_cost(market["distribution"])
     if psi is None or not market["objective"]["concentration"] > 0.0:
@@ -89,6 +98,7 @@ def _market(
     chosen = bought[
         np.unique(np.linspace(0, bought.size - 1, min(payments_checked, bought.size)).astype(int))
     ]
+    for_nothing = sum(line["promise"] == 0.0 and line["payment"] != 0.0 for line in lines)
     wrong = 0
     for i in chosen.tolist():
 
@@ -108,9 +118,9 @@ def _market(
         ),
         judged(
             "payments",
-            wrong == 0,
-            f"{len(chosen)} recomputed from the reports agree to five digits",
-            f"{wrong} of {len(chosen)} recomputed from the reports differ",
+            wrong + for_nothing == 0,
+            f"{len(chosen)} recomputed from the reports agree, and nothing is paid for nothing",
+            f"{wrong} of {len(chosen)} recomputed differ, {for_nothing} are paid for no promise",
         ),
     ]
 

@@ -37,6 +37,8 @@ class Purchase:
         How many smallest units make one unit of money; None if payments are in money.
     weights
         Weight of each seller in training.
+    withdrawn
+        How many sellers withdrew before training: they are promised and paid nothing.
     """
 
     mechanism: str
@@ -47,6 +49,7 @@ class Purchase:
     minor_units: int | None
     spent: FloatArray
     weights: FloatArray
+    withdrawn: int = 0
 
     def __post_init__(self) -> None:
         for name in ("promises", "payments", "spent", "weights"):
@@ -55,6 +58,7 @@ class Purchase:
             object.__setattr__(self, name, values)
         if np.unique(self.seller_ids).size < self.seller_ids.size:
             raise InvalidInput("expected seller_ids to be all different; some are repeated.")
+        checks.whole("withdrawn", self.withdrawn)
         if self.minor_units is not None:
             checks.whole("minor_units", self.minor_units, minimum=1)
 

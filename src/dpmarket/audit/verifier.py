@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,43 @@ import numpy as np
 HOLDS, FAILS, NOT_MADE = "holds", "FAILS", "not made"
 _ARITY = 8
 VALUES = ("promise", "payment", "spent", "weight")
-_BODY = "market mechanism model money not_promised root schema totals training versions"
+_HASH = re.compile("[0-9a-f]{64}")
+_LINE = {"id": (str, int), "promise": float, "payment": float, "spent": float, "weight": float}
+_BODY: dict[str, Any] = {
+    "market": dict,
+    "mechanism": str,
+    "model": {"coef_grid": list, "grid": float, "stretch": float},
+    "money": {"minor_units": (int, type(None))},
+    "not_promised": list,
+    "root": str,
+    "schema": str,
+    "totals": {
+        "bought_from": int,
+        "paid": float,
+        "promised": float,
+        "sellers": int,
+        "spent": float,
+        "withdrawn": int,
+    },
+    "training": {
+        "classes": list,
+        "clip": bool,
+        "fit_intercept": bool,
+        "gradient_bound": float,
+        "intercept_scaling": float,
+        "l2": float,
+        "n_coefficients": int,
+        "noise_accuracy": float,
+        "numerical_epsilon": float,
+        "row_bound": float,
+        "rows_per_person": int,
+        "total_epsilon": float,
+        "weight_total": float,
+    },
+    "versions": dict,
+}
+_RECEIPT = {"certificate": str, "line": _LINE, "path": list, "position": int, "salt": str, "schema": str}
+_OPENINGS = {"certificate": str, "schema": str, **dict.fromkeys(("id", "salt", *VALUES), list)}
 
 
 @dataclass(frozen=True)
@@ -101,8 +138,7 @@ def verify(
     try:
         body_bytes, leaves = _read(certificate, first_line_only=alone)
         body = _parse(body_bytes, "the certificate's first line")
-        if " ".join(body) != _BODY or body["schema"] != "dpmarket.certificate/1":
-            raise _Broken("the certificate does not have the parts that this program knows")
+        _refuse_other_parts(body, _BODY, "dpmarket.certificate/1", "the certificate")
         found = hashlib.sha256(body_bytes).hexdigest()
         checks.append(Check("layout", HOLDS, f"canonical; the digest is {found}"))
         if digest is not None:
@@ -116,7 +152,7 @@ def verify(
             checks.extend(_openings(body, found, leaves, openings))
     except _Broken as problem:
         checks.append(Check("layout", FAILS, str(problem)))
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, ZeroDivisionError) as problem:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         checks.append(Check("layout", FAILS, f"a part is missing or wrong ({type(problem).__name__})"))
     return Verification(tuple(checks))
 
@@ -135,7 +171,7 @@ def _read(certificate: Any, first_line_only: bool) -> tuple[bytes, bytes | None]
     if not found or not first.startswith(b'{"body":'):
         raise _Broken("this is not a certificate: expected its first line to hold the body")
     body = first[len(b'{"body":') :]
-    if not rest:
+    if not rest and first_line_only:
         return body, None
     # Every commitment takes 68 bytes: a quote, 64 digits, a quote, a comma, a new line; the last two less.
     opening, closing = b'"commitments":[\n', b"]}\n"
@@ -162,6 +198,26 @@ def _parse(data: bytes, what: str) -> dict[str, Any]:
     return value
 
 
+def _refuse_other_parts(found: Any, shape: Mapping[str, Any], schema: str | None, what: str) -> None:
+    """Refuse what does not have exactly these parts, each of exactly its type: True is no number here."""
+    if not isinstance(found, dict) or found.keys() != shape.keys():
+        raise _Broken(f"{what} does not have the parts that this program knows")
+    if schema is not None and found["schema"] != schema:
+        raise _Broken(f"{what} is of a kind that this program does not know")
+    for name, kind in shape.items():
+        if isinstance(kind, dict):
+            _refuse_other_parts(found[name], kind, None, f"{name!r} in {what}")
+        elif type(found[name]) not in (kind if isinstance(kind, tuple) else (kind,)):
+            raise _Broken(f"{name!r} in {what} is not of the type that it must have")
+
+
+def _hash(digits: Any) -> bytes:
+    """Return 32 bytes from 64 hexadecimal digits, and from no other text."""
+    if not isinstance(digits, str) or not _HASH.fullmatch(digits):
+        raise _Broken("expected 64 hexadecimal digits for every salt and every hash")
+    return bytes.fromhex(digits)
+
+
 def _line(data: bytes) -> bytes:
     if not data.endswith(b"\n"):
         raise _Broken("expected a file that ends with its only line")
@@ -182,14 +238,12 @@ def judged(name: str, good: bool, yes: str, no: str) -> Check:
 
 def _leaf(line: Mapping[str, Any], salt: str) -> bytes:
     name = line["id"]
-    if isinstance(name, bool) or not isinstance(name, int | str) or len(salt) != 64:
-        raise _Broken("a line needs an id, a text or a whole number, and 32 bytes of salt")
     kind = b"t" + name.encode() if isinstance(name, str) else b"n%d" % name
-    numbers = [float(line[value]) for value in VALUES]
+    numbers = [line[value] for value in VALUES]
     if not all(0.0 <= number < math.inf for number in numbers):
         raise _Broken("a line's numbers must be finite and at least 0")
     packed = struct.pack(">4d", *numbers)
-    return hashlib.sha256(b"dpmarket-line-1" + bytes.fromhex(salt) + packed + kind).digest()
+    return hashlib.sha256(b"dpmarket-line-1" + _hash(salt) + packed + kind).digest()
 
 
 def _root(node: bytes, count: int) -> str:
@@ -217,16 +271,16 @@ def _commitments(body: Mapping[str, Any], leaves: bytes | None) -> Check:
     )
 
 
-def _climbs(body: Mapping[str, Any], leaf: bytes, position: int, path: Sequence[Sequence[str]]) -> bool:
+def _climbs(body: Mapping[str, Any], leaf: bytes, position: int, path: Sequence[Any]) -> bool:
     """Whether the path leads from this commitment at this position to the certificate's root."""
     count = body["totals"]["sellers"]
-    if not (isinstance(position, int) and 0 <= position < count):
+    if not 0 <= position < count:
         return False
     node, width, place = leaf, count, position
     for siblings in path:
         first = place - place % _ARITY
-        group = [bytes.fromhex(digits) for digits in siblings]
-        if width <= 1 or len(group) + 1 != min(_ARITY, width - first) or any(len(g) != 32 for g in group):
+        group = [_hash(digits) for digits in siblings]
+        if width <= 1 or len(group) + 1 != min(_ARITY, width - first):
             return False
         group.insert(place - first, node)
         node = hashlib.sha256(b"dpmarket-node-1" + b"".join(group)).digest()
@@ -284,14 +338,19 @@ def _release(body: Mapping[str, Any]) -> Any:
 def _public_numbers(body: Mapping[str, Any]) -> list[Check]:
     t, totals, model = body["training"], body["totals"], body["model"]
     positive = ("l2", "total_epsilon", "row_bound", "weight_total", "gradient_bound", "noise_accuracy")
+    units = body["money"]["minor_units"]
     cells = model["coef_grid"]
     constant = Fraction(t["intercept_scaling"]) if t["fit_intercept"] else Fraction(0)
     sound = (
         all(0.0 < t[k] < math.inf for k in positive)
         and t["rows_per_person"] >= 1
+        and (units is None or units >= 1)
+        and 0.0 < model["stretch"] < math.inf
+        and 0 <= totals["bought_from"] <= totals["sellers"]
+        and 0 <= totals["withdrawn"] <= totals["sellers"]
         and Fraction(t["row_bound"]) ** 2 >= 1 + constant**2
         and len(cells) == t["n_coefficients"] > 0
-        and all(isinstance(cell, int) and not isinstance(cell, bool) for cell in cells)
+        and all(type(cell) is int for cell in cells)
         and len(t["classes"]) == 2
         and t["classes"][0] != t["classes"][1]
     )
@@ -321,21 +380,25 @@ def _kept(line: Mapping[str, Any], body: Mapping[str, Any]) -> tuple[bool, bool]
 
 def _receipt(body: Mapping[str, Any], digest: str, data: bytes, cost: float | None) -> list[Check]:
     receipt = _parse(_line(data), "the receipt")
-    known = {"schema", "certificate", "line", "salt", "position", "path"}
-    if receipt.keys() != known or receipt["schema"] != "dpmarket.receipt/1":
-        raise _Broken("the receipt does not have the parts that this program knows")
-    line = receipt["line"]
-    if line.keys() != {"id", *VALUES} or any(isinstance(line[v], bool) for v in VALUES):
-        raise _Broken("the receipt's line does not have the parts that this program knows")
-    salt = receipt["salt"]
-    inside = _climbs(body, _leaf(line, salt), receipt["position"], receipt["path"]) and salt == salt.lower()
-    inside = inside and all(digits == digits.lower() for step in receipt["path"] for digits in step)
+    _refuse_other_parts(receipt, _RECEIPT, "dpmarket.receipt/1", "the receipt")
+    line, totals = receipt["line"], body["totals"]
+    inside = _climbs(body, _leaf(line, receipt["salt"]), receipt["position"], receipt["path"])
+    mine = (
+        f"is in the certificate: id {line['id']!r}, promise {line['promise']!r}, payment {line['payment']!r}"
+    )
+    fits = (
+        line["promise"] <= totals["promised"]
+        and line["payment"] <= totals["paid"]
+        and line["spent"] <= totals["spent"]
+        and line["weight"] <= body["training"]["weight_total"]
+    )
     covered, kept = _kept(line, body)
     checks = [
         judged(
             "receipt's digest", receipt["certificate"] == digest, "this certificate", "another certificate"
         ),
-        judged("receipt's line", inside, "is in the certificate", "is not in the certificate"),
+        judged("receipt's line", inside, mine, "is not in the certificate"),
+        judged("receipt's numbers", fits, "fit into the totals", "are more than the totals"),
         judged("receipt's spent epsilon", covered, "covers the weight used", "is less than the weight costs"),
         judged("receipt's promise", kept, "was kept", "was exceeded"),
     ]
@@ -351,10 +414,11 @@ def _receipt(body: Mapping[str, Any], digest: str, data: bytes, cost: float | No
 
 def _openings(body: Mapping[str, Any], digest: str, leaves: bytes | None, data: bytes) -> list[Check]:
     opened = _parse(_line(data), "the openings")
-    if opened.keys() != {"schema", "certificate", "id", "salt", *VALUES}:
-        raise _Broken("the openings do not have the parts that this program knows")
+    _refuse_other_parts(opened, _OPENINGS, "dpmarket.openings/1", "the openings")
     columns = [opened[name] for name in ("id", *VALUES)]
     lines = [dict(zip(("id", *VALUES), row, strict=True)) for row in zip(*columns, strict=True)]
+    for line in lines:
+        _refuse_other_parts(line, _LINE, None, "a line of the openings")
     hashes = sorted(_leaf(line, salt) for line, salt in zip(lines, opened["salt"], strict=True))
     promise, payment, spent, weight = (np.array(opened[name], dtype=np.float64) for name in VALUES)
     totals = {
@@ -363,6 +427,7 @@ def _openings(body: Mapping[str, Any], digest: str, leaves: bytes | None, data: 
         "promised": math.fsum(promise),
         "paid": math.fsum(payment),
         "spent": math.fsum(spent),
+        "withdrawn": body["totals"]["withdrawn"],
     }
     t = body["training"]
     with mpmath.workdps(50):
@@ -395,9 +460,11 @@ def _openings(body: Mapping[str, Any], digest: str, leaves: bytes | None, data: 
 def _signature(body: bytes, signature: bytes | None, public_key: bytes | None) -> Check:
     if signature is None or public_key is None:
         return Check("signature", NOT_MADE, "needs the signature and the signer's public key")
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        return Check("signature", FAILS, "cannot be checked: the cryptography package is missing")
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, body)
     except (InvalidSignature, ValueError):
@@ -423,13 +490,17 @@ def main(arguments: Sequence[str]) -> int:
         with open(path, "rb") as file:
             return file.read()
 
-    result = verify(
-        options.certificate,
-        receipt=content(options.receipt),
-        cost=options.cost,
-        digest=options.digest,
-        openings=content(options.openings),
-    )
+    try:
+        result = verify(
+            options.certificate,
+            receipt=content(options.receipt),
+            cost=options.cost,
+            digest=options.digest,
+            openings=content(options.openings),
+        )
+    except OSError as problem:
+        print(f"cannot read {problem.filename}: {problem.strerror}", file=sys.stderr)
+        return 1
     for check in result.checks:
         print(f"{check.verdict:9} {check.name}: {check.detail}")
     return 0 if result.passed else 1

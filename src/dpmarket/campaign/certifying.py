@@ -15,24 +15,26 @@ from dpmarket.campaign.ledger import (
     Round,
     existing_ledger,
     ledger_path,
+    matching_rounds,
     parameters_of,
     released_model,
     spent_of,
     weights_of,
+    withdrawn_of,
 )
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
 from dpmarket.campaign.quoting import read_quotes
 from dpmarket.campaign.training import known_round
 from dpmarket.errors import NotCertifiable
-from dpmarket.files import write_folder, write_table
+from dpmarket.files import Database, Table, write_folder, write_table
 
 
 def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLike[str]) -> Certificate:
     """Return the certificate of a file of quotes and the model that was trained on it.
 
     Promises, payments, spent epsilons and the model are the ledger's; the quotes file says which round is
-    meant.
+    meant. Who withdrew before training is certified with nothing promised and nothing paid.
 
     Raises
     ------
@@ -45,22 +47,25 @@ def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLik
     market = read_market(market_path)
     quoted = read_quotes(quotes, market.sellers.id_column)
     with existing_ledger(ledger_path(market_path)) as ledger:
-        found = known_round(ledger, quoted)
+        found = _released_round(ledger, quoted) or known_round(ledger, quoted)
         kept = released_model(ledger, found.number)
         if kept is None:
             raise NotCertifiable(_why_no_model(found))
         model = model_from_json(kept)
         if not model.secure_noise:
             raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
+        gone = withdrawn_of(ledger, found.number, quoted)
+        payments = quoted.get_column(PAYMENT).to_numpy().astype(np.float64)
         purchase = Purchase(
             mechanism=found.mechanism,
             parameters=parameters_of(ledger, found.number),
             seller_ids=np.array(quoted.get_column(SELLER).to_list(), dtype=np.str_),
-            promises=quoted.get_column(EPSILON).to_numpy(),
-            payments=quoted.get_column(PAYMENT).to_numpy().astype(np.float64),
+            promises=np.where(gone, 0.0, quoted.get_column(EPSILON).to_numpy()),
+            payments=np.where(gone, 0.0, payments),
             minor_units=found.minor_units,
             spent=spent_of(ledger, found),
             weights=weights_of(ledger, found.number),
+            withdrawn=int(gone.sum()),
         )
     return certify_purchase(purchase, _released(model))
 
@@ -106,6 +111,11 @@ def _index(names: list[tuple[object, str]]) -> bytes:
         quoted = str(seller).replace('"', '""')
         rows.append(f'"{quoted}",{file}')
     return ("\n".join(rows) + "\n").encode()
+
+
+def _released_round(ledger: Database, quotes: Table) -> Round | None:
+    """Return the newest round with exactly these quotes that has a model, if there is one."""
+    return next((found for found in matching_rounds(ledger, quotes) if found.state == "released"), None)
 
 
 def _why_no_model(found: Round) -> str:

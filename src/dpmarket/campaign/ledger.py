@@ -104,8 +104,12 @@ class Round:
 
 
 def ledger_path(market: str | os.PathLike[str]) -> Path:
-    """Return where a market file's ledger lies: beside it, with the ending ``.ledger``."""
-    return Path(market).with_suffix(".ledger")
+    """Return where a market file's ledger lies: beside it, with the ending ``.ledger``.
+
+    A symbolic link to a market file is that market, and has its ledger.
+    """
+    path = Path(market)
+    return (path.resolve() if path.is_symlink() else path).with_suffix(".ledger")
 
 
 @contextlib.contextmanager
@@ -128,19 +132,35 @@ def existing_ledger(path: str | os.PathLike[str]) -> Iterator[Database]:
 
 
 def enter_round(
-    ledger: Database, quotes: Table, mechanism: str, minor_units: int, parameters: Mapping[str, Any]
-) -> Round:
-    """Enter new promises; ``quotes`` has the columns seller, epsilon and payment_minor_units."""
+    ledger: Database,
+    quotes: Table,
+    mechanism: str,
+    minor_units: int,
+    parameters: Mapping[str, Any],
+    again: bool = False,
+) -> tuple[Round, bool]:
+    """Enter promises as a new round, or find the one that they are; return it, and whether it is new.
+
+    Looking and entering are one step: of two that enter the same at once, the second finds the first's round.
+
+    Parameters
+    ----------
+    quotes : columns seller, epsilon and payment_minor_units.
+    again : whether promises that are spent are made a second time, on top; open ones never are.
+    """
     pages = table_to_pages(quotes)
     promised, payments = _totals(quotes)
     with transaction(ledger):
+        known = matching_rounds(ledger, quotes)
+        if known and (not again or known[0].state == "open"):
+            return known[0], False
         number = ledger.execute(
             "INSERT INTO round (quoted_at, mechanism, sellers, promised, payments, minor_units, parameters)"
             " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (_now(), mechanism, quotes.height, promised, payments, minor_units, json.dumps(parameters)),
         ).fetchone()[0]
         _insert_pages(ledger, number, "quoted", pages)
-    return round_of(ledger, number)
+        return round_of(ledger, number), True
 
 
 def rounds_of(ledger: Database) -> list[Round]:

@@ -17,15 +17,14 @@ from dpmarket.campaign.ledger import (
     Round,
     enter_round,
     ledger_path,
-    matching_rounds,
     open_ledger,
 )
 from dpmarket.campaign.market_file import Market, read_market, to_distribution
 from dpmarket.errors import FileProblem
 from dpmarket.files import (
-    Database,
     Finding,
     Table,
+    contains_text,
     empty_texts,
     find,
     make_table,
@@ -33,6 +32,7 @@ from dpmarket.files import (
     read_table,
     refuse,
     refuse_existing,
+    refuse_same,
     repeated,
     write_table,
 )
@@ -88,6 +88,7 @@ def quote_file(
     InvalidInput, Infeasible : the market says no.
     """
     market = read_market(market_path)
+    refuse_same(output, market_path, ledger_path(market_path), reports)
     if not overwrite:
         refuse_existing(output)
     progress("Reading reports", 0.0)
@@ -103,7 +104,7 @@ def quote_file(
     progress("Entering promises in the ledger", 0.5)
     quotes = make_table({SELLER: ids, EPSILON: outcome.epsilons, PAYMENT: amounts})
     with open_ledger(ledger_path(market_path)) as ledger:
-        entered, is_new = _enter(ledger, quotes, outcome, scale, again)
+        entered, is_new = enter_round(ledger, quotes, outcome.mechanism, scale, outcome.parameters, again)
     progress("Writing quotes", 0.65)
     columns = {
         market.sellers.id_column: ids,
@@ -193,11 +194,15 @@ def read_quotes(source: str | os.PathLike[str], id_column: str) -> Table:
 
 
 def id_findings(table: Table, id_column: str) -> list[Finding]:
-    """Find rows without a seller's id, and ids that stood in an earlier row already."""
+    """Find rows without a seller's id, ids that stood in an earlier row already, and ids with a NUL.
+
+    Arrays of texts drop NUL characters at the end, so that two sellers would look like one.
+    """
     empty: BoolArray = empty_texts(table, id_column)
     return [
         *find(id_column, "no seller id", empty),
         *find(id_column, "a seller id that an earlier row has already", repeated(table, id_column) & ~empty),
+        *find(id_column, "an id with a NUL character", contains_text(table, id_column, "\0")),
     ]
 
 
@@ -212,11 +217,3 @@ def _reported_costs(market: Market, table: Table, source: str | os.PathLike[str]
     findings += id_findings(table, id_column)
     refuse(table, source, findings)
     return costs
-
-
-def _enter(ledger: Database, quotes: Table, outcome: Outcome, scale: int, again: bool) -> tuple[Round, bool]:
-    """Enter quotes as a new round, or find the one that they are; an open one is never entered twice."""
-    known = matching_rounds(ledger, quotes)
-    if known and (not again or known[0].state == "open"):
-        return known[0], False
-    return enter_round(ledger, quotes, outcome.mechanism, scale, outcome.parameters), True

@@ -28,7 +28,7 @@ from dpmarket.campaign.ledger import (
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file, model_from_json
 from dpmarket.campaign.quoting import Progress, id_findings, read_quotes
-from dpmarket.errors import FileProblem, Infeasible, InvalidInput, LedgerRefusal
+from dpmarket.errors import EntropyUnavailable, Infeasible, InvalidInput, LedgerRefusal
 from dpmarket.files import (
     Database,
     Finding,
@@ -41,6 +41,7 @@ from dpmarket.files import (
     read_table,
     refuse,
     refuse_existing,
+    refuse_same,
     write_bytes,
 )
 
@@ -88,11 +89,13 @@ def train_file(
 
     Guarantees
     ----------
-    * The promises are spent, on the disk, before a record is read. A refusal before noise is drawn gives them
-      back; a process that dies does not.
+    * The promises are spent, on the disk, before a record is read. An error before noise is drawn gives them
+      back; a process that dies or is interrupted does not, nor does an error that may depend on the noise
+      (``NotConverged``): trying again until it stays away would choose among noises.
     * One model per round: a second call hands out the same one and reads no data.
     """
     market = read_market(market_path)
+    refuse_same(output, market_path, ledger_path(market_path), quotes, data)
     if not overwrite:
         refuse_existing(output)
     progress("Reading quotes", 0.0)
@@ -180,8 +183,13 @@ def _train(
         records = _read_records(market, quotes, promised, data)
         _refuse_absent(market, quotes, quotes_source, promised, records.owners)
         progress("Training", 0.3)
+    except Exception:
+        # Whatever is wrong, no noise is there yet, and nothing was released.
+        give_back(ledger, training)
+        raise
+    try:
         estimator = _fit(market, records, promised)
-    except (FileProblem, InvalidInput, Infeasible):
+    except (InvalidInput, Infeasible, EntropyUnavailable):
         # All of these come before noise is drawn (see PrivateLogisticRegression.fit): nothing was released.
         give_back(ledger, training)
         raise

@@ -116,7 +116,9 @@ def predict(
     """Predict the label of every row of a table."""
     from dpmarket.campaign import predict_file, read_model
     from dpmarket.cli.render import Voice
+    from dpmarket.files import refuse_same
 
+    refuse_same(output, model, data)
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
         progress("Predicting", 0.0)

@@ -46,8 +46,9 @@ def certify(
 
     signature = output.with_name(output.name + ".sig")
     if not force:
-        for path in (output, openings, *([signature] if key else [])):
+        for path in (output, *([signature] if key else [])):
             refuse_existing(path)
+    refuse_existing(openings)
     voice = Voice(as_json, quiet)
     with voice.progress() as progress:
         progress("Certifying", 0.1)

@@ -12,6 +12,11 @@ from pathlib import Path
 
 from dpmarket.errors import FileProblem
 
+PUBLIC = 0o666
+"""Mode of a file that others may read, as far as the process's umask lets them."""
+PRIVATE = 0o600
+"""Mode of a confidential file: only its owner may read it."""
+
 
 def is_standard_stream(path: str | os.PathLike[str]) -> bool:
     """Whether the path is ``-``, which stands for standard input and output."""
@@ -24,13 +29,36 @@ def refuse_existing(target: str | os.PathLike[str]) -> None:
         raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
+def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str]) -> None:
+    """Refuse an output that is one of the other files, under whatever name: writing it would destroy that.
+
+    Examples
+    --------
+    >>> refuse_same("model.json", "market.toml", "data.csv")
+    >>> refuse_same("./data.csv", "market.toml", "data.csv")
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.FileProblem: cannot write to ./data.csv: it is data.csv, which is still needed; ...
+    """
+    if is_standard_stream(output):
+        return
+    for other in others:
+        if not is_standard_stream(other) and _is_same(output, other):
+            raise FileProblem(
+                f"cannot write to {output}: it is {other}, which is still needed; name another file."
+            )
+
+
 @contextlib.contextmanager
-def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
-    """Give a temporary path beside ``target``; on success it takes the target's place.
+def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: int = PUBLIC) -> Iterator[Path]:
+    """Give an empty temporary file beside ``target``; on success it takes the target's place.
 
     The new file is flushed to the disk before it replaces the old one, in one step. If the block raises,
     or the process is killed, the old file stays as it was. With ``overwrite=False`` an existing target is
     refused, even if it appears while the block runs.
+
+    Who may read the file is ``mode``, less what the umask forbids, and less what an old file forbade. The
+    temporary file is at no time open to more people than the target.
 
     Raises
     ------
@@ -46,9 +74,12 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True) -> Itera
         raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten (--force).")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
+        old = _mode_of(path)
+        _create(temporary, mode if old is None else PRIVATE)
         yield temporary
         _flush(temporary)
-        _keep_mode(path, temporary)
+        if old is not None:
+            os.chmod(temporary, old & mode)
         if overwrite:
             os.replace(temporary, path)
         else:
@@ -76,16 +107,17 @@ def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = T
         temporary.write_bytes(data)
 
 
-def private_bytes(target: str | os.PathLike[str], data: bytes) -> None:
-    """Write ``data`` to a new file that only its owner may read; an existing file is refused."""
-    with atomic_path(target, overwrite=False) as temporary:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+def private_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = False) -> None:
+    """Write ``data`` to a file that only its owner may read, atomically, whoever could read an old one."""
+    with atomic_path(target, overwrite, PRIVATE) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, bytes]]) -> None:
-    """Write files into a new folder that appears when all of them are there; an existing one is refused."""
+    """Write confidential files into a new folder that appears when all of them are there.
+
+    Only the owner may look into the folder or read the files. An existing folder is refused.
+    """
     path = Path(target)
     if not path.parent.is_dir():
         raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
@@ -93,9 +125,11 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
         raise FileProblem(f"{path} exists; name another folder.")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        temporary.mkdir()
+        temporary.mkdir(mode=0o700)
         for name, data in files:
+            _create(temporary / name, PRIVATE)
             (temporary / name).write_bytes(data)
+            _flush(temporary / name)
         _flush(temporary)
         os.rename(temporary, path)
         _flush(path.parent)
@@ -127,6 +161,19 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _keep_mode(path: Path, temporary: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.chmod(temporary, path.stat().st_mode & 0o7777)
+def _create(path: Path, mode: int) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+
+
+def _mode_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:  # one of them is not there yet
+        return os.path.realpath(path) == os.path.realpath(other)

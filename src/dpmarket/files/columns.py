@@ -125,6 +125,12 @@ def empty_texts(table: Table, name: str) -> BoolArray:
     return cast(BoolArray, (lengths.fill_null(0) == 0).to_numpy())
 
 
+def contains_text(table: Table, name: str, text: str) -> BoolArray:
+    """Return which rows hold this text anywhere in a column."""
+    column = table.get_column(name).cast(pl.String).str.contains(text, literal=True)
+    return cast(BoolArray, column.fill_null(False).to_numpy())
+
+
 def equals_text(table: Table, name: str, text: str, rows: IntArray | None = None) -> BoolArray:
     """Return which rows hold this text in a column."""
     column = _selected(table, name, rows).cast(pl.String)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files.atomic import atomic_path, is_standard_stream, read_bytes, write_bytes
+from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
 
 Table = pl.DataFrame
 """A table in memory; other rooms treat it as opaque and come here to use it."""
@@ -40,8 +40,9 @@ def read_table(
 
     Raises
     ------
-    FileProblem : no such file, another ending, not a table, no rows, or a column is missing (the message
-        lists the columns that are there). The message never contains a value of the table.
+    FileProblem : no such file, another ending, not a table, no rows, a column is missing, or one of
+        ``texts`` is no text. The message never contains a value of the table, nor a column's name that was
+        not asked for: without a header row, that would be a value.
     """
     place, kind = _open(source)
     name = "the standard input" if is_standard_stream(source) else str(source)
@@ -74,7 +75,7 @@ def read_table(
         ) from None
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
-    table = table.with_columns(pl.col(text).cast(pl.String) for text in texts)
+    table = table.with_columns([_as_text(table, text, name) for text in texts])
     return table if wanted is None else table.select(wanted)
 
 
@@ -96,7 +97,7 @@ def csv_columns(data: bytes) -> dict[str, list[str]]:
 def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: bool = True) -> None:
     """Write columns of equal length to a .csv or .parquet file, atomically, losing no bit.
 
-    ``-`` is the standard output, as CSV.
+    Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV.
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
     lengths = {name: len(values) for name, values in columns.items()}
@@ -106,7 +107,7 @@ def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], over
     if is_standard_stream(target):
         write_bytes(target, table.write_csv().encode())
         return
-    with atomic_path(target, overwrite) as temporary:
+    with atomic_path(target, overwrite, PRIVATE) as temporary:
         if kind == ".csv":
             table.write_csv(temporary)
         else:
@@ -124,9 +125,9 @@ def write_parquet(
     notes: Mapping[str, str],
     overwrite: bool = True,
 ) -> None:
-    """Write columns and texts that belong to the whole table to a Parquet file, atomically."""
+    """Write columns, and texts that belong to the whole table, to Parquet as :func:`write_table` does."""
     table = make_table(columns)
-    with atomic_path(target, overwrite) as temporary:
+    with atomic_path(target, overwrite, PRIVATE) as temporary:
         table.write_parquet(temporary, metadata=dict(notes))
 
 
@@ -214,7 +215,15 @@ def _header(place: _Source, kind: str) -> list[str]:
 def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> None:
     missing = [column for column in columns if column not in there]
     if missing:
-        raise FileProblem(f"cannot find {_names(missing)} in {name}; its columns are {_names(there)}.")
+        # The other names are not told: in a file without a header row they are somebody's record.
+        found = [column for column in columns if column in there]
+        raise FileProblem(
+            f"cannot find {_names(missing)} in {name}: of its {len(there)} columns only {_names(found)} "
+            f"{'is' if len(found) == 1 else 'are'} expected."
+            if found
+            else f"cannot find {_names(missing)} in {name}: none of its {len(there)} columns is expected. Is "
+            "the header row missing?"
+        )
     twice = [column for column in columns if there.count(column) > 1]
     if twice:
         raise FileProblem(f"expected column {_names(twice)} once in {name}, found it more often.")
@@ -241,6 +250,19 @@ def _read_csv(
             infer_schema_length=None,
             schema_overrides=kinds | dict.fromkeys(numbers, pl.String),
         )
+
+
+def _as_text(table: Table, column: str, name: str) -> pl.Series:
+    values = table.get_column(column)
+    try:
+        if not values.dtype.is_nested():
+            return values.cast(pl.String)
+    except pl.exceptions.PolarsError:  # its words quote a cell
+        pass
+    raise FileProblem(
+        f"cannot use column {column!r} of {name}: expected text in UTF-8 or numbers, found cells of type "
+        f"{values.dtype.base_type()}."
+    ) from None
 
 
 def _series(values: Any) -> Any:

@@ -31,6 +31,7 @@ from scipy.special import expit
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
+from dpmarket.errors import Infeasible
 from dpmarket.learning.inputs import checked_records, checked_rows
 from dpmarket.learning.labels import read_classes, signs_of
 from dpmarket.learning.problem import bound_with_constant, suggest_constant
@@ -42,6 +43,7 @@ from dpmarket.privacy.weights import finite_total, usable_promises
 _RESERVE = 1e-6
 _ROUND_DOWN = 1.0 - 1e-9
 _PENALTY_PER_COEFFICIENT = 2.0
+_LOWEST_RATE = 1e-290
 
 
 class OutputPerturbation:
@@ -100,7 +102,7 @@ class OutputPerturbation:
             For promises that are not finite numbers of at least 0, all at most 1e-6 or not one per record;
             rows longer than 1; labels beyond two classes.
         Infeasible
-            If the minimiser cannot be computed accurately enough at this ``l2``.
+            If the minimiser or the noise cannot be computed accurately enough at this ``l2``.
         """
         promised = checks.non_negative_vector("epsilons", epsilons)
         x = checked_records(X, y, promised)
@@ -113,6 +115,11 @@ class OutputPerturbation:
         total = finite_total(usable)
         l2 = _PENALTY_PER_COEFFICIENT * n / total if self.l2 is None else checks.positive("l2", self.l2)
         rate = l2 * total / (2.0 * bound) * _ROUND_DOWN
+        if not _LOWEST_RATE <= rate <= 1.0 / _LOWEST_RATE:
+            raise Infeasible(
+                f"expected an l2 with which the size of the noise is within the range of floats, got {l2!r} "
+                f"for promises that add up to {total:.3g}."
+            )
         rows = Rows(np.column_stack([x, np.full(len(x), constant)]), signs, usable / total, constant=False)
         # Half of the reserve for the minimiser, a hundredth for the noise; the rest pays for rounding here.
         gradient_bound = _RESERVE / 4.0 / rate * l2

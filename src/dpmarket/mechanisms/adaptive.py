@@ -20,13 +20,14 @@ from dpmarket.mechanisms.online import one_cost, position
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.mechanisms.quotes import Menu, Quote, Quotes, menu_of
-from dpmarket.mechanisms.refitting import refit
+from dpmarket.mechanisms.refitting import keep_prior, name_of, refit
 from dpmarket.mechanisms.replanning import Bought, plan_curve
 from dpmarket.mechanisms.settlement import settle
 
 SCHEMA = "dpmarket.adaptive-market/1"
 Refit = Callable[[FloatArray, CostDistribution], CostDistribution]
 _SETTINGS = ("first_epoch", "growth", "pilot_share")
+_FITS: dict[str, Refit] = {name_of(fit): fit for fit in (refit, keep_prior)}
 
 
 class AdaptiveMechanism:
@@ -102,7 +103,7 @@ class AdaptiveMechanism:
         if self.pilot_share > 1.0:
             raise InvalidInput(f"expected pilot_share to be at most 1, got {self.pilot_share!r}.")
         self._fit = fit
-        self._expected = checks.whole("expected_sellers", expected_sellers, 1)
+        self._expected = self._first_expected = checks.whole("expected_sellers", expected_sellers, 1)
         self._ledger = Ledger(budget, minor_units)
         self._epoch = 0
         self._epoch_end = self.first_epoch
@@ -110,7 +111,7 @@ class AdaptiveMechanism:
         self._curve = planned.scaled(self.pilot_share)
 
     def __repr__(self) -> str:
-        return f"AdaptiveMechanism({self.prior!r}, quoted={self.quoted}, epoch={self.epoch})"
+        return f"AdaptiveMechanism({self.prior!r}, quoted={self.quoted}, epoch={self._epoch})"
 
     @property
     def quoted(self) -> int:
@@ -164,10 +165,22 @@ class AdaptiveMechanism:
         return self.quote_many(one_cost("cost", cost), ids)[0]
 
     def quote_many(self, costs: object, seller_ids: object = None) -> Quotes:
-        """Quote sellers in the order given: the same as one :meth:`quote` after the other, none declining."""
+        """Quote sellers in the order given: the same as one :meth:`quote` after the other, none declining.
+
+        All of them are quoted, or none if something goes wrong on the way.
+        """
         reports = checks.non_negative_vector("costs", costs)
         self._ledger.refuse_closed()
         ids = self._ledger.checked_ids(seller_ids, reports.size)
+        before = self.quoted, self._epoch, self._epoch_end, self._expected, self._curve
+        try:
+            return self._quote_by_epochs(reports, ids)
+        except BaseException:
+            quoted, self._epoch, self._epoch_end, self._expected, self._curve = before
+            self._ledger.withdraw_from(quoted)
+            raise
+
+    def _quote_by_epochs(self, reports: FloatArray, ids: list[Any] | None) -> Quotes:
         parts = []
         done = 0
         while done < reports.size:
@@ -233,6 +246,22 @@ class AdaptiveMechanism:
         epsilons, payments = fresh._ledger.alternatives(fresh.curve, asked)
         return ResponseCurve(read_only(asked.copy()), read_only(epsilons), read_only(payments))
 
+    def settings(self) -> dict[str, Any]:
+        """Return what decides how sellers are quoted, as plain data: nothing about who has come.
+
+        ``fit`` stands there by its name; one that cannot be imported by what its ``repr`` says.
+        """
+        return {
+            "mechanism": "adaptive",
+            "distribution": self.prior.to_dict(),
+            "objective": self.objective.to_dict(),
+            "expected_sellers": self._first_expected,
+            **{name: getattr(self, name) for name in _SETTINGS},
+            "fit": name_of(self._fit),
+            "budget": self._ledger.budget,
+            "minor_units": self._ledger.minor_units,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain data. It holds reported costs: confidential."""
         return {
@@ -240,7 +269,9 @@ class AdaptiveMechanism:
             "prior": self.prior.to_dict(),
             "objective": self.objective.to_dict(),
             "expected_sellers": self._expected,
+            "first_expected_sellers": self._first_expected,
             **{name: getattr(self, name) for name in _SETTINGS},
+            "fit": name_of(self._fit),
             "epoch": self._epoch,
             "epoch_end": self._epoch_end,
             "curve": self._curve.to_dict(),
@@ -248,18 +279,29 @@ class AdaptiveMechanism:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], fit: Refit = refit) -> AdaptiveMechanism:
-        """Make the market whose ``to_dict()`` gave this data; ``fit`` is not part of it, give the same."""
+    def from_dict(cls, data: Mapping[str, Any], fit: Refit | None = None) -> AdaptiveMechanism:
+        """Make the market whose ``to_dict()`` gave this data.
+
+        Of ``fit`` the data holds the name only: :func:`refit` and :func:`keep_prior` are found by it, for a
+        market with another function give that function again.
+        """
         if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
             raise InvalidInput(f"expected the plain data of a market with schema {SCHEMA!r}.")
         try:
+            fit = _FITS.get(str(data["fit"])) if fit is None else fit
+            if fit is None:
+                raise InvalidInput(
+                    "expected the market's own fit function, because the data holds its name only: pass fit "
+                    "to AdaptiveMechanism.from_dict."
+                )
             market = cls(
                 distribution_from_dict(data["prior"]),
                 BuyerObjective.from_dict(data["objective"]),
-                data["expected_sellers"],
+                data["first_expected_sellers"],
                 fit=fit,
                 **{name: data[name] for name in _SETTINGS},
             )
+            market._expected = checks.whole("expected_sellers", data["expected_sellers"], 1)
             market._epoch = checks.whole("epoch", data["epoch"])
             market._epoch_end = checks.whole("epoch_end", data["epoch_end"])
             market._curve = Curve.from_dict(data["curve"])
@@ -291,7 +333,7 @@ class AdaptiveMechanism:
         return AdaptiveMechanism(
             self.prior,
             self.objective,
-            self._expected,
+            self._first_expected,
             fit=self._fit,
             first_epoch=self.first_epoch,
             growth=self.growth,

@@ -104,6 +104,10 @@ class Curve:
                 "payments would be infinite: cut the distribution, or raise payment_weight."
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: what was computed from them on the way is made again when needed."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
     def epsilons(self, costs: object) -> FloatArray:
         """Return the epsilon offered at each cost, shape (n,); costs finite and at least 0."""
         return self._epsilons(virtual_costs(checks.non_negative_vector("costs", costs), self.dist))
@@ -132,9 +136,14 @@ class Curve:
 
     @cached_property
     def largest_payment(self) -> float:
-        """What a seller at the lower end of the support is paid: nobody is ever paid more."""
+        """What a seller at the lower end of the support is paid at most: nobody's payment + error is more.
+
+        An exact payment falls with the cost, and so does its error bound e. A computed payment lies between
+        the exact one and 2e above it, so that payment + error is at most the lowest cost's payment + 3e; one
+        more e is for the rounding of these sums.
+        """
         offers = self.offers([self.dist.support[0]])
-        return float(offers.payments[0] + offers.errors[0])
+        return float((offers.payments[0] + 4.0 * offers.errors[0]) * (1.0 + 1e-15))
 
     @property
     def largest_epsilon(self) -> float:

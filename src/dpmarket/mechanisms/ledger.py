@@ -129,6 +129,14 @@ class Ledger:
         admitted = self._room_for(curve) >= 0.0
         return epsilons * admitted, payments * admitted
 
+    def withdraw_from(self, first: int) -> None:
+        """Take back the quotes numbered ``first`` and later, which nobody has seen, as if never made."""
+        self._committed -= float(self.column("charge")[first:].sum())
+        self._size = first
+        if self._ids is not None:
+            kept = {name: number for name, number in self._ids.items() if number < first}
+            self._ids = kept or None
+
     def accept(self, quotes: Quote | Quotes) -> None:
         """Note that these quotes were accepted: all of them, or none if one cannot be."""
         self._columns["status"][self._open_numbers(quotes)] = ACCEPTED
@@ -268,15 +276,28 @@ class Ledger:
         return numbers
 
     def _numbers(self, quotes: object) -> IntArray:
+        shown: tuple[object, object, object]
         if isinstance(quotes, Quote):
             numbers = np.array([quotes.number])
+            shown = quotes.epsilon, quotes.payment, quotes.epoch
         elif isinstance(quotes, Quotes):
             numbers = quotes.first + np.arange(len(quotes))
+            shown = quotes.epsilons, quotes.payments, quotes.epochs
         else:
             raise InvalidInput(f"expected a quote or quotes of this market, got {type(quotes).__name__}.")
-        if quotes.market != self.market or not (numbers[0] >= 0 and numbers[-1] < self._size):
+        known = quotes.market == self.market and numbers[0] >= 0 and numbers[-1] < self._size
+        # Books read from an older file may hold another seller's quote under the same number.
+        if not known or not self._say(numbers, *shown):
             raise InvalidInput("expected a quote of this market, got one that it did not make.")
         return numbers
+
+    def _say(self, numbers: IntArray, epsilon: object, payment: object, epoch: object) -> bool:
+        """Tell whether the books say this about these quotes."""
+        shown = {"epsilon": epsilon, "payment": payment, "epoch": epoch}
+        return all(
+            np.array_equal(self._columns[name][numbers], np.atleast_1d(np.asarray(own)))
+            for name, own in shown.items()
+        )
 
     def _named(self, who: object) -> IntArray:
         if isinstance(who, Quote | Quotes):
@@ -287,7 +308,9 @@ class Ledger:
         if members and all(isinstance(member, Quote) for member in members):
             return np.concatenate([self._numbers(member) for member in members])
         known = range(self._size) if self._ids is None else self._ids
-        unknown = sum(not isinstance(name, str | int) or name not in known for name in members)
+        unknown = sum(
+            not isinstance(name, str | int) or isinstance(name, bool) or name not in known for name in members
+        )
         if unknown:
             raise InvalidInput(f"expected delivered to name sellers of this market, found {unknown} unknown.")
         numbers = members if self._ids is None else [self._ids[name] for name in members]

@@ -185,6 +185,16 @@ class OnlineMechanism:
         epsilons, payments = books.alternatives(self.curve, asked)
         return ResponseCurve(read_only(asked.copy()), read_only(epsilons), read_only(payments))
 
+    def settings(self) -> dict[str, Any]:
+        """Return what decides how sellers are quoted, as plain data: nothing about who has come."""
+        return {
+            "mechanism": "online",
+            "distribution": self.dist.to_dict(),
+            "curve": self.curve.to_dict(),
+            "budget": self._ledger.budget,
+            "minor_units": self._ledger.minor_units,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain data. It holds reported costs: confidential."""
         return {

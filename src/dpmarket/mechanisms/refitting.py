@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -53,6 +55,17 @@ def refit(reports: FloatArray, prior: CostDistribution) -> CostDistribution:
 def keep_prior(reports: FloatArray, prior: CostDistribution) -> CostDistribution:
     """Return the prior whatever was reported: for a distribution that is known, so that only plans change."""
     return prior
+
+
+def name_of(fit: Callable[..., CostDistribution]) -> str:
+    """Return a name that tells a fitting function from others.
+
+    A function that can be imported goes by its place; anything else (a lambda, a partial, an object) by its
+    ``repr``, which is hardly ever the same in another process.
+    """
+    if inspect.isfunction(fit) and "<" not in fit.__qualname__:
+        return f"{fit.__module__}.{fit.__qualname__}"
+    return repr(fit)
 
 
 def _cuts(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -14,6 +14,7 @@ table of the distribution's quantiles, so that a whole grid of candidates costs 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,8 @@ _DECADES = 6.0
 _WIDE, _SMALL = 31, 9
 _ZOOMS = 16
 _SHRINK = 0.33
+# Of the bound on the total epsilon: less than this is nothing left to buy.
+_USED_UP = 1e-12
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,15 @@ def plan_curve(
 
     Notes
     -----
+    Where ``max_mean_epsilon`` is used up, the curve buys from nobody.
     With nothing bought this is the continuous limit of :func:`population_curve`. The search looks at six
     decades of added epsilon and of cutoffs around a natural scale, then narrows down to about 1e-8.
     """
+    bound = objective.max_mean_epsilon
+    if bound is not None and expected_sellers * bound * (1.0 - _USED_UP) <= bought.epsilon:
+        # So small a slope times so small a cutoff is 0, even where a virtual cost is 0.
+        tiny = sys.float_info.min
+        return Curve(dist, objective, expected_sellers, slope=tiny, cutoff=tiny)
     problem = _Problem.of(dist, objective, expected_sellers, bought, remaining)
     added, width = problem.search()
     slope, cap = problem.rule(added, width)

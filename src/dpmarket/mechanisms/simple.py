@@ -28,7 +28,9 @@ from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.outcome import Outcome, seller_ids
 from dpmarket.mechanisms.protocol import Response
 
-_NODES = 400  # of the quadrature for the expected (k+1)-th price: far more accurate than a price is
+# Gauss's rule on panels of shares for the expected (k+1)-th price; the panels shrink towards 0.
+_NODES = 8
+_PANELS = np.concatenate(([0.0], 0.25 ** np.arange(25.0, 2.0, -1.0), np.linspace(1.0 / 16.0, 0.5, 8)))
 
 
 @dataclass(frozen=True)
@@ -258,14 +260,30 @@ def expected_price(dist: CostDistribution, sellers: int, k: int) -> float:
     """Return the expected (k+1)-th lowest of ``sellers`` independent costs, or the support's upper end.
 
     The (k+1)-th lowest of m uniform numbers has a Beta(k+1, m-k) distribution; the cost's quantile function
-    is integrated over it, at equally likely points.
+    is integrated over it by Gauss's rule, on panels that end at the distribution's breakpoints and shrink
+    towards both ends. Relative errors are below 1e-6 where costs have moments of some higher order; what
+    lies beyond the quantile at 1 - 1e-16 is not seen.
     """
     if k >= sellers:
         return _finite_top(dist)
-    from scipy.special import betaincinv
+    from scipy.special import betainc, betaincinv
 
-    u = betaincinv(k + 1.0, float(sellers - k), (np.arange(_NODES) + 0.5) / _NODES)
-    return float(np.mean(dist.quantile(u)))
+    low, high = k + 1.0, float(sellers - k)
+    levels = dist.cdf(np.asarray(dist.breakpoints, dtype=np.float64))
+    below, shares = _panel_nodes(betainc(low, high, levels))
+    total = shares @ dist.quantile(betaincinv(low, high, below))
+    # The upper half by shares counted from the top, which are not rounded to 1.
+    above, shares = _panel_nodes(betainc(high, low, 1.0 - levels))
+    u = np.minimum(1.0 - betaincinv(high, low, above), math.nextafter(1.0, 0.0))
+    return float(total + shares @ dist.quantile(u))
+
+
+def _panel_nodes(kinks: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights on the shares from 0 to 1/2, with panels that end at the kinks."""
+    edges = np.unique(np.concatenate((_PANELS, kinks[(kinks > 0.0) & (kinks < 0.5)])))
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    half = 0.5 * np.diff(edges)[:, None]
+    return (edges[:-1, None] + half * (1.0 + nodes)).ravel(), (half * weights).ravel()
 
 
 def _check(buyer: PostedPrice | CheapestK | SameForAll) -> None:

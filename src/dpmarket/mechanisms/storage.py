@@ -60,7 +60,8 @@ def write_market(
 def read_market(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMechanism:
     """Read a market from the .json file that :func:`write_market` made; its open quotes stay valid.
 
-    An adaptive market goes on with :func:`refit`; for another function use ``AdaptiveMechanism.from_dict``.
+    An adaptive market goes on with its :func:`refit` or :func:`keep_prior`; one with a function of its own is
+    refused, as a file cannot hold that: use ``AdaptiveMechanism.from_dict``.
     """
     _refuse_other_than_json(source)
     data = read_json(source)

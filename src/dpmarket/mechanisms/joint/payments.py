@@ -25,7 +25,10 @@ from dpmarket.mechanisms.joint.solving import Moved, Solved
 
 Progress = Callable[[int, int], None]
 _MAX_PIECES = 500
+_MAX_DOUBLINGS = 100
 _INSIDE = 1e-9
+# Of the median virtual cost: the search for a last report begins no lower, as doubling 0 leads nowhere.
+_LEAST = 1e-6
 # Lobatto's rule with five nodes on [-1, 1]; its ends are shared by neighbouring pieces.
 _NODES = np.array([-1.0, -math.sqrt(3.0 / 7.0), 0.0, math.sqrt(3.0 / 7.0), 1.0])
 _WEIGHTS = np.array([0.1, 49.0 / 90.0, 32.0 / 45.0, 49.0 / 90.0, 0.1])
@@ -250,12 +253,19 @@ def _last_report(solved: Solved, dist: CostDistribution, seller: int) -> float:
             "found that a seller is needed at every price: raise weight_cap, or cut the distribution."
         ) from None
     # The objective rises with the virtual cost as long as the seller is bought from, and no further.
-    virtual, error = leaving.virtual_cost, 4.0 * solved.setting.value_error(solved.best)
-    while virtual < highest:
+    error = 4.0 * solved.setting.value_error(solved.best)
+    own = float(solved.market.psi[np.searchsorted(solved.market.positions, seller)])
+    virtual = max(leaving.virtual_cost, own, _LEAST * float(dist.virtual_cost(dist.quantile(0.5))))
+    for _ in range(_MAX_DOUBLINGS):
+        if not virtual < highest:
+            return top
         if solved.moved(seller, virtual).value >= leaving.value - error:
             return float(largest_cost_at(virtual, dist))
         virtual *= 2.0
-    return top
+    raise NotConverged(
+        f"expected a virtual cost at which the seller is not bought from, found none after {_MAX_DOUBLINGS} "
+        "doublings: cut the distribution."
+    )
 
 
 def _own(solved: Solved, seller: int, costs: FloatArray, low: float) -> float:
