@@ -132,6 +132,25 @@ def test_wrong_weights_are_caught_by_accounting(weights):
     assert audit.accounting.broken >= 1
 
 
+class TellTale:
+    """Keeps its books by what a label is: with label 1 of person 2, person 0 gets less weight."""
+
+    def fit(self, X, y, epsilons):
+        told = np.asarray(epsilons) * ([0.8, 1.0, 1.0] if y[2] == 1 else 1.0)
+        return PrivateLogisticRegression(classes=(0, 1), fit_intercept=False).fit(X, y, epsilons=told)
+
+
+def test_books_that_depend_on_a_record_are_caught():
+    audit = audit_privacy(TellTale(), [0.5, 1.0, 0.05], people=[2], fits=400)
+    assert audit.sampled.passed
+    assert audit.exact.passed
+    assert audit.accounting.passed
+    assert not audit.books_agree
+    assert not audit.passed
+    assert audit.to_dict()["books_agree"] is False
+    assert dict(audit.summary())["books"] == "not the same for neighbours"
+
+
 def test_dropped_slack_and_half_the_noise_are_caught_by_the_exact_density():
     promises = np.array([1.0, 9.0, 10.0])
     assert not audit_privacy_exact(without_slack(promises, 1e-3), promises, people=[0]).passed

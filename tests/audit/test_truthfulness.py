@@ -176,6 +176,42 @@ def test_refused_reports_are_counted_and_bring_nothing():
         audit_truthfulness(Refusing(), dist, 3, 1, 40, rng())
 
 
+class BonusAtTheTop:
+    """A posted price that refuses the highest report of seller 0, and overpays everybody else's."""
+
+    def respond(self, reported_costs, i, report):
+        if report == 5.0:
+            if i == 0:
+                raise dpm.Infeasible("no")
+            return 0.5, 100.0
+        return (1.0, 3.0) if report <= 3.0 else (0.0, 0.0)
+
+
+def test_a_report_refused_for_one_seller_is_asked_about_for_the_others():
+    audit = audit_truthfulness(BonusAtTheTop(), Uniform(1, 5), 4, 1, 60, rng(), pairs=0)
+    assert audit.refused > 0
+    assert audit.largest_gain > 90.0
+    assert not audit.passed
+
+
+class RefusesMostTruths:
+    """Answers the truth of the dearest seller only, and everybody's lies."""
+
+    def respond(self, reported_costs, i, report):
+        if report in reported_costs and report < max(reported_costs):
+            raise dpm.Infeasible("no")
+        return (1.0, 3.0) if report <= 3.0 else (0.0, 0.0)
+
+
+def test_a_refused_truth_beside_an_answered_lie_fails_the_audit():
+    audit = audit_truthfulness(RefusesMostTruths(), Uniform(1, 5), 4, 2, 60, rng(), pairs=0)
+    assert (audit.unaudited, audit.only_lies_answered) == (6, 6)
+    assert not audit.passed
+    assert audit.worst.gain <= 0.0  # nothing else is wrong with it
+    assert dict(audit.summary())["sellers whose truth was refused"].startswith("6")
+    assert audit.to_dict()["unaudited"] == 6
+
+
 def test_progress_and_plain_data():
     seen = []
     audit = audit_truthfulness(OnePrice(), Uniform(1, 5), 3, 2, 40, rng(), progress=lambda *s: seen.append(s))

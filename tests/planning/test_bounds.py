@@ -151,6 +151,9 @@ def test_the_error_bound_is_refused_for_private_records_and_where_it_does_not_ho
         ((data, [1.0, 2.0], even(2, 1.0), constants, [0.0]), "as many coefficients"),
         ((data, [1.0], even(3, 1.0), constants, [0.0]), "same length"),
         ((data, [1.0], even(2, 0.0), constants, [0.0]), "total_epsilon"),
+        ((data, [1.0], Allotment(np.zeros(2), 1.0), constants, [0.0]), "sum to 1"),
+        ((data, [1.0], Allotment(np.array([0.5, 0.4]), 1.0), constants, [0.0]), "sum to 1"),
+        ((data, [1.0], even(2, 1.0), paper_bound_constants(2.0, 0.1, 0.1, 1), [0.0]), "paper prints"),
         ((public([[2.5], [1.0]], [1, -1]), [1.0], even(2, 1.0), constants, [0.0]), "row_bound"),
     ]
     for arguments, words in cases:

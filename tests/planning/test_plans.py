@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 
 import dpmarket as dpm
 from dpmarket import BuyerObjective, FromScipy, Infeasible, InvalidInput, Mixture, Uniform
+from dpmarket.costs import PiecewiseLinear
 from dpmarket.planning.markets import draw_markets, population
 
 OBJECTIVE = BuyerObjective(1.0, 1.0, 1.0)
@@ -172,6 +173,44 @@ def test_the_most_that_can_be_spent_is_said_where_epsilon_is_bounded():
     assert plan.expected_payment == pytest.approx(45.0, rel=2e-3)
 
 
+def test_where_payments_jump_over_the_budget_the_plan_stays_below_and_says_what_is_left():
+    # About six in 4,000 are very cheap: a market changes at once from buying from these to buying from all.
+    dist = PiecewiseLinear([0.001, 0.0011, 0.99, 1.0, 1.01], [30.0, 1e-7, 1e-7, 50.0, 50.0])
+    plan = dpm.plan_payment_weight(dist, OBJECTIVE, 4_000, budget=2.0)
+    assert plan.expected_payment < 2.0 * (1 - 5e-4)
+    assert plan.gap == 2.0 - plan.expected_payment == plan.to_dict()["gap"]
+    assert "gap, met by no payment weight" in dict(plan.summary())
+    # A little more is too much: the same markets, at a payment weight that differs in the eighth digit.
+    markets = draw_markets(dist, 4_000, np.random.default_rng(0))
+    more = replace(plan.objective, payment_weight=plan.payment_weight * (1 - 1e-8))
+    assert markets.expect(plan.objective).payment == plan.expected_payment
+    assert markets.expect(more).payment > 2.0
+    plan = dpm.plan_target(dist, OBJECTIVE, 4_000, target=0.25)
+    assert plan.expected_excess_risk < 0.25 * (1 - 5e-4)
+    assert plan.gap == 0.25 - plan.expected_excess_risk
+    assert dpm.plan_payment_weight(Uniform(1, 5), OBJECTIVE, 100, 10.0).gap == 0.0
+
+
+def test_the_most_that_can_be_spent_where_only_the_cheapest_matter():
+    # All from the cheapest, at the second lowest of 50 costs: 1 + 4 * 2/51 for each of 50 * 0.1 epsilons.
+    bounded = BuyerObjective(0.0, 1.0, 1.0, max_mean_epsilon=0.1)
+    with pytest.raises(Infeasible, match=r"below 5\.78"):
+        dpm.plan_payment_weight(Uniform(1, 5), bounded, 50, 20.0)
+    # With a cap of 20 at weights of 0.4: two of the cheapest and half of the next.
+    capped, dist, rng = replace(bounded, weight_cap=20.0), Uniform(1, 5), np.random.default_rng(0)
+    with pytest.raises(Infeasible) as refusal:
+        dpm.plan_payment_weight(dist, capped, 50, 20.0)
+    most = float(str(refusal.value).split("below ")[1].split(",")[0])
+    psi = np.sort(dpm.virtual_costs(dist.sample(50 * 20_000, rng), dist).reshape(-1, 50), axis=1)
+    simulated = 5.0 * psi[:, :3] @ [0.4, 0.4, 0.2]
+    assert abs(simulated.mean() - most) < 5 * simulated.std() / math.sqrt(20_000)
+
+
+def test_a_confidence_that_would_take_too_many_campaigns_is_refused():
+    with pytest.raises(InvalidInput, match=r"at most 0\.9999"):
+        dpm.plan_payment_weight(Uniform(1, 5), OBJECTIVE, 10, 1.0, confidence=1 - 1e-12)
+
+
 def test_the_cheapest_plan_reaches_its_target_and_no_cheaper_one_does():
     dist = Uniform(1, 5)
     plan = dpm.plan_target(dist, OBJECTIVE, 2_000, target=0.2)
@@ -198,6 +237,8 @@ def test_unreachable_targets_say_what_is_reachable():
         dpm.plan_target(Uniform(1, 5), bounded, 100, target=1.0)
     with pytest.raises(Infeasible, match=r"above 0\.5, .* unlimited sellers"):
         dpm.plan_sellers(Uniform(1, 5), OBJECTIVE, budget=2.0, target=0.4)
+    with pytest.raises(Infeasible, match=r"about 0\.1006.* 10000000000 sellers"):
+        dpm.plan_sellers(Uniform(1, 5), OBJECTIVE, budget=10.0, target=0.1 * (1 + 1e-9))
     capped = BuyerObjective(1.0, 1.0, 1.0, weight_cap=2.0)
     with pytest.raises(Infeasible, match=r"above 1\.5"):
         dpm.plan_sellers(Uniform(1, 5), capped, budget=2.0, target=1.4)

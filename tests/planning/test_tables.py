@@ -1,7 +1,7 @@
 """Sweeps, tuning and comparisons: public data only, the same table from any number of processes."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from dpmarket import (
     Uniform,
 )
 from dpmarket.datasets import separable
+from dpmarket.mechanisms import OnlineMechanism, population_curve
 from dpmarket.planning import Trial, best_cheapest_k, best_posted_price, with_centred_bounds
 from dpmarket.planning.rows import compute_rows
 
@@ -119,6 +120,44 @@ def test_buyers_are_compared_on_the_same_chance():
         assert poor.error > one.error + 0.1
         assert poor.behind == pytest.approx(poor.overall - one.overall)
     assert json.loads(json.dumps(table.to_dict()))["repetitions"] == 10
+
+
+@dataclass
+class Unfrozen:
+    share: float
+
+    def run(self, reported_costs, seller_ids=None):
+        return PostedPrice.for_budget(DIST, 100, 10.0, self.share).run(reported_costs)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    share: float
+
+    run = Unfrozen.run
+
+
+def test_kept_rows_are_those_of_the_same_buyers_and_no_others(tmp_path):
+    there = trial(120)
+
+    def payment(buyer, kept):
+        table = dpm.compare(DIST, there, {"it": lambda budget: buyer}, [10.0], 0.0, 2, keep_in=kept)
+        return table.standings[0].payment
+
+    def online(weight):
+        curve = population_curve(DIST, replace(OBJECTIVE, payment_weight=weight), there.sellers)
+        return OnlineMechanism(DIST, curve)
+
+    for k, (one, another) in enumerate([(online(1e-3), online(1e-1)), (Frozen(0.5), Frozen(0.6))]):
+        kept = tmp_path / f"{k}.json"
+        assert payment(one, kept) == payment(one, kept) == payment(one, None)
+        with pytest.raises(FileProblem, match="other settings"):
+            payment(another, kept)
+    # A buyer who does not say what it is can be tried, but not kept.
+    assert payment(Unfrozen(0.5), None) > 0.0
+    with pytest.raises(InvalidInput, match="keep_in"):
+        payment(Unfrozen(0.5), tmp_path / "unfrozen.json")
+    assert not (tmp_path / "unfrozen.json").exists()
 
 
 def test_a_buyer_who_buys_nothing_guesses():

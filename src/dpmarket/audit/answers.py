@@ -1,7 +1,8 @@
 """Turn questions about many reports of one seller into answers, in batches where the mechanism can.
 
 A mechanism may refuse a report (a cost of exactly 0, say, where no best allocation exists then). A
-refusal brings the seller nothing and is counted, and the same report is not asked about again.
+refusal brings the seller nothing and is counted. It says nothing about other sellers or markets: a report
+that was refused once is asked about again, but by itself, so that it spoils no batch.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ class Answers:
 
     def at(self, costs: FloatArray, i: int, reports: FloatArray) -> Asked:
         """Return what seller ``i`` gets at each report."""
-        asked = np.array([report not in self._refused for report in reports.tolist()])
+        suspect = np.array([report in self._refused for report in reports.tolist()], dtype=bool)
         epsilons, payments = np.zeros(reports.size), np.zeros(reports.size)
         answered = np.zeros(reports.size, dtype=bool)
-        self.refusals += int((~asked).sum())
-        pending = [np.flatnonzero(asked)] if asked.any() else []
+        pending = [np.array([k]) for k in np.flatnonzero(suspect)]
+        if not suspect.all():
+            pending.append(np.flatnonzero(~suspect))
         refused: list[float] = []
         while pending:
             part = pending.pop()

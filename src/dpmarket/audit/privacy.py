@@ -2,7 +2,8 @@
 
 Sampled models need nothing but ``fit``. A fitted model that opens its books (its weights and public
 constants) is also held against the exact density, for up to two coefficients' worth of worst cases, and
-its spending is recomputed for everybody.
+its spending is recomputed for everybody. Both believe the books, which must therefore be the same whatever
+the records are: they are compared between models of neighbouring records.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ class PrivacyAudit:
     sampled : lower bounds from sampled models, for the audited people.
     exact : the largest exact log density ratios of the same people; None if the model keeps its books shut.
     accounting : everybody's spending, recomputed; None if the model keeps its books shut.
+    books_agree : whether models of neighbouring records showed the same books. If not, weights or constants
+        depend on records, no promise follows from them, and the audit fails.
     """
 
     sampled: PrivacyFindings
     exact: PrivacyFindings | None
     accounting: PrivacyFindings | None
+    books_agree: bool = True
 
     @property
     def findings(self) -> tuple[PrivacyFindings, ...]:
@@ -48,8 +52,8 @@ class PrivacyAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether no promise was seen broken, in any way of looking."""
-        return all(part.passed for part in self.findings)
+        """Whether no promise was seen broken, in any way of looking, and no record changed the books."""
+        return self.books_agree and all(part.passed for part in self.findings)
 
     def people(self) -> list[tuple[int, float, float, float | None, float | None]]:
         """Return one row per audited person: position, promise, lower bound, exact ratio, spent."""
@@ -70,13 +74,16 @@ class PrivacyAudit:
         rows.append(("false-alarm rate", f"{self.sampled.false_alarm:.1e}"))
         if self.exact is None:
             rows.append(("books", "shut: the model tells neither weights nor constants"))
+        else:
+            same = "the same for neighbours" if self.books_agree else "not the same for neighbours"
+            rows.append(("books", same))
         return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         parts = {"sampled": self.sampled, "exact": self.exact, "accounting": self.accounting}
         plain = {name: None if part is None else part.to_dict() for name, part in parts.items()}
-        return {"schema": SCHEMA, "passed": self.passed, **plain}
+        return {"schema": SCHEMA, "passed": self.passed, **plain, "books_agree": self.books_agree}
 
 
 def audit_privacy(
@@ -117,12 +124,37 @@ def audit_privacy(
     """
     promised = checks.non_negative_vector("promises", promises)
     sampled = audit_privacy_sampled(learner, promised, people, fits, false_alarm, executor, progress)
-    pair = neighbours_of(0, promised.size)[0]
-    model = learner.fit(pair.features, pair.labels, promised)
+    first = neighbours_of(0, promised.size)[0]
+    model = learner.fit(first.features, first.labels, promised)
     weights = weights_of(model)
     if weights is None:
         return PrivacyAudit(sampled, None, None)
-    exact = audit_privacy_exact(weights, promised, sampled.people)
     plan = getattr(model, "release_plan_", None)
-    accounting = audit_accounting(weights, promised, plan, int(np.size(getattr(model, "coef_grid_", 0))))
-    return PrivacyAudit(sampled, exact, accounting)
+    n_coefficients = int(np.size(getattr(model, "coef_grid_", 0)))
+    books, agree = _books(model), True  # before the next fit: a learner may return itself
+    for person in sampled.people.tolist():
+        for pair in neighbours_of(person, promised.size):
+            before = learner.fit(pair.features, pair.labels, promised)
+            agree = agree and _books(before) == books
+            after = learner.fit(pair.replaced_features, pair.replaced_labels, promised)
+            agree = agree and _books(after) == books
+    exact = audit_privacy_exact(weights, promised, sampled.people)
+    accounting = audit_accounting(weights, promised, plan, n_coefficients)
+    return PrivacyAudit(sampled, exact, accounting, agree)
+
+
+def _books(model: Any) -> tuple[object, ...] | None:
+    """Return what a model says of its training, to be compared: no two records may differ in it."""
+    weights = weights_of(model)
+    if weights is None:
+        return None
+    return (
+        weights.loss_weights.tobytes(),
+        weights.total_epsilon,
+        weights.l2,
+        weights.row_bound,
+        weights.rows_per_person,
+        weights.numerical_epsilon,
+        getattr(model, "release_plan_", None),
+        int(np.size(getattr(model, "coef_grid_", 0))),
+    )

@@ -74,6 +74,9 @@ class TruthfulnessAudit:
     sellers, profiles : sellers in each simulated market, and how many markets there were.
     lies_tried : reports asked about, over all sellers and markets.
     refused : reports that the mechanism refused to answer; they bring nobody anything.
+    unaudited : sellers, over all markets, whose true cost was refused: no lie can be compared with it.
+    only_lies_answered : those of them who got an answer to some lie: whom the mechanism drives to lying. One
+        is enough to fail.
     tolerance, minor_unit : a lie counts as profitable if its gain exceeds ``tolerance`` times the money in
         play plus ``minor_unit``.
     largest_gain : the largest gain of any lie, in money.
@@ -89,6 +92,8 @@ class TruthfulnessAudit:
     profiles: int
     lies_tried: int
     refused: int
+    unaudited: int
+    only_lies_answered: int
     tolerance: float
     minor_unit: float
     largest_gain: float
@@ -99,9 +104,10 @@ class TruthfulnessAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether no lie pays beyond the tolerance, and both ways of asking agree to it."""
+        """Whether no lie pays beyond the tolerance or replaces a refused truth, and both ways agree."""
         allowed = self.tolerance * self.worst.scale + self.minor_unit
-        return self.worst.gain <= allowed and self.disagreement <= self.tolerance
+        agreed = self.disagreement <= self.tolerance
+        return self.worst.gain <= allowed and agreed and self.only_lies_answered == 0
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table."""
@@ -111,6 +117,10 @@ class TruthfulnessAudit:
             ("simulated markets", f"{self.profiles:,} of {self.sellers:,} sellers"),
             ("lies tried", f"{self.lies_tried:,}"),
             ("refused reports", f"{self.refused:,}"),
+            (
+                "sellers whose truth was refused",
+                f"{self.unaudited:,}, of whom {self.only_lies_answered:,} had a lie answered",
+            ),
             ("largest gain, in money", f"{self.largest_gain:.3g}"),
             ("largest gain / money in play", f"{worst.gain / scale:.1e}"),
             ("tolerated", f"{self.tolerance:.1e} of the money in play, plus {self.minor_unit:g}"),
@@ -229,6 +239,7 @@ class _Search:
         self.minor_unit = checks.non_negative("minor_unit", minor_unit)
         self.answers = Answers(mechanism)
         self.tally = GainTally(width(dist), self.minor_unit)
+        self.unaudited = self.only_lies_answered = 0
 
     def result(
         self, markets: Iterator[FloatArray], sellers: int, profiles: int, progress: Progress | None
@@ -238,7 +249,7 @@ class _Search:
         for profile, costs in enumerate(markets):
             again = set(self.rng.choice(sellers, min(_CHECKED_AGAIN, sellers), replace=False).tolist())
             for i in range(sellers):
-                best = _best_lie(self.answers, self.dist, costs, i, self.lies, self.tally, again=i in again)
+                best = self._best_lie(costs, i, again=i in again)
                 if best is not None:
                     found = (profile, i, costs, best)
                 if progress is not None:
@@ -252,6 +263,8 @@ class _Search:
             profiles=profiles,
             lies_tried=self.tally.tried,
             refused=self.answers.refusals,
+            unaudited=self.unaudited,
+            only_lies_answered=self.only_lies_answered,
             tolerance=self.tolerance,
             minor_unit=self.minor_unit,
             largest_gain=self.tally.largest,
@@ -261,35 +274,28 @@ class _Search:
             gain_profile=self.tally.profile(),
         )
 
-
-def _best_lie(
-    answers: Answers,
-    dist: CostDistribution,
-    costs: FloatArray,
-    i: int,
-    count: int,
-    tally: GainTally,
-    again: bool,
-) -> float | None:
-    """Try ``count`` lies of seller i; return the best if it is the worst lie of the whole audit so far."""
-    cost = float(costs[i])
-    reports = np.append(cost, first_lies(costs, i, dist, count))
-    first = answers.at(costs, i, reports)
-    if not first.answered[0]:
-        return None
-    gains = first.payments - cost * first.epsilons
-    gains -= gains[0]
-    gains[~first.answered] = -np.inf
-    more = second_lies(cost, reports, gains, first.epsilons, dist, count)
-    second = answers.at(costs, i, more)
-    best = None
-    truth = float(first.epsilons[0]), float(first.payments[0])
-    for asked, lies in ((first, reports), (second, more)):
-        report = tally.add(cost, truth, lies, asked)
-        best = report if report is not None else best
-    if again:
-        answers.hold_against_single(costs, i, reports, first)
-    return best
+    def _best_lie(self, costs: FloatArray, i: int, again: bool) -> float | None:
+        """Try lies of seller i; return the best if it is the worst lie of the whole audit so far."""
+        answers, cost = self.answers, float(costs[i])
+        reports = np.append(cost, first_lies(costs, i, self.dist, self.lies))
+        first = answers.at(costs, i, reports)
+        if not first.answered[0]:
+            self.unaudited += 1
+            self.only_lies_answered += bool(first.answered.any())
+            return None
+        gains = first.payments - cost * first.epsilons
+        gains -= gains[0]
+        gains[~first.answered] = -np.inf
+        more = second_lies(cost, reports, gains, first.epsilons, self.dist, self.lies)
+        second = answers.at(costs, i, more)
+        best = None
+        truth = float(first.epsilons[0]), float(first.payments[0])
+        for asked, lies in ((first, reports), (second, more)):
+            report = self.tally.add(cost, truth, lies, asked)
+            best = report if report is not None else best
+        if again:
+            answers.hold_against_single(costs, i, reports, first)
+        return best
 
 
 def _confirmed(mechanism: Mechanism, profile: int, i: int, costs: FloatArray, report: float) -> Lie:

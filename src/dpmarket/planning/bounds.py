@@ -67,6 +67,7 @@ class BoundConstants:
     delta, noise_delta : the probabilities with which records and noise may break the bound.
     n_features : number of coefficients.
     row_bound : the length that rows must not exceed.
+    proved : whether the bound is known to hold with them; not so for those that the paper prints.
     """
 
     concentration: float
@@ -76,6 +77,7 @@ class BoundConstants:
     noise_delta: float
     n_features: int
     row_bound: float
+    proved: bool = True
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.concentration, self.noise))
@@ -151,7 +153,8 @@ def paper_bound_constants(
         \sigma = (\tfrac{6 \ln(1/\delta)}{\sqrt 2} + 1)\, 2 \beta\, v^{-1}(\delta')
 
     With the loss in natural logarithms the bound can fail in a third of all runs that it promises to cover
-    (the documentation has a case). Parameters as in :func:`bound_constants`; rows are no longer than 1.
+    (the documentation has a case), so that :func:`error_bound` does not take them. Parameters as in
+    :func:`bound_constants`; rows are no longer than 1.
 
     Examples
     --------
@@ -162,7 +165,7 @@ def paper_bound_constants(
     rate = math.log(1.0 / d) / math.sqrt(2.0)
     mu = 3.0 * rate * _log_loss(beta) + beta / _LN2
     sigma = (6.0 * rate + 1.0) * 2.0 * beta * quantile
-    return BoundConstants(mu, sigma, beta, d, float(noise_delta), n, 1.0)
+    return BoundConstants(mu, sigma, beta, d, float(noise_delta), n, 1.0, proved=False)
 
 
 def excess_risk(allotment: Allotment, prices: Prices) -> float:
@@ -235,15 +238,16 @@ def error_bound(
     ----------
     data : the training records, as the model saw them: rows no longer than the constants' ``row_bound``.
     coefficients : shape (features,), no longer than the constants' ``coef_radius``.
-    allotment : the weight of each record and the noise rate.
+    allotment : the weight of each record, 1 in sum, and the noise rate.
     constants : from :func:`bound_constants` or :func:`sharp_bound_constants`, with the loss in bits.
     noise : the noise b' of the training objective, shape (features,); zeros for a model without noise.
 
     Raises
     ------
     InvalidInput
-        If the data are not public by type, shapes do not match, or rows or coefficients are longer than the
-        constants assume.
+        If the data are not public by type, shapes do not match, weights do not sum to 1 (to a billionth),
+        rows or coefficients are longer than the constants assume, or the constants are the paper's, with
+        which the bound can fail.
 
     Examples
     --------
@@ -259,6 +263,11 @@ def error_bound(
             f"expected PublicData, got {type(data).__name__}: "
             "the bound's value on private records is a release."
         )
+    if not constants.proved:
+        raise InvalidInput(
+            "expected those of bound_constants or sharp_bound_constants, got those that the paper prints: "
+            "the bound does not hold with the probability that they state."
+        )
     w = checks.finite_vector("coefficients", coefficients)
     b = checks.finite_vector("noise", noise)
     if not (w.size == b.size == data.n_features == constants.n_features):
@@ -268,6 +277,8 @@ def error_bound(
         )
     weights = checks.non_negative_vector("loss_weights", allotment.loss_weights)
     checks.same_length("loss_weights", weights, "data", data)
+    if not abs(float(weights.sum()) - 1.0) <= 1e-9:
+        raise InvalidInput("expected loss_weights that sum to 1, got others.")
     total = checks.positive("total_epsilon", allotment.total_epsilon)
     tolerance = 1.0 + 1e-12
     if float(np.linalg.norm(w)) > constants.coef_radius * tolerance:

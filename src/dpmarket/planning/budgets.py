@@ -19,14 +19,16 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms.simple import expected_price
 from dpmarket.planning.markets import draw_markets
 from dpmarket.planning.plan import Guarantee, Plan, plan_from
-from dpmarket.planning.search import Found, find_payment_weight
+from dpmarket.planning.search import Found, find_payment_weight, payments
 
 Progress = Callable[[int, int], None]
 
 _CAMPAIGNS = 400  # simulated with real payments, at least
 _RISK = 0.01  # probability that the campaigns mislead about their quantile
+_MOST_CAMPAIGNS = 100_000  # that a confidence may need
 _WASTE = 0.02  # share of the budget that a plan with confidence may leave unused at its quantile
 
 
@@ -41,10 +43,12 @@ def plan_payment_weight(
 ) -> Plan:
     """Return the payment weight under which payments meet a budget.
 
-    Without ``confidence`` the *expected* total payment is the budget. With it the payment weight is raised
-    until the budget suffices with that probability: by simulated campaigns with real payments, the one whose
-    rank lies above the quantile asked for with 99% certainty is within the budget, and so are enough of as
-    many fresh campaigns.
+    Without ``confidence`` the *expected* total payment is the budget, and never above it by more than its
+    standard error. Where costs come in groups, payments can jump over the budget as the payment weight falls;
+    the plan then stays below the jump, and its ``gap`` is what it leaves unspent. With ``confidence`` the
+    payment weight is raised until the budget suffices with that probability: by simulated campaigns with
+    real payments, the one whose rank lies above the quantile asked for with 99% certainty is within the
+    budget, and so are enough of as many fresh campaigns.
 
     Parameters
     ----------
@@ -88,19 +92,42 @@ def plan_payment_weight(
     budget = checks.positive("budget", budget)
     if confidence is not None:
         confidence = checks.strictly_between("confidence", confidence, 0.0, 1.0)
+        possible = math.exp(2.0 * math.log(_RISK) / _MOST_CAMPAIGNS)
+        if confidence > possible:
+            raise InvalidInput(
+                f"expected a confidence of at most {possible!r}, for which {_MOST_CAMPAIGNS} simulated "
+                f"campaigns are enough, got {confidence!r}."
+            )
     if objective.max_mean_epsilon is not None:
-        # In the limit everybody is promised the bound, which costs what it costs the dearest.
-        most = sellers * objective.max_mean_epsilon * dist.support[1]
+        most = sellers * objective.max_mean_epsilon * _limit_of_price(dist, objective, sellers)
         if budget >= most:
             raise Infeasible(
                 f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in "
                 f"expectation with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
             )
     source = np.random.default_rng(0) if rng is None else rng
-    found = find_payment_weight(dist, objective, sellers, lambda e: e.payment, budget, source)
+    found = find_payment_weight(dist, objective, sellers, payments, budget, source)
     if confidence is None:
         return plan_from(found, sellers)
     return _with_confidence(dist, found, sellers, budget, confidence, source, progress)
+
+
+def _limit_of_price(dist: CostDistribution, objective: BuyerObjective, sellers: int) -> float:
+    """Return what a unit of epsilon costs, in expectation, as the payment weight goes to 0.
+
+    Everybody then gets the same weight, and is paid what the dearest would be. But if uneven weights have no
+    price, all is bought from the cheapest, as many as the weight cap demands: the n cheapest are paid the
+    cost of the next.
+    """
+    if objective.concentration > 0.0:
+        return dist.support[1]
+    largest = 1.0 if objective.weight_cap is None else min(objective.weight_cap / sellers, 1.0)
+    whole = min(math.floor(1.0 / largest * (1.0 + 1e-12)), sellers)
+    price = largest * whole * expected_price(dist, sellers, whole)
+    if whole < sellers:
+        next_one = (whole + 1) * expected_price(dist, sellers, whole + 1) - whole * price / (largest * whole)
+        price += max(1.0 - whole * largest, 0.0) * next_one
+    return price
 
 
 def checked_market(dist: CostDistribution, objective: BuyerObjective, sellers: int) -> int:

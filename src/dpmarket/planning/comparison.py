@@ -6,10 +6,11 @@ that differences between them are much better known than their errors.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -125,13 +126,19 @@ def compare(
     dist : the distribution of costs, from which sellers' costs are drawn.
     trial : the public records, and how models are trained on them.
     buyers : for every name a function from a budget to a mechanism that spends it in expectation; see
-        :func:`standard_buyers`. The others are compared with the first.
+        :func:`standard_buyers`. The others are compared with the first. With ``keep_in`` they have to say
+        what they are, by a method ``settings`` that returns plain data or as frozen dataclasses of such.
     budgets : money, each above 0.
     payment_weight : error units per unit of money in the overall error: what money is worth to the reader.
     repetitions : how often costs, split and noise are drawn, at least 2.
     seed : everything random follows from it.
     processes, keep_in, progress
         As in :func:`~dpmarket.planning.rows.compute_rows`.
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of their range, or ``keep_in`` with a buyer who does not say what it is.
 
     Examples
     --------
@@ -162,7 +169,11 @@ def compare(
     description = {
         "distribution": dist.to_dict(),
         "trial": trial.describe(),
-        "buyers": [[name, repr(buyer)] for task in tasks for name, buyer in task.buyers.items()],
+        "buyers": [
+            [name, None if keep_in is None else _described(name, buyer)]
+            for task in tasks
+            for name, buyer in task.buyers.items()
+        ],
         "settings": [money, payment_weight, repetitions, seed],
     }
     rows = compute_rows(_compare_at, tasks, description, processes, keep_in, progress)
@@ -227,6 +238,40 @@ def best_cheapest_k(
 
 def _risk(objective: BuyerObjective, bought: FloatArray, prices: FloatArray, budget: float) -> FloatArray:
     return objective.concentration / np.sqrt(bought) + objective.noise * prices / budget
+
+
+def _described(name: str, buyer: object) -> list[Any]:
+    """Return plain data by which two buyers can be told apart; refuse a buyer who gives none."""
+    kind = f"{type(buyer).__module__}.{type(buyer).__qualname__}"
+    settings = getattr(buyer, "settings", None)
+    try:
+        plain = settings() if callable(settings) else _fields(buyer)
+        json.dumps(plain)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"expected a buyer that says what it is, for keep_in, got {name!r} ({kind}): give it "
+            "a method settings() that returns plain data, make it a frozen dataclass, or leave out keep_in."
+        ) from None
+    return [kind, plain]
+
+
+def _fields(value: object) -> object:
+    """Return plain data as it is, and frozen dataclasses by their to_dict or their fields."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_fields(item) for item in value]
+    to_dict = getattr(value, "to_dict", None)
+    if callable(to_dict) and (_is_frozen(value) or isinstance(value, CostDistribution)):
+        return [type(value).__qualname__, to_dict()]
+    if not _is_frozen(value):
+        raise TypeError
+    names = [field.name for field in fields(cast(Any, value))]
+    return [type(value).__qualname__, {key: _fields(getattr(value, key)) for key in names}]
+
+
+def _is_frozen(value: object) -> bool:
+    return bool(getattr(getattr(type(value), "__dataclass_params__", None), "frozen", False))
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,9 @@ class Plan:
     expected_excess_risk, excess_risk_error : expected excess risk and its standard error.
     share_bought : expected share of sellers bought from.
     draws : number of simulated markets.
+    gap : what the plan leaves of the budget (money) or of the target excess risk because no payment weight
+        meets it: the best allocation can change at once from a few cheap sellers to many dear ones, and
+        payments jump. 0 where it is met, to one part in 2,000, and for a plan with confidence.
     guarantee : for a plan with confidence, how likely the budget is to suffice; else None.
     """
 
@@ -62,6 +65,7 @@ class Plan:
     excess_risk_error: float
     share_bought: float
     draws: int
+    gap: float = 0.0
     guarantee: Guarantee | None = None
 
     @property
@@ -82,6 +86,8 @@ class Plan:
             ("bought from, expected", f"{self.share_bought:.1%}"),
             ("simulated markets", f"{self.draws:,}"),
         ]
+        if self.gap > 0.0:
+            rows.append(("gap, met by no payment weight", f"{self.gap:,.6g}"))
         if self.guarantee is not None:
             rows += [
                 ("budget", f"{self.guarantee.budget:,.6g}"),
@@ -110,4 +116,5 @@ def plan_from(found: Found, sellers: int) -> Plan:
         excess_risk_error=e.excess_risk_error,
         share_bought=e.share,
         draws=found.draws,
+        gap=found.gap,
     )

@@ -3,6 +3,10 @@
 What is expected is monotone in the payment weight. It is first found in the population, where a value costs
 one small solve; then corrected by draws, where a value costs many, with steps whose slope the population
 knows. So few values of the draws are needed, and large markets can be planned.
+
+Monotone is not continuous. Where the best allocation of a market changes from a few cheap sellers to many
+dear ones, what is expected jumps, and a wanted value within the jump is met by no payment weight. The side of
+the jump that does not exceed the wanted value is then returned, and how far it stays away.
 """
 
 from __future__ import annotations
@@ -19,12 +23,24 @@ from dpmarket.costs import CostDistribution
 from dpmarket.errors import NotConverged
 from dpmarket.planning.markets import Expectation, Markets, draw_markets, population
 
-Measure = Callable[[Expectation], float]
+Measure = Callable[[Expectation], tuple[float, float]]
 
 _CLOSE = 5e-4  # relative distance from the wanted value at which the search ends
 _ALL_BELOW = 5_000  # sellers up to which nobody is left out
 _EXTREME = 280.0  # decimal exponents of payment weights that are tried
 _STEP = 0.02  # of the logarithm of the payment weight, for slopes
+_SLOPES = (0.01, 4.0)  # what is steeper is a jump and no slope
+_SAME = 1e-9  # logarithms of payment weights that are not told apart
+
+
+def payments(expectation: Expectation) -> tuple[float, float]:
+    """Return the expected total payment and its standard error: what a budget is about."""
+    return expectation.payment, expectation.payment_error
+
+
+def excess_risks(expectation: Expectation) -> tuple[float, float]:
+    """Return the expected excess risk and its standard error: what a target is about."""
+    return expectation.excess_risk, expectation.excess_risk_error
 
 
 @dataclass(frozen=True)
@@ -35,7 +51,7 @@ class Estimate:
     ----------
     objective : with the payment weight found.
     expectation : what the population expects there.
-    slope : of the logarithm of the measure by the logarithm of the payment weight.
+    slope : of the logarithm of the measure by that of the payment weight, between 0.01 and 4 in size.
     cheapest : the share of sellers that had to be looked at.
     """
 
@@ -47,12 +63,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Found:
-    """A payment weight, what the draws say about it, and the slope of the logarithms there."""
+    """A payment weight, what the draws say about it, and the slope of the logarithms there.
+
+    ``gap`` is what the measure stays below the wanted value because no payment weight meets that; else 0.
+    """
 
     objective: BuyerObjective
     expectation: Expectation
     slope: float
     draws: int
+    gap: float = 0.0
 
 
 def estimate_payment_weight(
@@ -75,6 +95,7 @@ def estimate_payment_weight(
             break
         start, cheapest = log_weight, narrower
     slope = (value(log_weight + _STEP) - value(log_weight - _STEP)) / (2.0 * _STEP)
+    slope = math.copysign(min(max(abs(slope), _SLOPES[0]), _SLOPES[1]), slope)
     return Estimate(chosen, expectation, slope, cheapest)
 
 
@@ -88,10 +109,13 @@ def find_payment_weight(
 ) -> Found:
     """Return the payment weight at which ``measure`` of what is expected equals ``wanted``.
 
+    Equals to one part in 2,000, and is never above it by more than its standard error. Where the measure
+    jumps over the wanted value, it is the value on the lower side of the jump.
+
     Parameters
     ----------
     dist, objective, sellers : the market; the objective's own payment weight is only where the search starts.
-    measure : picks a positive number that is monotone in the payment weight.
+    measure : picks a positive number that is monotone in the payment weight, and its standard error.
     wanted : a value that ``measure`` takes between the extremes.
     rng : where the draws come from.
 
@@ -127,7 +151,7 @@ def _logarithm(
 
     def value(log_weight: float) -> float:
         expectation = markets.expect(_at(objective, log_weight))
-        return math.log(measure(expectation) / wanted)
+        return math.log(measure(expectation)[0] / wanted)
 
     return value
 
@@ -154,28 +178,34 @@ def _crossing(value: Callable[[float], float], start: float) -> float:
 
 
 def _correct(draws: Markets, estimate: Estimate, measure: Measure, wanted: float) -> Found:
-    """Go from the population's answer to that of the draws, by secant steps kept within a bracket."""
-    slope = estimate.slope
+    """Go from the population's answer to that of the draws, by secant steps, then by halving a bracket."""
+    slope, limit = estimate.slope, _EXTREME * math.log(10.0)
     log_weight = math.log(estimate.objective.payment_weight)
-    low, high = -math.inf, math.inf
-    nearest, best = math.inf, None
-    for _ in range(40):
+    low, high = -limit, limit
+    kept, largest = None, -math.inf  # the last payment weight before the jump, if there is one
+    for k in range(80):
         chosen = _at(estimate.objective, log_weight)
         expectation = draws.expect(chosen)
-        off = math.log(measure(expectation) / wanted)
-        if best is None or abs(off) < nearest or not expectation.in_reach:
-            nearest = abs(off)
-            best = Found(chosen, expectation, slope, len(draws.virtual_costs))
-        if nearest <= _CLOSE or not expectation.in_reach:
-            break
+        value, error = measure(expectation)
+        off = math.log(value / wanted)
+        found = Found(chosen, expectation, slope, len(draws.virtual_costs))
+        if (abs(off) <= _CLOSE and value <= wanted + error) or not expectation.in_reach:
+            return found
+        if off <= 0.0 and value > largest:
+            kept, largest = replace(found, gap=wanted - value), value
         if (off > 0.0) == (slope > 0.0):
             high = min(high, log_weight)
         else:
             low = max(low, log_weight)
-        if high - low < 1e-12:
+        if high - low < _SAME:
             break
-        log_weight -= off / slope
-        if not low < log_weight < high:
+        bracketed = low > -limit and high < limit
+        # A little below what is wanted, not to stop just above it; in growing steps until it is bracketed.
+        log_weight -= (off + 0.5 * _CLOSE) / slope * (1.0 if bracketed or k < 4 else 2.0 ** (k - 3))
+        if not low < log_weight < high or (bracketed and k >= 8):
             log_weight = 0.5 * (low + high)
-    assert best is not None
-    return best
+    if kept is None:
+        raise NotConverged(
+            "expected a payment weight that stays within what is wanted, found none in the simulated markets."
+        )
+    return kept

@@ -19,7 +19,14 @@ from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible
 from dpmarket.planning.budgets import checked_market
 from dpmarket.planning.plan import Plan, plan_from
-from dpmarket.planning.search import estimate_payment_weight, find_payment_weight
+from dpmarket.planning.search import (
+    estimate_payment_weight,
+    excess_risks,
+    find_payment_weight,
+    payments,
+)
+
+_MOST_SELLERS = 10**10
 
 TABLE_SCHEMA = "dpmarket.budget-table/1"
 
@@ -32,6 +39,9 @@ def plan_target(
     rng: np.random.Generator | None = None,
 ) -> Plan:
     """Return the cheapest plan whose expected excess risk is ``target``.
+
+    Where costs come in groups, excess risk can jump over the target as the payment weight rises; the plan
+    then stays below the jump, reaches more than the target, and says by how much in its ``gap``.
 
     Parameters
     ----------
@@ -61,7 +71,7 @@ def plan_target(
             f"got {target!r}; ask more sellers or raise max_mean_epsilon."
         )
     source = np.random.default_rng(0) if rng is None else rng
-    found = find_payment_weight(dist, objective, sellers, lambda e: e.excess_risk, target, source)
+    found = find_payment_weight(dist, objective, sellers, excess_risks, target, source)
     return plan_from(found, sellers)
 
 
@@ -91,7 +101,7 @@ def plan_sellers(
     Raises
     ------
     Infeasible
-        If the budget does not reach the target with any number of sellers; the message says what it reaches.
+        If the budget does not reach the target with 10,000,000,000 sellers; the message says what it reaches.
 
     Examples
     --------
@@ -117,7 +127,7 @@ def plan_sellers(
     def roughly_enough(sellers: int) -> bool:
         if not _possible(dist, objective, sellers) or target <= least_excess_risk(objective, sellers):
             return False
-        estimate = estimate_payment_weight(dist, objective, sellers, lambda e: e.excess_risk, target)
+        estimate = estimate_payment_weight(dist, objective, sellers, excess_risks, target)
         return estimate.expectation.payment <= budget
 
     def enough(sellers: int) -> bool:
@@ -125,6 +135,12 @@ def plan_sellers(
             return False
         return planned(sellers).expected_payment <= budget
 
+    if not roughly_enough(_MOST_SELLERS):
+        reached = estimate_payment_weight(dist, objective, _MOST_SELLERS, payments, budget).expectation
+        raise Infeasible(
+            f"expected a target above about {reached.excess_risk!r}, which the budget {budget!r} reaches "
+            f"with {_MOST_SELLERS} sellers, got {target!r}; raise the budget."
+        )
     guess = _fewest(roughly_enough, 1)
     step = max(guess // 200, 1)
     low, high = guess, guess
@@ -220,7 +236,7 @@ def budget_for_loss(
     >>> from dpmarket.costs import Uniform
     >>> table = budget_for_loss(Uniform(1, 5), BuyerObjective(1.0, 1.0, 1.0), 0.2, sellers=(20, 500, 5000))
     >>> [round(budget, 1) for budget in table.budgets], table.limit
-    ([inf, 17.0, 8.5], 5.0)
+    ([inf, 17.1, 8.5], 5.0)
     """
     target = checks.positive("target", target)
     counts = tuple(checked_market(dist, objective, count) for count in sellers)
@@ -248,7 +264,6 @@ def _fewest(enough: Any, start: int) -> int:
     low, high = 0, start
     while not enough(high):
         low, high = high, 2 * high
-        checks.whole("sellers", high)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
