@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket.campaign.model_file import ModelFile
-from dpmarket.files import find, numbers_of, read_table, refuse, write_table
+from dpmarket.files import find, numbers_of, read_table, refuse, refuse_same, write_table
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ def predict_file(
     ------
     FileProblem : a column is missing, or cells hold no numbers; by line and column, never by value.
     """
+    refuse_same(output, data)
     names = [feature.name for feature in model.features]
     wanted = [model.id_column, *names]
     table = read_table(data, wanted, [model.id_column], names, if_there=[model.id_column])

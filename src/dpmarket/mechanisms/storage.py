@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import read_json, read_parquet, write_json, write_parquet
+from dpmarket.files import private_bytes, read_json, read_parquet, to_json, write_parquet
 from dpmarket.mechanisms.adaptive import SCHEMA as ADAPTIVE
 from dpmarket.mechanisms.adaptive import AdaptiveMechanism
 from dpmarket.mechanisms.online import SCHEMA as ONLINE
@@ -19,7 +19,7 @@ _KEY = "dpmarket"
 
 
 def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: bool = True) -> None:
-    """Write an outcome to a .json or .parquet file, atomically.
+    """Write an outcome to a .json or .parquet file that only its owner can read, atomically.
 
     Only an :class:`Outcome`: what was chosen by looking at the records, a ``JointOutcome``, is refused, so
     that no file with such promises can be taken for one whose promises are kept.
@@ -27,7 +27,7 @@ def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: b
     if not isinstance(outcome, Outcome):
         raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")
     if _kind(target) == ".json":
-        write_json(target, outcome.to_dict(), overwrite)
+        private_bytes(target, to_json(outcome.to_dict()).encode(), overwrite)
         return
     columns = {name: getattr(outcome, name) for name in _COLUMNS}
     write_parquet(target, columns, {_KEY: json.dumps(outcome.header(), allow_nan=False)}, overwrite)
@@ -49,12 +49,12 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
 def write_market(
     target: str | os.PathLike[str], market: OnlineMechanism | AdaptiveMechanism, overwrite: bool = True
 ) -> None:
-    """Write a market's whole state to a .json file, atomically.
+    """Write a market's whole state to a .json file that only its owner can read, atomically.
 
-    The file holds reported costs: it is confidential, keep it where only the buyer can read it.
+    The file holds reported costs: it is confidential.
     """
     _refuse_other_than_json(target)
-    write_json(target, market.to_dict(), overwrite)
+    private_bytes(target, to_json(market.to_dict()).encode(), overwrite)
 
 
 def read_market(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMechanism:
