@@ -151,7 +151,7 @@ def certify(
 
     Guarantees
     ----------
-    * What :func:`dpmarket.audit.verifier.verify` can check holds for the returned certificate.
+    * Everything that ``verify`` can check holds for the returned certificate.
     * The file contains no seller's id, line or cost, and nothing from which one could be tried out: every
       commitment has 256 bits of secret salt. Totals are public: where one seller alone was bought from, they
       are that seller's numbers.
