@@ -20,6 +20,7 @@ from dpmarket.datasets import separable
 from dpmarket.mechanisms import OnlineMechanism, population_curve
 from dpmarket.planning import Trial, best_cheapest_k, best_posted_price, with_centred_bounds
 from dpmarket.planning.rows import compute_rows
+from support.rows import fail_at_three, square
 
 DIST = Uniform(1, 5)
 OBJECTIVE = BuyerObjective(0.1, 1.0, 1.0)
@@ -27,16 +28,6 @@ OBJECTIVE = BuyerObjective(0.1, 1.0, 1.0)
 
 def trial(records=250):
     return Trial(separable(records, 2, np.random.default_rng(0)), radius=0.7)
-
-
-def square(number):
-    return {"square": number * number}
-
-
-def fail_at_three(number):
-    if number == 3:
-        raise InvalidInput("expected anything but 3.")
-    return square(number)
 
 
 def test_rows_do_not_depend_on_processes_and_a_stopped_table_goes_on(tmp_path):
