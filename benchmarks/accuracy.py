@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
-import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +26,7 @@ from sklearn.linear_model import LogisticRegression
 
 from _accuracy_report import report
 from _cache import Cache
+from _diffprivlib_environment import environment
 from _trials import COMMON, LEVELS, SETS, Trial, promises, scores, trial
 from dpmarket.datasets import PublicData
 from dpmarket.learning import (
@@ -173,22 +172,6 @@ def _worker(python: Path) -> Iterator[Callable[[dict], dict]]:
     finally:
         process.stdin.close()
         process.wait()
-
-
-def environment() -> Path:
-    """Return the Python of diffprivlib's own environment, made if it is not there."""
-    folder = OUT / "diffprivlib-env"
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    ready = folder / "ready"
-    if not ready.exists():
-        print("Installing diffprivlib into an environment of its own (once) ...", flush=True)
-        OUT.mkdir(exist_ok=True)
-        venv.create(folder, with_pip=True, clear=True)
-        requirements = Path(__file__).with_name("diffprivlib-requirements.txt")
-        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        subprocess.run([*pip, "--requirement", str(requirements)], check=True)
-        ready.touch()
-    return python
 
 
 def main() -> None:

@@ -10,19 +10,16 @@ a stated false-alarm rate.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import numpy as np
 
 import dpmarket as dpm
+from _diffprivlib_environment import environment
 from _timing import print_table
 
-OUT = Path(__file__).parent.parent / "out"
-FOLDER = OUT / "diffprivlib-env"
 NORMS = (1.0, 100.0, 1000.0)
 BATCH = 250
 
@@ -47,25 +44,6 @@ class Diffprivlib:
             self._asked, self._ready = line, json.loads(answer)
         self.coef_ = np.array(self._ready.pop())
         return self
-
-
-def python_of_environment() -> Path:
-    """Return where the environment's Python is, whether it is there or not."""
-    return FOLDER / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-
-
-def environment() -> Path:
-    """Return the Python of diffprivlib's own environment, made if it is not there."""
-    python, ready = python_of_environment(), FOLDER / "ready"
-    if not ready.exists():
-        print("Installing diffprivlib into an environment of its own (once) ...", flush=True)
-        OUT.mkdir(exist_ok=True)
-        venv.create(FOLDER, with_pip=True, clear=True)
-        requirements = Path(__file__).with_name("diffprivlib-requirements.txt")
-        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        subprocess.run([*pip, "--requirement", str(requirements)], check=True)
-        ready.touch()
-    return python
 
 
 def audit(python: Path, norm: float, fits: int) -> dpm.audit.PrivacyFindings:

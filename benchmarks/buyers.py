@@ -15,7 +15,7 @@ import numpy as np
 import dpmarket as dpm
 from dpmarket.datasets import breast_cancer, separable
 from dpmarket.files import write_bytes
-from dpmarket.planning import Trial, compare, standard_buyers, tune, with_centred_bounds
+from dpmarket.planning import Trial, compare, standard_buyers, tune
 
 TABLE = Path(__file__).parent.parent / "docs" / "tables" / "buyers.md"
 DIST = dpm.Uniform(1, 5)
@@ -24,9 +24,11 @@ MONEY = 1e-5  # error units per unit of money
 
 def trials():
     """Return the two sets of public records, with public bounds and a public radius."""
-    centred = with_centred_bounds(breast_cancer())
     return {
-        "breast cancer": (Trial(centred, train_share=0.8, radius=1.0), (100.0, 250.0, 600.0, 1500.0, 4000.0)),
+        "breast cancer": (
+            Trial(breast_cancer(), train_share=0.8, radius=1.0),
+            (100.0, 250.0, 600.0, 1500.0, 4000.0),
+        ),
         "synthetic": (
             Trial(separable(3000, 5, np.random.default_rng(0), flips=0.05), train_share=0.8, radius=0.5),
             (100.0, 250.0, 600.0, 1500.0, 4000.0),

@@ -16,9 +16,9 @@ from dpmarket import (
     PostedPrice,
     Uniform,
 )
-from dpmarket.datasets import separable
+from dpmarket.datasets import separable, standard_bounds
 from dpmarket.mechanisms import OnlineMechanism, population_curve
-from dpmarket.planning import Trial, best_cheapest_k, best_posted_price, with_centred_bounds
+from dpmarket.planning import Trial, best_cheapest_k, best_posted_price
 from dpmarket.planning.rows import compute_rows
 from support.rows import fail_at_three, square
 
@@ -90,7 +90,7 @@ def test_anything_but_public_data_is_refused():
         lambda: dpm.tune(private, DIST, 1.0),
         lambda: dpm.sweep(DIST, [OBJECTIVE], 10, private),
         lambda: dpm.compare(DIST, private, dpm.standard_buyers(DIST, OBJECTIVE, 10), [1.0], 0.0),
-        lambda: with_centred_bounds(private),
+        lambda: standard_bounds(private),
     ):
         with pytest.raises(InvalidInput, match=r"[Pp]ublic"):
             refused()

@@ -38,12 +38,12 @@ class DataName(StrEnum):
 
 
 def trial_on(name: DataName, radius: float) -> Trial:
-    """Return a trial on public data, with bounds around the features' means."""
+    """Return a trial on public data, with its public bounds."""
     from dpmarket.datasets import breast_cancer
-    from dpmarket.planning import Trial, with_centred_bounds
+    from dpmarket.planning import Trial
 
     data = {DataName.breast_cancer: breast_cancer}[name]()
-    return Trial(with_centred_bounds(data), radius=radius)
+    return Trial(data, radius=radius)
 
 
 def numbers(name: str, text: str) -> list[float]:

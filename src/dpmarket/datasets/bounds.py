@@ -7,6 +7,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.datasets.public_data import PublicData
+from dpmarket.errors import InvalidInput
 
 SPREAD = 2.0  # standard deviations on either side; benchmarks/penalty.py compares others
 
@@ -29,6 +30,11 @@ def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArr
     low, high
         Shape (features,). A feature that is constant in the pilot keeps the pilot's own bounds.
 
+    Raises
+    ------
+    InvalidInput
+        For records that are not public, and a spread that is not above 0.
+
     Examples
     --------
     >>> pilot = PublicData([[0.0], [2.0]], [0, 1], classes=(0, 1), low=[0.0], high=[9.0],
@@ -37,6 +43,8 @@ def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArr
     >>> low.tolist(), high.tolist()
     ([-2.0], [4.0])
     """
+    if not isinstance(pilot, PublicData):
+        raise InvalidInput(f"expected PublicData, got {type(pilot).__name__}: bounds read from records leak.")
     spread = checks.positive("spread", spread)
     centre, scale = pilot.features.mean(axis=0), pilot.features.std(axis=0)
     low, high = centre - spread * scale, centre + spread * scale

@@ -26,7 +26,6 @@ from dpmarket.planning.plan import (
 )
 from dpmarket.planning.scoring import (
     Trial,
-    with_centred_bounds,
 )
 from dpmarket.planning.sweeps import (
     Sweep,
@@ -77,5 +76,4 @@ __all__ = [
     "standard_buyers",
     "sweep",
     "tune",
-    "with_centred_bounds",
 ]

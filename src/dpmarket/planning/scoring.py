@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -96,25 +96,6 @@ class Trial:
 
     def _split(self, seed: int) -> tuple[PublicData, PublicData]:
         return self.data.split(self.train_share, np.random.default_rng(seed))
-
-
-def with_centred_bounds(data: PublicData, spread: float = 2.0) -> PublicData:
-    """Return public data with the bounds of every feature at its mean, plus and minus some deviations.
-
-    Ranges are poor bounds where a feature is skewed: most records then lie in one corner. Reading bounds
-    from the records is allowed because these are public.
-
-    Parameters
-    ----------
-    data : public records.
-    spread : standard deviations on either side of the mean, above 0.
-    """
-    if not isinstance(data, PublicData):
-        raise InvalidInput(f"expected PublicData, got {type(data).__name__}: bounds read from records leak.")
-    width = checks.positive("spread", spread) * data.features.std(axis=0)
-    width[width == 0.0] = 1.0
-    centre = data.features.mean(axis=0)
-    return replace(data, low=centre - width, high=centre + width)
 
 
 def mean_and_error(values: FloatArray) -> tuple[float, float]:
