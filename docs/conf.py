@@ -1,9 +1,21 @@
+"""How the documentation is built: `make docs`."""
+
+import sys
+from pathlib import Path
+
 from dpmarket.version import __version__
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "dpmarket"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
 myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
 html_theme = "furo"
 html_title = f"dpmarket {__version__}"
 autodoc_typehints = "none"
