@@ -42,28 +42,6 @@ def test_importing_takes_no_numerical_library_along(code):
     assert run.stdout.strip() == "[]"
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_code_in_the_documents_runs(path, tmp_path, monkeypatch):
-    """All python blocks of a page run top to bottom, in one namespace, in an empty folder."""
-    blocks, inside = [], None
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        if line.strip() == "```python":
-            inside = ["\n" * number]
-        elif line.strip() == "```" and inside is not None:
-            blocks.append("".join(inside))
-            inside = None
-        elif inside is not None:
-            inside.append(line + "\n")
-    assert inside is None, "a code block does not end"
-    monkeypatch.chdir(tmp_path)
-    namespace = {}
-    for block in blocks:
-        exec(compile(block, str(path), "exec"), namespace)
-
-
 def test_every_docstring_example_gives_what_it_says():
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",

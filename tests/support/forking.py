@@ -1,7 +1,7 @@
 """Run commands in forks of a process that has loaded everything, so that a kill hits work, not imports.
 
-Run as a script: reads one JSON list of arguments per line, writes the fork's process id, then, when it has
-ended, its exit code (negative: the signal that killed it).
+Run as a script: reads one JSON list per line, a file for the output (or null) and the arguments; writes the
+fork's process id, then, when it has ended, its exit code (negative: the signal that killed it).
 """
 
 import json
@@ -25,9 +25,9 @@ class Forks:
         )
         assert self._process.stdout.readline() == "ready\n"
 
-    def start(self, *arguments):
-        """Start a command; return its process id."""
-        self._process.stdin.write(json.dumps(arguments) + "\n")
+    def start(self, *arguments, output=None):
+        """Start a command, with its output into a file if one is given; return its process id."""
+        self._process.stdin.write(json.dumps([output and str(output), *arguments]) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
@@ -55,12 +55,16 @@ def _serve():
     for line in sys.stdin:
         fork = os.fork()
         if fork == 0:
-            sys.argv = ["dpmarket", *json.loads(line)]
+            output, *arguments = json.loads(line)
+            sys.argv = ["dpmarket", *arguments]
+            if output:
+                os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
             code = 0
             try:
                 dpmarket.cli.app.main()
             except SystemExit as end:
                 code = end.code or 0
+            sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
         print(fork, flush=True)

@@ -1,0 +1,108 @@
+"""Run a page of the documentation as a reader would: its code and its commands, top to bottom."""
+
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.forking import Forks
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONTINUES = re.compile(r"^% continues: (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: its language, the line where it begins, its lines."""
+
+    language: str
+    start: int
+    lines: tuple[str, ...]
+
+
+def blocks(path):
+    """Return the fenced blocks of a page, those of the page that it continues first."""
+    text = path.read_text(encoding="utf-8")
+    found = []
+    for name in CONTINUES.findall(text):
+        found += blocks(path.parent / name)
+    language, lines, fence = None, [], ""
+    for number, line in enumerate(text.splitlines(), 1):
+        opening = re.match(r"(`{3,})(\S*)", line)
+        if language is None and opening:
+            fence, language, lines, start = opening[1], opening[2], [], number
+        elif language is not None and line.strip() == fence:
+            found.append(Block(language, start, tuple(lines)))
+            language = None
+        elif language is not None:
+            lines.append(line)
+    assert language is None, f"{path.name}: the block of line {start} does not end"
+    return found
+
+
+def run_page(path, folder, patient=False):
+    """Run all blocks in one folder and one namespace. Output that the page shows must come out so.
+
+    In a console block, lines after a command are its output; ``...`` stands for any text. Commands of make
+    are not run: that their target exists is checked. Without patience, nor is ``dpmarket reproduce --all``.
+    """
+    forks, namespace = None, {"__name__": "__main__"}
+    try:
+        for block in blocks(path):
+            if block.language == "python":
+                code = "\n" * block.start + "\n".join(block.lines)
+                exec(compile(code, str(path), "exec"), namespace)
+            elif block.language == "console":
+                forks = forks or Forks(folder)
+                for command, shown in commands(block):
+                    _run(command, shown, forks, folder, patient, f"{path.name}: {command}")
+    finally:
+        if forks is not None:
+            forks.close()
+
+
+def commands(block):
+    """Return the commands of a console block, each with the output that is shown."""
+    found = []
+    for line in block.lines:
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        else:
+            assert found, f"the block of line {block.start} begins with output"
+            found[-1][1].append(line)
+    return [(command, "\n".join(shown).strip()) for command, shown in found]
+
+
+def _run(command, shown, forks, folder, patient, where):
+    program, *arguments = shlex.split(command, comments=True)
+    if program == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert set(arguments) <= set(targets), where
+        return
+    if program == "source":
+        return  # the environment that runs the tests
+    output = folder / "output.of.command"
+    if program == "dpmarket":
+        if arguments[0] == "reproduce" and len(arguments) > 1 and "--quick" not in arguments:
+            arguments.append("--quick")  # minutes otherwise
+        if "--all" in arguments and not patient:
+            return
+        forks.start(*arguments, output=output)
+        code, text = forks.wait(), output.read_text(encoding="utf-8")
+        output.unlink()
+    else:
+        assert program == "python", where
+        run = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True)
+        code, text = run.returncode, run.stdout
+    assert code == 0, where
+    if shown:
+        pattern = ".*?".join(re.escape(_plain(part)) for part in shown.split("..."))
+        assert re.fullmatch(pattern, _plain(text), re.DOTALL), f"{where}\n{text}"
+
+
+def _plain(text):
+    """Compare words, not how they are set: white space and the lines of tables do not count."""
+    return " ".join(re.sub("[─-╿]+", " ", text).split())
