@@ -169,12 +169,11 @@ class Training(_Table):
         example=0.05,
         gt=0,
     )
-    radius: float | None = key(
-        None,
+    radius: float = key(
+        1.0,
         "a number > 0",
-        "Rows longer than this, after features are mapped to [-1, 1], are shortened to it. Left out: the "
-        "square root of the number of features, which shortens nothing.",
-        example=1.5,
+        "Rows longer than this, after features are mapped to [-1, 1], are shortened to it. The square root "
+        "of the number of features shortens nothing.",
         gt=0,
     )
     outside_bounds: Literal["clip", "refuse"] = key(

@@ -59,7 +59,7 @@ class ModelFile(_Part):
     label_column: str
     labels: list[str] | list[int] = Field(min_length=2, max_length=2)
     features: list[FeatureBounds] = Field(min_length=1)
-    radius: float | None
+    radius: float
     outside_bounds: Literal["clip", "refuse"]
     records: int = Field(ge=1)
     rows_per_person: int = Field(ge=1)
@@ -114,7 +114,7 @@ def model_file(
     label_column: str,
     labels: list[Any],
     features: list[FeatureBounds],
-    radius: float | None,
+    radius: float,
     outside_bounds: Literal["clip", "refuse"],
 ) -> ModelFile:
     """Return what a fitted estimator releases, with the public parameters around it."""
