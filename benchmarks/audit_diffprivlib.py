@@ -48,17 +48,9 @@ class Diffprivlib:
 
 def audit(python: Path, norm: float, fits: int) -> dpm.audit.PrivacyFindings:
     """Audit the claim of epsilon = 1 for rows of norm at most ``norm``."""
-    worker = subprocess.Popen(
-        [str(python), str(Path(__file__).with_name("_diffprivlib_fits.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    command = [str(python), str(Path(__file__).with_name("_diffprivlib_fits.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
         return dpm.audit_privacy_sampled(Diffprivlib(worker, norm), [1.0] * 3, people=[0], fits=fits)
-    finally:
-        worker.stdin.close()
-        worker.wait(timeout=60)
 
 
 def main() -> None:

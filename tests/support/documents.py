@@ -4,7 +4,9 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from support.forking import Forks
@@ -46,15 +48,21 @@ def blocks(path):
 def run_page(path, folder, patient=False):
     """Run all blocks in one folder and one namespace. Output that the page shows must come out so.
 
-    In a console block, lines after a command are its output; ``...`` stands for any text. Commands of make
+    In a console block, lines after a command are its output; a block of text right after Python code is what
+    the code prints; ``...`` stands for any text. Commands of make
     are not run: that their target exists is checked. Without patience, nor is ``dpmarket reproduce --all``.
     """
-    forks, namespace = None, {"__name__": "__main__"}
+    forks, namespace, printed = None, {"__name__": "__main__"}, None
     try:
         for block in blocks(path):
+            if block.language == "text" and printed is not None:
+                _compare("\n".join(block.lines), printed, f"{path.name}, line {block.start}")
+            printed = None
             if block.language == "python":
                 code = "\n" * block.start + "\n".join(block.lines)
-                exec(compile(code, str(path), "exec"), namespace)
+                with redirect_stdout(StringIO()) as output:
+                    exec(compile(code, str(path), "exec"), namespace)
+                printed = output.getvalue()
             elif block.language == "console":
                 forks = forks or Forks(folder)
                 for command, shown in commands(block):
@@ -99,8 +107,12 @@ def _run(command, shown, forks, folder, patient, where):
         code, text = run.returncode, run.stdout
     assert code == 0, where
     if shown:
-        pattern = ".*?".join(re.escape(_plain(part)) for part in shown.split("..."))
-        assert re.fullmatch(pattern, _plain(text), re.DOTALL), f"{where}\n{text}"
+        _compare(shown, text, where)
+
+
+def _compare(shown, text, where):
+    pattern = re.escape(_plain(shown)).replace(re.escape("..."), ".*?")
+    assert re.fullmatch(pattern, _plain(text)), f"{where}\n{text}"
 
 
 def _plain(text):

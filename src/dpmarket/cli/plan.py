@@ -150,5 +150,5 @@ def _show(plan: Plan, title: str, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(plan.to_dict()), nl=False)
         return
-    note = "Announce the objective before anybody reports: dpmarket quote --payment-weight ..."
+    note = "Announce it before anybody reports: payment_weight under [objective] in the market file."
     print_table(title, ["", ""], plan.summary(), note)
