@@ -40,7 +40,7 @@ class Trial:
 
     data: PublicData
     train_share: float = 0.8
-    radius: float | None = None
+    radius: float | None = 1.0
     l2: float | None = None
 
     def __post_init__(self) -> None:
