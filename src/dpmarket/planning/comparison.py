@@ -212,14 +212,14 @@ def standard_buyers(dist: CostDistribution, objective: BuyerObjective, sellers: 
     Examples
     --------
     >>> from dpmarket.costs import Uniform
-    >>> buyers = standard_buyers(Uniform(1, 5), BuyerObjective(1.0, 1.0, 1.0), sellers=100)
+    >>> buyers = standard_buyers(Uniform(1, 5), BuyerObjective(1.0, 1.0, 1.0), sellers=1000)
     >>> for name, build in buyers.items():
-    ...     outcome = build(20.0).run(np.linspace(1.02, 4.98, 100))
-    ...     print(f"{name:12} {outcome.total_payment:4.1f} {(outcome.epsilons > 0).sum():3}")
-    dpmarket     20.0  57
-    posted price 20.2  40
-    cheapest k   20.0  40
-    same for all 20.0 100
+    ...     outcome = build(40.0).run(np.linspace(1.002, 4.998, 1000))
+    ...     print(f"{name:12} {outcome.total_payment:.0f} {(outcome.epsilons > 0).mean():.0%}")
+    dpmarket     40 42%
+    posted price 40 30%
+    cheapest k   40 30%
+    same for all 40 100%
     """
     return {
         "dpmarket": lambda budget: OfflineMechanism(

@@ -131,11 +131,11 @@ def at_budgets(
     --------
     >>> from dpmarket.costs import Uniform
     >>> dist, objective = Uniform(1, 5), BuyerObjective(1.0, 1.0, 1.0)
-    >>> tight, generous = at_budgets(dist, objective, sellers=100, budgets=[10.0, 20.0])
+    >>> tight, generous = at_budgets(dist, objective, sellers=1000, budgets=[20.0, 40.0])
     >>> tight.payment_weight > generous.payment_weight
     True
-    >>> [round(row.payment) for row in sweep(dist, [tight, generous], sellers=100).rows]
-    [10, 20]
+    >>> [round(row.payment) for row in sweep(dist, [tight, generous], sellers=1000, repetitions=5).rows]
+    [20, 40]
     """
     return [plan_payment_weight(dist, objective, sellers, budget).objective for budget in budgets]
 
