@@ -98,10 +98,10 @@ class NotCertifiable(DpmarketError, ValueError):
     >>> rows, labels = [[0.2, 0.1], [0.4, -0.3], [-0.5, 0.2]], [0, 1, 1]
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1), noise_source=dpm.SeededNoise(0))
     >>> model = model.fit(rows, labels, epsilons=outcome.epsilons)
-    >>> dpm.certify(outcome, model)
+    >>> dpm.certify(outcome, model)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dpmarket.errors.NotCertifiable: expected a model with secret noise; this one's can be repeated by its seed.
+    dpmarket.errors.NotCertifiable: expected a model with secret noise; ...
     """
 
 

@@ -98,8 +98,8 @@ def read_signature(data: bytes) -> tuple[bytes, bytes]:
     Returns
     -------
     tuple of bytes
-        As :func:`~dpmarket.audit.verifier.verify` takes them. The key is the one that the file names: whose it
-        is must be known from elsewhere.
+        As :func:`~dpmarket.audit.verifier.verify` takes them. The key is the one that the file names:
+        whose it is must be known from elsewhere.
 
     Raises
     ------

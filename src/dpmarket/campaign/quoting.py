@@ -51,7 +51,14 @@ Decide = Callable[[Market, FloatArray], "Outcome"]
 
 @dataclass(frozen=True)
 class Quoting:
-    """What quoting a file came to: the outcome, the round in the ledger, and whether it is a new one."""
+    """What quoting a file came to: the outcome, the round in the ledger, and whether it is a new one.
+
+    Attributes
+    ----------
+    outcome : promises and payments, in the file's order. Confidential.
+    round : as the ledger knows these quotes.
+    is_new : false if the same quotes had been given before.
+    """
 
     outcome: Outcome
     round: Round

@@ -46,7 +46,7 @@ class Paid:
 class PaymentRule(Protocol):
     """A way to pay the sellers of a joint optimum.
 
-    A protocol, obeyed by :class:`EnvelopePayments`, :class:`QuadraturePayments` and :class:`ExpectedPayments`.
+    A protocol: :class:`EnvelopePayments`, :class:`QuadraturePayments` and :class:`ExpectedPayments` obey it.
     """
 
     def check(self, dist: CostDistribution) -> None:

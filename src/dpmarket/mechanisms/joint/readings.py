@@ -23,7 +23,7 @@ from dpmarket.errors import Infeasible
 class Reading(Protocol):
     """How the noise enters the choice of weights and total epsilon.
 
-    A protocol, obeyed by :class:`ExpectedNoise`, :class:`BoundedCoefficients` and :class:`AsPrinted`.
+    A protocol: :class:`ExpectedNoise`, :class:`BoundedCoefficients` and :class:`AsPrinted` obey it.
     """
 
     @property

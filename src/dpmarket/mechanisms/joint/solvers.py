@@ -55,7 +55,7 @@ class InnerSolution:
 class InnerSolver(Protocol):
     """A way to solve the joint problem at one total epsilon.
 
-    A protocol, obeyed by :class:`ReducedSolver`, :class:`PaperDescent` and :class:`GreedySolver`. Payments are
+    A protocol: :class:`ReducedSolver`, :class:`PaperDescent` and :class:`GreedySolver` obey it. Payments are
     truthful only if what it finds is the global minimum.
     """
 
