@@ -125,7 +125,17 @@ def quote_file(
 
 
 def decide_offline(market: Market, costs: FloatArray) -> Outcome:
-    """Decide for all sellers at once (the paper's Algorithm 2)."""
+    """Decide for all sellers at once (the paper's Algorithm 2).
+
+    Parameters
+    ----------
+    market : a checked market file; with a budget, its payment weight is planned without the reports.
+    costs : everybody's report, money per unit of epsilon, shape (m,).
+
+    Raises
+    ------
+    InvalidInput, Infeasible, NotConverged : what the plan or the mechanism refuses.
+    """
     from dpmarket.mechanisms import OfflineMechanism
 
     return OfflineMechanism(to_distribution(market.costs.distribution), planned_objective(market)).run(costs)

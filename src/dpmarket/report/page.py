@@ -29,7 +29,7 @@ def render_page(summary: Summary) -> str:
     Returns
     -------
     str
-        A whole HTML document. The same summary gives the same page.
+        A whole HTML document.
     """
     data = summary.to_dict()
     environment = Environment(
