@@ -11,31 +11,116 @@ from collections.abc import Sequence
 
 
 class DpmarketError(Exception):
-    """Base class of everything that dpmarket refuses on purpose."""
+    """Base class of everything that dpmarket refuses on purpose.
+
+    Its text says what was expected, what was found and, where there is one, the way out.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> try:
+    ...     dpm.Uniform(5, 1)
+    ... except dpm.DpmarketError as refusal:
+    ...     print(refusal)
+    expected low < high, got low=5.0, high=1.0.
+    """
 
 
 class InvalidInput(DpmarketError, ValueError):
-    """An argument is not what the function's contract asks for."""
+    """An argument is not what the function's contract asks for.
+
+    Public parameters are quoted in the message; elements of arrays never are, only how many offend and where.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=-0.5)
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.InvalidInput: expected payment_weight to be finite and >= 0, got -0.5.
+    >>> issubclass(dpm.InvalidInput, ValueError)
+    True
+    """
 
 
 class Infeasible(DpmarketError, ValueError):
-    """The arguments are valid one by one, but no solution meets all of them together."""
+    """The arguments are valid one by one, but no solution meets all of them together.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> dpm.project_to_capped_simplex([1.0, 2.0], cap=0.2)
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.Infeasible: expected cap >= 1/2 for 2 weights that sum to 1, got 0.2.
+    """
 
 
 class NotConverged(DpmarketError, ArithmeticError):
-    """A computation could not reach the accuracy that its contract promises."""
+    """A computation could not reach the accuracy that its contract promises.
+
+    It returns nothing then: a result that is not accurate is never handed out.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(0, 1), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> mechanism.run([1e-300, 0.5])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.NotConverged: expected ... a cost lies too close to 0 for that: set max_mean_epsilon.
+    """
 
 
 class EntropyUnavailable(DpmarketError, RuntimeError):
-    """The operating system gave no random bits, so that no private model can be made."""
+    """The operating system gave no random bits, so that no private model can be made.
+
+    Examples
+    --------
+    >>> from unittest.mock import patch
+    >>> import dpmarket as dpm
+    >>> with patch("os.urandom", side_effect=NotImplementedError):
+    ...     dpm.SecureNoise().draw(n_coefficients=3, total_epsilon=2.0, accuracy=1e-9)
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.EntropyUnavailable: the operating system gave no entropy; no noise was drawn.
+    """
 
 
 class NotCertifiable(DpmarketError, ValueError):
-    """What was done cannot be certified: a promise does not follow from it."""
+    """What was done cannot be certified: a promise does not follow from it.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> market = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = market.run([1.5, 2.0, 2.5])
+    >>> rows, labels = [[0.2, 0.1], [0.4, -0.3], [-0.5, 0.2]], [0, 1, 1]
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1), noise_source=dpm.SeededNoise(0))
+    >>> model = model.fit(rows, labels, epsilons=outcome.epsilons)
+    >>> dpm.certify(outcome, model)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.NotCertifiable: expected a model with secret noise; ...
+    """
 
 
 class FileProblem(DpmarketError, OSError):
-    """A file cannot be read, written or understood; ``details`` holds one sentence per thing found in it."""
+    """A file cannot be read, written or understood; ``details`` holds one sentence per thing found in it.
+
+    Parameters
+    ----------
+    message : what could not be done, and with which file.
+    details : further sentences, one for everything found in the file; none holds a private value.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> dpm.read_outcome("nowhere.json")
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.FileProblem: cannot read nowhere.json: there is no such file.
+    """
 
     def __init__(self, message: str, details: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -46,4 +131,19 @@ class FileProblem(DpmarketError, OSError):
 
 
 class LedgerRefusal(DpmarketError):
-    """The privacy ledger says no: a promise is spent, withdrawn or was never made."""
+    """The privacy ledger says no: a promise is spent, withdrawn or was never made.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpmarket.campaign.ledger import debit, enter_round, open_ledger
+    >>> from dpmarket.files import make_table
+    >>> quotes = make_table({"seller": ["ann"], "epsilon": [0.5], "payment_minor_units": [150]})
+    >>> with TemporaryDirectory() as folder, open_ledger(f"{folder}/market.ledger") as ledger:
+    ...     entered, is_new = enter_round(ledger, quotes, "offline", 100, {})
+    ...     training = debit(ledger, entered.number)
+    ...     debit(ledger, entered.number)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.LedgerRefusal: the promises of these quotes were spent at ...
+    """

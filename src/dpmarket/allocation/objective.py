@@ -148,6 +148,16 @@ def max_epsilon(objective: BuyerObjective) -> float:
     ``eta <= m * max_mean_epsilon`` follows ``eps_i = a_i * eta <= weight_cap * max_mean_epsilon``,
     whatever the number of sellers (the paper's remark after Algorithm 2).
 
+    Parameters
+    ----------
+    objective : BuyerObjective
+        With ``weight_cap`` and ``max_mean_epsilon``, if anything but infinity is to come out.
+
+    Returns
+    -------
+    float
+        In epsilon, never above the exact product.
+
     Examples
     --------
     >>> max_epsilon(BuyerObjective(1, 1, 1e-3, weight_cap=4, max_mean_epsilon=0.5))

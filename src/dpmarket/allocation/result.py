@@ -29,6 +29,19 @@ class LocalMinimum:
         Sellers at the weight cap, and sellers with a place on the path, the capped ones included.
     at_bound : bool
         Whether the total epsilon is held down by ``max_mean_epsilon`` there.
+
+    Examples
+    --------
+    Much epsilon from the one cheap seller, or less from all: both are local minima, and the second is best.
+
+    >>> from dpmarket.allocation import BuyerObjective, allocate
+    >>> allocation = allocate([1.0] + 100 * [5.0], BuyerObjective(1.0, 1.0, 0.1))
+    >>> for minimum in allocation.local_minima:
+    ...     print(minimum.n_bought, round(minimum.total_epsilon, 3), round(minimum.objective_value, 3))
+    1 3.162 1.632
+    101 1.462 1.49
+    >>> allocation.n_bought
+    101
     """
 
     objective_value: float
@@ -79,6 +92,15 @@ class Allocation:
     local_minima : tuple of LocalMinimum
         All of them, by falling total epsilon. The allocation is the least; at equal values the one
         with the smallest total epsilon.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective, allocate
+    >>> allocation = allocate([1.0, 2.0, 9.0], BuyerObjective(1.0, 1.0, 0.1))
+    >>> allocation.epsilons.round(3).tolist(), round(allocation.total_epsilon, 3)
+    ([1.591, 1.078, 0.0], 2.669)
+    >>> allocation.n_bought, round(allocation.cutoff, 3), allocation.kkt_residual < 1e-12
+    (2, 4.102, True)
     """
 
     epsilons: FloatArray

@@ -100,6 +100,19 @@ def weights_of(model: Any) -> Weights | None:
     A model opens its books by the attributes of
     :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``total_epsilon_``, ``l2_``,
     ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and ``rows_per_person``.
+
+    Parameters
+    ----------
+    model : anything, fitted.
+
+    Returns
+    -------
+    Weights or None
+        Believed, not checked: :func:`audit_accounting` and the exact audit do that.
+
+    Raises
+    ------
+    InvalidInput : what the model says are no weights or constants.
     """
     names = ("loss_weights_", "total_epsilon_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
     if not all(hasattr(model, name) for name in names):

@@ -56,6 +56,20 @@ class Certificate:
         Every seller's line and salt. Confidential; not part of the file.
     tree
         Commitments to the lines.
+
+    Examples
+    --------
+    The buyer publishes the file, and gives every seller a receipt.
+
+    >>> import dpmarket as dpm
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
+    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
+    >>> certificate = dpm.certify(outcome, model)
+    >>> file, receipt = bytes(certificate), certificate.receipt("ann")
+    >>> b"ann" in file, b"ann" in receipt, len(certificate.digest)
+    (False, True, 64)
     """
 
     body: bytes
@@ -141,6 +155,7 @@ def certify(
     Returns
     -------
     Certificate
+        ``bytes`` of it are the public file; ``receipt`` is for one seller, ``openings`` for an auditor.
 
     Raises
     ------
@@ -155,6 +170,17 @@ def certify(
     * The file contains no seller's id, line or cost, and nothing from which one could be tried out: every
       commitment has 256 bits of secret salt. Totals are public: where one seller alone was bought from, they
       are that seller's numbers.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
+    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
+    >>> certificate = dpm.certify(outcome, model)
+    >>> dpm.verify(certificate, openings=certificate.openings()).passed
+    True
     """
     if not isinstance(outcome, Outcome):
         raise NotCertifiable(
@@ -186,6 +212,19 @@ def certify_purchase(
     """Return the certificate of a purchase and a released model, as :func:`certify` does.
 
     That the noise was secret and the classes were declared is the caller's word here.
+
+    Parameters
+    ----------
+    purchase
+        What was promised to, paid to and spent by every seller.
+    model
+        The public constants of the model.
+    already_spent
+        As for :func:`certify`.
+
+    Returns
+    -------
+    Certificate
 
     Raises
     ------
@@ -231,6 +270,22 @@ def write_certificate(
 
     The openings come first and are never overwritten: without its own openings no receipt of a certificate
     can be made.
+
+    Parameters
+    ----------
+    certificate
+        What :func:`certify` gave.
+    target, openings
+        Two different files, no streams.
+    overwrite
+        Whether an existing ``target`` is replaced; without it, it is refused.
+
+    Raises
+    ------
+    InvalidInput
+        If both are the same file, or one is a stream.
+    FileProblem
+        If a file exists that must not, or cannot be written.
     """
     for path in (target, openings):
         if os.fspath(path) == "-":
@@ -243,6 +298,16 @@ def write_certificate(
 
 def read_certificate(source: str | os.PathLike[str], openings: str | os.PathLike[str]) -> Certificate:
     """Read a certificate and its openings back, for making receipts.
+
+    Parameters
+    ----------
+    source, openings
+        The two files that :func:`write_certificate` made.
+
+    Returns
+    -------
+    Certificate
+        The same, byte by byte.
 
     Raises
     ------

@@ -41,6 +41,12 @@ def check_certificate(
     payments_checked
         How many payments to recompute with ``reports``.
 
+    Returns
+    -------
+    Verification
+        Every check, as :func:`~dpmarket.audit.verifier.verify` and
+        :func:`~dpmarket.audit.payment_verifier.verify_payments` make them.
+
     Raises
     ------
     InvalidInput

@@ -38,6 +38,17 @@ class ParticipationAudit:
     scale : minor units to one unit of money.
     total_agrees : whether the minor units add up to the stated total.
     positions : the first losers of either kind, by position.
+
+    Examples
+    --------
+    A seller with a cost of 3.1 reported 2.9, was bought from at a price of 3.0, and lost.
+
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import PostedPrice
+    >>> outcome = PostedPrice(Uniform(1, 5), epsilon=0.5, price=3.0).run([1.5, 2.9])
+    >>> audit = audit_participation(outcome, costs=[1.5, 3.1])
+    >>> audit.passed, audit.losers, audit.positions
+    (False, 1, (1,))
     """
 
     sellers: int
@@ -125,6 +136,15 @@ def audit_paid_amounts(
     epsilons, costs : promises and true costs, shape (m,).
     amounts : minor units paid, whole numbers, shape (m,).
     scale : minor units to one unit of money.
+
+    Returns
+    -------
+    ParticipationAudit
+        ``losers`` is 0: payments in money are not known here.
+
+    Raises
+    ------
+    InvalidInput : arrays that are not these or differ in length.
 
     Examples
     --------

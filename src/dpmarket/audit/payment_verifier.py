@@ -46,6 +46,24 @@ def verify_payments(
     -------
     Verification
         The checks of :func:`~dpmarket.audit.verifier.verify`, and two more.
+
+    Raises
+    ------
+    OSError
+        If a path cannot be read. Whatever is wrong with what was read is a check that fails.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
+    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
+    >>> certificate = dpm.certify(outcome, model)
+    >>> reports = {"ann": 1.5, "bob": 2.0, "cem": 2.5}
+    >>> found = verify_payments(certificate, certificate.openings(), reports, payments_checked=1)
+    >>> [(check.name, check.verdict) for check in found.checks[-2:]]
+    [('allocation', 'holds'), ('payments', 'holds')]
     """
     if isinstance(certificate, str | os.PathLike):
         with open(certificate, "rb") as file:

@@ -37,6 +37,19 @@ class PrivacyAudit:
     accounting : everybody's spending, recomputed; None if the model keeps its books shut.
     books_agree : whether models of neighbouring records showed the same books. If not, weights or constants
         depend on records, no promise follows from them, and the audit fails.
+
+    Examples
+    --------
+    A learner that looks at no record keeps every promise, and opens no books.
+
+    >>> class Guesses:
+    ...     rng = np.random.default_rng(0)
+    ...     def fit(self, X, y, epsilons):
+    ...         self.coef_ = self.rng.normal(size=2)
+    ...         return self
+    >>> audit = audit_privacy(Guesses(), [0.5, 1.0, 4.0], people=[2], fits=400)
+    >>> audit.passed, audit.sampled.broken, audit.exact is None
+    (True, 0, True)
     """
 
     sampled: PrivacyFindings
@@ -113,6 +126,10 @@ def audit_privacy(
     Returns
     -------
     PrivacyAudit
+
+    Raises
+    ------
+    InvalidInput : arguments that are not these, or a learner whose output is not finite numbers.
 
     Examples
     --------

@@ -44,11 +44,15 @@ def audit_privacy_exact(
     PrivacyFindings
         A promise is broken if the ratio exceeds it by more than a billionth, the rounding of the density.
 
+    Raises
+    ------
+    InvalidInput : arguments that are not these.
+
     Examples
     --------
     >>> from dpmarket.privacy import weights_for
-    >>> findings = audit_privacy_exact(weights_for([0.3, 1.0, 2.0], l2=0.1), [0.3, 1.0, 2.0])
-    >>> findings.passed, bool((findings.found > 0.5 * findings.promises).all())
+    >>> findings = audit_privacy_exact(weights_for([0.3, 1.0, 2.0], l2=0.1), [0.3, 1.0, 2.0], people=[1])
+    >>> findings.passed, bool(0.8 < findings.found[0] <= 1.0)
     (True, True)
     """
     if not isinstance(weights, Weights):

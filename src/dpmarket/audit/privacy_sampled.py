@@ -67,6 +67,19 @@ def audit_privacy_sampled(
     ----------
     If the noise of different fits is independent and every promise is kept, the probability of
     ``passed`` being false is at most ``false_alarm``.
+
+    Examples
+    --------
+    A learner that adds too little noise is caught.
+
+    >>> class Careless:
+    ...     rng = np.random.default_rng(0)
+    ...     def fit(self, X, y, epsilons):
+    ...         self.coef_ = y @ X + self.rng.normal(scale=0.1, size=X.shape[1])
+    ...         return self
+    >>> findings = audit_privacy_sampled(Careless(), [0.1, 0.5, 1.0], people=[0], fits=400)
+    >>> findings.passed, bool(findings.found[0] > 1.0)
+    (False, True)
     """
     if not callable(getattr(learner, "fit", None)):
         raise InvalidInput(f"expected a learner with a method fit, got {type(learner).__name__}.")

@@ -10,7 +10,10 @@ Progress = Callable[[int, int], object]
 
 
 class Audit(Protocol):
-    """The result of an audit, whatever was audited."""
+    """The result of an audit, whatever was audited.
+
+    A protocol, obeyed by the results of all audits of this package.
+    """
 
     @property
     def passed(self) -> bool:

@@ -25,6 +25,23 @@ def new_signing_key(target: str | os.PathLike[str]) -> str:
     """Write a new secret key to a file that only its owner can read; return the public key in hexadecimal.
 
     An existing file is never overwritten.
+
+    Parameters
+    ----------
+    target
+        Where to: PEM form, without a password.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits, for whoever will verify signatures.
+
+    Raises
+    ------
+    FileProblem
+        If the file exists or cannot be written.
+    InvalidInput
+        If the ``cryptography`` package is not installed.
     """
     _need_cryptography()
     from cryptography.hazmat.primitives import serialization
@@ -41,10 +58,24 @@ def new_signing_key(target: str | os.PathLike[str]) -> str:
 def sign(certificate: Certificate, key_file: str | os.PathLike[str]) -> bytes:
     """Return the signature of a certificate as the bytes of a small JSON file.
 
+    Parameters
+    ----------
+    certificate
+        Its body is signed, which stands for the whole.
+    key_file
+        A key that :func:`new_signing_key` made.
+
+    Returns
+    -------
+    bytes
+        :func:`read_signature` takes them apart.
+
     Raises
     ------
     FileProblem
         If the key file cannot be read or is not an Ed25519 key in PEM form without a password.
+    InvalidInput
+        If the ``cryptography`` package is not installed.
     """
     key = _read_key(key_file)
     data = {
@@ -57,7 +88,24 @@ def sign(certificate: Certificate, key_file: str | os.PathLike[str]) -> bytes:
 
 
 def read_signature(data: bytes) -> tuple[bytes, bytes]:
-    """Return signature and public key of a signature file's bytes."""
+    """Return signature and public key of a signature file's bytes.
+
+    Parameters
+    ----------
+    data
+        What :func:`sign` gave.
+
+    Returns
+    -------
+    tuple of bytes
+        As :func:`~dpmarket.audit.verifier.verify` takes them. The key is the one that the file names:
+        whose it is must be known from elsewhere.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no signature file.
+    """
     try:
         found = json.loads(data)
         if found["schema"] != SIGNATURE:

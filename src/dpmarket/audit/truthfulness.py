@@ -86,6 +86,19 @@ class TruthfulnessAudit:
     pair_gain : the largest joint gain found for two sellers lying together, in money. Information only: no
         payment rule of this kind protects against it.
     gain_profile : gains against how far the lie is from the truth.
+
+    Examples
+    --------
+    Who pays what is asked has sellers ask for more.
+
+    >>> from dpmarket.costs import Uniform
+    >>> class PaysWhatIsAsked:
+    ...     def respond(self, reported_costs, i, report):
+    ...         return (1.0, report) if report <= 4.0 else (0.0, 0.0)
+    >>> rng = np.random.default_rng(0)
+    >>> audit = audit_truthfulness(PaysWhatIsAsked(), Uniform(1, 5), 3, 1, 20, rng)
+    >>> audit.passed, audit.worst.report > audit.worst.cost, audit.largest_gain > 1.0
+    (False, True, True)
     """
 
     sellers: int
@@ -211,6 +224,28 @@ def audit_truthfulness_at(
 
     For an auditor who suspects where a mechanism breaks. Otherwise as :func:`audit_truthfulness`. The result
     contains the costs of the worst liar: do not pass costs that are confidential.
+
+    Parameters
+    ----------
+    costs : the sellers' true costs, shape (m,), finite, at least 0.
+    mechanism, dist, misreports, rng, tolerance, minor_unit, pairs : as for :func:`audit_truthfulness`.
+
+    Returns
+    -------
+    TruthfulnessAudit
+
+    Raises
+    ------
+    InvalidInput : arguments that are not these.
+    Infeasible : the mechanism refuses the truth itself.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import CheapestK
+    >>> buyer = CheapestK(Uniform(1, 5), k=1, epsilon=0.5)
+    >>> audit_truthfulness_at(buyer, Uniform(1, 5), [2.0, 2.0, 3.0], 40, np.random.default_rng(0)).passed
+    True
     """
     profile = checks.non_negative_vector("costs", costs)
     search = _Search(mechanism, dist, misreports, rng, tolerance, minor_unit, pairs)

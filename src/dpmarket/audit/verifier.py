@@ -71,7 +71,17 @@ _OPENINGS = {"certificate": str, "schema": str, **dict.fromkeys(("id", "salt", *
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: its name, "holds", "FAILS" or "not made", and why."""
+    """One thing that was looked at: its name, "holds", "FAILS" or "not made", and why.
+
+    Attributes
+    ----------
+    name
+        What was looked at.
+    verdict
+        "holds", "FAILS" or "not made".
+    detail
+        Why, in a few words.
+    """
 
     name: str
     verdict: str
@@ -80,7 +90,25 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """All checks. ``passed`` is true if none failed; what was not made is listed, not counted."""
+    """All checks. ``passed`` is true if none failed; what was not made is listed, not counted.
+
+    Attributes
+    ----------
+    checks
+        One :class:`Check` for everything that was looked at, or that needs more than was given.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
+    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
+    >>> certificate = dpm.certify(outcome, model)
+    >>> verification = dpm.verify(certificate)
+    >>> verification.passed, [check.name for check in verification.checks if check.verdict == "not made"]
+    (True, ['signature'])
+    """
 
     checks: tuple[Check, ...]
 
@@ -132,6 +160,26 @@ def verify(
     Verification
         With a receipt only the certificate's first line is needed, and only it is read from a path: the
         commitments are not, and are said not to be checked.
+
+    Raises
+    ------
+    OSError
+        If a path cannot be read. Whatever is wrong with what was read is a check that fails.
+
+    Examples
+    --------
+    A seller checks the certificate with a receipt and the own cost; a changed certificate does not pass.
+
+    >>> import dpmarket as dpm
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
+    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
+    >>> certificate = dpm.certify(outcome, model)
+    >>> dpm.verify(certificate, receipt=certificate.receipt("ann"), cost=1.5).passed
+    True
+    >>> dpm.verify(bytes(certificate).replace(b'"bought_from":3', b'"bought_from":4')).passed
+    False
     """
     alone = receipt is not None and openings is None
     checks: list[Check] = []

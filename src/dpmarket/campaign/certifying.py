@@ -36,8 +36,22 @@ def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLik
     Promises, payments, spent epsilons and the model are the ledger's; the quotes file says which round is
     meant. Who withdrew before training is certified with nothing promised and nothing paid.
 
+    Parameters
+    ----------
+    market_path
+        The market file; the ledger lies beside it.
+    quotes
+        The file that ``quote`` wrote, unchanged.
+
+    Returns
+    -------
+    Certificate
+        With new salts at every call: keep the first one's openings.
+
     Raises
     ------
+    FileProblem
+        If a file cannot be used.
     LedgerRefusal
         If no such quotes were given.
     NotCertifiable
@@ -79,6 +93,20 @@ def write_receipts_folder(
 
     Ids are not used as file names: they may be confidential, and need not be names of files. The folder
     appears when everything is in it.
+
+    Parameters
+    ----------
+    certificate
+        With its lines, as :func:`certify_quotes` gives it.
+    folder
+        A new folder.
+    progress
+        Called with what is being done and the share that is done.
+
+    Raises
+    ------
+    FileProblem
+        If the folder exists or cannot be written.
     """
     total = len(certificate.lines)
 
@@ -98,7 +126,22 @@ def write_receipts_folder(
 def write_receipts_table(
     certificate: Certificate, target: str | os.PathLike[str], overwrite: bool = False
 ) -> int:
-    """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many."""
+    """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many.
+
+    Parameters
+    ----------
+    certificate
+        With its lines, as :func:`certify_quotes` gives it.
+    target
+        The file; only its owner may read it.
+    overwrite
+        Whether an existing file is replaced; without it, it is refused.
+
+    Raises
+    ------
+    FileProblem
+        If the file exists, has another ending or cannot be written.
+    """
     sellers, receipts = zip(*certificate.receipts(), strict=True)
     texts = [receipt.decode() for receipt in receipts]
     write_table(target, {"seller": [str(seller) for seller in sellers], "receipt": texts}, overwrite)

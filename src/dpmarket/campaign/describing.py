@@ -17,7 +17,14 @@ from dpmarket.files import numbers_of, read_table, refuse
 
 @dataclass(frozen=True)
 class Description:
-    """A title, rows for people, and the same as plain data for machines."""
+    """A title, rows for people, and the same as plain data for machines.
+
+    Attributes
+    ----------
+    title : what is described.
+    rows : pairs of a name and a value.
+    data : the same and more, ready for JSON; ``kind`` says what it is about.
+    """
 
     title: str
     rows: list[tuple[str, str]]
@@ -26,6 +33,8 @@ class Description:
 
 def describe(path: str | os.PathLike[str]) -> Description:
     """Describe a quotes file (.csv, .parquet), a model (.json), a market file (.toml) or a ledger (.ledger).
+
+    Only totals and means are in a description: no single seller's id, promise, payment or cost.
 
     Raises
     ------

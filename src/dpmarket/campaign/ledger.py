@@ -114,14 +114,24 @@ def ledger_path(market: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def open_ledger(path: str | os.PathLike[str]) -> Iterator[Database]:
-    """Open a ledger, made if there is none."""
+    """Open a ledger, made if there is none, for a ``with`` block.
+
+    Raises
+    ------
+    FileProblem : the file is no ledger, one of another version, damaged, or cannot be opened.
+    """
     with open_database(path, APPLICATION, VERSION, _SCHEMA) as ledger:
         yield ledger
 
 
 @contextlib.contextmanager
 def existing_ledger(path: str | os.PathLike[str]) -> Iterator[Database]:
-    """Open a ledger that must be there already."""
+    """Open a ledger that must be there already, for a ``with`` block.
+
+    Raises
+    ------
+    FileProblem : there is none, or as for :func:`open_ledger`.
+    """
     if not Path(path).is_file():
         raise FileProblem(
             f"cannot find the ledger {path}: 'dpmarket quote' makes it beside the market file, and without "

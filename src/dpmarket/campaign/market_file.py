@@ -191,7 +191,11 @@ class Training(_Table):
 
 
 class Market(_Table):
-    """A whole market file."""
+    """A whole market file, checked: frozen, one attribute per table.
+
+    The keys, what each expects and what it means are in the reference of the market file. Made by
+    :func:`read_market` and :func:`check_market`, which also check what holds between keys.
+    """
 
     sellers: Sellers = Field(default_factory=Sellers)
     costs: Costs
@@ -222,6 +226,11 @@ def read_market(path: str | os.PathLike[str]) -> Market:
 
 def check_market(data: Mapping[str, Any], name: str = "the market") -> Market:
     """Return the market that plain data describes, or raise ``FileProblem`` with all that is wrong with it.
+
+    Parameters
+    ----------
+    data : tables by name, as a TOML file gives them.
+    name : what the message calls it.
 
     Examples
     --------

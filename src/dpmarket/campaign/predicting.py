@@ -14,7 +14,13 @@ from dpmarket.files import find, numbers_of, read_table, refuse, refuse_same, wr
 
 @dataclass(frozen=True)
 class Predictions:
-    """How many rows were predicted, how many got the second label, and how many values were clipped."""
+    """How many rows were predicted, how many got the second label, and how many values were clipped.
+
+    Attributes
+    ----------
+    rows, positive : rows of the table, and those whose likelier label is the second one.
+    clipped : values outside their public bounds, over all features.
+    """
 
     rows: int
     positive: int
@@ -31,6 +37,13 @@ def predict_file(
 
     The id column comes along if the table has it; otherwise rows are numbered from 1. Features outside their
     public bounds are clipped, as in training, or refused if the model's market refuses them.
+
+    Parameters
+    ----------
+    model : what :func:`~dpmarket.campaign.model_file.read_model` gave.
+    data : .csv or .parquet with a column for every feature of the model.
+    output : .csv or .parquet: id or row, probability, prediction.
+    overwrite : whether an existing output may be replaced.
 
     Raises
     ------

@@ -51,7 +51,14 @@ Decide = Callable[[Market, FloatArray], "Outcome"]
 
 @dataclass(frozen=True)
 class Quoting:
-    """What quoting a file came to: the outcome, the round in the ledger, and whether it is a new one."""
+    """What quoting a file came to: the outcome, the round in the ledger, and whether it is a new one.
+
+    Attributes
+    ----------
+    outcome : promises and payments, in the file's order. Confidential.
+    round : as the ledger knows these quotes.
+    is_new : false if the same quotes had been given before.
+    """
 
     outcome: Outcome
     round: Round
@@ -118,7 +125,17 @@ def quote_file(
 
 
 def decide_offline(market: Market, costs: FloatArray) -> Outcome:
-    """Decide for all sellers at once (the paper's Algorithm 2)."""
+    """Decide for all sellers at once (the paper's Algorithm 2).
+
+    Parameters
+    ----------
+    market : a checked market file; with a budget, its payment weight is planned without the reports.
+    costs : everybody's report, money per unit of epsilon, shape (m,).
+
+    Raises
+    ------
+    InvalidInput, Infeasible, NotConverged : what the plan or the mechanism refuses.
+    """
     from dpmarket.mechanisms import OfflineMechanism
 
     return OfflineMechanism(to_distribution(market.costs.distribution), planned_objective(market)).run(costs)

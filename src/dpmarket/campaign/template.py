@@ -21,7 +21,15 @@ _SHOWN = {"objective.payment_weight"}  # optional in the model, but one of two i
 
 
 def market_template() -> str:
-    """Return a market file with every key, each with a comment; it is a valid market file itself."""
+    """Return a market file with every key, each with a comment; it is a valid market file itself.
+
+    Examples
+    --------
+    >>> import tomllib
+    >>> from dpmarket.campaign import check_market
+    >>> check_market(tomllib.loads(market_template())).costs.distribution
+    'uniform(1, 5)'
+    """
     parts = [_INTRODUCTION]
     for name, field in Market.model_fields.items():
         model = _model(field)

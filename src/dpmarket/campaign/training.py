@@ -53,8 +53,12 @@ if TYPE_CHECKING:
 class TrainingResult:
     """A model, whether it was trained now (or long ago, and handed out again), and how much was clipped.
 
-    ``clipped`` counts, per feature, values outside their public bounds. It is read from the data and is for
-    the data holder's eyes only.
+    Attributes
+    ----------
+    model : what was released.
+    is_new : whether it was trained now.
+    clipped : counts, per feature, values outside their public bounds. It is read from the data and is for
+        the data holder's eyes only.
     """
 
     model: ModelFile
@@ -119,8 +123,15 @@ def withdraw_sellers(
 ) -> int:
     """Take sellers out of a file of quotes before training; return how many had not withdrawn before.
 
+    Parameters
+    ----------
+    market_path : the market file; the ledger lies beside it.
+    quotes : the file that ``quote`` wrote, unchanged.
+    sellers : their ids, as text.
+
     Raises
     ------
+    FileProblem : a file that cannot be used.
     LedgerRefusal : no such quotes, a seller without a quote, or promises that are spent already.
     """
     market = read_market(market_path)
@@ -134,7 +145,18 @@ def withdraw_absent(
     quotes: str | os.PathLike[str],
     data: str | os.PathLike[str],
 ) -> int:
-    """Take out everybody who was promised something but has no row in a data file; return how many."""
+    """Take out everybody who was promised something but has no row in a data file; return how many.
+
+    Parameters
+    ----------
+    market_path, quotes : as for :func:`withdraw_sellers`.
+    data : .csv or .parquet; of it only the ids are read.
+
+    Raises
+    ------
+    FileProblem : a file that cannot be used.
+    LedgerRefusal : no such quotes, or promises that are spent already.
+    """
     market = read_market(market_path)
     id_column = market.sellers.id_column
     quoted = read_quotes(quotes, id_column)

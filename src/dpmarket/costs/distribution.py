@@ -17,6 +17,19 @@ class CostDistribution(Protocol):
 
     The paper's f_C and F_C with the virtual cost psi(c) = c + F_C(c)/f_C(c). Functions of a cost are
     vectorised; a scalar in gives a scalar out. Costs are never negative.
+
+    A protocol: any object with these members is one, and works with every mechanism and plan. To be saved and
+    read again it must be one that :func:`~dpmarket.costs.text.distribution_from_dict` knows.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import CostDistribution, Uniform
+    >>> def price_for_share(dist: CostDistribution, share: float) -> float:
+    ...     return dist.quantile(share)
+    >>> price_for_share(Uniform(1, 5), 0.25)
+    2.0
+    >>> isinstance(Uniform(1, 5), CostDistribution), isinstance("uniform(1, 5)", CostDistribution)
+    (True, False)
     """
 
     def __hash__(self) -> int:

@@ -34,6 +34,12 @@ class PiecewiseLinear:
     ----------
     knots : increasing costs, at least 2, the first at least 0; the support's ends are the outer ones.
     heights : positive density at the knots, up to a common factor.
+
+    Examples
+    --------
+    >>> rising = PiecewiseLinear([0.0, 1.0], [1.0, 3.0])
+    >>> rising.cdf(0.5), rising.pdf(1.0)
+    (0.375, 1.5)
     """
 
     knots: FloatArray
@@ -173,6 +179,14 @@ def Empirical(samples: object, low: float | None = None, high: float | None = No
     samples : at least 20 costs, not all equal, in money per unit of epsilon.
     low, high : the support, where it is known. Otherwise it reaches one mean spacing of the samples
         beyond them (but not below 0), so that the next seller is unlikely to fall outside it.
+
+    Returns
+    -------
+    A distribution whose density is linear between the edges of groups of samples.
+
+    Raises
+    ------
+    InvalidInput : fewer than 20 samples, all equal, negative, NaN, infinite, or outside [low, high].
 
     Examples
     --------

@@ -23,8 +23,12 @@ FOLDS = 5
 class FittedCandidate:
     """One family's result.
 
-    ``log_likelihood`` is the mean over held-out samples, -inf where the family cannot have made them;
-    ``standard_error`` is of that mean; ``distribution`` is fitted to all samples, None if that failed.
+    Attributes
+    ----------
+    name : of the family: uniform, log-normal, gamma, beta or empirical.
+    log_likelihood : mean over held-out samples, -inf where the family cannot have made them.
+    standard_error : of that mean; NaN where it is -inf.
+    distribution : fitted to all samples, None if that failed.
     """
 
     name: str
@@ -35,7 +39,23 @@ class FittedCandidate:
 
 @dataclass(frozen=True)
 class CostFit:
-    """The candidates, best first, and the distribution of the best one."""
+    """The candidates, best first, and the distribution of the best one.
+
+    Attributes
+    ----------
+    candidates : one per family, by falling log-likelihood of held-out samples; what could not be fitted last.
+    sample_count : how many costs they were fitted to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmarket.costs import fit_costs
+    >>> fit = fit_costs(np.linspace(1, 5, 81))
+    >>> fit.sample_count, [candidate.name for candidate in fit.candidates][:2]
+    (81, ['uniform', 'beta'])
+    >>> fit.distribution
+    Uniform(low=0.95, high=5.05)
+    """
 
     candidates: tuple[FittedCandidate, ...]
     sample_count: int
@@ -61,6 +81,10 @@ def fit_costs(samples: object, low: float | None = None, high: float | None = No
     low, high : the support, where it is known: all candidates are cut to it. Otherwise the bounded
         candidates (uniform, beta, empirical) reach one mean spacing beyond the samples, held-out ones
         included, and log-normal and gamma are unbounded.
+
+    Returns
+    -------
+    All candidates with their scores, and the distribution of the best one.
 
     Raises
     ------

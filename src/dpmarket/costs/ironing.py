@@ -26,7 +26,13 @@ _GRID_COSTS = 1025
 
 @dataclass(frozen=True)
 class IronedInterval:
-    """Costs from ``low`` to ``high`` all count as the same ``virtual_cost``."""
+    """Costs from ``low`` to ``high`` all count as the same ``virtual_cost``.
+
+    Attributes
+    ----------
+    low, high : the ends of the interval, money per unit of epsilon.
+    virtual_cost : of everybody within it, in the same unit.
+    """
 
     low: float
     high: float

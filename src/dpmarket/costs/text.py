@@ -27,10 +27,24 @@ def parse_distribution(text: str) -> CostDistribution:
     ``uniform(low, high)``, any continuous ``scipy.stats`` distribution by its name with its parameters and
     optionally ``low`` and ``high`` to cut it, and sums of those with weights in front.
 
+    Parameters
+    ----------
+    text : the formula. It is read, never run: names and plain numbers only.
+
+    Returns
+    -------
+    The distribution; a :class:`~dpmarket.costs.mixture.Mixture` for a sum.
+
+    Raises
+    ------
+    InvalidInput : the text is no such formula, or the distribution refuses its parameters.
+
     Examples
     --------
     >>> parse_distribution("uniform(1, 5)")
     Uniform(low=1.0, high=5.0)
+    >>> parse_distribution("0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, scale=2, high=20)").support
+    (0.0, 20.0)
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -46,7 +60,21 @@ def parse_distribution(text: str) -> CostDistribution:
 
 
 def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
-    """Make the distribution whose ``to_dict()`` gave this data."""
+    """Make the distribution whose ``to_dict()`` gave this data.
+
+    Parameters
+    ----------
+    data : a mapping with the key ``kind`` and what that kind of distribution is made of.
+
+    Raises
+    ------
+    InvalidInput : a kind that is not known, or parts that are missing or out of their range.
+
+    Examples
+    --------
+    >>> distribution_from_dict({"kind": "uniform", "low": 1.0, "high": 5.0})
+    Uniform(low=1.0, high=5.0)
+    """
     try:
         kind = data["kind"]
         if kind == "uniform":

@@ -52,6 +52,25 @@ def largest_cost_at(virtual_cost: Costs, dist: CostDistribution) -> Costs:
     """Return the largest cost whose virtual cost is at most this: the inverse of psi.
 
     Below the lowest virtual cost it is the lower end of the support, above the highest the upper end.
+
+    Parameters
+    ----------
+    virtual_cost : money per unit of epsilon, a scalar or an array, finite.
+    dist : the distribution of costs.
+
+    Returns
+    -------
+    Costs within the support, in the shape of ``virtual_cost``, to the last bit.
+
+    Raises
+    ------
+    InvalidInput : a virtual cost is NaN or infinite.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> round(largest_cost_at(5.0, Uniform(1, 5)), 12)
+    3.0
     """
     low, high = dist.support
 
@@ -69,6 +88,27 @@ def virtual_cost_density(virtual_cost: Costs, dist: CostDistribution) -> Costs:
     It is f(c)/psi'(c) at the cost c that has this virtual cost; 0 where no cost has it; infinite on an
     ironed interval's level, which a positive share of people have. At psi's lowest value it is the limit
     from above.
+
+    Parameters
+    ----------
+    virtual_cost : money per unit of epsilon, a scalar or an array, finite.
+    dist : the distribution of costs.
+
+    Returns
+    -------
+    Densities, one over the unit of ``virtual_cost``, in its shape.
+
+    Raises
+    ------
+    InvalidInput : a virtual cost is NaN or infinite.
+
+    Examples
+    --------
+    Uniform costs on [1, 5] have virtual costs that are uniform on [1, 9].
+
+    >>> from dpmarket.costs import Uniform
+    >>> [virtual_cost_density(x, Uniform(1, 5)) for x in (3.0, 8.0, 20.0)]
+    [0.125, 0.125, 0.0]
     """
     low, high = dist.support
 

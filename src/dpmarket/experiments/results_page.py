@@ -53,7 +53,17 @@ def read_tables(folder: str | os.PathLike[str]) -> Tables:
 
 
 def results_page(tables: Tables) -> str:
-    """Return the page, in Markdown, for tables of all experiments."""
+    """Return the page, in Markdown, for tables of all experiments.
+
+    Parameters
+    ----------
+    tables : by the names of :data:`~dpmarket.experiments.catalogue.EXPERIMENTS`, all of them.
+
+    Returns
+    -------
+    str
+        A verdict for every claim, and a section for every experiment.
+    """
     found = judge(tables)
     lines = [_HEAD.format(ratio=RATIO)]
     quick = [e.name for e in EXPERIMENTS if dict(tables[e.name].configuration) != plain(e.full)]

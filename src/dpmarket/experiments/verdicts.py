@@ -14,7 +14,13 @@ Tables = Mapping[str, ResultTable]
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict with what was measured, in one or two sentences."""
+    """A verdict with what was measured, in one or two sentences.
+
+    Attributes
+    ----------
+    verdict : "holds", "holds under a condition" or "does not hold".
+    measured : the numbers behind it.
+    """
 
     verdict: Verdict
     measured: str

@@ -35,7 +35,16 @@ LOOK: Any = {
 
 
 def new_figure(panels: int = 1, width: float = 4.8, height: float = 3.4) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``panels`` axes side by side, each ``width`` by ``height`` inches."""
+    """Return a figure with ``panels`` axes side by side, each ``width`` by ``height`` inches.
+
+    Nothing is shown, and nothing of matplotlib's global state is used or changed.
+
+    Examples
+    --------
+    >>> figure, axes = new_figure(panels=2)
+    >>> len(axes), figure.get_size_inches().tolist()
+    (2, [9.6, 3.4])
+    """
     with matplotlib.rc_context(LOOK):
         figure = Figure(figsize=(width * panels, height), layout="constrained")
         axes = [figure.add_subplot(1, panels, k + 1) for k in range(panels)]
@@ -46,6 +55,11 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write ``figure`` to ``path``, whole or not at all, in the format of its ending: svg, png or pdf.
 
     The same figure gives the same bytes: no date is written.
+
+    Raises
+    ------
+    InvalidInput : another ending.
+    FileProblem : the file exists and may not be overwritten, or cannot be written.
     """
     target = Path(path)
     ending = target.suffix.lower()

@@ -9,7 +9,13 @@ from dpmarket.mechanisms import Menu
 
 
 def draw_menu(axes: Axes, menu: Menu) -> None:
-    """Draw payments against epsilons, with the ray of one cost per unit of epsilon as a guide."""
+    """Draw payments against epsilons, with the ray of one cost per unit of epsilon as a guide.
+
+    Parameters
+    ----------
+    axes : where to draw.
+    menu : what was offered; the ray is what its epsilons are worth to the lowest cost.
+    """
     axes.plot(menu.epsilons, menu.payments, color=COLOURS[0], linestyle=STYLES[0], label="menu")
     lowest = float(menu.costs[-1])
     axes.plot(
@@ -25,7 +31,13 @@ def draw_menu(axes: Axes, menu: Menu) -> None:
 
 
 def draw_choices(axes: Axes, menu: Menu) -> None:
-    """Draw which epsilon each cost chooses."""
+    """Draw which epsilon each cost chooses.
+
+    Parameters
+    ----------
+    axes : where to draw.
+    menu : what was offered.
+    """
     axes.plot(menu.costs, menu.epsilons, color=COLOURS[0], linestyle=STYLES[0])
     axes.set_xlabel("cost per unit of epsilon")
     axes.set_ylabel("epsilon chosen")

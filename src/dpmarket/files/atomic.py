@@ -24,13 +24,22 @@ def is_standard_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def refuse_existing(target: str | os.PathLike[str]) -> None:
-    """Refuse a target that exists, before work is done that would have nowhere to go."""
+    """Refuse a target that exists, before work is done that would have nowhere to go.
+
+    Raises
+    ------
+    FileProblem : the target exists. ``-`` never does.
+    """
     if not is_standard_stream(target) and Path(target).exists():
         raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
 def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str]) -> None:
     """Refuse an output that is one of the other files, under whatever name: writing it would destroy that.
+
+    Raises
+    ------
+    FileProblem : it is one of them. ``-`` never is.
 
     Examples
     --------
@@ -98,7 +107,12 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: in
 
 
 def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = True) -> None:
-    """Write ``data`` to ``target``, atomically; ``-`` is the standard output."""
+    """Write ``data`` to ``target``, atomically; ``-`` is the standard output.
+
+    Raises
+    ------
+    FileProblem : as for :func:`atomic_path`.
+    """
     if is_standard_stream(target):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -108,7 +122,12 @@ def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = T
 
 
 def private_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = False) -> None:
-    """Write ``data`` to a file that only its owner may read, atomically, whoever could read an old one."""
+    """Write ``data`` to a file that only its owner may read, atomically, whoever could read an old one.
+
+    Raises
+    ------
+    FileProblem : as for :func:`atomic_path`; by default an existing file is refused.
+    """
     with atomic_path(target, overwrite, PRIVATE) as temporary:
         temporary.write_bytes(data)
 
@@ -117,6 +136,15 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
     """Write confidential files into a new folder that appears when all of them are there.
 
     Only the owner may look into the folder or read the files. An existing folder is refused.
+
+    Parameters
+    ----------
+    target : the new folder; the one that it lies in must exist.
+    files : names and contents, taken one at a time, so that not all need be in memory.
+
+    Raises
+    ------
+    FileProblem : the folder exists or cannot be written. Nothing of it is left then.
     """
     path = Path(target)
     if not path.parent.is_dir():
@@ -142,7 +170,12 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
 
 
 def read_bytes(source: str | os.PathLike[str]) -> bytes:
-    """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input."""
+    """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input.
+
+    Raises
+    ------
+    FileProblem : there is no such file, or it cannot be read.
+    """
     if is_standard_stream(source):
         return sys.stdin.buffer.read()
     try:

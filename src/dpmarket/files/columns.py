@@ -22,7 +22,15 @@ _DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of problem in a column: what it is, in how many rows, and the first few of them."""
+    """One kind of problem in a column: what it is, in how many rows, and the first few of them.
+
+    Attributes
+    ----------
+    column : the column's name.
+    words : what is wrong, without a value of the table.
+    count : in how many rows.
+    rows : positions of the first three, from 0.
+    """
 
     column: str
     words: str
@@ -51,7 +59,26 @@ def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = No
 
 
 def refuse(table: Table, source: str | os.PathLike[str], findings: Sequence[Finding]) -> None:
-    """Raise ``FileProblem`` with all findings, if there are any."""
+    """Raise ``FileProblem`` with all findings, if there are any.
+
+    Parameters
+    ----------
+    table, source : what was looked at, and its file: they decide how rows are counted.
+    findings : what was found; with none, nothing happens.
+
+    Raises
+    ------
+    FileProblem : ``details`` has a sentence for every finding.
+
+    Examples
+    --------
+    >>> from dpmarket.files import make_table
+    >>> table = make_table({"cost": np.array([1.5, -2.0, 3.0])})
+    >>> refuse(table, "-", find("cost", "a cost below 0", np.array([False, True, False])))
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.FileProblem: cannot use the standard input: 1 problem. column 'cost': a cost below 0 ...
+    """
     if not findings:
         return
     name = "the standard input" if is_standard_stream(source) else str(source)
@@ -99,7 +126,12 @@ def numbers_of(table: Table, name: str, rows: IntArray | None = None) -> tuple[F
 
 
 def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> FloatArray:
-    """Return a column as float64, refusing missing values and text by line number, never by value."""
+    """Return a column as float64, refusing missing values and text by line number, never by value.
+
+    Raises
+    ------
+    FileProblem : cells that are empty or no numbers. NaN and infinities in a column of numbers pass.
+    """
     column = table.get_column(name)
     if column.dtype.is_numeric() and column.null_count() == 0:
         return cast(FloatArray, np.ascontiguousarray(column.cast(pl.Float64).to_numpy(), dtype=np.float64))
@@ -109,7 +141,7 @@ def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> Fl
 
 
 def numbers_or_nan(table: Table, name: str) -> FloatArray:
-    """Return a column of numbers as float64, with NaN where a cell is empty."""
+    """Return a column of numbers as float64, with NaN where a cell is empty: for files of one's own."""
     values = table.get_column(name).cast(pl.Float64).fill_null(np.nan)
     return np.array(values.to_numpy(), dtype=np.float64)
 
@@ -126,13 +158,13 @@ def empty_texts(table: Table, name: str) -> BoolArray:
 
 
 def contains_text(table: Table, name: str, text: str) -> BoolArray:
-    """Return which rows hold this text anywhere in a column."""
+    """Return which rows hold this text anywhere in a column, as an array of true and false."""
     column = table.get_column(name).cast(pl.String).str.contains(text, literal=True)
     return cast(BoolArray, column.fill_null(False).to_numpy())
 
 
 def equals_text(table: Table, name: str, text: str, rows: IntArray | None = None) -> BoolArray:
-    """Return which rows hold this text in a column."""
+    """Return which rows, of all or of ``rows``, hold exactly this text in a column."""
     column = _selected(table, name, rows).cast(pl.String)
     return cast(BoolArray, (column == text).fill_null(False).to_numpy())
 

@@ -55,7 +55,14 @@ def open_database(
 
 @contextlib.contextmanager
 def transaction(database: Database) -> Iterator[None]:
-    """Run a block as one step that others see whole or not at all; nobody else writes meanwhile."""
+    """Run a block as one step that others see whole or not at all; nobody else writes meanwhile.
+
+    If the block raises, nothing of it has happened. Transactions do not nest.
+
+    Raises
+    ------
+    FileProblem : another process has been writing for half a minute, or the file cannot be written.
+    """
     with _as_file_problem("the database"):
         database.execute("BEGIN IMMEDIATE")
         try:

@@ -46,7 +46,17 @@ def positions_in(table: Table, name: str, other: Table, other_name: str) -> IntA
 
 
 def sum_by(tables: Sequence[Table], key: str) -> Table:
-    """Return one row per key with the sums of all other columns, in the order of first appearance."""
+    """Return one row per key with the sums of all other columns, in the order of first appearance.
+
+    All tables have the same columns, numbers but for the key.
+
+    Examples
+    --------
+    >>> from dpmarket.files import make_table
+    >>> first, second = make_table({"who": ["a", "b"], "x": [1, 2]}), make_table({"who": ["b"], "x": [5]})
+    >>> sum_by([first, second], "who").rows()
+    [('a', 1), ('b', 7)]
+    """
     return pl.concat(list(tables)).group_by(key, maintain_order=True).sum()
 
 

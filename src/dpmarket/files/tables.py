@@ -98,6 +98,17 @@ def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], over
     """Write columns of equal length to a .csv or .parquet file, atomically, losing no bit.
 
     Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV.
+
+    Parameters
+    ----------
+    target : the ending decides: ``.csv`` or ``.parquet``.
+    columns : by name: arrays, lists of texts, or columns of other tables.
+    overwrite : whether an existing file is replaced; without it, it is refused.
+
+    Raises
+    ------
+    InvalidInput : columns of different lengths.
+    FileProblem : another ending, a file that exists, or one that cannot be written.
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
     lengths = {name: len(values) for name, values in columns.items()}
@@ -115,7 +126,7 @@ def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], over
 
 
 def make_table(columns: Mapping[str, Any]) -> Table:
-    """Make a table in memory from arrays, lists of texts, or columns of other tables."""
+    """Make a table in memory from arrays, lists of texts, or columns of other tables, of one length."""
     return pl.DataFrame({name: _series(values) for name, values in columns.items()})
 
 
@@ -125,14 +136,29 @@ def write_parquet(
     notes: Mapping[str, str],
     overwrite: bool = True,
 ) -> None:
-    """Write columns, and texts that belong to the whole table, to Parquet as :func:`write_table` does."""
+    """Write columns, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
+
+    Parameters
+    ----------
+    target, columns, overwrite : as for :func:`write_table`.
+    notes : texts by name, kept in the file's metadata.
+
+    Raises
+    ------
+    FileProblem : a file that exists or cannot be written.
+    """
     table = make_table(columns)
     with atomic_path(target, overwrite, PRIVATE) as temporary:
         table.write_parquet(temporary, metadata=dict(notes))
 
 
 def read_parquet(source: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read what :func:`write_parquet` wrote: the columns as arrays (texts as lists), and the notes."""
+    """Read what :func:`write_parquet` wrote: the columns as arrays (texts as lists), and the notes.
+
+    Raises
+    ------
+    FileProblem : no such file, or no Parquet.
+    """
     table = read_table(source)
     columns = {
         name: table.get_column(name).to_list()
@@ -144,7 +170,10 @@ def read_parquet(source: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
 
 
 def table_to_pages(table: Table, rows: int = 1_000_000) -> list[bytes]:
-    """Turn a table into compressed pages of so many rows each, for keeping inside a database."""
+    """Turn a table into compressed pages of so many rows each, for keeping inside a database.
+
+    :func:`table_from_pages` makes the same table of them, bit by bit. An empty table gives no page.
+    """
     pages = []
     for first in range(0, table.height, rows):
         buffer = io.BytesIO()
@@ -154,7 +183,12 @@ def table_to_pages(table: Table, rows: int = 1_000_000) -> list[bytes]:
 
 
 def table_from_pages(pages: Sequence[bytes]) -> Table:
-    """Turn the pages of :func:`table_to_pages` into the table again."""
+    """Turn the pages of :func:`table_to_pages` into the table again.
+
+    Raises
+    ------
+    FileProblem : a page is damaged, or there is none.
+    """
     try:
         return pl.concat([pl.read_parquet(io.BytesIO(page)) for page in pages])
     except (pl.exceptions.PolarsError, OSError, ValueError):
@@ -162,7 +196,12 @@ def table_from_pages(pages: Sequence[bytes]) -> Table:
 
 
 def table_kind(path: str | os.PathLike[str]) -> str:
-    """Return ``.csv`` or ``.parquet``, or refuse another ending."""
+    """Return ``.csv`` or ``.parquet``, whichever a path ends in.
+
+    Raises
+    ------
+    FileProblem : another ending.
+    """
     ending = Path(path).suffix.lower()
     if ending not in (".csv", ".parquet"):
         raise FileProblem(f"expected a file ending in .csv or .parquet, got {Path(path).name!r}.")

@@ -43,7 +43,15 @@ _LARGEST_CONDITION = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """A point ``high + low`` (the exact sum) at which the gradient's norm is at most ``gradient_bound``."""
+    """A point ``high + low`` (the exact sum) at which the gradient's norm is at most ``gradient_bound``.
+
+    Attributes
+    ----------
+    high, low
+        Shape (coefficients,). The point is their sum without rounding: about 106 bits of every coefficient.
+    gradient_bound
+        Proved, with all rounding counted.
+    """
 
     high: FloatArray
     low: FloatArray
@@ -82,6 +90,8 @@ def minimise(
     ------
     Infeasible
         If this bound cannot be reached at this penalty with pairs of floats. Decided before a record is read.
+    NotConverged
+        If the bound was not reached although it can be.
 
     Guarantees
     ----------

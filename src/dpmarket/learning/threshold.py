@@ -79,6 +79,21 @@ def best_threshold(epsilons: ArrayLike) -> float:
 
     A function of the promises alone. With it the noise of :class:`LargeEpsilonsOnly` is smallest.
 
+    Parameters
+    ----------
+    epsilons
+        The promise to each person, shape (people,), at least 0.
+
+    Returns
+    -------
+    float
+        One of the promises.
+
+    Raises
+    ------
+    InvalidInput
+        For promises that are not finite numbers of at least 0, or all 0.
+
     Examples
     --------
     >>> best_threshold([0.1, 0.1, 0.1, 1.0, 1.5, 2.0])

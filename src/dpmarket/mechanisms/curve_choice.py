@@ -33,6 +33,10 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
     expected_sellers : m, at least 1. Beyond about a million the quantiles stand for groups of equal size,
         which is the same problem with ``concentration`` and ``max_mean_epsilon`` rescaled.
 
+    Returns
+    -------
+    A rule from cost to epsilon and payment, fixed before the first seller comes.
+
     Raises
     ------
     InvalidInput : an argument is not what it should be; noise or payment weight of 0.
@@ -86,6 +90,10 @@ def paper_curve(
     expected_sellers : m, at least 1.
     density_at_zero : use this for ``f`` instead of the distribution's own. The algorithm's assumption need
         not hold then, and the curve may buy from nobody.
+
+    Returns
+    -------
+    A rule from cost to epsilon and payment. The payments are those of the payment identity.
 
     Raises
     ------

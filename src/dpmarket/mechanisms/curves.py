@@ -35,7 +35,13 @@ _CHUNK = 1 << 14
 
 
 class Offers(NamedTuple):
-    """What a curve offers at several costs: epsilons, payments in money, and the payments' error bounds."""
+    """What a curve offers at several costs: epsilons, payments in money, and the payments' error bounds.
+
+    Attributes
+    ----------
+    epsilons, payments, errors : shape (n,), in the order of the costs. A payment is at least the exact one,
+        and at most twice its error above it.
+    """
 
     epsilons: FloatArray
     payments: FloatArray

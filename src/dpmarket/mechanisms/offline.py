@@ -18,7 +18,25 @@ from dpmarket.payments import exact_payments, response
 
 @dataclass(frozen=True)
 class ResponseCurve:
-    """What one seller would get, report by report; arrays are read-only."""
+    """What one seller would get, report by report; arrays are read-only.
+
+    Attributes
+    ----------
+    reports : what the seller could report, money per unit of epsilon, shape (n,).
+    epsilons : the promise at each report.
+    payments : the payment at each report, money.
+
+    Examples
+    --------
+    Whatever a seller says, the truth (here 2.0) is worth most to them.
+
+    >>> from dpmarket.costs import Uniform
+    >>> mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1))
+    >>> curve = mechanism.response_curve([1.5, 2.0, 2.5], i=1, reports=[1.0, 2.0, 3.0, 4.0])
+    >>> utilities = curve.utilities(cost=2.0)
+    >>> curve.reports[utilities.argmax()].item()
+    2.0
+    """
 
     reports: FloatArray
     epsilons: FloatArray

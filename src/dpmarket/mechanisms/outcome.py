@@ -22,7 +22,14 @@ _SCALARS = ("total_epsilon", "concentration_part", "noise_part", "payment_part",
 
 @dataclass(frozen=True)
 class MinorUnits:
-    """Payments as whole numbers of the currency's smallest unit, ``scale`` of them to one unit of money."""
+    """Payments as whole numbers of the currency's smallest unit, ``scale`` of them to one unit of money.
+
+    Attributes
+    ----------
+    amounts : one per seller, in their order, read-only; never below the exact payment.
+    total : all of them together.
+    scale : how many smallest units make one unit of money.
+    """
 
     amounts: IntArray
     total: int
@@ -47,6 +54,21 @@ class Outcome:
     cutoff : the virtual cost above which nobody is bought from.
     kkt_residual : how far the allocation is from its optimality conditions.
     parameters : the mechanism's public parameters: distribution and objective, as plain data.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import OfflineMechanism
+    >>> mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 4.9], seller_ids=["ann", "bob", "cem"])
+    >>> for seller, epsilon, payment in zip(outcome.seller_ids, outcome.epsilons, outcome.payments):
+    ...     print(seller, round(epsilon, 3), round(payment, 3))
+    ann 1.162 3.721
+    bob 0.868 2.708
+    cem 0.0 0.0
+    >>> outcome.in_minor_units(scale=100).amounts.tolist()
+    [373, 271, 0]
     """
 
     mechanism: str

@@ -24,6 +24,18 @@ class Quote:
     payment : in money.
     epoch : during which the quote was made.
     market : which market made it.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import OnlineMechanism
+    >>> dist = Uniform(1, 5)
+    >>> market = OnlineMechanism(dist, Curve(dist, BuyerObjective(1.0, 1.0, 0.1), 100, slope=0.5, cutoff=3.0))
+    >>> quote = market.quote(1.5)
+    >>> quote.number, quote.epsilon, round(quote.payment, 9)
+    (0, 0.5, 0.875)
+    >>> market.accept(quote)
     """
 
     number: int
@@ -42,6 +54,20 @@ class Quotes:
     first : number of the first of them; the others follow.
     epsilons, payments, epochs : as in :class:`Quote`, shape (n,).
     market : which market made them.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import OnlineMechanism
+    >>> dist = Uniform(1, 5)
+    >>> market = OnlineMechanism(dist, Curve(dist, BuyerObjective(1.0, 1.0, 0.1), 100, slope=0.5, cutoff=3.0))
+    >>> quotes = market.quote_many([1.0, 1.5, 4.0])
+    >>> quotes.epsilons.tolist(), quotes.payments.round(9).tolist()
+    ([1.0, 0.5, 0.0], [1.5, 0.875, 0.0])
+    >>> market.accept(quotes[0])
+    >>> len(quotes), quotes[1].number
+    (3, 1)
     """
 
     first: int
@@ -80,6 +106,19 @@ class Menu:
     epsilons, payments : the choices.
     costs : for each choice a cost at which it is the best one of the whole curve; for the first choice the
         lowest such cost.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import OnlineMechanism
+    >>> dist = Uniform(1, 5)
+    >>> market = OnlineMechanism(dist, Curve(dist, BuyerObjective(1.0, 1.0, 0.1), 100, slope=0.5, cutoff=3.0))
+    >>> menu = market.menu(points=3)
+    >>> menu.epsilons.round(9).tolist(), menu.payments.round(9).tolist()
+    ([0.0, 0.5, 1.0], [0.0, 0.875, 1.5])
+    >>> round(menu.best(cost=1.5).epsilon, 9)
+    0.5
     """
 
     epsilons: FloatArray

@@ -30,6 +30,17 @@ def refit(reports: FloatArray, prior: CostDistribution) -> CostDistribution:
         above it are left out.
     prior : believed as long as there are fewer than 20 reports to go by, or no two different ones. Its
         support must be finite and is kept: curve and payments use the same upper end throughout.
+
+    Returns
+    -------
+    The new belief: ``prior`` itself, or a :class:`~dpmarket.costs.empirical.PiecewiseLinear` on its support.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> belief = refit(np.linspace(2.0, 4.0, 100), Uniform(0, 10))
+    >>> belief.support, 2.5 < belief.quantile(0.5) < 3.5
+    ((0.0, 10.0), True)
     """
     low, high = prior.support
     ordered = np.sort(np.maximum(reports[reports <= high], low))
@@ -53,7 +64,13 @@ def refit(reports: FloatArray, prior: CostDistribution) -> CostDistribution:
 
 
 def keep_prior(reports: FloatArray, prior: CostDistribution) -> CostDistribution:
-    """Return the prior whatever was reported: for a distribution that is known, so that only plans change."""
+    """Return the prior whatever was reported: for a distribution that is known, so that only plans change.
+
+    Parameters
+    ----------
+    reports : past reports; not looked at.
+    prior : what is known.
+    """
     return prior
 
 

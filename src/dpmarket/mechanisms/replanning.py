@@ -36,7 +36,12 @@ _USED_UP = 1e-12
 
 @dataclass(frozen=True)
 class Bought:
-    """What a market has bought so far: the sum of its epsilons, and of their squares."""
+    """What a market has bought so far: the sum of its epsilons, and of their squares.
+
+    Attributes
+    ----------
+    epsilon, epsilon_squared : the two sums; 0 in a market that begins.
+    """
 
     epsilon: float = 0.0
     epsilon_squared: float = 0.0
@@ -56,11 +61,26 @@ def plan_curve(
     bought : the totals so far; those of nobody give the curve for a market that begins.
     remaining : how many sellers are still expected, > 0.
 
+    Returns
+    -------
+    A rule from cost to epsilon and payment for the sellers still to come.
+
     Notes
     -----
     Where ``max_mean_epsilon`` is used up, the curve buys from nobody.
     With nothing bought this is the continuous limit of :func:`population_curve`. The search looks at six
     decades of added epsilon and of cutoffs around a natural scale, then narrows down to about 1e-8.
+
+    Examples
+    --------
+    Who has bought something already offers the next sellers less.
+
+    >>> from dpmarket.costs import Uniform
+    >>> dist, objective = Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1)
+    >>> first = plan_curve(dist, objective, 100, Bought(), remaining=100)
+    >>> later = plan_curve(dist, objective, 100, Bought(epsilon=1.5, epsilon_squared=0.2), remaining=50)
+    >>> later.largest_epsilon < first.largest_epsilon, later.reach < first.reach
+    (True, True)
     """
     bound = objective.max_mean_epsilon
     if bound is not None and expected_sellers * bound * (1.0 - _USED_UP) <= bought.epsilon:

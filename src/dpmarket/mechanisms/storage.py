@@ -23,6 +23,29 @@ def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: b
 
     Only an :class:`Outcome`: what was chosen by looking at the records, a ``JointOutcome``, is refused, so
     that no file with such promises can be taken for one whose promises are kept.
+
+    Parameters
+    ----------
+    target : where to; the ending decides: ``.json`` or ``.parquet``.
+    outcome : what a mechanism decided.
+    overwrite : whether a file of this name is replaced; without it, it is refused.
+
+    Raises
+    ------
+    InvalidInput : not an :class:`Outcome`.
+    FileProblem : another ending, a file that is there already, or one that cannot be written. No half-written
+        file is left.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import PostedPrice
+    >>> outcome = PostedPrice(Uniform(1, 5), epsilon=0.5, price=3.0).run([1.5, 3.0, 4.9])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_outcome(f"{folder}/outcome.parquet", outcome)
+    ...     read_outcome(f"{folder}/outcome.parquet").payments.tolist()
+    [1.5, 1.5, 0.0]
     """
     if not isinstance(outcome, Outcome):
         raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")
@@ -34,7 +57,33 @@ def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: b
 
 
 def read_outcome(source: str | os.PathLike[str]) -> Outcome:
-    """Read an outcome from a .json or .parquet file."""
+    """Read an outcome from a .json or .parquet file.
+
+    Parameters
+    ----------
+    source : a file that :func:`write_outcome` made.
+
+    Returns
+    -------
+    The same outcome, to the last bit.
+
+    Raises
+    ------
+    FileProblem : no such file, another ending, or no outcome in it.
+    InvalidInput : an outcome with parts that are missing or wrong.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import SameForAll
+    >>> outcome = SameForAll(Uniform(1, 5), epsilon=0.1).run([1.5, 3.0])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_outcome(f"{folder}/outcome.json", outcome)
+    ...     same = read_outcome(f"{folder}/outcome.json")
+    >>> same.mechanism, same.to_dict() == outcome.to_dict()
+    ('same for all', True)
+    """
     if _kind(source) == ".json":
         data = read_json(source)
         if not isinstance(data, dict):
@@ -52,6 +101,33 @@ def write_market(
     """Write a market's whole state to a .json file that only its owner can read, atomically.
 
     The file holds reported costs: it is confidential.
+
+    Parameters
+    ----------
+    target : where to, ending in ``.json``.
+    market : which goes on, or is closed.
+    overwrite : whether a file of this name is replaced; without it, it is refused.
+
+    Raises
+    ------
+    FileProblem : another ending, a file that is there already, or one that cannot be written. No half-written
+        file is left.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import population_curve
+    >>> dist = Uniform(1, 5)
+    >>> market = OnlineMechanism(dist, population_curve(dist, BuyerObjective(1.0, 1.0, 0.1), 100))
+    >>> quote = market.quote(1.05)
+    >>> with TemporaryDirectory() as folder:
+    ...     write_market(f"{folder}/market.json", market)
+    ...     tomorrow = read_market(f"{folder}/market.json")
+    >>> tomorrow.accept(quote)
+    >>> tomorrow.quoted, tomorrow.close().epsilons.tolist() == [quote.epsilon]
+    (1, True)
     """
     _refuse_other_than_json(target)
     private_bytes(target, to_json(market.to_dict()).encode(), overwrite)
@@ -62,6 +138,32 @@ def read_market(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMec
 
     An adaptive market goes on with its :func:`refit` or :func:`keep_prior`; one with a function of its own is
     refused, as a file cannot hold that: use ``AdaptiveMechanism.from_dict``.
+
+    Parameters
+    ----------
+    source : a file that :func:`write_market` made.
+
+    Returns
+    -------
+    The market as it was: the same curve, money left and open quotes.
+
+    Raises
+    ------
+    FileProblem : no such file, another ending, or no market in it.
+    InvalidInput : a market with parts that are missing or wrong, or with a function that no file can hold.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> market = AdaptiveMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1), 100, budget=20.0)
+    >>> quotes = market.quote_many([1.2, 3.0, 4.5])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_market(f"{folder}/market.json", market)
+    ...     same = read_market(f"{folder}/market.json")
+    >>> same.quoted, same.money_left == market.money_left < 20.0
+    (3, True)
     """
     _refuse_other_than_json(source)
     data = read_json(source)

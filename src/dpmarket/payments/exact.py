@@ -34,7 +34,12 @@ _SMALLEST, _LARGEST, _LARGEST_EXPONENT = 1e-80, 1e80, 320
 
 @dataclass(frozen=True)
 class Payments:
-    """Payments in money and estimates of their absolute errors, seller by seller."""
+    """Payments in money and estimates of their absolute errors, seller by seller.
+
+    Attributes
+    ----------
+    payments, errors : shape (sellers,), in the sellers' order.
+    """
 
     payments: FloatArray
     errors: FloatArray
@@ -87,8 +92,20 @@ def response(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the epsilons and payments of seller ``own`` at several reports, the others' unchanged.
 
-    ``virtual_costs`` and ``allocation`` are those of the lowest of the reports. Reports lie within the
-    support.
+    Parameters
+    ----------
+    virtual_costs, allocation : everybody's, with the lowest of ``reports`` as seller ``own``'s.
+    own : the seller's position.
+    reports : shape (n,), within the support.
+    objective, dist : the buyer's objective and the distribution of costs.
+
+    Returns
+    -------
+    Epsilons and payments, shape (n,) each, as :func:`exact_payments` would pay at every single report.
+
+    Raises
+    ------
+    Infeasible, NotConverged : as :func:`exact_payments`.
     """
     market = _Market(virtual_costs, allocation, objective, dist)
     seller = float(virtual_costs[own])

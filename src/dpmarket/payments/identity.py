@@ -23,7 +23,23 @@ _MAX_PIECES = 20_000
 
 @dataclass(frozen=True)
 class Payment:
-    """A payment with the epsilon it is for and an estimate of its absolute error, in money."""
+    """A payment with the epsilon it is for and an estimate of its absolute error, in money.
+
+    ``float(payment)`` is the payment itself.
+
+    Attributes
+    ----------
+    payment : money.
+    epsilon : the promise that it is for.
+    error : estimate of the payment's absolute error, money.
+
+    Examples
+    --------
+    >>> from dpmarket.payments import payment_identity
+    >>> payment = payment_identity(lambda report: max(3.0 - report, 0.0), cost=1.0, top=5.0)
+    >>> round(float(payment), 9), payment.epsilon, payment.error < 1e-9
+    (4.0, 2.0, True)
+    """
 
     payment: float
     epsilon: float

@@ -103,6 +103,16 @@ def bound_constants(
     row_bound : R, the length that rows must not exceed; the square root of 2 for rows of length 1 with a
         constant.
 
+    Returns
+    -------
+    BoundConstants
+        Also unpacks as ``concentration, noise``.
+
+    Raises
+    ------
+    InvalidInput
+        For values outside these ranges.
+
     Notes
     -----
     Paper, theorem ``gen loss``, whose proof has four gaps: it compares an error with a natural logarithm
@@ -131,7 +141,20 @@ def sharp_bound_constants(
 
     A record moves the loss by no more than its range, ``beta R / ln 2`` bits, and the Rademacher complexity
     of linear functions has a bound that does not depend on the records, so that delta is spent once.
-    Parameters as in :func:`bound_constants`.
+
+    Parameters
+    ----------
+    coef_radius, delta, noise_delta, n_features, row_bound : as in :func:`bound_constants`.
+
+    Returns
+    -------
+    BoundConstants
+        Also unpacks as ``concentration, noise``.
+
+    Raises
+    ------
+    InvalidInput
+        For values outside their ranges.
 
     Examples
     --------
@@ -153,8 +176,21 @@ def paper_bound_constants(
         \sigma = (\tfrac{6 \ln(1/\delta)}{\sqrt 2} + 1)\, 2 \beta\, v^{-1}(\delta')
 
     With the loss in natural logarithms the bound can fail in a third of all runs that it promises to cover
-    (the documentation has a case), so that :func:`error_bound` does not take them. Parameters as in
-    :func:`bound_constants`; rows are no longer than 1.
+    (the documentation has a case), so that :func:`error_bound` does not take them.
+
+    Parameters
+    ----------
+    coef_radius, delta, noise_delta, n_features : as in :func:`bound_constants`; rows are no longer than 1.
+
+    Returns
+    -------
+    BoundConstants
+        With ``proved = False``; also unpacks as ``concentration, noise``.
+
+    Raises
+    ------
+    InvalidInput
+        For values outside their ranges.
 
     Examples
     --------
@@ -181,6 +217,11 @@ def excess_risk(allotment: Allotment, prices: Prices) -> float:
     -------
     float
         Infinite if nothing was bought. It is a function of reported costs only, never of a record.
+
+    Raises
+    ------
+    InvalidInput
+        If weights or total epsilon are negative or no numbers.
 
     Examples
     --------
@@ -241,6 +282,11 @@ def error_bound(
     allotment : the weight of each record, 1 in sum, and the noise rate.
     constants : from :func:`bound_constants` or :func:`sharp_bound_constants`, with the loss in bits.
     noise : the noise b' of the training objective, shape (features,); zeros for a model without noise.
+
+    Returns
+    -------
+    ErrorBound
+        Its ``value`` is the bound, its ``probability`` says how sure it is.
 
     Raises
     ------

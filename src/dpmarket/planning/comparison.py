@@ -135,6 +135,11 @@ def compare(
     processes, keep_in, progress
         As in :func:`~dpmarket.planning.rows.compute_rows`.
 
+    Returns
+    -------
+    Comparison
+        Budget by budget, how every buyer did and how far behind the first one it is.
+
     Raises
     ------
     InvalidInput
@@ -197,6 +202,24 @@ def standard_buyers(dist: CostDistribution, objective: BuyerObjective, sellers: 
     dist : the distribution of costs.
     objective : prices of uneven weights and of noise; its payment weight is ignored.
     sellers : how many will report.
+
+    Returns
+    -------
+    dict
+        Name to a function from a budget to a mechanism, as :func:`compare` takes it: "dpmarket",
+        "posted price", "cheapest k" and "same for all".
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> buyers = standard_buyers(Uniform(1, 5), BuyerObjective(1.0, 1.0, 1.0), sellers=1000)
+    >>> for name, build in buyers.items():
+    ...     outcome = build(40.0).run(np.linspace(1.002, 4.998, 1000))
+    ...     print(f"{name:12} {outcome.total_payment:.0f} {(outcome.epsilons > 0).mean():.0%}")
+    dpmarket     40 42%
+    posted price 40 30%
+    cheapest k   40 30%
+    same for all 40 100%
     """
     return {
         "dpmarket": lambda budget: OfflineMechanism(
@@ -215,6 +238,18 @@ def best_posted_price(
 
     With a price that a share F accepts, ``sellers * F`` records of equal weight are bought at a total epsilon
     of ``budget / price``.
+
+    Parameters
+    ----------
+    dist : the distribution of costs.
+    objective : prices of uneven weights and of noise; its payment weight is ignored.
+    sellers : how many will report, at least 1.
+    budget : expected total payment, money, above 0.
+
+    Returns
+    -------
+    PostedPrice
+        The best of 200 prices.
     """
     shares = np.geomspace(min(2.0 / sellers, 0.5), 1.0, _SHARES)
     if np.isinf(dist.support[1]):
@@ -227,7 +262,17 @@ def best_posted_price(
 def best_cheapest_k(
     dist: CostDistribution, objective: BuyerObjective, sellers: int, budget: float
 ) -> CheapestK:
-    """Return the number of cheapest sellers with the least excess risk for a budget."""
+    """Return the number of cheapest sellers with the least excess risk for a budget.
+
+    Parameters
+    ----------
+    dist, objective, sellers, budget : as for :func:`best_posted_price`.
+
+    Returns
+    -------
+    CheapestK
+        The best of up to 200 numbers.
+    """
     counts = np.unique(np.geomspace(1, sellers, _SHARES).round().astype(int))
     if np.isinf(dist.support[1]):
         counts = counts[counts < sellers]

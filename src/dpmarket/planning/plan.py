@@ -55,6 +55,17 @@ class Plan:
         meets it: the best allocation can change at once from a few cheap sellers to many dear ones, and
         payments jump. 0 where it is met, to one part in 2,000, and for a plan with confidence.
     guarantee : for a plan with confidence, how likely the budget is to suffice; else None.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import OfflineMechanism
+    >>> from dpmarket.planning import plan_payment_weight
+    >>> dist = Uniform(1, 5)
+    >>> plan = plan_payment_weight(dist, BuyerObjective(1.0, 1.0, 1.0), sellers=500, budget=20.0)
+    >>> round(plan.expected_payment, 1), plan.share_bought < 0.5, plan.guarantee is None
+    (20.0, True, True)
+    >>> mechanism = OfflineMechanism(dist, plan.objective)  # what to announce
     """
 
     objective: BuyerObjective

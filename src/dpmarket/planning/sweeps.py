@@ -79,6 +79,21 @@ class Sweep:
 def at_payment_weights(objective: BuyerObjective, payment_weights: Sequence[float]) -> list[BuyerObjective]:
     """Return the objective with each of these payment weights.
 
+    Parameters
+    ----------
+    objective : prices and bounds; its payment weight is replaced.
+    payment_weights : error units per unit of money, each above 0.
+
+    Returns
+    -------
+    list of BuyerObjective
+        One per payment weight, in order: the rows of a :func:`sweep`.
+
+    Raises
+    ------
+    InvalidInput
+        If a payment weight is not above 0.
+
     Examples
     --------
     >>> [o.payment_weight for o in at_payment_weights(BuyerObjective(1.0, 1.0, 1.0), [0.1, 0.2])]
@@ -93,7 +108,35 @@ def at_payment_weights(objective: BuyerObjective, payment_weights: Sequence[floa
 def at_budgets(
     dist: CostDistribution, objective: BuyerObjective, sellers: int, budgets: Sequence[float]
 ) -> list[BuyerObjective]:
-    """Return the objective with the payment weight that spends each of these budgets in expectation."""
+    """Return the objective with the payment weight that spends each of these budgets in expectation.
+
+    Parameters
+    ----------
+    dist : the distribution of costs.
+    objective : prices and bounds; its payment weight is replaced.
+    sellers : how many will report.
+    budgets : expected total payments, money, each above 0.
+
+    Returns
+    -------
+    list of BuyerObjective
+        One per budget, in order: the rows of a :func:`sweep`.
+
+    Raises
+    ------
+    InvalidInput, Infeasible
+        As :func:`~dpmarket.planning.budgets.plan_payment_weight`.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> dist, objective = Uniform(1, 5), BuyerObjective(1.0, 1.0, 1.0)
+    >>> tight, generous = at_budgets(dist, objective, sellers=1000, budgets=[20.0, 40.0])
+    >>> tight.payment_weight > generous.payment_weight
+    True
+    >>> [round(row.payment) for row in sweep(dist, [tight, generous], sellers=1000, repetitions=5).rows]
+    [20, 40]
+    """
     return [plan_payment_weight(dist, objective, sellers, budget).objective for budget in budgets]
 
 
@@ -122,6 +165,11 @@ def sweep(
     processes, keep_in, progress
         As in :func:`~dpmarket.planning.rows.compute_rows`: several processes, a file to resume from, a
         callback. The table does not depend on them.
+
+    Returns
+    -------
+    Sweep
+        One row per objective, in order.
 
     Raises
     ------

@@ -50,8 +50,15 @@ def plan_target(
     target
         Expected ``concentration * |a| + noise / eta``, above 0.
 
+    Returns
+    -------
+    Plan
+        A function of the arguments alone; ``float(plan)`` is the payment weight.
+
     Raises
     ------
+    InvalidInput
+        For arguments out of their range.
     Infeasible
         If no plan reaches the target; the message says which excess risk can be reached.
 
@@ -100,6 +107,8 @@ def plan_sellers(
 
     Raises
     ------
+    InvalidInput
+        For arguments out of their range.
     Infeasible
         If the budget does not reach the target with 10,000,000,000 sellers; the message says what it reaches.
 
@@ -186,6 +195,16 @@ class BudgetTable:
     sellers : numbers of sellers, rising.
     plans : the cheapest plan for each, or None where so few sellers cannot reach the target.
     limit : what the payments tend to as sellers grow.
+
+    Examples
+    --------
+    Ten sellers cannot reach the target for any money; more of them reach it for less and less.
+
+    >>> from dpmarket.costs import Uniform
+    >>> objective = BuyerObjective(1.0, 1.0, 1.0)
+    >>> table = budget_for_loss(Uniform(1, 5), objective, target=0.3, sellers=(10, 100, 1000))
+    >>> [round(budget, 1) for budget in table.budgets], round(table.limit, 1)
+    ([inf, 17.1, 6.8], 3.3)
     """
 
     target: float
@@ -230,6 +249,16 @@ def budget_for_loss(
         Expected excess risk, above 0.
     sellers
         Numbers of sellers, rising.
+
+    Returns
+    -------
+    BudgetTable
+        The cheapest plan for every number of sellers.
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of their range.
 
     Examples
     --------

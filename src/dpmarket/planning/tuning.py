@@ -54,6 +54,12 @@ class Tuning:
 
     The best one's test error is a little too good to be true, having been picked for it; its standard error
     says by how much the pick may be luck.
+
+    Attributes
+    ----------
+    candidates : one for every combination of settings.
+    budget : expected total payment of each, money.
+    repetitions : how often costs, records and noise were drawn for each.
     """
 
     candidates: tuple[Candidate, ...]
@@ -105,6 +111,11 @@ def tune(
     weight_cap : nobody's weight exceeds this many times 1/m; None for no cap.
     repetitions, seed, processes, keep_in, progress
         As in :func:`~dpmarket.planning.sweeps.sweep`.
+
+    Returns
+    -------
+    Tuning
+        Every candidate with its test error; ``best.objective`` is what to announce.
 
     Raises
     ------

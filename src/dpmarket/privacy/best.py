@@ -49,6 +49,16 @@ class BestWeights:
         feasible range, at least 0 at its end. By convexity nothing else is needed for a global minimum.
     at_least_noise
         Whether ``total_epsilon`` is the largest that the promises and the cap allow.
+
+    Examples
+    --------
+    One person promised much more than the others gets less weight than their promise allows.
+
+    >>> best = best_weights([0.1, 0.1, 2.0], l2=10.0, concentration=1.0, noise=0.1)
+    >>> best.loss_weights.round(3).tolist(), round(best.level, 3), best.at_least_noise
+    ([0.228, 0.228, 0.544], 0.544, False)
+    >>> abs(best.stationarity) < 1e-9
+    True
     """
 
     loss_weights: FloatArray

@@ -76,7 +76,11 @@ class NoiseDraw:
 
 
 class NoiseSource(Protocol):
-    """Where the noise comes from. ``certifiable`` is true only if nobody can know or repeat it."""
+    """Where the noise comes from. ``certifiable`` is true only if nobody can know or repeat it.
+
+    A protocol: :class:`SecureNoise` and :class:`SeededNoise` obey it. A source of one's own must promise what
+    :class:`SecureNoise` does if it says that it is certifiable; nothing can check that.
+    """
 
     @property
     def certifiable(self) -> bool:
@@ -122,6 +126,11 @@ class SeededNoise:
 
     The same seed gives the same noise at every draw. A model made with it says so (``certifiable_`` is false)
     and protects nobody.
+
+    Parameters
+    ----------
+    seed
+        A whole number.
 
     Examples
     --------

@@ -43,6 +43,11 @@ def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) ->
     float
         l2, with ``l2 * total_epsilon >= 2 * row_bound`` as computed.
 
+    Raises
+    ------
+    InvalidInput
+        For values outside these ranges, or so extreme that l2 leaves the range of floats.
+
     Guarantees
     ----------
     A function of public quantities only: choosing the penalty this way costs no privacy.
@@ -84,6 +89,16 @@ def suggest_stretch(total_epsilon: float, l2: float, n_features: int, row_bound:
         Number of coefficients, the constant column included, at least 1.
     row_bound
         R, the largest norm of a row, > 0.
+
+    Returns
+    -------
+    float
+        The factor; 1 would leave the coefficients as they are.
+
+    Raises
+    ------
+    InvalidInput
+        For values outside these ranges.
 
     Guarantees
     ----------

@@ -148,6 +148,19 @@ def release_cost(
 ) -> float:
     """Return what a plan costs in epsilon, rounded up: the formula of this module, for an outsider to check.
 
+    Parameters
+    ----------
+    plan
+        What :func:`plan_release` gave, or another plan.
+    n_coefficients, total_epsilon, l2, row_bound, weight_total
+        As for :func:`plan_release`; trusted to be finite and above 0.
+
+    Returns
+    -------
+    float
+        Epsilon, charged to everybody whose weight is not 0; infinite if the grid is too fine for the plan's
+        accuracy.
+
     Examples
     --------
     >>> plan = plan_release(1e-6, n_coefficients=20, total_epsilon=1000.0, l2=0.02)
@@ -162,6 +175,8 @@ def release_cost(
 
 def round_to_grid(high: FloatArray, low: FloatArray, grid: float) -> IntArray:
     """Return the integers k for which ``k * grid`` is nearest to the exact sum of ``high`` and ``low``.
+
+    Half-way sums go to the even integer.
 
     Examples
     --------

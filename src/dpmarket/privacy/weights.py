@@ -44,6 +44,15 @@ class Weights:
         The public constants for which the promises are kept.
     numerical_epsilon
         What was set aside of every promise for the release of rounded numbers.
+
+    Examples
+    --------
+    >>> weights = weights_for([0.5, 1.0, 2.5], l2=1.0)
+    >>> loss_weights, total_epsilon = weights
+    >>> loss_weights.round(6).tolist(), total_epsilon
+    ([0.125, 0.25, 0.625], 4.0)
+    >>> bool((weights.privacy_losses() <= [0.5, 1.0, 2.5]).all())
+    True
     """
 
     loss_weights: FloatArray

@@ -35,6 +35,16 @@ def budget_options(
 ) -> tuple[Option, ...]:
     """Plan for a quarter of the budget to four times as much; budgets that cannot be spent are left out.
 
+    Parameters
+    ----------
+    dist, objective, sellers : as for :func:`~dpmarket.planning.budgets.plan_payment_weight`.
+    budget : the campaign's, money, above 0.
+
+    Returns
+    -------
+    tuple of Option
+        By rising budget; a function of public values only.
+
     Examples
     --------
     >>> from dpmarket.costs import Uniform

@@ -20,7 +20,17 @@ from dpmarket.version import __version__
 
 
 def render_page(summary: Summary) -> str:
-    """Return the page: no script, nothing fetched, light and dark, for screens, phones and print."""
+    """Return the page: no script, nothing fetched, light and dark, for screens, phones and print.
+
+    Parameters
+    ----------
+    summary : what :func:`~dpmarket.report.summary.summarise` gave.
+
+    Returns
+    -------
+    str
+        A whole HTML document.
+    """
     data = summary.to_dict()
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

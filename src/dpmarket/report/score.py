@@ -41,6 +41,11 @@ class Score:
 def score_model(model: ModelFile, data: PublicData) -> Score:
     """Count a model's mistakes on public records, with features as they stand in the file.
 
+    Parameters
+    ----------
+    model : a released model.
+    data : public records with the model's features, in its order, none of which was trained on.
+
     Raises
     ------
     InvalidInput : records that are not public, or have other features or labels than the model.

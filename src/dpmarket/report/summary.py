@@ -113,7 +113,22 @@ class AuditNote:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, as values; no seller can be told from it. Attributes as in :class:`Material`."""
+    """What a report says, as values; no seller can be told from it.
+
+    Attributes
+    ----------
+    title, budget, options, score, digest : as in :class:`Material`.
+    mechanism : which one decided.
+    totals : counts and sums over all sellers who have not withdrawn.
+    rule : what was offered at every cost.
+    bought_groups, other_groups : sellers bought from, and the others, in groups of at least ten.
+    excess_risk, kkt_residual : of the outcome; None where somebody withdrew.
+    meanings : what the promises mean for the people who got them.
+    noise_standard_error : bound on what noise adds to a coefficient; None without a model.
+    comparison : other buyers, as plain data; None if they were not compared.
+    audits : questions, verdicts and evidence.
+    parameters, features : every public parameter, and the features with their bounds.
+    """
 
     title: str
     mechanism: str
@@ -141,6 +156,15 @@ class Summary:
 
 def summarise(material: Material) -> Summary:
     """Make the summary of a market.
+
+    Parameters
+    ----------
+    material : confidential; what of it is given decides what the summary says.
+
+    Returns
+    -------
+    Summary
+        Sums, means over at least ten sellers, and public values.
 
     Raises
     ------

@@ -33,6 +33,12 @@ class RandomStarts:
     ----------
     count : how many, besides the origin; whole, at least 0.
     seed : of the generator; whole, at least 0. Fixed, so that the mechanism is a function of its input.
+
+    Examples
+    --------
+    >>> starts = RandomStarts(count=3, seed=1)
+    >>> starts.draw(n_coefficients=2).shape, bool((starts.draw(2) == starts.draw(2)).all())
+    ((3, 2), True)
     """
 
     count: int = 8
@@ -196,7 +202,13 @@ class JointMechanism:
 
 @dataclass(frozen=True, eq=False)
 class JointMarket:
-    """A :class:`JointMechanism` with records and noise; made by its ``with_records``. Holds private data."""
+    """A :class:`JointMechanism` with records and noise; made by its ``with_records``. Holds private data.
+
+    Attributes
+    ----------
+    mechanism : what it was made from.
+    setting : the records, the noise and everything else but the reports.
+    """
 
     mechanism: JointMechanism
     setting: Setting

@@ -58,6 +58,20 @@ class JointOutcome:
     paper_convexity : ``2*l2*mu/m``, the paper's stricter condition (theorem `convexify`).
     stationary_points : how many different ones the starting points led to, at the best total epsilon.
     parameters : the mechanism's public parameters, as plain data.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.joint import JointMechanism
+    >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
+    >>> costs = [1.5, 2.0, 2.5, 4.9]
+    >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
+    >>> outcome = JointMechanism(Uniform(1, 5), objective, l2=1.0).run(costs, X, y)
+    >>> outcome.epsilons.round(2).tolist(), round(outcome.total_payment, 2)
+    ([1.26, 1.23, 1.22, 1.1], 22.79)
+    >>> outcome.certifiable, outcome.strictly_convex, outcome.edge
+    (False, True, 'inside')
     """
 
     certifiable: ClassVar[Literal[False]] = False

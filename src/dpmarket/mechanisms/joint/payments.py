@@ -44,7 +44,10 @@ class Paid:
 
 @runtime_checkable
 class PaymentRule(Protocol):
-    """A way to pay the sellers of a joint optimum."""
+    """A way to pay the sellers of a joint optimum.
+
+    A protocol: :class:`EnvelopePayments`, :class:`QuadraturePayments` and :class:`ExpectedPayments` obey it.
+    """
 
     def check(self, dist: CostDistribution) -> None:
         """Refuse a distribution of costs that this rule cannot pay for."""
@@ -68,7 +71,24 @@ class PaymentRule(Protocol):
 
 @dataclass(frozen=True)
 class EnvelopePayments:
-    """Exact payments for affine virtual costs (uniform costs): one warm-started re-solve per seller."""
+    """Exact payments for affine virtual costs (uniform costs): one warm-started re-solve per seller.
+
+    Truth is every seller's best report, and nobody loses by taking part. The default for uniform costs.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.joint import JointMechanism
+    >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
+    >>> costs = [1.5, 2.0, 2.5, 4.9]
+    >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
+    >>> mechanism = JointMechanism(Uniform(1, 5), objective, l2=1.0, payments=EnvelopePayments())
+    >>> market = mechanism.with_records(X, y)
+    >>> truth, lie = market.respond(costs, 0, 1.5), market.respond(costs, 0, 2.0)
+    >>> truth.payment - 1.5 * truth.epsilon > lie.payment - 1.5 * lie.epsilon
+    True
+    """
 
     def check(self, dist: CostDistribution) -> None:
         """Refuse any distribution but the uniform one."""
@@ -117,6 +137,23 @@ class QuadraturePayments:
     Parameters
     ----------
     tolerance : relative error of the integral at which to stop.
+
+    Examples
+    --------
+    For uniform costs it pays what :class:`EnvelopePayments` pays.
+
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.joint import JointMechanism
+    >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
+    >>> costs = [1.5, 2.0, 2.5, 4.9]
+    >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
+    >>> by_pieces, at_once = (
+    ...     JointMechanism(Uniform(1, 5), objective, l2=1.0, payments=rule).run(costs, X, y).payments
+    ...     for rule in (QuadraturePayments(), EnvelopePayments())
+    ... )
+    >>> bool((abs(by_pieces - at_once) < 1e-6).all())
+    True
     """
 
     tolerance: float = 1e-7
@@ -210,6 +247,20 @@ class ExpectedPayments:
     """Virtual cost times epsilon: what is paid in expectation (paper, Lemma `mech design`).
 
     The cheap figure that plots of totals need. Paid to a seller it would make lying worthwhile.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.joint import JointMechanism
+    >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
+    >>> costs = [1.5, 2.0, 2.5, 4.9]
+    >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
+    >>> mechanism = JointMechanism(Uniform(1, 5), objective, l2=1.0, payments=ExpectedPayments())
+    >>> outcome = mechanism.run(costs, X, y)
+    >>> virtual_costs = 2.0 * np.array(costs) - 1.0
+    >>> bool(np.allclose(outcome.payments, virtual_costs * outcome.epsilons))
+    True
     """
 
     def check(self, dist: CostDistribution) -> None:

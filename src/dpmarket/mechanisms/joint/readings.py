@@ -21,7 +21,10 @@ from dpmarket.errors import Infeasible
 
 @runtime_checkable
 class Reading(Protocol):
-    """How the noise enters the choice of weights and total epsilon."""
+    """How the noise enters the choice of weights and total epsilon.
+
+    A protocol: :class:`ExpectedNoise`, :class:`BoundedCoefficients` and :class:`AsPrinted` obey it.
+    """
 
     @property
     def coef_radius(self) -> float:
@@ -51,6 +54,26 @@ class ExpectedNoise:
     """Choose weights and total epsilon without the noise, whose mean is 0; then train with it. The default.
 
     Payments and promises do not depend on the noise.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.joint import JointMechanism
+    >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
+    >>> costs = [1.5, 2.0, 2.5, 4.9]
+    >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
+    >>> from dpmarket.privacy import SeededNoise
+    >>> first, second = (
+    ...     JointMechanism(
+    ...         Uniform(1, 5), objective, l2=1.0, reading=ExpectedNoise(), noise_source=SeededNoise(seed)
+    ...     ).run(costs, X, y)
+    ...     for seed in (1, 2)
+    ... )
+    >>> bool((first.payments == second.payments).all())
+    True
+    >>> bool((first.coefficients == second.coefficients).any())
+    False
     """
 
     @property
@@ -90,6 +113,23 @@ class BoundedCoefficients:
     Gamma(n, 1) distribution. The paper's own sigma (theorem `gen loss`) is at least
     ``2*coef_radius*v^-1(delta')`` with ``P(2|b| > v^-1(delta')) = delta'``, so that it suffices with
     probability ``1 - delta'``.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.joint import JointMechanism
+    >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
+    >>> costs = [1.5, 2.0, 2.5, 4.9]
+    >>> from dpmarket.privacy import SeededNoise
+    >>> objective = BuyerObjective(concentration=5.0, noise=10.0, payment_weight=0.01)
+    >>> reading = BoundedCoefficients(coef_radius=0.5)
+    >>> mechanism = JointMechanism(
+    ...     Uniform(1, 5), objective, l2=0.1, reading=reading, noise_source=SeededNoise(0)
+    ... )
+    >>> outcome = mechanism.run(costs, X, y)
+    >>> round(float(np.linalg.norm(outcome.coefficients)), 9) <= 0.5, outcome.edge
+    (True, 'inside')
     """
 
     coef_radius: float
@@ -121,6 +161,25 @@ class AsPrinted:
     """Take the printed objective literally: it has no minimum, so ``mean_epsilons`` must bound the search.
 
     For comparison only. The answer is an artefact of the grid's lower end.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.joint import JointMechanism
+    >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
+    >>> costs = [1.5, 2.0, 2.5, 4.9]
+    >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
+    >>> from dpmarket.privacy import SeededNoise
+    >>> for lowest in (1e-1, 1e-2, 1e-3):
+    ...     mechanism = JointMechanism(
+    ...         Uniform(1, 5), objective, l2=1.0, reading=AsPrinted(), noise_source=SeededNoise(0),
+    ...         mean_epsilons=[lowest, 1.0],
+    ...     )
+    ...     print(mechanism.run(costs, X, y).edge)
+    lowest
+    lowest
+    lowest
     """
 
     @property

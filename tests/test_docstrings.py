@@ -1,0 +1,167 @@
+"""Every public name says what it promises, shows how it is used, and stands in the reference."""
+
+import functools
+import importlib
+import inspect
+import pkgutil
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import dpmarket
+
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+PUBLIC = {name: getattr(dpmarket, name) for name in dpmarket.__all__ if name != "__version__"}
+DIRECTIVE = re.compile(r"^\.\. (auto\w+|currentmodule):: *(\S+)\n((?: +\S.*\n)*)", re.MULTILINE)
+
+
+def listed_in_rooms():
+    """Every class and function of this package that a module lists in ``__all__``, by module and name."""
+    found = {}
+    for module in pkgutil.walk_packages(dpmarket.__path__, "dpmarket."):
+        room = importlib.import_module(module.name)
+        for name in getattr(room, "__all__", ()):
+            value = getattr(room, name)
+            is_own = getattr(value, "__module__", "").startswith("dpmarket.")
+            if is_own and (inspect.isclass(value) or inspect.isfunction(value)):
+                found.setdefault(value, f"{module.name}.{name}")
+    return {name: value for value, name in found.items()}
+
+
+LISTED = listed_in_rooms()
+
+
+def own_docstring(value):
+    """What was written about ``value`` itself: nothing inherited, nothing that Python made up."""
+    text = inspect.cleandoc(value.__doc__ or "")
+    return "" if inspect.isclass(value) and text.startswith(f"{value.__name__}(") else text
+
+
+def section(text, title):
+    """The lines of a section of a numpy docstring, up to the next section."""
+    lines = text.splitlines()
+    starts = [k for k, line in enumerate(lines[:-1]) if line == title and set(lines[k + 1]) == {"-"}]
+    if not starts:
+        return []
+    body = lines[starts[0] + 2 :]
+    ends = (k for k, line in enumerate(body[1:]) if line and set(line) == {"-"})
+    return body[: next(ends, len(body))]
+
+
+def named_in(text, *titles):
+    """The names that these sections describe: ``low, high : numbers`` describes two."""
+    heads = [line.split(" : ")[0] for title in titles for line in section(text, title) if line[:1].strip()]
+    return {name.strip("*` ") for head in heads for name in head.split(",")}
+
+
+def parameters(value):
+    """The names of all arguments that a caller can pass."""
+    return [name for name in inspect.signature(value).parameters if name != "self"]
+
+
+def is_protocol(cls):
+    return getattr(cls, "_is_protocol", False)
+
+
+def public_members(cls):
+    """Methods and properties that a class defines under a public name, as functions."""
+    for name, value in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, functools.cached_property):
+            yield name, value.func
+        elif isinstance(value, property | classmethod | staticmethod) or inspect.isfunction(value):
+            yield name, value
+
+
+def nobody(offenders):
+    """Fail with every offender on a line of its own, however many there are."""
+    lines = [f"{name}: {', '.join(map(str, what))}" for name, what in offenders.items() if what]
+    assert not lines, "\n" + "\n".join(lines)
+
+
+def test_every_public_name_has_a_docstring_that_starts_with_a_sentence():
+    first = {name: own_docstring(value).split("\n")[0] for name, value in PUBLIC.items()}
+    nobody({name: [f"starts with {line!r}"] for name, line in first.items() if not line.endswith(".")})
+
+
+def test_every_public_name_has_an_example():
+    examples = {name: "\n".join(section(own_docstring(value), "Examples")) for name, value in PUBLIC.items()}
+    nobody({name: ["no example"] for name, text in examples.items() if ">>> " not in text})
+
+
+def test_every_public_function_describes_its_parameters_and_what_it_returns():
+    silent = {}
+    for name, function in PUBLIC.items():
+        if inspect.isfunction(function):
+            text = own_docstring(function)
+            silent[name] = [each for each in parameters(function) if each not in named_in(text, "Parameters")]
+            if inspect.signature(function).return_annotation != "None" and not section(text, "Returns"):
+                silent[name].append("what it returns")
+    nobody(silent)
+
+
+def test_every_public_class_describes_what_it_is_made_of():
+    silent = {}
+    for name, cls in PUBLIC.items():
+        if inspect.isclass(cls) and not issubclass(cls, Exception) and not is_protocol(cls):
+            known = named_in(own_docstring(cls), "Parameters", "Attributes")
+            silent[name] = [each for each in parameters(cls) if each not in known]
+    nobody(silent)
+
+
+def test_every_name_that_a_room_lists_has_a_docstring():
+    assert len(LISTED) > 150
+    nobody({name: ["no docstring"] for name, value in LISTED.items() if not own_docstring(value)})
+
+
+def test_every_public_method_and_property_has_a_docstring():
+    nobody({
+        name: [member for member, function in public_members(value) if not (function.__doc__ or "").strip()]
+        for name, value in LISTED.items()
+        if inspect.isclass(value)
+    })  # fmt: skip
+
+
+def documented():
+    """Every object that the pages of the reference describe, once for every time that they do."""
+    for page in sorted(REFERENCE.glob("*.md")):
+        room = ""
+        for kind, target, options in DIRECTIVE.findall(page.read_text()):
+            if kind == "currentmodule":
+                room = target
+            elif kind == "automodule":
+                yield from members_of(target, options)
+            else:
+                module, _, name = (target if "." in target else f"{room}.{target}").rpartition(".")
+                yield getattr(importlib.import_module(module), name)
+
+
+def members_of(target, options):
+    """The objects that ``automodule`` describes: those listed, or all of the module's own."""
+    if (found := re.search(r":members:([^:]*)", options)) is None:
+        return []
+    module = importlib.import_module(target)
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == target]
+    names = found[1].replace(",", " ").split() or getattr(module, "__all__", own)
+    return [getattr(module, name) for name in names]
+
+
+def test_every_public_name_stands_in_the_reference_once():
+    times = Counter(value for value in documented() if getattr(value, "__hash__", None))
+    nobody({name: [f"{times[value]} times"] for name, value in PUBLIC.items() if times[value] != 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Parameters\n----------\nlow, high : numbers\n    more\nrng\n    any\n\nReturns\n-------\nfloat",
+         {"low", "high", "rng"}),
+        ("Parameters\n----------\n*parts\n    Any.", {"parts"}),
+        ("Nothing.", set()),
+    ],
+)  # fmt: skip
+def test_the_reader_of_sections_finds_names(text, names):
+    assert named_in(text, "Parameters") - {""} == names
