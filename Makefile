@@ -57,7 +57,7 @@ lint: $(VENV)/ready-developers
 test: lint
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m "not slow"
 
-test-slow: $(VENV)/ready-developers
+test-slow: $(VENV)/ready-developers $(VENV)/ready-docs
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m slow
 
 bench: $(VENV)/ready-developers
@@ -68,7 +68,7 @@ accuracy: $(VENV)/ready-real-data
 	@for f in $(ACCURACY); do echo "== $$f"; $(ONE_THREAD) $(BIN)/python $$f || exit 1; done
 
 docs: $(VENV)/ready-docs
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs site
+	$(BIN)/sphinx-build -W --keep-going -q -E -a -b html docs site
 	@echo "The documentation is in site/index.html"
 
 clean:

@@ -8,6 +8,7 @@ from dpmarket.version import __version__
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "dpmarket"
+copyright = "the dpmarket developers, Apache-2.0"
 release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
 myst_enable_extensions = ["dollarmath"]

@@ -17,7 +17,8 @@ def _mathml(node: nodes.Element, display: str) -> str:
     if display == "block" and (r"\\" in latex or "&" in latex) and r"\begin" not in latex:
         latex = rf"\begin{{aligned}}{latex}\end{{aligned}}"
     try:
-        return convert(latex, display=display)
+        # Primes as operators: as letters, browsers make them too small.
+        return convert(latex, display=display).replace("<mi>&#x02032;</mi>", "<mo>&#x02032;</mo>")
     except Exception as error:
         raise ExtensionError(f"cannot render the formula {latex!r}: {error}") from error
 

@@ -1,14 +1,9 @@
 """The page in a real browser: phone and desktop, light and dark."""
 
-import shutil
-
 import pytest
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run",
-)  # fmt: skip
+from support.browser import opened_browser
+
 VISIBLE = """element => {
     const box = element.getBoundingClientRect();
     const style = getComputedStyle(element);
@@ -32,14 +27,8 @@ CONTRAST = """() => {
 
 @pytest.fixture(scope="module")
 def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("needs chromium on the path")
-    with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        yield opened
-        opened.close()
+    with opened_browser() as browser:
+        yield browser
 
 
 @pytest.mark.slow
