@@ -40,7 +40,10 @@ def test_the_accuracies_in_the_readme_are_those_that_were_measured():
     measured = (ROOT / "docs" / "reference" / "accuracy.md").read_text()
     table = measured[measured.index("## breast cancer") : measured.index("| log loss at")]
     readme = (ROOT / "README.md").read_text()
-    for shown, level in (("log-uniform on [0.05, 5]", "log-uniform on [0.05, 5]"), ("promise 1 for all", "1")):
+    for shown, level in (
+        ("log-uniform on [0.05, 5]", "log-uniform on [0.05, 5]"),
+        ("promise 1 for all", "1"),
+    ):
         row = next(line for line in table.splitlines() if line.startswith(f"| {level} |"))
         values = [cell.split("(")[0].strip() for cell in row.split("|")[2:-1]]
         line = next(line for line in readme.splitlines() if line.startswith("| accuracy") and shown in line)
