@@ -4,6 +4,7 @@ from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.empirical import Empirical, PiecewiseLinear
 from dpmarket.costs.fitting import CostFit, FittedCandidate, fit_costs
 from dpmarket.costs.from_scipy import FromScipy
+from dpmarket.costs.ironed import IronedDistribution
 from dpmarket.costs.ironing import IronedInterval
 from dpmarket.costs.mixture import Mixture
 from dpmarket.costs.text import distribution_from_dict, parse_distribution
@@ -16,6 +17,7 @@ __all__ = [
     "Empirical",
     "FittedCandidate",
     "FromScipy",
+    "IronedDistribution",
     "IronedInterval",
     "Mixture",
     "PiecewiseLinear",

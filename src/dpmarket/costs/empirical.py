@@ -20,14 +20,12 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.costs.ironing import IronedInterval
-from dpmarket.costs.pointwise import Costs, pointwise
-from dpmarket.costs.psi import VirtualCost, ironed
+from dpmarket.costs.ironed import IronedDistribution
 from dpmarket.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
-class PiecewiseLinear:
+class PiecewiseLinear(IronedDistribution):
     """Costs whose density is linear between knots, positive and continuous on its support.
 
     Parameters
@@ -78,40 +76,6 @@ class PiecewiseLinear:
         """The knots."""
         return tuple(self.knots.tolist())
 
-    @property
-    def is_regular(self) -> bool:
-        """Whether psi is increasing as it stands."""
-        return not self.ironed_intervals
-
-    @property
-    def ironed_intervals(self) -> tuple[IronedInterval, ...]:
-        """Where psi had to be made flat."""
-        return self._psi.intervals
-
-    def pdf(self, costs: Costs) -> Costs:
-        """Density within the support, 0 elsewhere."""
-        return pointwise(self._pdf, checks.numbers, "costs", costs)
-
-    def cdf(self, costs: Costs) -> Costs:
-        """Probability of a cost of at most this."""
-        return pointwise(self._cdf, checks.numbers, "costs", costs)
-
-    def quantile(self, probabilities: Costs) -> Costs:
-        """Inverse of ``cdf``."""
-        return pointwise(self._quantile, checks.probabilities, "probabilities", probabilities)
-
-    def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw ``size`` independent costs, by inversion."""
-        return self._quantile(rng.random(checks.whole("size", size)))
-
-    def virtual_cost(self, costs: Costs) -> Costs:
-        """Ironed psi for costs within the support."""
-        return pointwise(self._psi.value, checks.numbers, "costs", costs)
-
-    def virtual_cost_slope(self, costs: Costs) -> Costs:
-        """Derivative of the ironed psi; at a knot, that of the piece above it."""
-        return pointwise(self._psi.slope, checks.numbers, "costs", costs)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for :func:`distribution_from_dict`."""
         return {
@@ -130,10 +94,6 @@ class PiecewiseLinear:
     @cached_property
     def _slopes(self) -> FloatArray:
         return np.diff(self.heights) / np.diff(self.knots)
-
-    @cached_property
-    def _psi(self) -> VirtualCost:
-        return ironed(self._raw, self._raw_slope, self._cdf, self._quantile, self.breakpoints)
 
     def _piece(self, c: FloatArray) -> tuple[Any, FloatArray, FloatArray]:
         """Return the piece each cost lies in, how far into it, and the density there."""

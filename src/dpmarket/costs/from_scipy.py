@@ -12,9 +12,7 @@ from scipy import stats
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.costs.ironing import IronedInterval
-from dpmarket.costs.pointwise import Costs, pointwise
-from dpmarket.costs.psi import VirtualCost, ironed, numerical_slope
+from dpmarket.costs.ironed import IronedDistribution
 from dpmarket.errors import InvalidInput
 
 # Below this share of the original distribution, rounding in its cdf spoils the truncated one.
@@ -25,7 +23,7 @@ _SMALLEST_COST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
-class FromScipy:
+class FromScipy(IronedDistribution):
     """A frozen continuous ``scipy.stats`` distribution, truncated to [low, high].
 
     Parameters
@@ -96,45 +94,6 @@ class FromScipy:
         assert self.high is not None
         return (self.low, self.high)
 
-    @property
-    def breakpoints(self) -> tuple[float, ...]:
-        """The finite ends of the support."""
-        return tuple(end for end in self.support if math.isfinite(end))
-
-    @property
-    def is_regular(self) -> bool:
-        """Whether psi is increasing as it stands."""
-        return not self.ironed_intervals
-
-    @property
-    def ironed_intervals(self) -> tuple[IronedInterval, ...]:
-        """Where psi had to be made flat."""
-        return self._psi.intervals
-
-    def pdf(self, costs: Costs) -> Costs:
-        """Density within the support, 0 elsewhere."""
-        return pointwise(self._pdf, checks.numbers, "costs", costs)
-
-    def cdf(self, costs: Costs) -> Costs:
-        """Probability of a cost of at most this."""
-        return pointwise(self._cdf, checks.numbers, "costs", costs)
-
-    def quantile(self, probabilities: Costs) -> Costs:
-        """Inverse of ``cdf``."""
-        return pointwise(self._quantile, checks.probabilities, "probabilities", probabilities)
-
-    def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw ``size`` independent costs, by inversion."""
-        return self._quantile(rng.random(checks.whole("size", size)))
-
-    def virtual_cost(self, costs: Costs) -> Costs:
-        """Ironed psi for costs within the support."""
-        return pointwise(self._psi.value, checks.numbers, "costs", costs)
-
-    def virtual_cost_slope(self, costs: Costs) -> Costs:
-        """Derivative of the ironed psi, to about 1e-8 of its value."""
-        return pointwise(self._psi.slope, checks.numbers, "costs", costs)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for :func:`distribution_from_dict`."""
         shapes, loc, scale = self.frozen.dist._parse_args(*self.frozen.args, **self.frozen.kwds)
@@ -162,16 +121,6 @@ class FromScipy:
     @cached_property
     def _share(self) -> float:
         return float(self._mass(np.array([self.support[1]]))[0])
-
-    @cached_property
-    def _psi(self) -> VirtualCost:
-        return ironed(self._raw, self._raw_slope, self._cdf, self._quantile, self.breakpoints)
-
-    @cached_property
-    def _scale(self) -> float:
-        """Return a length on which the density changes: half the interquartile range."""
-        first, third = self._quantile(np.array([0.25, 0.75]))
-        return 0.5 * float(third - first)
 
     def _mass(self, c: FloatArray) -> FloatArray:
         """Probability, before truncation, between the lower end and c."""
@@ -218,9 +167,6 @@ class FromScipy:
         if self._base == 0.0 and not self._upper_half:
             return np.asarray(np.exp(self.frozen.logcdf(c) - log_density))
         return np.asarray(self._mass(c) * np.exp(-log_density))
-
-    def _raw_slope(self, c: FloatArray) -> FloatArray:
-        return numerical_slope(self._raw, c, self.support, self.breakpoints, self._scale)
 
 
 def _evaluable(c: FloatArray) -> FloatArray:

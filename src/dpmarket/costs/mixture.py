@@ -14,14 +14,12 @@ from scipy.optimize.elementwise import find_root
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.costs.distribution import CostDistribution
-from dpmarket.costs.ironing import IronedInterval
-from dpmarket.costs.pointwise import Costs, pointwise
-from dpmarket.costs.psi import VirtualCost, ironed, numerical_slope
+from dpmarket.costs.ironed import IronedDistribution
 from dpmarket.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(IronedDistribution):
     """A person belongs to group k with probability ``weights[k]`` and has a cost from its distribution.
 
     Parameters
@@ -66,28 +64,6 @@ class Mixture:
         """The groups' breakpoints."""
         return tuple(sorted({point for d in self.distributions for point in d.breakpoints}))
 
-    @property
-    def is_regular(self) -> bool:
-        """Whether psi is increasing as it stands."""
-        return not self.ironed_intervals
-
-    @property
-    def ironed_intervals(self) -> tuple[IronedInterval, ...]:
-        """Where psi had to be made flat."""
-        return self._psi.intervals
-
-    def pdf(self, costs: Costs) -> Costs:
-        """Weighted sum of the groups' densities."""
-        return pointwise(self._pdf, checks.numbers, "costs", costs)
-
-    def cdf(self, costs: Costs) -> Costs:
-        """Weighted sum of the groups' cdfs."""
-        return pointwise(self._cdf, checks.numbers, "costs", costs)
-
-    def quantile(self, probabilities: Costs) -> Costs:
-        """Smallest cost whose cdf is at least this."""
-        return pointwise(self._quantile, checks.probabilities, "probabilities", probabilities)
-
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw ``size`` independent costs: a group first, then a cost from it."""
         groups = rng.choice(len(self.weights), checks.whole("size", size), p=self.weights)
@@ -97,14 +73,6 @@ class Mixture:
             costs[members] = distribution.sample(int(members.sum()), rng)
         return costs
 
-    def virtual_cost(self, costs: Costs) -> Costs:
-        """Ironed psi for costs within the support."""
-        return pointwise(self._psi.value, checks.numbers, "costs", costs)
-
-    def virtual_cost_slope(self, costs: Costs) -> Costs:
-        """Derivative of the ironed psi, to about 1e-8 of its value."""
-        return pointwise(self._psi.slope, checks.numbers, "costs", costs)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for :func:`distribution_from_dict`."""
         return {
@@ -112,10 +80,6 @@ class Mixture:
             "weights": list(self.weights),
             "distributions": [d.to_dict() for d in self.distributions],
         }
-
-    @cached_property
-    def _psi(self) -> VirtualCost:
-        return ironed(self._raw, self._raw_slope, self._cdf, self._quantile, self.breakpoints)
 
     def _pdf(self, c: FloatArray) -> FloatArray:
         """Density; at an end of a group's support that of the side below it.
@@ -161,15 +125,7 @@ class Mixture:
             root = np.where((u <= probability) & (root > edge), edge, root)
         return np.asarray(root)
 
-    def _raw(self, c: FloatArray) -> FloatArray:
-        low, high = self.support
-        c = np.clip(c, low, high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            psi = c + self._cdf(c) / self._pdf(c)
-        psi[c <= low] = low
-        return psi
-
-    def _raw_slope(self, c: FloatArray) -> FloatArray:
+    @cached_property
+    def _length(self) -> float:
         quartiles = [d.quantile(np.array([0.25, 0.75])) for d in self.distributions]
-        length = 0.5 * min(float(third - first) for first, third in quartiles)
-        return numerical_slope(self._raw, c, self.support, self.breakpoints, length)
+        return 0.5 * min(float(third - first) for first, third in quartiles)
