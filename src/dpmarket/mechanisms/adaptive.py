@@ -11,18 +11,15 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
+from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.curves import Curve, check_market
 from dpmarket.mechanisms.ledger import Ledger
 from dpmarket.mechanisms.offline import ResponseCurve
-from dpmarket.mechanisms.online import one_cost, position
-from dpmarket.mechanisms.outcome import Outcome
-from dpmarket.mechanisms.protocol import Response
-from dpmarket.mechanisms.quotes import Menu, Quote, Quotes, menu_of
+from dpmarket.mechanisms.quotes import Quotes
+from dpmarket.mechanisms.quoting import QuotingMarket, position
 from dpmarket.mechanisms.refitting import keep_prior, name_of, refit
 from dpmarket.mechanisms.replanning import Bought, plan_curve
-from dpmarket.mechanisms.settlement import settle
 
 SCHEMA = "dpmarket.adaptive-market/1"
 Refit = Callable[[FloatArray, CostDistribution], CostDistribution]
@@ -30,7 +27,7 @@ _SETTINGS = ("first_epoch", "growth", "pilot_share")
 _FITS: dict[str, Refit] = {name_of(fit): fit for fit in (refit, keep_prior)}
 
 
-class AdaptiveMechanism:
+class AdaptiveMechanism(QuotingMarket):
     """Quote sellers as they come, knowing the support of costs only, and learn in between.
 
     Sellers come in epochs. Within an epoch all are quoted by one curve, fixed before its first seller from
@@ -68,6 +65,8 @@ class AdaptiveMechanism:
     >>> market.epoch > 3, bool((market.close().epsilons > 0).any())
     (True, True)
     """
+
+    name = "adaptive"
 
     def __init__(
         self,
@@ -114,19 +113,9 @@ class AdaptiveMechanism:
         return f"AdaptiveMechanism({self.prior!r}, quoted={self.quoted}, epoch={self._epoch})"
 
     @property
-    def quoted(self) -> int:
-        """How many sellers have been quoted."""
-        return len(self._ledger)
-
-    @property
     def expected_sellers(self) -> int:
         """How many sellers are expected in all, as far as is known now."""
         return self._expected
-
-    @property
-    def money_left(self) -> float:
-        """What is left of the budget if every open quote is accepted; infinite without a budget."""
-        return self._ledger.money_left
 
     @property
     def epoch(self) -> int:
@@ -144,11 +133,6 @@ class AdaptiveMechanism:
         self._advance()
         return self._curve
 
-    @property
-    def is_buying(self) -> bool:
-        """Whether the next seller will be offered the curve: not closed, and money left for any of it."""
-        return self._ledger.is_open_to(self.curve)
-
     def expect(self, remaining: int) -> None:
         """Say how many sellers are still to come; an epoch planned for them begins with the next one.
 
@@ -158,11 +142,6 @@ class AdaptiveMechanism:
         self._ledger.refuse_closed()
         self._expected = self.quoted + checks.whole("remaining", remaining, 1)
         self._epoch_end = self.quoted
-
-    def quote(self, cost: float, seller_id: str | int | None = None) -> Quote:
-        """Offer one seller an epsilon and a payment for their cost: see ``OnlineMechanism.quote``."""
-        ids = None if seller_id is None else [seller_id]
-        return self.quote_many(one_cost("cost", cost), ids)[0]
 
     def quote_many(self, costs: object, seller_ids: object = None) -> Quotes:
         """Quote sellers in the order given: the same as one :meth:`quote` after the other, none declining.
@@ -197,45 +176,6 @@ class AdaptiveMechanism:
             self._ledger.market,
         )
 
-    def menu(self, points: int = 50) -> Menu:
-        """Return the next seller's choices of epsilon and payment."""
-        return menu_of(self.curve, points)
-
-    def accept(self, quotes: Quote | Quotes) -> None:
-        """Note that the seller, or all of several, accepted; a quote can be accepted once."""
-        self._ledger.accept(quotes)
-
-    def decline(self, quotes: Quote | Quotes) -> None:
-        """Note that the seller, or all of several, declined; the money reserved is free again."""
-        self._ledger.decline(quotes)
-
-    def close(self, delivered: object = None, l2: float | None = None) -> Outcome:
-        """End the market and return what was bought: see ``OnlineMechanism.close``.
-
-        Virtual costs in the outcome's payment part are those of the distribution fitted to all reports.
-        """
-        numbers = self._ledger.delivered(delivered)
-        self._ledger.refuse_closed()
-        costs = self._ledger.column("cost")
-        psi = virtual_costs(costs[numbers], self._fit(costs, self.prior))
-        outcome = settle(self._ledger, numbers, psi, self.objective, "adaptive", self._parameters(), l2)
-        self._ledger.closed = True
-        return outcome
-
-    def run(self, reported_costs: object, seller_ids: object = None, l2: float | None = None) -> Outcome:
-        """Quote these sellers, in their order and all accepting, in a market of their own."""
-        fresh = self._fresh()
-        fresh.accept(fresh.quote_many(reported_costs, seller_ids))
-        return fresh.close(l2=l2)
-
-    def respond(self, reported_costs: object, i: int, report: float) -> Response:
-        """Return what seller ``i`` gets if they report ``report`` and the others report as given.
-
-        All arrive in the order given and accept; the sellers before ``i`` decide the curve.
-        """
-        curve = self.response_curve(reported_costs, i, one_cost("report", report))
-        return Response(float(curve.epsilons[0]), float(curve.payments[0]))
-
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
         """Return seller ``i``'s epsilon and payment at each of several reports, for plots and audits."""
         costs, i = position(reported_costs, i)
@@ -252,7 +192,7 @@ class AdaptiveMechanism:
         ``fit`` stands there by its name; one that cannot be imported by what its ``repr`` says.
         """
         return {
-            "mechanism": "adaptive",
+            "mechanism": self.name,
             "distribution": self.prior.to_dict(),
             "objective": self.objective.to_dict(),
             "expected_sellers": self._first_expected,
@@ -328,6 +268,12 @@ class AdaptiveMechanism:
         )
         self._epoch += 1
         self._epoch_end = self.quoted + size
+
+    def _next_curve(self) -> Curve:
+        return self.curve
+
+    def _values(self) -> tuple[BuyerObjective, CostDistribution]:
+        return self.objective, self._fit(self._ledger.column("cost"), self.prior)
 
     def _fresh(self) -> AdaptiveMechanism:
         return AdaptiveMechanism(
