@@ -36,7 +36,7 @@ def against_argsort():
                 outcome = mechanism.run(costs)
                 ours, peer = compare(
                     [lambda c=costs, k=mechanism: k.run(c), lambda c=costs: np.argsort(c)],
-                    repeat=2 if m == LARGEST else 5,
+                    repeat=3 if m == LARGEST else 5,
                 )
                 bought = outcome.epsilons > 0
                 error = float((outcome.payment_errors[bought] / outcome.payments[bought]).max())

@@ -44,7 +44,7 @@ def test_an_example_is_a_call_of_its_command_with_all_that_is_required(command):
 
 def test_a_section_says_names_types_defaults_and_meaning(monkeypatch):
     parameters = (
-        Parameter(("FILE",), False, True, "a path", "required", "The seller's file, as 'a|b' wrote it."),
+        Parameter(("FILE",), False, True, "a path", "required", "The seller's or sellers' file, as 'a|b' wrote it."),
         Parameter(("--many", "-m"), True, True, "text", "required", "Not a 'c*d' * e with --few."),
     )
     made_up = Command("dpmarket try", "Try it.", "", ("dpmarket try x -m y",), parameters)
@@ -53,7 +53,7 @@ def test_a_section_says_names_types_defaults_and_meaning(monkeypatch):
     assert "| [`dpmarket try`](#command-try) | Try it. |" in page
     assert "(command-try)=\n## `dpmarket try`\n\nTry it.\n\n```console\n$ dpmarket try x -m y\n```\n" in page
     assert "Usage: `dpmarket try FILE --many ...`\n" in page
-    assert r"| `FILE` | a path | required | The seller's file, as `a\|b` wrote it. |" in page
+    assert r"| `FILE` | a path | required | The seller's or sellers' file, as `a\|b` wrote it. |" in page
     assert r"| `--many`, `-m` | text | required | Not a `c*d` \* e with `--few`. |" in page
 
 
