@@ -32,7 +32,7 @@ def truthfulness():
                 ),
                 lambda m=mechanism, c=costs: [m.run(c) for _ in range(20)],
             ],
-            repeat=1,
+            repeat=2,
         )
         runs = seconds / (run / 20)
         rows.append([name, f"{seconds:.1f} s", f"{run / 20 * 1e3:.1f} ms", at_most(500, runs, ",.0f")])

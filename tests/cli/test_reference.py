@@ -44,7 +44,9 @@ def test_an_example_is_a_call_of_its_command_with_all_that_is_required(command):
 
 def test_a_section_says_names_types_defaults_and_meaning(monkeypatch):
     parameters = (
-        Parameter(("FILE",), False, True, "a path", "required", "The seller's or sellers' file, as 'a|b' wrote it."),
+        Parameter(
+            ("FILE",), False, True, "a path", "required", "The seller's or sellers' file, as 'a|b' wrote it."
+        ),
         Parameter(("--many", "-m"), True, True, "text", "required", "Not a 'c*d' * e with --few."),
     )
     made_up = Command("dpmarket try", "Try it.", "", ("dpmarket try x -m y",), parameters)
