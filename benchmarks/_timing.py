@@ -1,4 +1,4 @@
-"""Time a function against a peer in the same run, and print the ratios as a table."""
+"""Time a function against a peer in the same run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,3 @@ def compare(functions: Sequence[Callable[[], object]], repeat: int = 7) -> list[
             function()
             best[k] = min(best[k], time.perf_counter() - start)
     return best
-
-
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns, the first as text and the others as numbers."""
-    widths = [max(len(name), *(len(row[k]) for row in rows)) for k, name in enumerate(columns)]
-    print(f"\n{title}")
-    for row in (columns, *rows):
-        cells = (
-            f"{cell:>{w}}" if k else f"{cell:<{w}}"
-            for k, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  " + "  ".join(cells))

@@ -1,7 +1,8 @@
-"""How fast the exact allocation is: against one sort, against the paper's method, against cvxpy.
+"""The exact allocation against one sort of the costs, against the paper's method, and against cvxpy.
 
-Run with ``python benchmarks/allocation.py``; about two minutes. All ratios come from one run, with the
-functions called in turn, so that they hold on a busy machine too.
+The paper's method and cvxpy search 1,000 equally spaced total epsilons, up to 4.13 times the best one. The
+paper's method runs all of them, with the longest safe step and this project's exact projection; cvxpy
+(Clarabel) runs some, and its time is scaled up.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import sys
 import tempfile
 import time
 import tracemalloc
+from collections.abc import Iterator
 from functools import partial
 
 import cvxpy as cp
 import numpy as np
 
+from _results import Table, at_most, measure, tell
 from _timing import best_seconds, compare
 from dpmarket.allocation import BuyerObjective, allocate
 from dpmarket.allocation.paper_method import paper_allocation
@@ -34,7 +37,7 @@ def virtual_costs(m: int) -> np.ndarray:
     return np.random.default_rng(m).uniform(1.0, 9.0, m)
 
 
-def compile_time() -> None:
+def compiling() -> Iterator[Table]:
     script = (
         "import time\n"
         "from dpmarket.allocation import BuyerObjective, allocate\n"
@@ -56,27 +59,38 @@ def compile_time() -> None:
             )
             for _ in range(2)
         ]
-    print("Compiling (first call of a process; not part of any figure below)")
-    print(f"  first process, empty cache   {times[0]:8.2f} s")
-    print(f"  next process, cached         {times[1]:8.2f} s\n")
+    yield Table(
+        "First call in a process, compiling or loading kernels; not part of any other figure",
+        ["process", "time"],
+        [["first, empty cache", f"{times[0]:.2f} s"], ["next, cached", f"{times[1]:.2f} s"]],
+    )
 
 
-def against_argsort() -> None:
-    print("Against numpy.argsort of the same costs (ratio of times; aim at 1e7: at most 2)")
-    print(f"  {'m':>10} {'objective':>12} {'allocate':>12} {'argsort':>12} {'ratio':>7} {'kkt':>9}")
+def against_argsort() -> Iterator[Table]:
+    rows = []
     for m in (10**4, 10**5, 10**6, 10**7):
+        tell(f"{m:,} costs")
         psi = virtual_costs(m)
         for name, objective in OBJECTIVES.items():
             ours, theirs = compare(
                 [partial(allocate, psi, objective), partial(np.argsort, psi)],
                 repeat=max(4, min(200, 10**6 // m)),
             )
-            residual = allocate(psi, objective).kkt_residual
-            print(
-                f"  {m:>10,} {name:>12} {1e3 * ours:>9.3f} ms {1e3 * theirs:>9.3f} ms "
-                f"{ours / theirs:>7.2f} {residual:>9.0e}"
+            ratio = ours / theirs
+            rows.append(
+                [
+                    f"{m:,} costs, {name}",
+                    f"{1e3 * ours:,.3f} ms",
+                    f"{1e3 * theirs:,.3f} ms",
+                    at_most(2, ratio) if m == 10**7 else f"{ratio:.2f}",
+                    f"{allocate(psi, objective).kkt_residual:.0e}",
+                ]
             )
-    print()
+    yield Table(
+        "Allocation against `numpy.argsort` of the same costs",
+        ["costs, objective", "`allocate`", "`argsort`", "ratio", "optimality residual"],
+        rows,
+    )
 
 
 def cvxpy_at(psi: np.ndarray, objective: BuyerObjective, total_epsilons: np.ndarray) -> float:
@@ -100,16 +114,12 @@ def cvxpy_at(psi: np.ndarray, objective: BuyerObjective, total_epsilons: np.ndar
     return best
 
 
-def against_grids() -> None:
-    print(f"Against the paper's method and cvxpy over one grid: {GRID} equally spaced total epsilons")
-    print("up to 4.13 times the best one. The paper's method runs all of them, with the longest safe step")
-    print("and this project's exact projection; cvxpy (Clarabel) runs some, and its time is scaled up.")
-    print("'worse by': how far the other's objective lies above ours, relative (aim: never below 0).")
-    head = ("m", "objective", "allocate", "paper / ours", "worse by", "cvxpy / ours", "worse by")
-    print("  {:>7} {:>10} {:>11} {:>13} {:>9} {:>13} {:>9}".format(*head))
+def against_grids() -> Iterator[Table]:
+    rows = []
     for m, some in ((10**3, 20), (10**4, 5)):
         psi = virtual_costs(m)
         for name in ("plain", "capped, 3"):
+            tell(f"{m:,} costs, {name}")
             objective = OBJECTIVES[name]
             exact = allocate(psi, objective)
             ours = best_seconds(partial(allocate, psi, objective), 200)
@@ -122,29 +132,43 @@ def against_grids() -> None:
             found.append(cvxpy_at(psi, objective, near))
             solver = (time.perf_counter() - start) * (GRID / near.size)
             worse = [value / exact.objective_value - 1.0 for value in found]
-            print(
-                f"  {m:>7,} {name:>10} {1e3 * ours:>8.3f} ms {paper / ours:>13,.0f} {worse[0]:>9.1e} "
-                f"{solver / ours:>13,.0f} {worse[1]:>9.1e}"
-            )
             if min(worse) < -1e-12:
                 raise SystemExit("a reference found a better objective: the solver is wrong")
-    print()
+            rows.append(
+                [
+                    f"{m:,} costs, {name}",
+                    f"{1e3 * ours:.3f} ms",
+                    f"{paper / ours:,.0f}",
+                    f"{worse[0]:.1e}",
+                    f"{solver / ours:,.0f}",
+                    f"{worse[1]:.1e}",
+                ]
+            )
+    yield Table(
+        f"The paper's method and cvxpy over one grid of {GRID:,} total epsilons, in times of one allocation",
+        ["costs, objective", "`allocate`", "paper's time", "worse by", "cvxpy's time", "worse by"],
+        rows,
+        "Worse by: how far the other's objective lies above ours, relatively; one below stops the script.",
+    )
 
 
-def memory() -> None:
+def memory() -> Iterator[Table]:
     m = 10**7
     psi = virtual_costs(m)
-    print("Peak memory at m = 10,000,000, in arrays of that length (aim: at most 10)")
+    rows = []
     for name, objective in OBJECTIVES.items():
         tracemalloc.start()
         allocate(psi, objective)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        print(f"  {name:>12} {1 + peak / psi.nbytes:6.2f}   (the costs and the result are three)")
+        rows.append([name, at_most(10, 1 + peak / psi.nbytes)])
+    yield Table(
+        f"Peak memory of an allocation of {m:,} costs, in arrays of that length",
+        ["objective", "arrays"],
+        rows,
+        "The costs and the result are three of them.",
+    )
 
 
 if __name__ == "__main__":
-    compile_time()
-    against_argsort()
-    against_grids()
-    memory()
+    measure(__file__, compiling, against_argsort, against_grids, memory)

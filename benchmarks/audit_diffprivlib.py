@@ -4,21 +4,25 @@ The library runs in an environment of its own (``out/diffprivlib-env``, made onc
 pipe; the audit sees a learner like any other. The claim is epsilon = 1 for everybody. Its noise is scaled
 for a change of curvature that grows with the row bound, whereas the change grows with its square, so that
 from some bound on the claim does not hold. Measured here: a lower bound on epsilon for each row bound, at
-a stated false-alarm rate.
+a stated false-alarm rate. Usage: python audit_diffprivlib.py [models]
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import dpmarket as dpm
 from _diffprivlib_environment import environment
-from _timing import print_table
+from _results import Table, measure, tell
 
 NORMS = (1.0, 100.0, 1000.0)
 BATCH = 250
@@ -48,17 +52,19 @@ class Diffprivlib:
 
 def audit(python: Path, norm: float, fits: int) -> dpm.audit.PrivacyFindings:
     """Audit the claim of epsilon = 1 for rows of norm at most ``norm``."""
+    tell(f"rows of norm {norm:g}, {fits:,} models")
     command = [str(python), str(Path(__file__).with_name("_diffprivlib_fits.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
         return dpm.audit_privacy_sampled(Diffprivlib(worker, norm), [1.0] * 3, people=[0], fits=fits)
 
 
-def main() -> None:
+def claims() -> Iterator[Table]:
     fits = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     python = environment()
     rows = []
-    for norm in NORMS:
-        findings = audit(python, norm, fits)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # threads that wait for processes of diffprivlib
+        audits = list(pool.map(partial(audit, python, fits=fits), NORMS))
+    for norm, findings in zip(NORMS, audits, strict=True):
         event = findings.details["events"][0]
         rows.append(
             [
@@ -71,7 +77,7 @@ def main() -> None:
                 event["neighbours"],
             ]
         )
-    print_table(
+    yield Table(
         f"diffprivlib 0.6.6, claim of epsilon = 1 audited with {fits:,} models, false-alarm rate 0.001 each",
         ["row bound", "claimed", "at least", "claim", "in event", "of each", "neighbours"],
         rows,
@@ -79,4 +85,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    measure(__file__, claims)

@@ -1,8 +1,8 @@
-"""Our buyer against simple ones at equal expected payments: writes docs/tables/buyers.md.
+"""Our buyer against simple ones at equal expected payments.
 
 Settings are tuned on public data with other seeds than the comparison's; all buyers get the same ones.
 Run it with the number of repetitions and of processes: ``python benchmarks/buyers.py 1000 2``. Rows are kept
-in ``buyers-*.json`` in the working folder, so that a stopped run goes on where it was.
+in ``out/buyers``, so that a stopped run goes on where it was. Writes ``docs/tables/buyers.md``.
 """
 
 import multiprocessing
@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 
 import dpmarket as dpm
+from _markdown import write_tables
+from _results import Table, measure, tell
 from dpmarket.datasets import breast_cancer, separable
-from dpmarket.files import write_bytes
 from dpmarket.planning import Trial, compare, standard_buyers, tune
 
-TABLE = Path(__file__).parent.parent / "docs" / "tables" / "buyers.md"
+KEPT = Path(__file__).parent.parent / "out" / "buyers"
 DIST = dpm.Uniform(1, 5)
 MONEY = 1e-5  # error units per unit of money
 
@@ -41,37 +42,32 @@ def row(name, budget, repetitions):
     trial, _ = trials()[name]
     objective = tune(trial, DIST, budget, seed=1, repetitions=100).best.objective
     buyers = standard_buyers(DIST, objective, trial.sellers)
-    kept = f"buyers-{name.replace(' ', '-')}-{budget:g}.json"
+    kept = KEPT / f"{name.replace(' ', '-')}-{budget:g}.json"
     ours, *others = compare(DIST, trial, buyers, [budget], MONEY, repetitions, seed=2, keep_in=kept).standings
     cells = [f"{budget:g}", f"{objective.concentration:g}", f"{ours.overall:.4f}"]
     for other in others:
         mark = "" if other.is_clear else " (not clear)"
         cells.append(f"{other.behind:+.4f} ± {other.behind_error:.4f}{mark}")
-    line = "| " + " | ".join(cells) + " |"
-    print(name, line, flush=True)
-    return line
+    tell(f"{name}: {', '.join(cells)}")
+    return cells
 
 
-def main():
-    if len(sys.argv) != 3:
-        print("buyers.py takes minutes: call it with the numbers of repetitions and processes, 1000 2")
-        return
+def comparisons():
     repetitions, processes = int(sys.argv[1]), int(sys.argv[2])
-    lines = [f"<!-- written by benchmarks/buyers.py {repetitions}: do not edit -->", ""]
+    KEPT.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         for name, (trial, budgets) in trials().items():
             rows = pool.map(row, [name] * len(budgets), budgets, [repetitions] * len(budgets))
-            lines += [
-                f"**{name.capitalize()}**: {trial.sellers:,} sellers with costs uniform on 1 to 5, "
-                f"{repetitions:,} repetitions.",
-                "",
-                "| budget | concentration | dpmarket | posted price | cheapest k | same for all |",
-                "|---|---|---|---|---|---|",
-                *rows,
-                "",
-            ]
-    write_bytes(TABLE, "\n".join(lines).encode())
+            yield Table(
+                f"{name.capitalize()}: {trial.sellers:,} sellers with costs uniform on 1 to 5, "
+                f"{repetitions:,} repetitions",
+                ["budget", "concentration", "dpmarket", "posted price", "cheapest k", "same for all"],
+                list(rows),
+            )
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) == 3:
+        write_tables(__file__, measure(__file__, comparisons))
+    else:
+        print("buyers.py takes long: call it with the numbers of repetitions and processes, 1000 2")

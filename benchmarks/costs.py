@@ -4,18 +4,19 @@ import numpy as np
 from scipy import stats
 
 import dpmarket as dpm
-from _timing import compare, print_table
+from _results import Table, at_most, measure
+from _timing import compare
 
 M = 1_000_000
 
 
-def main():
+def virtual_costs():
     rng = np.random.default_rng(0)
     rows = []
     dist = dpm.Uniform(1, 5)
     costs = dist.sample(M, rng)
     ours, peer = compare([lambda: dpm.virtual_costs(costs, dist), lambda: costs * 2.0], repeat=41)
-    rows.append(["uniform", "one numpy pass, c*2.0", f"{ours / peer:.2f}", "4"])
+    rows.append(["uniform", "one numpy pass, `c * 2.0`", at_most(4, ours / peer)])
     for name, frozen in (
         ("log-normal", stats.lognorm(s=0.5, scale=2.0)),
         ("gamma", stats.gamma(a=2.0)),
@@ -31,11 +32,9 @@ def main():
             ],
             repeat=9,
         )
-        rows.append([name, "scipy's cdf and pdf", f"{ours / peer:.2f}", "1.5"])
-    print_table(
-        f"A million virtual costs, input checks on (m = {M:,})", ["costs", "peer", "ratio", "aim"], rows
-    )
+        rows.append([name, "scipy's cdf and pdf", at_most(1.5, ours / peer)])
+    yield Table(f"Virtual costs of {M:,} costs, input checks on", ["costs", "peer", "ratio"], rows)
 
 
 if __name__ == "__main__":
-    main()
+    measure(__file__, virtual_costs)

@@ -13,20 +13,20 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from _timing import best_seconds, compare, print_table
+from _results import Table, at_most, measure, tell
+from _timing import compare
 from dpmarket.campaign import decide_offline, market_template, quote_file
 
 SELLERS = 10_000_000
 COMMAND = Path(sys.executable).with_name("dpmarket")
 
 
-def main():
+def quoting():
     with tempfile.TemporaryDirectory() as name:
-        quoting(Path(name))
-    starting()
+        yield from quoting_in(Path(name))
 
 
-def quoting(folder):
+def quoting_in(folder):
     (folder / "market.toml").write_text(market_template())
     rows = []
     for ending in ("csv", "parquet"):
@@ -40,6 +40,7 @@ def quoting(folder):
             quotes.unlink(missing_ok=True)
             quote_file(folder / "market.toml", reports, quotes, decide_offline)
 
+        tell(f"{ending}, first run")
         quote()  # compiles, and makes the file that the peer writes
         result = read(quotes)
 
@@ -47,26 +48,39 @@ def quoting(folder):
             read(reports)
             write(result, folder / f"copy.{ending}")
 
+        tell(f"{ending}, in turns with the peer")
         ours, peer = compare([quote, copy], repeat=2)
-        rows.append([ending, f"{ours:.1f} s", f"{peer:.1f} s", f"{ours / peer:.2f}", "3"])
-    print_table(
+        rows.append([ending, f"{ours:.1f} s", f"{peer:.1f} s", at_most(3, ours / peer)])
+    yield Table(
         f"Quoting {SELLERS:,} sellers against polars reading and writing the same files",
-        ["files", "quote", "polars", "ratio", "aim"],
+        ["files", "quote", "polars", "ratio"],
         rows,
     )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"peak memory of this process, the peer's tables included: {peak:.1f} GB (aim 6)")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9  # Linux counts in kibibytes
+    yield Table(
+        f"Peak memory while quoting {SELLERS:,} sellers",
+        ["process", "GB"],
+        [["this one, the peer's tables included", at_most(6, peak, ".1f")]],
+    )
 
 
 def starting():
     silent = {"stdout": subprocess.DEVNULL, "check": True}
-    bare = best_seconds(lambda: subprocess.run([sys.executable, "-c", "pass"], **silent), 15)
     rows = []
     for option in ("--version", "--help"):
-        ours = best_seconds(lambda option=option: subprocess.run([COMMAND, option], **silent), 15)
-        rows.append([f"dpmarket {option}", f"{ours * 1e3:.0f} ms", f"{ours / bare:.1f}", "15"])
-    print_table(
-        f"Starting, against python -c pass ({bare * 1e3:.0f} ms)", ["command", "time", "ratio", "aim"], rows
+        ours, bare = compare(
+            [
+                lambda option=option: subprocess.run([COMMAND, option], **silent),
+                lambda: subprocess.run([sys.executable, "-c", "pass"], **silent),
+            ],
+            repeat=15,
+        )
+        times = [f"{ours * 1e3:.0f} ms", f"{bare * 1e3:.0f} ms"]
+        rows.append([f"`dpmarket {option}`", *times, at_most(15, ours / bare, ".1f")])
+    yield Table(
+        "Starting the command, against `python -c pass`",
+        ["command", "time", "`python -c pass`", "ratio"],
+        rows,
     )
 
 
@@ -79,4 +93,4 @@ def write(table, path):
 
 
 if __name__ == "__main__":
-    main()
+    measure(__file__, quoting, starting)

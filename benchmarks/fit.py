@@ -7,11 +7,13 @@ noise, the proof and the release; its first call, which compiles or loads the ke
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from _timing import compare, print_table
+from _results import Table, measure, tell
+from _timing import compare
 from dpmarket.learning import PrivateLogisticRegression
 
 SHAPES = [(100_000, 20), (1_000_000, 20), (100_000, 200)]
@@ -25,7 +27,7 @@ def records(count: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     return x, (rng.random(count) < 1.0 / (1.0 + np.exp(-x @ truth))).astype(int)
 
 
-def main() -> None:
+def fits() -> Iterator[Table]:
     x, y = records(1_000, 3)
     start = time.perf_counter()
     PrivateLogisticRegression(epsilon=1.0).fit(x, y)
@@ -33,6 +35,7 @@ def main() -> None:
     first = time.perf_counter() - start
     rows = []
     for count, n in SHAPES:
+        tell(f"{count:,} rows, {n} features")
         x, y = records(count, n)
         private = PrivateLogisticRegression(epsilon=1.0)
         seconds = compare(
@@ -40,27 +43,22 @@ def main() -> None:
         )
         rows.append(
             [
-                f"{count:.0e} x {n}",
-                f"{seconds[0]:.3f}",
-                f"{seconds[1]:.3f}",
+                f"{count:,} x {n}",
+                f"{seconds[0]:.3f} s",
+                f"{seconds[1]:.3f} s",
                 f"{seconds[0] / seconds[1]:.2f}",
                 f"{private.release_plan_.gradient_bound:.1e}",
                 f"{private.score(x, y):.4f}",
                 f"{LogisticRegression().fit(x, y).score(x, y):.4f}",
             ]
         )
-    columns = [
-        "rows x features",
-        "private s",
-        "sklearn s",
-        "ratio",
-        "gradient bound",
-        "accuracy",
-        "sklearn's",
-    ]
-    print_table("PrivateLogisticRegression(epsilon=1) against LogisticRegression()", columns, rows)
-    print(f"\n  first call, kernels compiled or loaded from the cache: {first:.1f} s")
+    yield Table(
+        "`PrivateLogisticRegression(epsilon=1)` against `LogisticRegression()`",
+        ["rows x features", "private", "sklearn", "ratio", "gradient bound", "accuracy", "sklearn's"],
+        rows,
+        f"First calls, kernels compiled or loaded from the cache: {first:.1f} s.",
+    )
 
 
 if __name__ == "__main__":
-    main()
+    measure(__file__, fits)

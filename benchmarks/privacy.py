@@ -1,18 +1,18 @@
-"""Weights from promises against one numpy pass over the array; the growth of best_weights.
+"""Weights from promises against one numpy pass over the array; how the time of ``best_weights`` grows.
 
 One pass is ``epsilons * 2.0``: every promise read, one multiplication, a new array written.
 """
 
 import numpy as np
 
-from _timing import best_seconds, compare, print_table
+from _results import Table, at_most, measure, tell
+from _timing import best_seconds, compare
 from dpmarket.privacy import best_weights, privacy_loss, weights_for
 
 M = 1_000_000
-AIM = 30
 
 
-def main():
+def weights_from_promises():
     rng = np.random.default_rng(0)
     kinds = {
         "uniform on [.01, 1]": rng.uniform(0.01, 1.0, M),
@@ -22,6 +22,7 @@ def main():
     }
     rows = []
     for name, promises in kinds.items():
+        tell(name)
         for branch, factor in (("no slack", 1.5), ("slack", 0.3)):
             l2 = factor * 2.0 / promises.sum()
             weights = weights_for(promises, l2)  # compiles
@@ -39,21 +40,23 @@ def main():
             rows.append(
                 [
                     f"{name}, {branch}",
-                    f"{1e3 * ours:.1f}",
-                    f"{ours / peer:.1f}",
-                    str(AIM),
+                    f"{1e3 * ours:.1f} ms",
+                    at_most(30, ours / peer, ".1f"),
                     f"{charge / peer:.1f}",
                     f"{1 - used.min():.0e}",
                 ]
             )
-    print_table(
-        f"Weights for a million promises (m = {M:,}); a pass is epsilons * 2.0",
-        ["promises", "ms", "passes", "aim", "privacy_loss, passes", "promise unused, at most"],
+    yield Table(
+        f"Weights for {M:,} promises, in passes over them",
+        ["promises", "time", "passes", "`privacy_loss`, passes", "promise unused, at most"],
         rows,
     )
 
-    rows = []
+
+def growth_of_best_weights():
+    rng, rows = np.random.default_rng(1), []
     for m in (1_000, 10_000, 100_000, 1_000_000):
+        tell(f"best_weights of {m:,} people")
         promises = rng.uniform(0.01, 1.0, m)
         cells = [f"{m:,}"]
         for factor in (30.0, 0.3):
@@ -63,14 +66,14 @@ def main():
                 lambda p=promises, penalty=l2, s=noise: best_weights(p, penalty, 1.0, s),
                 repeat=3 if m < M else 1,
             )
-            cells += [f"{1e3 * seconds:.1f}", f"{1e9 * seconds / m:.0f}"]
+            cells += [f"{1e3 * seconds:,.1f} ms", f"{1e9 * seconds / m:,.0f} ns"]
         rows.append(cells)
-    print_table(
-        "best_weights",
-        ["people", "no slack, ms", "ns per person", "slack, ms", "ns per person"],
+    yield Table(
+        "`best_weights`: time of all, and per person",
+        ["people", "no slack", "per person", "slack", "per person"],
         rows,
     )
 
 
 if __name__ == "__main__":
-    main()
+    measure(__file__, weights_from_promises, growth_of_best_weights)

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 from dpmarket import __version__
 from dpmarket.cli.app import app
 from dpmarket.files import write_table
 
-COMMANDS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 COMMAND = Path(sys.executable).with_name("dpmarket")
 
 
@@ -21,23 +19,6 @@ def run(*arguments, code=0, cwd=None):
     done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
     assert done.returncode == code, done.stderr
     return done
-
-
-def _commands(group=None, path=()):
-    command = typer.main.get_command(app) if group is None else group
-    for name, sub in command.commands.items():
-        if hasattr(sub, "commands"):
-            yield from _commands(sub, (*path, name))
-        else:
-            yield (*path, name), sub
-
-
-@pytest.mark.parametrize(("path", "command"), [pytest.param(p, c, id=" ".join(p)) for p, c in _commands()])
-def test_every_command_has_help_and_an_example(path, command):
-    assert command.help
-    assert command.epilog.startswith(f"Example: dpmarket {' '.join(path)}")
-    for parameter in command.params:
-        assert parameter.name == "help" or parameter.help
 
 
 def test_version_and_help():
@@ -118,11 +99,6 @@ def test_a_reader_that_goes_away_causes_no_traceback():
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
     assert "Traceback" not in done.stderr
     assert done.stdout
-
-
-@pytest.mark.parametrize("path", [path for path, _ in _commands()], ids=" ".join)
-def test_every_command_is_documented(path):
-    assert f"`dpmarket {' '.join(path)}" in COMMANDS_PAGE.read_text()
 
 
 def test_the_menu_is_printed_and_drawn(tmp_path):

@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something is wrong.")]
 MarketOption = Annotated[
-    Path, typer.Option("--market", "-m", help="The market file; the privacy ledger lies beside it.")
+    Path,
+    typer.Option("--market", "-m", help="The market file; the privacy ledger lies beside it, as .ledger."),
 ]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 
 DISTRIBUTION_HELP = (
     "A formula such as 'uniform(1, 5)', 'lognorm(s=0.5, scale=2, high=20)' (any continuous scipy.stats "
     "distribution, cut to [low, high]) or '0.7*uniform(0, 1) + 0.3*uniform(2, 3)'; "
-    "or a .json file written by 'costs fit'."
+    "or a .json file written by 'dpmarket costs fit'."
 )
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import DISTRIBUTION_HELP, ForceFlag, JsonFlag, read_distribution
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, read_distribution
+from dpmarket.cli.market import (
+    ConcentrationOption,
+    CostsOption,
+    MaxMeanEpsilonOption,
+    NoiseOption,
+    PaymentWeightOption,
+    WeightCapOption,
+)
 
 if TYPE_CHECKING:
     from dpmarket.audit import Audit, ParticipationAudit
@@ -22,27 +30,21 @@ FigureOption = Annotated[
     epilog='Example: dpmarket audit truthfulness --costs "uniform(1, 5)" --payment-weight 0.01 --sellers 50'
 )
 def truthfulness(
-    costs: Annotated[str, typer.Option("--costs", help="The cost distribution. " + DISTRIBUTION_HELP)],
-    payment_weight: Annotated[
-        float, typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less.")
-    ],
-    concentration: Annotated[float, typer.Option(help="Price of uneven weights (mu).")] = 1.0,
-    noise: Annotated[float, typer.Option(help="Price of noise (sigma).")] = 1.0,
-    weight_cap: Annotated[
-        float | None, typer.Option(help="No record weighs more than this many times 1/m (k).")
-    ] = None,
-    max_mean_epsilon: Annotated[
-        float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (L).")
-    ] = None,
+    costs: CostsOption,
+    payment_weight: PaymentWeightOption,
+    concentration: ConcentrationOption = 1.0,
+    noise: NoiseOption = 1.0,
+    weight_cap: WeightCapOption = None,
+    max_mean_epsilon: MaxMeanEpsilonOption = None,
     sellers: Annotated[int, typer.Option(help="Sellers in each simulated market.")] = 30,
     profiles: Annotated[int, typer.Option(help="How many markets to simulate.")] = 10,
-    misreports: Annotated[int, typer.Option(help="Lies tried by every seller.")] = 100,
+    misreports: Annotated[int, typer.Option(help="How many lies every seller tries.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the simulated costs.")] = 0,
     figure: FigureOption = None,
     as_json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Search simulated markets for a lie that pays. Exit code 1 if one is found."""
+    """Search simulated markets for a lie that pays; exit code 1 if one is found."""
     import numpy as np
 
     from dpmarket.allocation import BuyerObjective
@@ -69,43 +71,50 @@ def truthfulness(
 
 @app.command(epilog="Example: dpmarket audit participation outcome.json reports.csv")
 def participation(
-    decided: Annotated[
+    outcome: Annotated[
         Path,
         typer.Argument(
-            help="An outcome (.json, or .parquet written by write_outcome), or the .csv that quote wrote."
+            help="The .csv that 'dpmarket quote' wrote, or an outcome of the library (.json or .parquet)."
         ),
     ],
     costs: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and true costs.")],
     id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
     cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
-    minor_units: Annotated[int, typer.Option(help="Smallest currency units to one unit of money.")] = 100,
+    minor_units: Annotated[
+        int, typer.Option(help="Smallest currency units to one unit of money: 100 cents to a euro.")
+    ] = 100,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check that everybody is paid at least what the promise costs them, exactly. No cost is shown.
+    """Check that everybody is paid at least what the promise costs them; exit code 1 if anybody is not.
 
-    Exit code 1 if anybody lost by taking part.
+    The comparison is exact, without rounding. No cost is shown.
     """
-    audit = _participation(decided, costs, id_column, cost_column, minor_units)
+    audit = _participation(outcome, costs, id_column, cost_column, minor_units)
     _tell("Participation: did anybody lose by taking part?", audit, as_json, None)
 
 
 @app.command(epilog="Example: dpmarket audit privacy 0.5 1 4 --fits 4000")
 def privacy(
-    epsilons: Annotated[list[float], typer.Argument(help="The promise to each person, three or more.")],
+    epsilons: Annotated[
+        list[float], typer.Argument(help="The promise (epsilon) to each person; at least three.")
+    ],
     l2: Annotated[
-        float | None, typer.Option(help="The ridge penalty; by default the one that fit would suggest.")
+        float | None,
+        typer.Option(help="The model's ridge penalty; left out: what the estimator suggests."),
     ] = None,
     intercept: Annotated[
         bool, typer.Option("--intercept/--no-intercept", help="Whether the model has a constant.")
     ] = False,
     fits: Annotated[int, typer.Option(help="Models trained for each audited person.")] = 8_000,
-    false_alarm: Annotated[float, typer.Option(help="Probability of calling a kept promise broken.")] = 1e-3,
+    false_alarm: Annotated[
+        float, typer.Option(help="Probability, at most, of calling a kept promise broken.")
+    ] = 1e-3,
     processes: Annotated[int, typer.Option(help="How many processes train models.")] = 1,
     figure: FigureOption = None,
     as_json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Look for promises that the private estimator breaks, in three ways. Exit code 1 if one is found.
+    """Look for promises that the private estimator breaks, in three ways; exit code 1 if one is found.
 
     Sampled models show a lower bound on what is given away of a person; the exact density shows the worst
     case found; and what was spent is recomputed by other code.

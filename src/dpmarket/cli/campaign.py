@@ -33,7 +33,9 @@ def init(
 
 def withdraw(
     quotes: QuotesOption,
-    sellers: Annotated[list[str] | None, typer.Argument(help="Ids of sellers who withdraw.")] = None,
+    sellers: Annotated[
+        list[str] | None, typer.Argument(help="Ids of sellers who withdraw; these or --absent-from.")
+    ] = None,
     absent_from: Annotated[
         Path | None,
         typer.Option(
@@ -44,7 +46,7 @@ def withdraw(
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Take sellers out before training; nobody else's promise or payment changes."""
+    """Take sellers out before training: they are not paid, and nobody else's promise or payment changes."""
     from dpmarket.campaign import withdraw_absent, withdraw_sellers
     from dpmarket.cli.render import Voice
 
@@ -141,7 +143,7 @@ def show(
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Show what a quotes file, a model, a market file or a ledger says, without any individual."""
+    """Show what a quotes file, a model, a market file or a ledger holds; nothing about single people."""
     from dpmarket.campaign import describe
     from dpmarket.cli.render import Voice
 

@@ -16,19 +16,23 @@ CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpm
 def certify(
     quotes: Annotated[
         Path,
-        typer.Option("--quotes", help="The quotes that were trained on, as they were written."),
+        typer.Option("--quotes", help="The quotes that were trained on, as 'dpmarket quote' wrote them."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write the certificate to this .json file.")],
     openings: Annotated[
         Path,
         typer.Option(
             "--openings",
-            help="Write all lines with their salts to this .json file: confidential.",
+            help="Write every seller's line, and the salt that hides it, to this .json file: confidential.",
         ),
     ],
     key: Annotated[
         Path | None,
-        typer.Option("--key", help="Sign with this key; the signature goes beside the certificate, .sig."),
+        typer.Option(
+            "--key",
+            help="Sign with this key of 'dpmarket signing-key'; the signature goes beside the certificate, "
+            "with .sig after its name.",
+        ),
     ] = None,
     market: MarketOption = Path("market.toml"),
     as_json: JsonFlag = False,
@@ -73,16 +77,17 @@ def receipts(
         typer.Option(
             "--output",
             "-o",
-            help="A .csv or .parquet file for all, or a new folder for one file each.",
+            help="A .csv or .parquet file for all receipts, or a new folder for one file each.",
         ),
     ],
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Write every seller's receipt: their line, its salt, its path in the certificate, and the digest.
+    """Write every seller's receipt, with which they can check their own line of the certificate.
 
-    A receipt is as confidential as the seller's cost. In a folder, index.csv says which file is whose.
+    It holds their line, its salt, its path in the certificate, and the digest. A receipt is as confidential
+    as the seller's cost. In a folder, index.csv says which file is whose.
     """
     from dpmarket.audit import read_certificate
     from dpmarket.campaign import write_receipts_folder, write_receipts_table
@@ -101,17 +106,31 @@ def receipts(
 
 def verify(
     certificate: CertificateFile,
-    receipt: Annotated[Path | None, typer.Option("--receipt", help="A seller's receipt.")] = None,
+    receipt: Annotated[
+        Path | None, typer.Option("--receipt", help="A seller's receipt: checks that one line.")
+    ] = None,
     ask_cost: Annotated[
         bool,
-        typer.Option("--ask-cost", help="Ask for your own cost, to check the payment. It stays here."),
+        typer.Option(
+            "--ask-cost",
+            help="With --receipt: ask for your own cost, to check the payment. It is not stored or sent.",
+        ),
     ] = False,
     digest: Annotated[
-        str | None, typer.Option("--digest", help="The certificate's digest, known from elsewhere.")
+        str | None,
+        typer.Option(
+            "--digest", help="The certificate's digest as known from elsewhere: checks that it is the same."
+        ),
     ] = None,
-    signature: Annotated[Path | None, typer.Option("--signature", help="The signature, .sig.")] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option("--signature", help="The signature (.sig) beside the certificate; with --public-key."),
+    ] = None,
     public_key: Annotated[
-        str | None, typer.Option("--public-key", help="The signer's public key, 64 hexadecimal digits.")
+        str | None,
+        typer.Option(
+            "--public-key", help="The signer's public key, 64 hexadecimal digits, as known from elsewhere."
+        ),
     ] = None,
     openings: Annotated[
         Path | None,
@@ -119,7 +138,10 @@ def verify(
     ] = None,
     reports: Annotated[
         Path | None,
-        typer.Option("--reports", help="Disclosed reports (columns seller, cost): checks payments, too."),
+        typer.Option(
+            "--reports",
+            help="With --openings: disclosed reports (columns seller, cost); checks payments.",
+        ),
     ] = None,
     payments_checked: Annotated[
         int, typer.Option("--payments", help="How many payments to recompute with --reports.")
@@ -159,7 +181,9 @@ def verify(
 
 
 def signing_key(
-    output: Annotated[Path, typer.Argument(help="Where to write the secret key; never overwritten.")],
+    key: Annotated[
+        Path, typer.Argument(help="Where to write the secret key; an existing file is never overwritten.")
+    ],
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -167,6 +191,6 @@ def signing_key(
     from dpmarket.audit import new_signing_key
     from dpmarket.cli.render import Voice
 
-    public = new_signing_key(output)
-    note = f"The secret key is in {output}; publish the public key where sellers can find it."
+    public = new_signing_key(key)
+    note = f"The secret key is in {key}; publish the public key where sellers can find it."
     Voice(as_json, quiet).tell("A new key", [("public key", public)], {"public_key": public}, note)

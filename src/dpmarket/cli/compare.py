@@ -15,6 +15,7 @@ from dpmarket.cli.market import (
     KeepOption,
     NoiseOption,
     ProcessesOption,
+    RadiusOption,
     SeedOption,
     numbers,
     trial_on,
@@ -26,12 +27,12 @@ def compare(
     budgets: BudgetsOption,
     payment_weight: Annotated[
         float,
-        typer.Option(help="Error units per unit of money, in the overall error: error + this*payments."),
+        typer.Option(help="Error units per unit of money: overall error is test error + this * payments."),
     ],
     data: Annotated[
         DataName, typer.Option(help="Public data to train and test on.")
     ] = DataName.breast_cancer,
-    radius: Annotated[float, typer.Option(help="Public length to which scaled rows are shortened.")] = 1.0,
+    radius: RadiusOption = 1.0,
     concentration: ConcentrationOption = 0.01,
     noise: NoiseOption = 1.0,
     repetitions: Annotated[int, typer.Option(help="How often costs, split and noise are drawn.")] = 100,
@@ -40,7 +41,10 @@ def compare(
     keep_in: KeepOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare buyers at equal expected payments: test error, payments, overall error, epsilons."""
+    """Compare this buyer with simple ones that spend the same: test error, payments, overall error, epsilons.
+
+    All of them meet the same simulated sellers, records and chance.
+    """
     from dpmarket.allocation import BuyerObjective
     from dpmarket.cli.render import number, print_table, progress_bar
     from dpmarket.files import to_json

@@ -15,7 +15,8 @@ def demo(
         Path, typer.Argument(help="Folder for all files; an earlier demonstration there is replaced.")
     ] = Path("dpmarket-demo"),
     repetitions: Annotated[
-        int, typer.Option("--repetitions", help="Simulated campaigns for the comparison of buyers.", min=2)
+        int,
+        typer.Option("--repetitions", help="Simulated campaigns that compare buyers, 2 or more.", min=2),
     ] = 25,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,

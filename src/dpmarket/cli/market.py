@@ -12,19 +12,31 @@ from dpmarket.cli.arguments import DISTRIBUTION_HELP
 if TYPE_CHECKING:
     from dpmarket.planning import Trial
 
-CostsOption = Annotated[str, typer.Option("--costs", help="The cost distribution. " + DISTRIBUTION_HELP)]
+CostsOption = Annotated[
+    str, typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP)
+]
 SellersOption = Annotated[int, typer.Option(help="How many sellers will report.")]
-ConcentrationOption = Annotated[float, typer.Option(help="Price of uneven weights (mu).")]
-NoiseOption = Annotated[float, typer.Option(help="Price of noise (sigma).")]
+PaymentWeightOption = Annotated[
+    float, typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less.")
+]
+ConcentrationOption = Annotated[float, typer.Option(help="Price of uneven weights (the paper's mu).")]
+NoiseOption = Annotated[float, typer.Option(help="Price of noise (the paper's sigma).")]
 WeightCapOption = Annotated[
-    float | None, typer.Option(help="No record weighs more than this many times 1/m (k).")
+    float | None,
+    typer.Option(help="No record weighs more than this many times the average (the paper's k)."),
 ]
 MaxMeanEpsilonOption = Annotated[
-    float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (L).")
+    float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (the paper's L).")
 ]
-BudgetsOption = Annotated[str, typer.Option(help="Expected payments, with commas between them.")]
-SeedOption = Annotated[int, typer.Option(help="Everything random follows from it.")]
-ProcessesOption = Annotated[int, typer.Option(help="How many rows are computed at a time.")]
+BudgetsOption = Annotated[
+    str,
+    typer.Option(help="Budgets: expected payments to all sellers together, with commas between them."),
+]
+RadiusOption = Annotated[
+    float, typer.Option(help="After scaling, rows longer than this are shortened to it. Public.")
+]
+SeedOption = Annotated[int, typer.Option(help="Seed: everything random follows from it.")]
+ProcessesOption = Annotated[int, typer.Option(help="How many processes compute rows at a time.")]
 KeepOption = Annotated[
     str | None,
     typer.Option("--keep-in", help="Keep finished rows in this .json file, and go on from it after a stop."),

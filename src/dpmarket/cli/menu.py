@@ -7,23 +7,25 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import DISTRIBUTION_HELP, ForceFlag, JsonFlag, read_distribution
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, read_distribution
+from dpmarket.cli.market import (
+    ConcentrationOption,
+    CostsOption,
+    MaxMeanEpsilonOption,
+    NoiseOption,
+    PaymentWeightOption,
+    WeightCapOption,
+)
 
 
 def menu(
-    costs: Annotated[str, typer.Option("--costs", help="The cost distribution. " + DISTRIBUTION_HELP)],
-    payment_weight: Annotated[
-        float, typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less.")
-    ],
+    costs: CostsOption,
+    payment_weight: PaymentWeightOption,
     sellers: Annotated[int, typer.Option(help="How many sellers are expected.")],
-    concentration: Annotated[float, typer.Option(help="Price of uneven weights (mu).")] = 1.0,
-    noise: Annotated[float, typer.Option(help="Price of noise (sigma).")] = 1.0,
-    weight_cap: Annotated[
-        float | None, typer.Option(help="No record weighs more than this many times 1/m (k).")
-    ] = None,
-    max_mean_epsilon: Annotated[
-        float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (L).")
-    ] = None,
+    concentration: ConcentrationOption = 1.0,
+    noise: NoiseOption = 1.0,
+    weight_cap: WeightCapOption = None,
+    max_mean_epsilon: MaxMeanEpsilonOption = None,
     points: Annotated[int, typer.Option(help="How many choices to show, besides selling nothing.")] = 10,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the menu to this .svg, .png or .pdf file.")
@@ -31,7 +33,10 @@ def menu(
     as_json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Show the menu that sellers choose from: picking one's best choice is reporting one's true cost."""
+    """Show the choices of epsilon and payment for sellers who arrive one by one.
+
+    Picking one's best choice is reporting one's true cost.
+    """
     from dpmarket.allocation import BuyerObjective
     from dpmarket.cli.render import number, print_table
     from dpmarket.files import to_json

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="What a budget buys: plan a purchase from the cost distribution, before reports.")
 
 TargetOption = Annotated[
-    float, typer.Option(help="Excess risk to reach: concentration*|a| + noise/total epsilon.")
+    float,
+    typer.Option(
+        help="Excess risk to reach: concentration times the norm of the weights, plus noise / total epsilon."
+    ),
 ]
 BudgetOption = Annotated[float, typer.Option(help="Money to spend on all sellers together.")]
 
@@ -35,7 +38,7 @@ def budget(
     confidence: Annotated[
         float | None,
         typer.Option(
-            help="Probability with which payments stay within the budget; else they meet it on average."
+            help="Probability with which payments stay within the budget; left out: they meet it on average."
         ),
     ] = None,
     concentration: ConcentrationOption = 1.0,
@@ -114,7 +117,7 @@ def table(
     max_mean_epsilon: MaxMeanEpsilonOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the budget that a target excess risk takes, for ever more sellers."""
+    """Show the budget that a target excess risk takes, for several numbers of sellers."""
     from dpmarket.allocation import BuyerObjective
     from dpmarket.cli.market import whole_numbers
     from dpmarket.cli.render import busy, number, print_table

@@ -22,11 +22,16 @@ def quote(
     online: Annotated[
         bool,
         typer.Option(
-            "--online", help="Quote seller by seller, in the file's order, by a curve fixed beforehand."
+            "--online",
+            help="Quote seller by seller, in the file's order, by a curve fixed before any report is read.",
         ),
     ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Promise quotes that were trained on a second time, on top.")
+        bool,
+        typer.Option(
+            "--again",
+            help="If these very quotes were already trained on: promise and pay them once more, on top.",
+        ),
     ] = False,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,

@@ -20,11 +20,11 @@ def report(
     ],
     test: Annotated[
         Path | None,
-        typer.Option("--test", help="Public records with features and labels: tells the model's error."),
+        typer.Option("--test", help="Public records with features and labels, to tell the model's error."),
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option("--certificate", help="The certificate: verified, and named by its digest."),
+        typer.Option("--certificate", help="The campaign's certificate: verified, and named by its digest."),
     ] = None,
     title: Annotated[
         str, typer.Option("--title", help="The page's heading.")

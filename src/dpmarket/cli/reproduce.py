@@ -11,13 +11,15 @@ from dpmarket.cli.arguments import JsonFlag, QuietFlag
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="One experiment; leave out to list them all.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="Run all, and write results.md.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Small settings, as the tests use them.")] = False,
+    name: Annotated[str, typer.Argument(help="The name of an experiment; left out: lists all.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Run all experiments, and write results.md.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small settings: quicker and less exact, as the tests use them.")
+    ] = False,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for tables, figures and results.md.")
     ] = Path("out/paper"),
-    processes: Annotated[int, typer.Option("--processes", help="How many work at a time.")] = 2,
+    processes: Annotated[int, typer.Option("--processes", help="How many processes compute at a time.")] = 2,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

@@ -16,6 +16,7 @@ from dpmarket.cli.market import (
     MaxMeanEpsilonOption,
     NoiseOption,
     ProcessesOption,
+    RadiusOption,
     SeedOption,
     WeightCapOption,
     numbers,
@@ -27,12 +28,12 @@ def sweep(
     costs: CostsOption,
     budgets: BudgetsOption,
     sellers: Annotated[
-        int | None, typer.Option(help="How many sellers will report; with --data, as many as it gives.")
+        int | None, typer.Option(help="How many sellers will report; with --data: one per training record.")
     ] = None,
     data: Annotated[
-        DataName | None, typer.Option(help="Public data on which models are trained and tested.")
+        DataName | None, typer.Option(help="Public data to train and test models on; needed for an error.")
     ] = None,
-    radius: Annotated[float, typer.Option(help="Public length to which scaled rows are shortened.")] = 1.0,
+    radius: RadiusOption = 1.0,
     concentration: ConcentrationOption = 1.0,
     noise: NoiseOption = 1.0,
     weight_cap: WeightCapOption = None,
@@ -43,7 +44,7 @@ def sweep(
     keep_in: KeepOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show promises, payments and errors for a range of budgets."""
+    """Show what each of several budgets would buy: promises, payments and errors in simulated markets."""
     from dpmarket.allocation import BuyerObjective
     from dpmarket.cli.render import number, print_table, progress_bar
     from dpmarket.errors import InvalidInput
