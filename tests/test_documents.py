@@ -5,12 +5,19 @@ import runpy
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+import dpmarket as dpm
+from support.campaigns import write_rows
 from support.documents import PAGES, ROOT, blocks, run_page
 
+COMMANDS = ROOT / "docs" / "reference" / "commands.md"
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if path != COMMANDS], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_what_the_page_shows_runs(path, tmp_path, monkeypatch):
     """All code and commands of a page run top to bottom, in an empty folder, with the output shown."""
     monkeypatch.chdir(tmp_path)
@@ -59,6 +66,25 @@ def test_a_tutorials_script_is_its_page(page):
     made = runpy.run_path(str(ROOT / "docs" / "make_tutorial_scripts.py"))["script"]
     path = page.with_name(page.stem.replace("-", "_") + ".py")
     assert path.read_text() == made(page.read_text()), "run python docs/make_tutorial_scripts.py"
+
+
+@pytest.mark.slow
+def test_the_examples_of_all_commands_run_one_after_the_other(tmp_path, monkeypatch):
+    """In the order of their reference page they are a whole campaign, given the files that people bring."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    ids = ["Zoë K.", *(f"seller {k}" for k in range(299))]
+    costs, ages, incomes = rng.uniform(1, 5, 300), rng.uniform(18, 90, 300), rng.uniform(0, 1e5, 300)
+    labels = np.where(ages / 90 + incomes / 1e5 > 1.0, "yes", "no")
+    records = list(zip(ids, ages.tolist(), incomes.tolist(), labels.tolist(), strict=True))
+    header = ["seller", "age", "income", "label"]
+    write_rows("reports.csv", ["seller", "cost"], zip(ids, costs.tolist(), strict=True))
+    write_rows("data.csv", header, records)
+    write_rows("public.csv", header[1:], [record[1:] for record in records])
+    write_rows("pilot.csv", ["cost"], [[cost] for cost in rng.gamma(3.0, 0.8, 200).tolist()])
+    outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 1e-3)).run(costs, ids)
+    dpm.write_outcome("outcome.json", outcome)
+    run_page(COMMANDS, tmp_path, patient=True)
 
 
 @pytest.mark.slow

@@ -49,10 +49,10 @@ app.command(epilog="Example: dpmarket show quotes.csv")(campaign.show)
 app.command(
     epilog="Example: dpmarket certify --quotes quotes.csv -o certificate.json --openings openings.json"
 )(certificates.certify)
-app.command(epilog="Example: dpmarket receipts certificate.json openings.json -o receipts.csv")(
+app.command(epilog="Example: dpmarket receipts certificate.json openings.json -o receipts")(
     certificates.receipts
 )
-app.command(epilog="Example: dpmarket verify certificate.json --receipt receipt.json --ask-cost")(
+app.command(epilog="Example: dpmarket verify certificate.json --receipt receipts/receipt-0000007.json")(
     certificates.verify
 )
 app.command("signing-key", epilog="Example: dpmarket signing-key key.pem")(certificates.signing_key)
