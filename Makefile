@@ -4,10 +4,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-# One thread per test worker: the workers are the parallelism.
+## One thread per test worker: the workers are the parallelism.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
 WORKERS ?= 2
-# Take tens of minutes, go on where they stopped, and write pages of the documentation.
+## Take tens of minutes, go on where they stopped, and write pages of the documentation.
 ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py
 
 .DEFAULT_GOAL := help
