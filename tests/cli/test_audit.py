@@ -22,6 +22,16 @@ def run(*arguments, code=0, cwd=None):
     return done
 
 
+@pytest.mark.parametrize("mechanism", ["online", "adaptive"])
+def test_truthfulness_of_sellers_who_come_one_by_one(mechanism):
+    options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.01", "--sellers", "25", "--profiles", "1")
+    run_ = run("truthfulness", *options, "--misreports", "20", "--mechanism", mechanism, "--json")
+    data = json.loads(run_.stdout)
+    assert data["passed"]
+    wrong = run("truthfulness", *options, "--mechanism", "none", code=2)
+    assert "adaptive" in wrong.stderr
+
+
 def test_truthfulness_prints_a_table_or_json_and_draws(tmp_path):
     options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.1", "--sellers", "4", "--profiles", "1")
     shown = run("truthfulness", *options, "--misreports", "30", "--figure", "gains.svg", cwd=tmp_path).stdout

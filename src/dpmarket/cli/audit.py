@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,12 +19,23 @@ from dpmarket.cli.market import (
 )
 
 if TYPE_CHECKING:
+    from dpmarket.allocation import BuyerObjective
     from dpmarket.audit import Audit, ParticipationAudit
+    from dpmarket.costs import CostDistribution
+    from dpmarket.mechanisms import Mechanism
 
 app = typer.Typer(help="Check truthfulness, participation and privacy as an outsider would.")
 FigureOption = Annotated[
     Path | None, typer.Option("--figure", help="Draw the evidence to this .svg, .png or .pdf file.")
 ]
+
+
+class MechanismName(StrEnum):
+    """The mechanisms whose sellers report costs."""
+
+    offline = "offline"
+    online = "online"
+    adaptive = "adaptive"
 
 
 @app.command(
@@ -36,6 +48,12 @@ def truthfulness(
     noise: NoiseOption = 1.0,
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
+    mechanism: Annotated[
+        MechanismName,
+        typer.Option(
+            help="All sellers at once (offline), one by one by one curve (online), or learning (adaptive)."
+        ),
+    ] = MechanismName.offline,
     sellers: Annotated[int, typer.Option(help="Sellers in each simulated market.")] = 30,
     profiles: Annotated[int, typer.Option(help="How many markets to simulate.")] = 10,
     misreports: Annotated[int, typer.Option(help="How many lies every seller tries.")] = 100,
@@ -50,14 +68,13 @@ def truthfulness(
     from dpmarket.allocation import BuyerObjective
     from dpmarket.audit import audit_truthfulness
     from dpmarket.cli.render import progress_bar
-    from dpmarket.mechanisms import OfflineMechanism
 
     dist = read_distribution(costs)
     objective = BuyerObjective(concentration, noise, payment_weight, weight_cap, max_mean_epsilon)
-    mechanism = OfflineMechanism(dist, objective)
+    audited = _mechanism(mechanism, dist, objective, sellers)
     with progress_bar("Trying lies") as progress:
         audit = audit_truthfulness(
-            mechanism, dist, sellers, profiles, misreports, np.random.default_rng(seed), progress=progress
+            audited, dist, sellers, profiles, misreports, np.random.default_rng(seed), progress=progress
         )
     if figure is not None:
         from dpmarket.figures import draw_gains, new_figure, save
@@ -67,6 +84,18 @@ def truthfulness(
         draw_gains(axes, gains.distances, gains.largest, gains.mean)
         save(canvas, figure, overwrite=force)
     _tell("Truthfulness: does a lie pay?", audit, as_json, figure)
+
+
+def _mechanism(
+    name: MechanismName, dist: CostDistribution, objective: BuyerObjective, sellers: int
+) -> Mechanism:
+    from dpmarket.mechanisms import AdaptiveMechanism, OfflineMechanism, OnlineMechanism, population_curve
+
+    if name is MechanismName.online:
+        return OnlineMechanism(dist, population_curve(dist, objective, sellers))
+    if name is MechanismName.adaptive:
+        return AdaptiveMechanism(dist, objective, sellers)
+    return OfflineMechanism(dist, objective)
 
 
 @app.command(epilog="Example: dpmarket audit participation outcome.json reports.csv")
