@@ -1,0 +1,110 @@
+"""The built documentation: links, no network, and how it looks in a browser."""
+
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+from support.browser import opened_browser
+
+DOCS = Path(__file__).parents[2] / "docs"
+LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "object": "data", "source": "src"}
+# Wider than the page, without a box that scrolls around it.
+TOO_WIDE = """() => [...document.querySelectorAll("article *")].filter(e => {
+    if (e.getBoundingClientRect().right <= innerWidth + 1) return false;
+    for (let box = e; box; box = box.parentElement)
+        if (["auto", "scroll", "hidden"].includes(getComputedStyle(box).overflowX)) return false;
+    return true;
+}).map(e => e.tagName + " " + e.textContent.slice(0, 40))"""
+
+
+class Page(HTMLParser):
+    """The links of a page, what it loads, and the places that can be linked to."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.loaded, self.places = [], [], {""}
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        own = dict(attributes)
+        self.places |= {own[key] for key in ("id", "name") if own.get(key)}
+        if tag == "a" and "href" in own:
+            self.links.append(own["href"])
+        if own.get(LOADED.get(tag)):
+            self.loaded.append(own[LOADED[tag]])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("myst_parser", reason="needs what the documentation is built with: make docs")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(folder)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with opened_browser() as browser:
+        yield browser
+
+
+def pages(site):
+    return sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
+
+
+@pytest.mark.slow
+def test_no_link_is_broken_and_nothing_comes_from_the_network(site):
+    known = {path: Page(path) for path in pages(site)}
+    assert len(known) > 40
+    problems = []
+    for path, page in known.items():
+        for address in page.links + page.loaded:
+            if address.startswith(("http:", "https:", "//")):
+                if address in page.loaded:
+                    problems.append((path.name, address))
+                continue
+            if address.startswith(("mailto:", "data:")):
+                continue
+            name, place = urldefrag(address)
+            name = unquote(name.split("?")[0])
+            target = (path.parent / name).resolve() if name else path
+            if not target.is_file() or (target in known and unquote(place) not in known[target].places):
+                problems.append((path.name, address))
+    assert problems == []
+
+
+@pytest.mark.slow
+def test_mathematics_is_rendered(site):
+    text = (site / "explanation" / "privacy.html").read_text()
+    assert text.count("<math ") > 20
+    assert "class=\"math notranslate" not in text  # what waits for a script
+
+
+@pytest.mark.slow
+def test_docstrings_are_understood(site):
+    text = (site / "reference" / "online.html").read_text()
+    assert "the distribution of costs, common knowledge" in text
+    assert not [path.name for path in pages(site) if ":raises" in path.read_text()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_page_fits_the_screen(site, browser, width):
+    """No errors, nothing fetched from elsewhere, nothing cut off, at phone and desktop width."""
+    page = browser.new_page(viewport={"width": width, "height": 850})
+    problems = []
+    page.on("console", lambda message: problems.append((page.url, message.text)))
+    page.on("pageerror", lambda error: problems.append((page.url, str(error))))
+    page.on("request", lambda r: r.url.startswith(("file:", "data:")) or problems.append((page.url, r.url)))
+    for path in pages(site):
+        page.goto(path.as_uri())
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            problems.append((path.name, page.evaluate(TOO_WIDE)))
+    assert problems == []
+    page.close()
