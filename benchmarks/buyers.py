@@ -24,14 +24,14 @@ MONEY = 1e-5  # error units per unit of money
 
 
 def trials():
-    """Return the two sets of public records, with public bounds and a public radius."""
+    """Return the two sets of public records, with their public bounds."""
     return {
         "breast cancer": (
-            Trial(breast_cancer(), train_share=0.8, radius=1.0),
+            Trial(breast_cancer()),
             (100.0, 250.0, 600.0, 1500.0, 4000.0),
         ),
         "synthetic": (
-            Trial(separable(3000, 5, np.random.default_rng(0), flips=0.05), train_share=0.8, radius=0.5),
+            Trial(separable(3000, 5, np.random.default_rng(0), flips=0.05)),
             (100.0, 250.0, 600.0, 1500.0, 4000.0),
         ),
     }

@@ -149,7 +149,7 @@ def main() -> None:
         for name, load in loaders.items():
             data = load()
             for number in range(TRIALS):
-                one = trial(data, 1_000 + number)  # not the trials that benchmarks/accuracy.py reports
+                one = trial(data, 1_000 + number)  # benchmarks/accuracy.py reports others
                 for setting in settings():
                     missing = [level for level in LEVELS if key(name, level, number, setting) not in cache]
                     scaled = scaled_for(one, setting) if missing else one

@@ -75,6 +75,17 @@ def test_with_an_intercept_the_books_hold_too():
     np.testing.assert_allclose(findings.found, model.epsilons_, rtol=1e-7)
 
 
+def test_the_books_tell_the_bound_on_rows_that_was_charged():
+    """Prepared weights may be for more rows per person than the constructor says."""
+    prepared = weights_for(
+        [5.0, 8.0, 11.0], l2=0.05, row_bound=1.5, rows_per_person=2, numerical_epsilon=1e-6
+    )
+    learner = PrivateLogisticRegression(classes=(0, 1), l2=0.05, rows_per_person=2, clip=True)
+    model = learner.fit(np.array([[0.6, 0.7], [0.0, 1.0], [0.3, 0.1]]), [0, 1, 1], epsilons=prepared)
+    model.rows_per_person = 1  # a parameter for the next fit, not what this one was charged for
+    assert weights_of(model).rows_per_person == 2
+
+
 CLASSES = (0, 1)
 LEARNERS = {
     "smallest epsilon": SmallestEpsilon(PrivateLogisticRegression(classes=CLASSES)),

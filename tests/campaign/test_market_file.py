@@ -146,3 +146,27 @@ def test_the_command_prints_one_line_for_each_problem(tmp_path, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "dpmarket: cannot use market.toml: 2 problems."
     assert [line.split(": ")[0] for line in lines[1:]] == ["costs.distribution", "objective.payment_weight"]
+
+
+def test_a_template_says_what_it_is_told():
+    values = {"objective.budget": 500.0, "sellers.expected": 1000, "costs.distribution": "uniform(2, 3)"}
+    market = check_market(tomllib.loads(market_template(values)))
+    assert (market.objective.budget, market.objective.payment_weight) == (500.0, None)
+    assert market.sellers.expected == 1000
+    assert market.costs.distribution == "uniform(2, 3)"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"objective.nosuch": 1}, "objective.nosuch"),
+        ({"budget": 1}, "budget"),
+        ({"objective.budget": -1.0, "sellers.expected": 10}, "objective.budget"),
+        ({"objective.budget": 10.0}, "sellers.expected"),
+        ({"costs.distribution": "nosuch(1)"}, "costs.distribution"),
+    ],
+)
+def test_a_template_with_wrong_values_is_refused(values, told):
+    with pytest.raises(FileProblem) as refusal:
+        market_template(values)
+    assert any(told in line for line in refusal.value.details)

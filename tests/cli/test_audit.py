@@ -13,7 +13,7 @@ from dpmarket.files import write_table
 
 COMMAND = Path(sys.executable).with_name("dpmarket")
 COSTS = Uniform(1, 5).sample(30, np.random.default_rng(4))
-IDS = [f"s{k}" for k in range(30)]
+IDS = ["007", "7", *(f"s{k}" for k in range(28))]
 
 
 def run(*arguments, code=0, cwd=None):
@@ -51,6 +51,7 @@ def market(tmp_path):
     amounts = outcome.in_minor_units().amounts
     columns = {"seller": IDS, "epsilon": outcome.epsilons, "payment_minor_units": amounts}
     write_table(tmp_path / "quotes.csv", columns)
+    write_table(tmp_path / "quotes.parquet", columns)
     order = np.random.default_rng(0).permutation(30)
     write_table(tmp_path / "costs.csv", {"seller": [IDS[k] for k in order], "cost": COSTS[order]})
     write_table(tmp_path / "dear.csv", {"seller": IDS, "cost": 3.0 * COSTS})
@@ -58,7 +59,7 @@ def market(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("decided", ["outcome.json", "quotes.csv"])
+@pytest.mark.parametrize("decided", ["outcome.json", "quotes.csv", "quotes.parquet"])
 def test_participation_matches_sellers_by_id_and_tells_no_cost(market, decided):
     shown = run("participation", decided, "costs.csv", cwd=market).stdout
     assert "passed" in shown

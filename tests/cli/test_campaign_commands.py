@@ -136,3 +136,14 @@ def test_the_version_and_the_help_are_told_at_once():
     bare = seconds(sys.executable, "-c", "pass")
     assert seconds(COMMAND, "--version") < 15 * bare
     assert seconds(COMMAND, "--help") < 30 * bare
+
+
+def test_init_writes_the_values_it_is_given(tmp_path):
+    run("init", "--set", "objective.budget=500", "--set", "sellers.expected=40", cwd=tmp_path)
+    said = run("show", "market.toml", "--json", cwd=tmp_path).stdout
+    assert "500" in said
+    wrong = run("init", "other.toml", "--set", "objective.money=1", code=1, cwd=tmp_path).stderr
+    assert "objective.money" in wrong
+    assert "Traceback" not in wrong
+    run("init", "other.toml", "--set", "objective", code=2, cwd=tmp_path)
+    assert not (tmp_path / "other.toml").exists()

@@ -38,6 +38,9 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
     names = ("--quotes", "quotes.csv", "-o", "certificate.json", "--openings", "openings.json")
     said = json.loads(run("certify", *names, "--key", "key.pem", "--json", cwd=tmp_path).stdout)
     run("certify", *names, cwd=tmp_path, code=1)  # nothing is overwritten
+    for needed in ("quotes.csv", "market.toml", "market.ledger"):
+        wrong = ("--quotes", "quotes.csv", "-o", needed, "--openings", "other.json", "--force")
+        assert "still needed" in run("certify", *wrong, cwd=tmp_path, code=1).stderr
     run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path)
     run("receipts", "certificate.json", "openings.json", "-o", "receipts.csv", cwd=tmp_path)
     run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path, code=1)

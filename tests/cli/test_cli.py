@@ -71,6 +71,8 @@ def test_costs_fit_writes_a_distribution_that_show_reads(tmp_path):
     assert shown["support"][0] < costs.min()
     assert run("costs", "fit", "pilot.csv", "-o", "fit.json", code=1, cwd=tmp_path).stderr.count("\n") == 1
     run("costs", "fit", "pilot.csv", "-o", "fit.json", "--force", cwd=tmp_path)
+    overwriting = run("costs", "fit", "pilot.csv", "-o", "pilot.csv", "--force", code=1, cwd=tmp_path)
+    assert "still needed" in overwriting.stderr
     ranked = json.loads(run("costs", "fit", "pilot.csv", "--json", cwd=tmp_path).stdout)
     assert ranked["samples"] == 300
     assert ranked["candidates"][0]["distribution"] == shown["distribution"]

@@ -114,3 +114,16 @@ def test_quotes_that_were_not_trained_on_and_online_ones_have_a_report_too(tmp_p
     assert "A report on the campaign" in done.stderr
     refusal = run(*REPORT, "--test", "data.csv", "-o", "x.html", cwd=tmp_path, code=1)
     assert "not trained on" in refusal
+
+
+@pytest.mark.parametrize("needed", ["quotes.csv", "reports.csv", "market.toml", "certificate.json"])
+def test_a_file_that_is_still_needed_is_not_overwritten(folder, without_plans, needed):
+    before = (folder / needed).read_bytes()
+    said = run(
+        *("report", "reports.csv", "--quotes", "quotes.csv", "--certificate", "certificate.json"),
+        *("-o", needed, "--force"),
+        cwd=folder,
+        code=1,
+    )
+    assert "still needed" in said
+    assert (folder / needed).read_bytes() == before

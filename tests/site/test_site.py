@@ -42,7 +42,18 @@ class Page(HTMLParser):
 def site(tmp_path_factory):
     pytest.importorskip("myst_parser", reason="needs what the documentation is built with: make docs")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        str(DOCS),
+        str(folder),
+    ]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
     return folder
@@ -83,7 +94,7 @@ def test_no_link_is_broken_and_nothing_comes_from_the_network(site):
 def test_mathematics_is_rendered(site):
     text = (site / "explanation" / "privacy.html").read_text()
     assert text.count("<math ") > 20
-    assert "class=\"math notranslate" not in text  # what waits for a script
+    assert 'class="math notranslate' not in text  # what waits for a script
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def weights_of(model: Any) -> Weights | None:
 
     A model opens its books by the attributes of
     :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``total_epsilon_``, ``l2_``,
-    ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and ``rows_per_person``.
+    ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and, unless it is 1, ``rows_per_person_``.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def weights_of(model: Any) -> Weights | None:
     names = ("loss_weights_", "total_epsilon_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
     if not all(hasattr(model, name) for name in names):
         return None
-    rows = min(int(getattr(model, "rows_per_person", 1)), len(model.coef_grid_))
+    rows = min(int(getattr(model, "rows_per_person_", 1)), len(model.coef_grid_))
     return Weights(
         model.loss_weights_, model.total_epsilon_, model.l2_, model.row_bound_, rows, model.numerical_epsilon_
     )

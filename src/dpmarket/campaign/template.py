@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import textwrap
+import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dpmarket.campaign.market_file import Bounds, Market
+from dpmarket.campaign.market_file import Bounds, Market, check_market
+from dpmarket.errors import FileProblem
 
 _INTRODUCTION = """\
 # A market file of dpmarket: what a campaign buys, from whom, and what is trained.
@@ -20,16 +23,47 @@ _FEATURES = {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 
 _SHOWN = {"objective.payment_weight"}  # optional in the model, but one of two is needed
 
 
-def market_template() -> str:
+def market_template(values: Mapping[str, Any] | None = None) -> str:
     """Return a market file with every key, each with a comment; it is a valid market file itself.
+
+    Parameters
+    ----------
+    values : what the file shall say, by ``table.key``, in place of examples and defaults. A budget takes the
+        payment weight's place. Features are edited in the file.
+
+    Returns
+    -------
+    The text of the file.
+
+    Raises
+    ------
+    FileProblem : a key that does not exist, or values that a market file must not have; ``details`` has a
+        line for each.
 
     Examples
     --------
     >>> import tomllib
     >>> from dpmarket.campaign import check_market
-    >>> check_market(tomllib.loads(market_template())).costs.distribution
-    'uniform(1, 5)'
+    >>> text = market_template({"objective.budget": 500.0, "sellers.expected": 1000})
+    >>> check_market(tomllib.loads(text)).objective.budget
+    500.0
     """
+    values = dict(values or {})
+    keys = {f"{table}.{key}" for table, model in _tables() for key in model.model_fields}
+    unknown = [f"{path}: no such key." for path in values if path not in keys]
+    if unknown:
+        raise FileProblem("expected keys of the market file, as TABLE.KEY=VALUE.", unknown)
+    text = _filled(values)
+    check_market(tomllib.loads(text), "these values")
+    return text
+
+
+def _tables() -> list[tuple[str, type[BaseModel]]]:
+    found = ((name, _model(field)) for name, field in Market.model_fields.items())
+    return [(name, model) for name, model in found if model is not None]
+
+
+def _filled(values: Mapping[str, Any]) -> str:
     parts = [_INTRODUCTION]
     for name, field in Market.model_fields.items():
         model = _model(field)
@@ -42,7 +76,7 @@ def market_template() -> str:
         else:
             lines = [*_comment(str(model.__doc__)), f"[{name}]"]
             for key, entry in model.model_fields.items():
-                lines += _entry(f"{name}.{key}", key, entry)
+                lines += _entry(f"{name}.{key}", key, entry, values)
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
@@ -68,10 +102,11 @@ def market_reference() -> str:
     return "\n".join(parts)
 
 
-def _entry(path: str, key: str, field: FieldInfo) -> list[str]:
+def _entry(path: str, key: str, field: FieldInfo, values: Mapping[str, Any]) -> list[str]:
     extra = _extra(field)
-    line = f"{key} = {_toml(extra['example'])}"
-    if field.default is None and path not in _SHOWN:
+    line = f"{key} = {_toml(values.get(path, extra['example']))}"
+    shown = path in _SHOWN and "objective.budget" not in values
+    if field.default is None and not shown and path not in values:
         line = "# " + line
     return [*_comment(f"{_meaning(field)} Expected: {extra['expected']}."), line]
 

@@ -37,7 +37,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command(epilog="Example: dpmarket init market.toml")(campaign.init)
+app.command(epilog="Example: dpmarket init --set objective.budget=500 --set sellers.expected=1000")(
+    campaign.init
+)
 app.command(epilog="Example: dpmarket quote reports.csv -o quotes.csv")(quote.quote)
 app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000')(
     menu.menu

@@ -98,12 +98,12 @@ def _mechanism(
     return OfflineMechanism(dist, objective)
 
 
-@app.command(epilog="Example: dpmarket audit participation outcome.json reports.csv")
+@app.command(epilog="Example: dpmarket audit participation quotes.csv reports.csv")
 def participation(
     outcome: Annotated[
         Path,
         typer.Argument(
-            help="The .csv that 'dpmarket quote' wrote, or an outcome of the library (.json or .parquet)."
+            help="The quotes that 'dpmarket quote' wrote, or an outcome of the library (.json, .parquet)."
         ),
     ],
     costs: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and true costs.")],
@@ -193,10 +193,12 @@ def _participation(
     from dpmarket.files import number_column, read_table, text_column
     from dpmarket.mechanisms import read_outcome
 
-    table = read_table(costs, [id_column, cost_column])
+    table = read_table(costs, [id_column, cost_column], texts=[id_column])
     own = dict(zip(text_column(table, id_column), number_column(table, cost_column, costs), strict=True))
-    if decided.suffix.lower() == ".csv":
-        quotes = read_table(decided, [id_column, "epsilon", "payment_minor_units"])
+    ending = decided.suffix.lower()
+    if ending == ".csv" or (ending == ".parquet" and "payment_minor_units" in read_table(decided).columns):
+        columns = [id_column, "epsilon", "payment_minor_units"]
+        quotes = read_table(decided, columns, texts=[id_column])
         ordered = _in_order(own, text_column(quotes, id_column), table.height, costs)
         epsilons = number_column(quotes, "epsilon", decided)
         amounts = number_column(quotes, "payment_minor_units", decided)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,12 @@ QuotesOption = Annotated[
 
 def init(
     market: Annotated[Path, typer.Argument(help="Where to write the market file.")] = Path("market.toml"),
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Write this value: TABLE.KEY=VALUE, such as objective.budget=500. Several times."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
@@ -25,10 +31,23 @@ def init(
     from dpmarket.cli.render import Voice
     from dpmarket.files import write_bytes
 
-    write_bytes(market, market_template().encode(), force)
+    write_bytes(market, market_template(dict(map(_setting, settings or ()))).encode(), force)
     Voice(as_json, quiet, str(market)).tell(
         "A new market", [("market file", str(market))], {"market": str(market)}, "Edit it before you quote."
     )
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read TABLE.KEY=VALUE; a value that is no number, list or truth value is a text."""
+    import json
+
+    path, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"expected TABLE.KEY=VALUE, got {text!r}.", param_hint="--set")
+    try:
+        return path.strip(), json.loads(value)
+    except ValueError:
+        return path.strip(), value
 
 
 def withdraw(

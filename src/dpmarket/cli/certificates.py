@@ -44,11 +44,13 @@ def certify(
     The certificate is public. The openings are not: they hold every seller's line.
     """
     from dpmarket.audit import sign, write_certificate
-    from dpmarket.campaign import certify_quotes
+    from dpmarket.campaign import certify_quotes, ledger_path
     from dpmarket.cli.render import Voice
-    from dpmarket.files import refuse_existing, write_bytes
+    from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     signature = output.with_name(output.name + ".sig")
+    for path in (output, signature, openings):
+        refuse_same(path, market, ledger_path(market), quotes, *([key] if key else []))
     if not force:
         for path in (output, *([signature] if key else [])):
             refuse_existing(path)

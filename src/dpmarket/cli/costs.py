@@ -78,8 +78,10 @@ def fit(
 ) -> None:
     """Fit distributions to a pilot's reported costs and rank them by how well they predict."""
     from dpmarket.costs import fit_costs
-    from dpmarket.files import number_column, read_table, to_json, write_json
+    from dpmarket.files import number_column, read_table, refuse_same, to_json, write_json
 
+    if output is not None:
+        refuse_same(output, pilot)
     fitted = fit_costs(number_column(read_table(pilot, [column]), column, pilot), low, high)
     if output is not None:
         write_json(output, {"distribution": fitted.distribution.to_dict()}, overwrite=force)

@@ -153,5 +153,8 @@ def _show(plan: Plan, title: str, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(plan.to_dict()), nl=False)
         return
-    note = "Announce it before anybody reports: payment_weight under [objective] in the market file."
+    defaults = {"concentration": 1.0, "noise": 1.0, "weight_cap": None, "max_mean_epsilon": None}
+    chosen = {name: getattr(plan.objective, name) for name in ("payment_weight", *defaults)}
+    settings = (f"--set objective.{n}={v:.12g}" for n, v in chosen.items() if v != defaults.get(n))
+    note = f"Announce it before anybody reports: dpmarket init {' '.join(settings)}"
     print_table(title, ["", ""], plan.summary(), note)

@@ -40,6 +40,7 @@ from dpmarket.files import (
     read_table,
     refuse,
     refuse_existing,
+    refuse_same,
     write_bytes,
 )
 from dpmarket.mechanisms import Outcome
@@ -86,6 +87,8 @@ def report_campaign(
     LedgerRefusal : no such quotes were given, or the reports in this market lead to other quotes.
     InvalidInput : fewer than ten sellers were bought from.
     """
+    given = [path for path in (test, certificate) if path is not None]
+    refuse_same(output, market_path, ledger_path(market_path), reports, quotes, *given)
     if not overwrite:
         refuse_existing(output)
     progress("Deciding the quotes once more", 0.0)
