@@ -120,6 +120,7 @@ assert (model.epsilons_ <= outcome.epsilons).all()  # spent: never more than pro
 
 wrong = (model.predict(scaler.transform(test.features)) != test.labels).mean()
 print(f"wrong on {wrong:.0%} of the test records")
+assert wrong < 0.25  # more often than not below 10%
 
 # %% [markdown]
 #     wrong on ...% of the test records

@@ -51,6 +51,7 @@ model.fit(X, train.labels, epsilons=kinds)
 assert (model.epsilons_ <= kinds).all()
 right = (model.predict(scaler.transform(test.features)) == test.labels).mean()
 print(f"right on {right:.0%}")
+assert right > 0.7  # about 80%, a little more or less each time
 
 # %% [markdown]
 #     right on ...%
