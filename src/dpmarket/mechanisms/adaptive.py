@@ -52,7 +52,7 @@ class AdaptiveMechanism(QuotingMarket):
     Notes
     -----
     A seller reports once and cannot choose the epoch: let them come in an order that they do not decide.
-    The state, saved by :func:`write_market`, holds reported costs: it is confidential. So are, in part,
+    The state, saved by :func:`write_market_state`, holds reported costs: it is confidential. So are, in part,
     curves: from the second epoch on a curve, and with it every quote and menu, depends on earlier reports.
 
     Examples
