@@ -98,7 +98,7 @@ def test_the_state_survives_a_file_without_loss(tmp_path):
     ours.accept(first)
     twin.accept(first)
     assert twin.close().to_dict() == ours.close().to_dict()
-    for part in ("prior", "ledger", "epoch", "growth", "curve"):
+    for part in ("prior", "books", "epoch", "growth", "curve"):
         damaged = {name: value for name, value in ours.to_dict().items() if name != part}
         with pytest.raises(InvalidInput):
             AdaptiveMechanism.from_dict(damaged)

@@ -228,7 +228,7 @@ def test_not_even_a_payment_at_the_edge_of_a_cent_exceeds_the_budget(low, width,
         ours = OnlineMechanism(dist, curve, budget=budget / 100, minor_units=100)
         for cost in (float(costs[payments.payments.argmax()]), *costs[:4]):
             ours.accept(ours.quote(cost))
-        if ours._ledger.column("payment").any():
+        if ours._books.column("payment").any():
             total = ours.close().in_minor_units(100).total
             assert total <= math.floor(Fraction(budget / 100) * 100)
 
@@ -279,7 +279,7 @@ def test_a_market_survives_a_file_and_its_quotes_stay_valid(tmp_path):
     with pytest.raises(dpm.FileProblem, match="write_market_state"):
         dpm.read_market_state(tmp_path / "other.json")
     damaged = market().to_dict()
-    for part in ("ledger", "curve", "distribution"):
+    for part in ("books", "curve", "distribution"):
         with pytest.raises(InvalidInput):
             OnlineMechanism.from_dict({name: value for name, value in damaged.items() if name != part})
 
