@@ -26,8 +26,8 @@ from dpmarket import (
 )
 from dpmarket.mechanisms import Outcome
 from dpmarket.mechanisms.joint import InnerSolution
-from dpmarket.mechanisms.joint.search import Trial, prove, search
-from dpmarket.mechanisms.joint.solving import Market, _Evaluation, solve
+from dpmarket.mechanisms.joint.optimum import Market, _Evaluation, solve
+from dpmarket.mechanisms.joint.search import Evaluated, prove, search
 from support.joint import cancer, synthetic
 
 DIST = Uniform(1, 5)
@@ -270,7 +270,7 @@ def test_a_claimed_gap_is_true(seed):
 
     def evaluate(eta, start):
         k = int((heights + slopes * eta).argmin())
-        return Trial(
+        return Evaluated(
             eta,
             1 / eta + heights[k] + slopes[k] * eta,
             slopes[k] - 1 / eta**2,

@@ -14,7 +14,7 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.books import Books
-from dpmarket.mechanisms.curves import Curve, check_market
+from dpmarket.mechanisms.curves import Curve, check_dist_and_objective
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.quotes import Quotes
 from dpmarket.mechanisms.quoting import QuotingMarket, position
@@ -81,7 +81,7 @@ class AdaptiveMechanism(QuotingMarket):
         budget: float | None = None,
         minor_units: int | None = None,
     ) -> None:
-        check_market(prior, objective)
+        check_dist_and_objective(prior, objective)
         if not math.isfinite(prior.support[1]):
             raise InvalidInput(
                 "expected a prior with a finite upper end: cut it at the highest possible cost."

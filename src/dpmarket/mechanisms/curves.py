@@ -90,7 +90,7 @@ class Curve:
     margin_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        check_market(self.dist, self.objective)
+        check_dist_and_objective(self.dist, self.objective)
         checks.whole("expected_sellers", self.expected_sellers, 1)
         for name in ("slope", "cutoff", "max_epsilon"):
             value = checks.real(name, getattr(self, name))
@@ -277,7 +277,7 @@ class Curve:
         return piecewise
 
 
-def check_market(dist: object, objective: object) -> None:
+def check_dist_and_objective(dist: object, objective: object) -> None:
     """Refuse what is no cost distribution or no objective."""
     if not isinstance(dist, CostDistribution):
         raise InvalidInput(f"expected dist to be a cost distribution, got {type(dist).__name__}.")

@@ -12,12 +12,12 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.row_bounds import scales_for
+from dpmarket.mechanisms.joint.optimum import Setting, Solved, solve
 from dpmarket.mechanisms.joint.outcome import JointOutcome
 from dpmarket.mechanisms.joint.payments import PaymentRule, Progress, exact_rule_for
 from dpmarket.mechanisms.joint.problem import losses
 from dpmarket.mechanisms.joint.readings import ExpectedNoise, Reading
 from dpmarket.mechanisms.joint.solvers import InnerSolver, ReducedSolver
-from dpmarket.mechanisms.joint.solving import Setting, Solved, solve
 from dpmarket.mechanisms.outcome import seller_ids as checked_ids
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.privacy import NoiseSource, SecureNoise

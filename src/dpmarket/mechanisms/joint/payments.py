@@ -21,7 +21,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution, Uniform, largest_cost_at
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
-from dpmarket.mechanisms.joint.solving import Moved, Solved
+from dpmarket.mechanisms.joint.optimum import Moved, Solved
 
 Progress = Callable[[int, int], None]
 _MAX_PIECES = 500
