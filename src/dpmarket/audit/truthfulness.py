@@ -20,10 +20,11 @@ from dpmarket.audit.answers import Answers, ask
 from dpmarket.audit.gains import GainProfile, GainTally
 from dpmarket.audit.lies import first_lies, second_lies, width
 from dpmarket.audit.pairs import best_pair_gain
-from dpmarket.audit.shape import Progress, verdict
+from dpmarket.audit.shape import verdict
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms import Mechanism
+from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.audit.truthfulness/1"
 _CHECKED_AGAIN = 3

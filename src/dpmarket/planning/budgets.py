@@ -7,7 +7,6 @@ the weight a function of every report, and lying pays. Here the reports are not 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -23,8 +22,7 @@ from dpmarket.mechanisms.simple import expected_price
 from dpmarket.planning.markets import draw_markets
 from dpmarket.planning.plan import Guarantee, Plan, plan_from
 from dpmarket.planning.search import Found, find_payment_weight, payments
-
-Progress = Callable[[int, int], None]
+from dpmarket.progress import Progress
 
 _CAMPAIGNS = 400  # simulated with real payments, at least
 _RISK = 0.01  # probability that the campaigns mislead about their quantile

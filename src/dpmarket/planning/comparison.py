@@ -22,8 +22,9 @@ from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import CheapestK, OfflineMechanism, Outcome, PostedPrice, SameForAll
 from dpmarket.mechanisms.simple import expected_price
 from dpmarket.planning.budgets import plan_payment_weight
-from dpmarket.planning.rows import Progress, Row, compute_rows
+from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_error
+from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.comparison/1"
 _QUANTILES = (0.05, 0.5, 0.95)

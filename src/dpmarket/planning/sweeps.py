@@ -16,8 +16,9 @@ from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.planning.bounds import excess_risk
 from dpmarket.planning.budgets import checked_market, plan_payment_weight
-from dpmarket.planning.rows import Progress, Row, compute_rows
+from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_error
+from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.sweep/1"
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

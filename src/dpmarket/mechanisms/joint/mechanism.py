@@ -14,13 +14,14 @@ from dpmarket.errors import InvalidInput
 from dpmarket.learning.row_bounds import scales_for
 from dpmarket.mechanisms.joint.optimum import Setting, Solved, solve
 from dpmarket.mechanisms.joint.outcome import JointOutcome
-from dpmarket.mechanisms.joint.payments import PaymentRule, Progress, exact_rule_for
+from dpmarket.mechanisms.joint.payments import PaymentRule, exact_rule_for
 from dpmarket.mechanisms.joint.problem import losses
 from dpmarket.mechanisms.joint.readings import ExpectedNoise, Reading
 from dpmarket.mechanisms.joint.solvers import InnerSolver, ReducedSolver
 from dpmarket.mechanisms.outcome import seller_ids as checked_ids
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.privacy import NoiseSource, SecureNoise
+from dpmarket.progress import Progress
 
 _ACCURACY = 1e-14
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
@@ -22,8 +21,8 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution, Uniform, largest_cost_at
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms.joint.optimum import Moved, Solved
+from dpmarket.progress import Progress
 
-Progress = Callable[[int, int], None]
 _MAX_PIECES = 500
 _MAX_DOUBLINGS = 100
 _INSIDE = 1e-9
