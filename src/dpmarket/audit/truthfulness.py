@@ -24,6 +24,7 @@ from dpmarket.audit.shape import verdict
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms import Mechanism
+from dpmarket.mechanisms.inputs import check_distribution
 from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.audit.truthfulness/1"
@@ -202,8 +203,7 @@ def audit_truthfulness(
     """
     count = checks.whole("sellers", sellers, minimum=1)
     markets = checks.whole("profiles", profiles, minimum=1)
-    if not isinstance(dist, CostDistribution):
-        raise InvalidInput(f"expected dist to be a cost distribution, got {type(dist).__name__}.")
+    check_distribution(dist)
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"expected rng to be a numpy Generator, got {type(rng).__name__}.")
     drawn = (dist.sample(count, rng) for _ in range(markets))

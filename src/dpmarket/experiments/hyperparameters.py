@@ -12,13 +12,14 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.datasets import separable
-from dpmarket.experiments.classifiers import draw_noise, error, mean_and_standard_error, train
+from dpmarket.experiments.classifiers import draw_noise, error, train
 from dpmarket.experiments.given_promises import Choice, choose, choose_without_terms
 from dpmarket.experiments.running import Experiment, Work
 from dpmarket.experiments.table import ResultTable
 from dpmarket.figures.hyperparameters import draw_concentration, draw_noise_rate
 from dpmarket.learning import PublicScaler
 from dpmarket.planning.rows import Row
+from dpmarket.planning.scoring import mean_and_standard_error
 from dpmarket.privacy import best_weights
 
 

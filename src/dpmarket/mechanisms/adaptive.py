@@ -14,10 +14,11 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.books import Books
-from dpmarket.mechanisms.curves import Curve, check_dist_and_objective
+from dpmarket.mechanisms.curves import Curve
+from dpmarket.mechanisms.inputs import check_dist_and_objective, position
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.quotes import Quotes
-from dpmarket.mechanisms.quoting import QuotingMarket, position
+from dpmarket.mechanisms.quoting import QuotingMarket
 from dpmarket.mechanisms.refitting import keep_prior, name_of, refit
 from dpmarket.mechanisms.replanning import Bought, plan_curve
 
@@ -178,7 +179,8 @@ class AdaptiveMechanism(QuotingMarket):
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
         """Return seller ``i``'s epsilon and payment at each of several reports, for plots and audits."""
-        costs, i = position(reported_costs, i)
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        i = position(costs, i)
         asked = checks.non_negative_vector("reports", reports)
         fresh = self._fresh()
         if i > 0:

@@ -11,7 +11,8 @@ from dpmarket.allocation import BuyerObjective, allocate, max_epsilon
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, virtual_cost_density, virtual_costs
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms.curves import Curve, check_dist_and_objective
+from dpmarket.mechanisms.curves import Curve
+from dpmarket.mechanisms.inputs import check_dist_and_objective
 
 # More sellers than this are planned for in as many groups of equal size.
 MOST_POINTS = 1 << 20

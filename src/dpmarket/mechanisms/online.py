@@ -12,9 +12,10 @@ from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.books import Books
 from dpmarket.mechanisms.curves import Curve
+from dpmarket.mechanisms.inputs import check_distribution, position
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.quotes import Quotes
-from dpmarket.mechanisms.quoting import QuotingMarket, position
+from dpmarket.mechanisms.quoting import QuotingMarket
 
 SCHEMA = "dpmarket.online-market/1"
 
@@ -66,8 +67,7 @@ class OnlineMechanism(QuotingMarket):
         budget: float | None = None,
         minor_units: int | None = None,
     ) -> None:
-        if not isinstance(dist, CostDistribution):
-            raise InvalidInput(f"expected dist to be a cost distribution, got {type(dist).__name__}.")
+        check_distribution(dist)
         if not isinstance(curve, Curve):
             raise InvalidInput(f"expected a curve, got {type(curve).__name__}; make one by population_curve.")
         if curve.dist.support != dist.support:
@@ -88,7 +88,8 @@ class OnlineMechanism(QuotingMarket):
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
         """Return seller ``i``'s epsilon and payment at each of several reports, for plots and audits."""
-        costs, i = position(reported_costs, i)
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        i = position(costs, i)
         asked = checks.non_negative_vector("reports", reports)
         books = Books(self._books.budget, self._books.minor_units)
         if i > 0 and books.budget is not None:

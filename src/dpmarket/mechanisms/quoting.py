@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
-from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
-from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, virtual_costs
-from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.books import Books
 from dpmarket.mechanisms.curves import Curve
+from dpmarket.mechanisms.inputs import one_cost
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.protocol import Response
@@ -135,20 +133,3 @@ class QuotingMarket(ABC):
     @abstractmethod
     def _parameters(self) -> dict[str, Any]:
         """The public parameters of the outcome."""
-
-
-def one_cost(name: str, cost: object) -> FloatArray:
-    """Check one reported cost, without showing it in the message."""
-    array = checks.non_negative_numbers(name, cost)
-    if array.ndim != 0:
-        raise InvalidInput(f"expected {name} to be one cost, got an array.")
-    return array.reshape(1)
-
-
-def position(reported_costs: object, i: int) -> tuple[FloatArray, int]:
-    """Check the reports of a whole market and one seller's position among them."""
-    costs = checks.non_negative_vector("reported_costs", reported_costs)
-    i = checks.whole("i", i)
-    if i >= costs.size:
-        raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
-    return costs, i

@@ -18,6 +18,7 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms.inputs import check_dist_and_objective
 from dpmarket.mechanisms.simple import expected_price
 from dpmarket.planning.markets import draw_markets
 from dpmarket.planning.plan import Guarantee, Plan, plan_from
@@ -130,10 +131,7 @@ def _limit_of_price(dist: CostDistribution, objective: BuyerObjective, sellers: 
 
 def checked_market(dist: CostDistribution, objective: BuyerObjective, sellers: int) -> int:
     """Refuse what is no market that can be planned; return the number of sellers."""
-    if not isinstance(dist, CostDistribution):
-        raise InvalidInput(f"expected dist to be a cost distribution, got {type(dist).__name__}.")
-    if not isinstance(objective, BuyerObjective):
-        raise InvalidInput(f"expected a BuyerObjective, got {type(objective).__name__}.")
+    check_dist_and_objective(dist, objective)
     if not objective.noise > 0.0:
         raise InvalidInput("expected objective.noise > 0: without a price of noise, buying nothing is best.")
     sellers = checks.whole("sellers", sellers, minimum=1)
