@@ -1,7 +1,8 @@
 """Fig. 4: what the noise rate and the price of uneven weights do, on the appendix's synthetic records.
 
 Records are Gaussian, labelled by a linear separator through the origin, and shortened to length 1. Promises
-follow costs from U[1, 5]: person i is promised ``scale / c_i``, so that who values privacy more gets more.
+follow costs from U[1, 5]: person i is promised ``scale / c_i``, so that who values privacy more gets more
+protection: a smaller promise.
 """
 
 from __future__ import annotations
