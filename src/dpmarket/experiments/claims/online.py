@@ -51,8 +51,9 @@ def _disparity(tables: Tables) -> Finding:
         "On U[1, 5], the paper's own costs, Algorithm 3 as printed "
         f"{'does' if shrinks[1.0, 'literal'] else 'does not'} (f(0) is 0 there; 1/8, the density at the "
         f"lower end of the virtual costs, is put in its place): {_literal_story(table)}. On U[0, 1], where "
-        f"the assumption holds, the gaps go, from m = {first:,.0f} to m = {last:,.0f}, {', '.join(told)}. "
-        f"The population and the adaptive curve {'shrink' if ours else 'do not always shrink'} the gap on both.",
+        f"the assumption holds, the gaps from m = {first:,.0f} to m = {last:,.0f} are: {', '.join(told)}. "
+        "The population and the adaptive curve "
+        f"{'shrink' if ours else 'do not always shrink'} the gap on both.",
     )
 
 
