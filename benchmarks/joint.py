@@ -10,7 +10,7 @@ import dpmarket as dpm
 from _results import Table, at_least, at_most, measure, tell
 from _timing import best_seconds, compare
 from dpmarket.datasets import breast_cancer, separable
-from dpmarket.mechanisms.joint.solving import Market
+from dpmarket.mechanisms.joint.optimum import Market
 
 NOISE = dpm.SeededNoise(0)
 

@@ -97,9 +97,9 @@ if TYPE_CHECKING:
         naive_buyer,
         paper_curve,
         population_curve,
-        read_market,
+        read_market_state,
         read_outcome,
-        write_market,
+        write_market_state,
         write_outcome,
     )
     from dpmarket.payments import Payment, payment_identity
@@ -226,7 +226,7 @@ _ROOM_OF = {
     "population_curve": "mechanisms",
     "privacy_loss": "privacy",
     "project_to_capped_simplex": "allocation",
-    "read_market": "mechanisms",
+    "read_market_state": "mechanisms",
     "read_outcome": "mechanisms",
     "release_cost": "privacy",
     "sharp_bound_constants": "planning",
@@ -240,7 +240,7 @@ _ROOM_OF = {
     "virtual_cost_density": "costs",
     "virtual_costs": "costs",
     "weights_for": "privacy",
-    "write_market": "mechanisms",
+    "write_market_state": "mechanisms",
     "write_outcome": "mechanisms",
 }
 
@@ -341,7 +341,7 @@ __all__ = [
     "population_curve",
     "privacy_loss",
     "project_to_capped_simplex",
-    "read_market",
+    "read_market_state",
     "read_outcome",
     "release_cost",
     "sharp_bound_constants",
@@ -355,7 +355,7 @@ __all__ = [
     "virtual_cost_density",
     "virtual_costs",
     "weights_for",
-    "write_market",
+    "write_market_state",
     "write_outcome",
 ]
 

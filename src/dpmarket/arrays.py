@@ -20,3 +20,13 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     array.flags.writeable = False
     return array
+
+
+def read_only_view(array: FloatArray) -> FloatArray:
+    """Return a view that cannot be written to.
+
+    Kernels are compiled per kind of argument, and read-only is a kind: with views there is only one.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -24,7 +24,7 @@ VERDICTS = {
     "fig4a-eta": HOLDS,
     "sec2-equal-weights": HOLDS,
     "convexify-linear": HOLDS,
-    "contributions-fast": CONDITION,
+    "contributions-fast": FAILS,
     "convexify-starts": CONDITION,
     "algorithm4-minimum": FAILS,
     "gen-loss": FAILS,

@@ -45,3 +45,11 @@ def test_a_page_of_quick_tables_says_so(tables):
     changed[name] = type(old)(old.name, old.columns, plain(EXPERIMENTS[0].quick), old.versions)
     assert "Not the published settings" in results_page(changed)
     assert "Not the published settings" not in results_page(tables)
+
+
+def test_no_section_is_empty(tables):
+    for experiment in EXPERIMENTS:
+        section = results_page(tables).split(f"\n## {experiment.title}\n")[1].split("\n## ")[0]
+        decided = [claim for claim in CLAIMS if experiment.name in claim.experiments]
+        assert decided
+        assert any(claim.statement in section for claim in decided)

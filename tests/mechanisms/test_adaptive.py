@@ -87,8 +87,8 @@ def test_the_state_survives_a_file_without_loss(tmp_path):
     quotes = ours.quote_many(costs[:70])
     ours.accept(quotes[3])
     ours.decline(quotes[4])
-    dpm.write_market(tmp_path / "market.json", ours)
-    twin = dpm.read_market(tmp_path / "market.json")
+    dpm.write_market_state(tmp_path / "market.json", ours)
+    twin = dpm.read_market_state(tmp_path / "market.json")
     assert json.dumps(twin.to_dict()) == json.dumps(ours.to_dict())
     for each in (ours, twin):
         each.accept(quotes[5])
@@ -98,7 +98,7 @@ def test_the_state_survives_a_file_without_loss(tmp_path):
     ours.accept(first)
     twin.accept(first)
     assert twin.close().to_dict() == ours.close().to_dict()
-    for part in ("prior", "ledger", "epoch", "growth", "curve"):
+    for part in ("prior", "books", "epoch", "growth", "curve"):
         damaged = {name: value for name, value in ours.to_dict().items() if name != part}
         with pytest.raises(InvalidInput):
             AdaptiveMechanism.from_dict(damaged)
@@ -236,16 +236,16 @@ def test_a_market_from_a_file_goes_on_with_its_own_fit(tmp_path):
     costs = LOG_NORMAL.sample(60, np.random.default_rng(0))
     known = market(fit=keep_prior)
     known.quote_many(costs)
-    dpm.write_market(tmp_path / "market.json", known)
-    assert dpm.read_market(tmp_path / "market.json").quote_many(costs).payments.tolist() == (
+    dpm.write_market_state(tmp_path / "market.json", known)
+    assert dpm.read_market_state(tmp_path / "market.json").quote_many(costs).payments.tolist() == (
         known.quote_many(costs).payments.tolist()
     )
 
     def own(reports, prior):
         return prior
 
-    dpm.write_market(tmp_path / "own.json", market(fit=own))
+    dpm.write_market_state(tmp_path / "own.json", market(fit=own))
     with pytest.raises(InvalidInput, match="fit"):
-        dpm.read_market(tmp_path / "own.json")
+        dpm.read_market_state(tmp_path / "own.json")
     state = json.loads((tmp_path / "own.json").read_text())
     assert AdaptiveMechanism.from_dict(state, fit=own).to_dict() == state

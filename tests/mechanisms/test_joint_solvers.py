@@ -15,10 +15,10 @@ from dpmarket.mechanisms.joint.newton import minimise_in_ball, on_sphere
 from dpmarket.mechanisms.joint.problem import (
     FixedWeights,
     Reduced,
-    best_weights,
     cheapest_weights,
     losses,
     objective_value,
+    projected_weights,
 )
 from dpmarket.mechanisms.joint.solvers import lipschitz
 from support.joint import cancer, inner_problem, synthetic
@@ -69,9 +69,9 @@ def test_the_best_weights_beat_all_others_and_the_solution_beats_all_neighbours(
         a = mix / mix.sum()
         if a.max() <= limit:
             assert objective_value(problem, w, a) >= found.value - 1e-12
-        assert objective_value(problem, w, best_weights(problem, losses(problem, w) + problem.prices)) >= (
-            found.value - 1e-12
-        )
+        assert objective_value(
+            problem, w, projected_weights(problem, losses(problem, w) + problem.prices)
+        ) >= (found.value - 1e-12)
     assert objective_value(problem, found.coefficients, found.weights) == pytest.approx(
         found.value, abs=1e-14
     )

@@ -228,7 +228,7 @@ def test_not_even_a_payment_at_the_edge_of_a_cent_exceeds_the_budget(low, width,
         ours = OnlineMechanism(dist, curve, budget=budget / 100, minor_units=100)
         for cost in (float(costs[payments.payments.argmax()]), *costs[:4]):
             ours.accept(ours.quote(cost))
-        if ours._ledger.column("payment").any():
+        if ours._books.column("payment").any():
             total = ours.close().in_minor_units(100).total
             assert total <= math.floor(Fraction(budget / 100) * 100)
 
@@ -262,8 +262,8 @@ def test_a_market_survives_a_file_and_its_quotes_stay_valid(tmp_path):
     quotes = ours.quote_many(DIST.sample(20, np.random.default_rng(0)), [f"s{k}" for k in range(20)])
     ours.accept(quotes[0])
     ours.decline(quotes[1])
-    dpm.write_market(tmp_path / "market.json", ours)
-    twin = dpm.read_market(tmp_path / "market.json")
+    dpm.write_market_state(tmp_path / "market.json", ours)
+    twin = dpm.read_market_state(tmp_path / "market.json")
     assert twin.to_dict() == ours.to_dict()
     assert twin.money_left == ours.money_left
     for each in (ours, twin):
@@ -272,12 +272,14 @@ def test_a_market_survives_a_file_and_its_quotes_stay_valid(tmp_path):
             each.quote(1.0, "s7")
     assert twin.close().to_dict() == ours.close().to_dict()
     with pytest.raises(dpm.FileProblem, match=r"\.json"):
-        dpm.write_market(tmp_path / "market.csv", ours)
+        dpm.write_market_state(tmp_path / "market.csv", ours)
+    with pytest.raises(dpm.FileProblem, match=r"dpmarket\.campaign\.read_market"):
+        dpm.read_market_state(tmp_path / "market.toml")
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(dpm.FileProblem, match="write_market"):
-        dpm.read_market(tmp_path / "other.json")
+    with pytest.raises(dpm.FileProblem, match="write_market_state"):
+        dpm.read_market_state(tmp_path / "other.json")
     damaged = market().to_dict()
-    for part in ("ledger", "curve", "distribution"):
+    for part in ("books", "curve", "distribution"):
         with pytest.raises(InvalidInput):
             OnlineMechanism.from_dict({name: value for name, value in damaged.items() if name != part})
 

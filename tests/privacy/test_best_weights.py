@@ -92,7 +92,7 @@ def test_promises_and_cap_are_kept_and_the_slope_vanishes_inside(seed, factor, b
     assert abs(best.loss_weights.sum() - 1) <= 1e-12
     if cap is not None:
         assert best.loss_weights.max() <= cap / promises.size * (1 + 1e-12)
-    if best.at_least_noise:
+    if best.has_least_noise:
         assert best.stationarity >= 0.0
     else:
         assert abs(best.stationarity) <= 1e-9
@@ -116,7 +116,7 @@ def test_if_only_noise_costs_every_promise_is_used_fully(factor):
     l2 = factor * 2.0 / promises.sum()
     full = weights_for(promises, l2)
     best = best_weights(promises, l2, concentration=0.0, noise=1.0)
-    assert best.at_least_noise
+    assert best.has_least_noise
     assert best.total_epsilon == pytest.approx(full.total_epsilon, rel=1e-12)
     assert best.loss_weights == pytest.approx(full.loss_weights, rel=1e-11)
 
@@ -134,7 +134,7 @@ def test_if_noise_costs_almost_nothing_the_weights_are_equal(factor):
 def test_equal_promises_get_equal_weights_and_the_least_noise():
     best = best_weights([0.5] * 8, 0.1, 1.0, 1.0)
     assert best.loss_weights == pytest.approx(np.full(8, 0.125), rel=1e-12)
-    assert best.at_least_noise
+    assert best.has_least_noise
 
 
 @pytest.mark.parametrize("people", [7, 49, 98, 103])

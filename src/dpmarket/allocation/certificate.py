@@ -13,7 +13,7 @@ import numpy as np
 
 from dpmarket.allocation import kernels
 from dpmarket.allocation.objective import BuyerObjective
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, read_only_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,11 @@ def examine(
     every local minimum; that the minimum is global rests on comparing all of them.
     """
     m = virtual_costs.size
-    psi, weights = _frozen(virtual_costs), _frozen(loss_weights)
+    psi, weights, promises = (
+        read_only_view(np.ascontiguousarray(part)) for part in (virtual_costs, loss_weights, epsilons)
+    )
     total, square, cost, dearest, cheapest, heaviest, lightest, mismatch, bought = kernels.measure(
-        psi, weights, _frozen(epsilons), total_epsilon
+        psi, weights, promises, total_epsilon
     )
     norm = math.sqrt(square)
     cap = 1.0 if objective.weight_cap is None else min(objective.weight_cap / m, 1.0)
@@ -101,10 +103,3 @@ def examine(
         kkt_residual=max(in_weights, in_total, infeasible),
         n_bought=bought,
     )
-
-
-def _frozen(array: FloatArray) -> FloatArray:
-    """Return a read-only view, so that the kernels are compiled for one kind of array only."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

@@ -20,9 +20,9 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.shape import Progress
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import ReleasePlan, Weights
+from dpmarket.progress import Progress
 
 _DIGITS = 40
 _HALVINGS = 60

@@ -20,8 +20,9 @@ from dpmarket.audit.findings import PrivacyFindings
 from dpmarket.audit.neighbours import neighbours_of
 from dpmarket.audit.privacy_exact import audit_privacy_exact
 from dpmarket.audit.privacy_sampled import audit_privacy_sampled
-from dpmarket.audit.shape import Progress, verdict
+from dpmarket.audit.shape import verdict
 from dpmarket.learning import Learner
+from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.audit.privacy/1"
 

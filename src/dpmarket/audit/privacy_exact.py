@@ -14,9 +14,9 @@ from dpmarket import checks
 from dpmarket.arrays import IntArray, read_only
 from dpmarket.audit.findings import PrivacyFindings
 from dpmarket.audit.people import audited_people
-from dpmarket.audit.shape import Progress
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import Weights, find_worst_case
+from dpmarket.progress import Progress
 
 _ROUNDING = 1e-9
 

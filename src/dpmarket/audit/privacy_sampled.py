@@ -21,9 +21,9 @@ from dpmarket.audit.events import choose_event, epsilon_bound
 from dpmarket.audit.findings import PrivacyFindings
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, neighbours_of
 from dpmarket.audit.people import audited_people
-from dpmarket.audit.shape import Progress
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import Learner
+from dpmarket.progress import Progress
 
 _CHUNK = 250
 _Task = tuple[Learner, FloatArray, IntArray, FloatArray, int]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
-
-Progress = Callable[[int, int], object]
-"""Called with how much of the work is done and how much there is in all."""
 
 
 class Audit(Protocol):

@@ -20,10 +20,12 @@ from dpmarket.audit.answers import Answers, ask
 from dpmarket.audit.gains import GainProfile, GainTally
 from dpmarket.audit.lies import first_lies, second_lies, width
 from dpmarket.audit.pairs import best_pair_gain
-from dpmarket.audit.shape import Progress, verdict
+from dpmarket.audit.shape import verdict
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms import Mechanism
+from dpmarket.mechanisms.inputs import check_distribution
+from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.audit.truthfulness/1"
 _CHECKED_AGAIN = 3
@@ -201,8 +203,7 @@ def audit_truthfulness(
     """
     count = checks.whole("sellers", sellers, minimum=1)
     markets = checks.whole("profiles", profiles, minimum=1)
-    if not isinstance(dist, CostDistribution):
-        raise InvalidInput(f"expected dist to be a cost distribution, got {type(dist).__name__}.")
+    check_distribution(dist)
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"expected rng to be a numpy Generator, got {type(rng).__name__}.")
     drawn = (dist.sample(count, rng) for _ in range(markets))

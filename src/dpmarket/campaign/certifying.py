@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from dpmarket.campaign.quoting import read_quotes
 from dpmarket.campaign.training import known_round
 from dpmarket.errors import NotCertifiable
 from dpmarket.files import Database, Table, write_folder, write_table
+from dpmarket.progress import StageProgress
 
 
 def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLike[str]) -> Certificate:
@@ -87,7 +88,7 @@ def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLik
 def write_receipts_folder(
     certificate: Certificate,
     folder: str | os.PathLike[str],
-    progress: Callable[[str, float], None] = lambda what, share: None,
+    progress: StageProgress = lambda what, share: None,
 ) -> int:
     """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
 

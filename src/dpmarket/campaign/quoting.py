@@ -36,6 +36,7 @@ from dpmarket.files import (
     repeated,
     write_table,
 )
+from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
     from dpmarket.allocation import BuyerObjective
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
 # The mechanisms, which take a compiler along, load when they decide: most commands decide nothing.
 
-Progress = Callable[[str, float], None]
-"""Called with what is being done and the share of all work that is done, from 0 to 1."""
 Decide = Callable[[Market, FloatArray], "Outcome"]
 """A way to turn a market and reported costs into promises and payments."""
 
@@ -72,7 +71,7 @@ def quote_file(
     decide: Decide,
     again: bool = False,
     overwrite: bool = False,
-    progress: Progress = lambda what, share: None,
+    progress: StageProgress = lambda what, share: None,
 ) -> Quoting:
     """Quote every seller of a file of reports, enter the promises in the ledger, and write the quotes.
 

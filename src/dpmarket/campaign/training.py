@@ -27,7 +27,7 @@ from dpmarket.campaign.ledger import (
 )
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file, model_from_json
-from dpmarket.campaign.quoting import Progress, id_findings, read_quotes
+from dpmarket.campaign.quoting import id_findings, read_quotes
 from dpmarket.errors import EntropyUnavailable, Infeasible, InvalidInput, LedgerRefusal
 from dpmarket.files import (
     Database,
@@ -44,6 +44,7 @@ from dpmarket.files import (
     refuse_same,
     write_bytes,
 )
+from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
     from dpmarket.learning import PrivateLogisticRegression
@@ -72,7 +73,7 @@ def train_file(
     data: str | os.PathLike[str],
     output: str | os.PathLike[str],
     overwrite: bool = False,
-    progress: Progress = lambda what, share: None,
+    progress: StageProgress = lambda what, share: None,
 ) -> TrainingResult:
     """Train on the data of the quoted sellers, once, and write the model.
 
@@ -195,7 +196,7 @@ def _train(
     quotes: Table,
     quotes_source: str | os.PathLike[str],
     data: str | os.PathLike[str],
-    progress: Progress,
+    progress: StageProgress,
 ) -> TrainingResult:
     training = debit(ledger, found.number)
     try:

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, read_distribution
-from dpmarket.cli.market import (
+from dpmarket.cli.arguments import (
     ConcentrationOption,
     CostsOption,
+    ForceFlag,
+    JsonFlag,
     MaxMeanEpsilonOption,
     NoiseOption,
     PaymentWeightOption,
     WeightCapOption,
+    read_distribution,
 )
 
 if TYPE_CHECKING:

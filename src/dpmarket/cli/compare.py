@@ -6,18 +6,19 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import JsonFlag, read_distribution
-from dpmarket.cli.market import (
+from dpmarket.cli.arguments import (
     BudgetsOption,
     ConcentrationOption,
     CostsOption,
     DataName,
+    JsonFlag,
     KeepOption,
     NoiseOption,
     ProcessesOption,
     RadiusOption,
     SeedOption,
     numbers,
+    read_distribution,
     trial_on,
 )
 

@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, read_distribution
-from dpmarket.cli.market import (
+from dpmarket.cli.arguments import (
     ConcentrationOption,
     CostsOption,
+    ForceFlag,
+    JsonFlag,
     MaxMeanEpsilonOption,
     NoiseOption,
     PaymentWeightOption,
     WeightCapOption,
+    read_distribution,
 )
 
 

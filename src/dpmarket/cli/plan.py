@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import JsonFlag, read_distribution
-from dpmarket.cli.market import (
+from dpmarket.cli.arguments import (
     ConcentrationOption,
     CostsOption,
+    JsonFlag,
     MaxMeanEpsilonOption,
     NoiseOption,
     SellersOption,
     WeightCapOption,
+    read_distribution,
+    whole_numbers,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +121,6 @@ def table(
 ) -> None:
     """Show the budget that a target excess risk takes, for several numbers of sellers."""
     from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.market import whole_numbers
     from dpmarket.cli.render import busy, number, print_table
     from dpmarket.files import to_json
     from dpmarket.planning import budget_for_loss

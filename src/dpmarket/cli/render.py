@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,11 @@ from typing import Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
+
+from dpmarket.progress import Progress, StageProgress
 
 
 @dataclass(frozen=True)
@@ -56,14 +59,14 @@ class Voice:
             typer.echo(text, err=True)
 
     @contextmanager
-    def progress(self) -> Iterator[Callable[[str, float], None]]:
+    def progress(self) -> Iterator[StageProgress]:
         """Give a callback that draws a bar with the time left on the terminal, if there is one."""
         console = Console(stderr=True)
         if self.quiet or not console.is_terminal:
             yield lambda what, share: None
             return
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
+        with Bar(*columns, console=console, transient=True) as bar:
             task = bar.add_task("", total=1.0)
             yield lambda what, share: bar.update(task, description=what, completed=share)
 
@@ -94,10 +97,10 @@ def busy(what: str) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(what: str) -> Iterator[Progress]:
     """Show a bar on the terminal, if there is one; gives the callback that moves it."""
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import JsonFlag, read_distribution
-from dpmarket.cli.market import (
+from dpmarket.cli.arguments import (
     BudgetsOption,
     ConcentrationOption,
     CostsOption,
     DataName,
+    JsonFlag,
     KeepOption,
     MaxMeanEpsilonOption,
     NoiseOption,
@@ -20,6 +20,7 @@ from dpmarket.cli.market import (
     SeedOption,
     WeightCapOption,
     numbers,
+    read_distribution,
     trial_on,
 )
 

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from scipy.differentiate import derivative
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.costs.ironing import IronedInterval
+from dpmarket.costs.ironing import IronedInterval, flatten, inside, iron
 from dpmarket.costs.pointwise import Costs, pointwise
-from dpmarket.costs.psi import VirtualCost, ironed, numerical_slope
+
+ArrayFunction = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class VirtualCost:
+    """Ironed psi and its slope, as functions of arrays of costs within the support."""
+
+    raw: ArrayFunction
+    raw_slope: ArrayFunction
+    intervals: tuple[IronedInterval, ...]
+
+    def value(self, costs: FloatArray) -> FloatArray:
+        """Return the ironed psi."""
+        return flatten(self.intervals, costs, self.raw(costs))
+
+    def slope(self, costs: FloatArray) -> FloatArray:
+        """Return the ironed psi's derivative: 0 where it is flat."""
+        return np.where(inside(self.intervals, costs), 0.0, self.raw_slope(costs))
 
 
 class IronedDistribution(ABC):
@@ -103,7 +124,8 @@ class IronedDistribution(ABC):
 
     @cached_property
     def _psi(self) -> VirtualCost:
-        return ironed(self._raw, self._raw_slope, self._cdf, self._quantile, self.breakpoints)
+        intervals = iron(self._raw, self._cdf, self._quantile, self.breakpoints)
+        return VirtualCost(self._raw, self._raw_slope, intervals)
 
     @cached_property
     def _length(self) -> float:
@@ -121,4 +143,44 @@ class IronedDistribution(ABC):
         return psi
 
     def _raw_slope(self, c: FloatArray) -> FloatArray:
-        return numerical_slope(self._raw, c, self.support, self.breakpoints, self._length)
+        return _numerical_slope(self._raw, c, self.support, self.breakpoints, self._length)
+
+
+def _numerical_slope(
+    raw: ArrayFunction,
+    costs: FloatArray,
+    support: tuple[float, float],
+    breakpoints: tuple[float, ...],
+    length: float,
+) -> FloatArray:
+    """Differentiate psi between its breakpoints, to about 1e-8 of its slope.
+
+    At a breakpoint the slope of the side above it is taken; at the upper end, and where no cost can occur
+    above, that of the side below. ``length`` is one on which the density changes.
+    """
+    slopes = _slope_beside(raw, costs, support, breakpoints, length, "right")
+    nobody = ~np.isfinite(slopes)
+    if nobody.any():
+        slopes[nobody] = _slope_beside(raw, costs[nobody], support, breakpoints, length, "left")
+    return slopes
+
+
+def _slope_beside(
+    raw: ArrayFunction,
+    costs: FloatArray,
+    support: tuple[float, float],
+    breakpoints: tuple[float, ...],
+    length: float,
+    side: Literal["left", "right"],
+) -> FloatArray:
+    low, high = support
+    tiny = 1e-6 * length
+    inner = np.clip(costs, low + tiny, high - tiny)
+    walls = np.array([low, *breakpoints, high])
+    index = np.clip(np.searchsorted(walls, inner, side=side), 1, len(walls) - 1)
+    floor, ceiling = walls[index - 1], walls[index]
+    inner = np.clip(inner, np.minimum(floor + tiny, ceiling), np.maximum(ceiling - tiny, floor))
+    room = np.minimum(np.minimum(inner - floor, ceiling - inner), length)
+    with np.errstate(invalid="ignore"):
+        found = derivative(raw, inner, initial_step=0.5 * room, order=8)
+    return np.asarray(found.df)

@@ -16,7 +16,6 @@ from itertools import pairwise
 import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray
-from dpmarket.costs.pointwise import crossing
 
 # A fall of psi smaller than this, relative to psi itself, is taken for rounding.
 _RELATIVE_FALL = 1e-10
@@ -95,6 +94,29 @@ def iron(
         for a, b, level in zip(low, high, levels, strict=True)
         if a < b
     )
+
+
+def crossing(
+    function: Callable[[FloatArray], FloatArray],
+    targets: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+) -> FloatArray:
+    """Return the points in [low, high] where a non-decreasing function first exceeds its target.
+
+    Bisection on all elements at once, down to neighbouring floats: right for functions with jumps and
+    infinite values, where interpolation is not. Elements whose function never exceeds the target get
+    ``high``.
+    """
+    low, high = low.copy(), high.copy()
+    while True:
+        middle = low + 0.5 * (high - low)
+        moving = (middle > low) & (middle < high)
+        if not moving.any():
+            return high
+        above = function(middle) > targets
+        high = np.where(moving & above, middle, high)
+        low = np.where(moving & ~above, middle, low)
 
 
 def flatten(intervals: tuple[IronedInterval, ...], costs: FloatArray, raw: FloatArray) -> FloatArray:

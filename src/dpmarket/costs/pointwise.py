@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import numpy as np
-
 from dpmarket.arrays import FloatArray
 
 Costs = TypeVar("Costs", float, FloatArray)
@@ -25,26 +23,3 @@ def pointwise(
     if array.ndim == 0:
         return float(result[0])  # type: ignore[return-value]
     return result.reshape(array.shape)  # type: ignore[return-value]
-
-
-def crossing(
-    function: Callable[[FloatArray], FloatArray],
-    targets: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-) -> FloatArray:
-    """Return the points in [low, high] where a non-decreasing function first exceeds its target.
-
-    Bisection on all elements at once, down to neighbouring floats: right for functions with jumps and
-    infinite values, where interpolation is not. Elements whose function never exceeds the target get
-    ``high``.
-    """
-    low, high = low.copy(), high.copy()
-    while True:
-        middle = low + 0.5 * (high - low)
-        moving = (middle > low) & (middle < high)
-        if not moving.any():
-            return high
-        above = function(middle) > targets
-        high = np.where(moving & above, middle, high)
-        low = np.where(moving & ~above, middle, low)

@@ -9,7 +9,8 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.costs.distribution import CostDistribution
-from dpmarket.costs.pointwise import Costs, crossing, pointwise
+from dpmarket.costs.ironing import crossing
+from dpmarket.costs.pointwise import Costs, pointwise
 
 
 def virtual_costs(costs: Costs, dist: CostDistribution) -> Costs:

@@ -8,13 +8,13 @@ import numpy as np
 
 from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import Uniform, virtual_costs
-from dpmarket.experiments.classifiers import mean_and_standard_error
 from dpmarket.experiments.online import density_at_zero, proxy_loss
 from dpmarket.experiments.running import Experiment, Work
 from dpmarket.experiments.table import ResultTable
 from dpmarket.figures.lines import draw_arrivals
 from dpmarket.mechanisms import paper_curve, population_curve
 from dpmarket.planning.rows import Row
+from dpmarket.planning.scoring import mean_and_standard_error
 
 
 @dataclass(frozen=True)

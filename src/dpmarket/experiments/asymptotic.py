@@ -9,13 +9,14 @@ import numpy as np
 from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform
-from dpmarket.experiments.classifiers import draw_noise, error, mean_and_standard_error, train
+from dpmarket.experiments.classifiers import draw_noise, error, train
 from dpmarket.experiments.online import density_at_zero
 from dpmarket.experiments.running import Experiment, Work
 from dpmarket.experiments.table import ResultTable
 from dpmarket.figures.lines import draw_asymptotic
 from dpmarket.mechanisms import Curve, OfflineMechanism, paper_curve, population_curve
 from dpmarket.planning.rows import Row
+from dpmarket.planning.scoring import mean_and_standard_error
 
 _LENGTH = 4.0  # standard deviations beyond which a row is shortened
 _L2 = 1e-6  # the ball bounds the coefficients; this only makes the minimiser unique

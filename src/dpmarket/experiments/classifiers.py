@@ -84,11 +84,3 @@ def train(
 def error(coefficients: FloatArray, rows: FloatArray, signs: FloatArray) -> float:
     """Return the share of records on the wrong side; a record on the boundary counts as wrong."""
     return float(np.mean(signs * (rows @ coefficients) <= 0.0))
-
-
-def mean_and_standard_error(values: object) -> tuple[float, float]:
-    """Return the mean and its standard error (0 for one value)."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.size < 2:
-        return float(array.mean()), 0.0
-    return float(array.mean()), float(array.std(ddof=1) / math.sqrt(array.size))

@@ -21,8 +21,8 @@ from dpmarket.experiments.running import Experiment, Work
 from dpmarket.experiments.table import ResultTable
 from dpmarket.figures.lines import draw_descent
 from dpmarket.mechanisms.joint import JointMechanism, PaperDescent, ReducedSolver
+from dpmarket.mechanisms.joint.optimum import Market
 from dpmarket.mechanisms.joint.solvers import InnerSolution
-from dpmarket.mechanisms.joint.solving import Market
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
 

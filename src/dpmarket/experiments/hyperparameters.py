@@ -1,7 +1,8 @@
 """Fig. 4: what the noise rate and the price of uneven weights do, on the appendix's synthetic records.
 
 Records are Gaussian, labelled by a linear separator through the origin, and shortened to length 1. Promises
-follow costs from U[1, 5]: person i is promised ``scale / c_i``, so that who values privacy more gets more.
+follow costs from U[1, 5]: person i is promised ``scale / c_i``, so that who values privacy more gets more
+protection: a smaller promise.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.datasets import separable
-from dpmarket.experiments.classifiers import draw_noise, error, mean_and_standard_error, train
+from dpmarket.experiments.classifiers import draw_noise, error, train
 from dpmarket.experiments.given_promises import Choice, choose, choose_without_terms
 from dpmarket.experiments.running import Experiment, Work
 from dpmarket.experiments.table import ResultTable
 from dpmarket.figures.hyperparameters import draw_concentration, draw_noise_rate
 from dpmarket.learning import PublicScaler
 from dpmarket.planning.rows import Row
+from dpmarket.planning.scoring import mean_and_standard_error
 from dpmarket.privacy import best_weights
 
 

@@ -31,7 +31,6 @@ from dpmarket.experiments.classifiers import (
     Parts,
     draw_noise,
     error,
-    mean_and_standard_error,
     split_records,
     train,
 )
@@ -42,6 +41,7 @@ from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.mechanisms.joint import ExpectedPayments, JointMechanism, RandomStarts, naive_buyer
 from dpmarket.planning.rows import Row
+from dpmarket.planning.scoring import mean_and_standard_error
 from dpmarket.privacy import SeededNoise
 
 LOWEST = {"euler": math.exp(-4.0), "ten": 1e-4}  # two readings of "e^-4"; the highest cost is 5 times as much

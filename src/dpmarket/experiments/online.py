@@ -15,12 +15,12 @@ import numpy as np
 from dpmarket.allocation import BuyerObjective, allocate
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform, virtual_costs
-from dpmarket.experiments.classifiers import mean_and_standard_error
 from dpmarket.experiments.running import Experiment, Work
 from dpmarket.experiments.table import ResultTable
 from dpmarket.figures.online import draw_online
 from dpmarket.mechanisms import AdaptiveMechanism, paper_curve, population_curve
 from dpmarket.planning.rows import Row
+from dpmarket.planning.scoring import mean_and_standard_error
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from scipy.optimize import brentq
 from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform, virtual_costs
-from dpmarket.experiments.classifiers import mean_and_standard_error
 from dpmarket.experiments.running import Experiment, Work
 from dpmarket.experiments.table import ResultTable
 from dpmarket.figures.payments import draw_budget_lie, draw_payments, draw_reports
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.planning.rows import Row
+from dpmarket.planning.scoring import mean_and_standard_error
 
 
 @dataclass(frozen=True)

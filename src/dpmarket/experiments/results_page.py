@@ -72,7 +72,7 @@ def results_page(tables: Tables) -> str:
     lines += ["## Summary\n", "| claim | where | verdict |", "|---|---|---|"]
     lines += [f"| {_cell(claim.statement)} | {claim.where} | {finding.verdict} |" for claim, finding in found]
     for experiment in EXPERIMENTS:
-        lines += _section(experiment, [pair for pair in found if pair[0].experiments[0] == experiment.name])
+        lines += _section(experiment, found)
     lines += ["", _TAIL]
     return "\n".join(lines)
 
@@ -85,6 +85,7 @@ def write_page(folder: str | os.PathLike[str]) -> Path:
 
 
 def _section(experiment: Experiment, found: list[tuple[Claim, Finding]]) -> list[str]:
+    """Return the claims that an experiment decides, and those above to whose verdict it adds."""
     name = experiment.name
     lines = [
         f"\n## {experiment.title}\n",
@@ -92,8 +93,11 @@ def _section(experiment: Experiment, found: list[tuple[Claim, Finding]]) -> list
         f"Table: `{TABLES}/{name}.csv`. Redraw: `dpmarket reproduce {name}`.\n",
     ]
     for claim, finding in found:
-        lines.append(f"- **{claim.statement}** ({claim.where})")
-        lines.append(f"  *{finding.verdict}*. {finding.measured}")
+        if claim.experiments[0] == name:
+            lines.append(f"- **{claim.statement}** ({claim.where})")
+            lines.append(f"  *{finding.verdict}*. {finding.measured}")
+    if all(claim.experiments[0] != name for claim, _ in found):
+        lines += [f"Evidence for: *{c.statement}* (above)." for c, _ in found if name in c.experiments]
     return lines
 
 

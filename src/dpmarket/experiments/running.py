@@ -12,7 +12,8 @@ from typing import Any
 
 from dpmarket.experiments.table import ResultTable, has_result, read_result, table_from_rows, write_result
 from dpmarket.figures import Figure, save
-from dpmarket.planning.rows import Progress, Row, compute_rows
+from dpmarket.planning.rows import Row, compute_rows
+from dpmarket.progress import Progress
 
 TABLES, FIGURES = "tables", "figures"
 

@@ -29,6 +29,7 @@ from dpmarket.files import (
     write_json,
     write_table,
 )
+from dpmarket.planning.scoring import mean_and_standard_error
 from dpmarket.version import __version__
 
 SCHEMA = "dpmarket.experiment/1"
@@ -93,6 +94,19 @@ class ResultTable:
             for name, values in self.columns.items()
         }
         return ResultTable(self.name, chosen, self.configuration, self.versions)
+
+    def means_by(self, by: str, *names: str) -> tuple[FloatArray, dict[str, tuple[FloatArray, FloatArray]]]:
+        """Return the values of a column, rising, and means and standard errors of others over their rows.
+
+        For tables whose rows are single splits of the records.
+        """
+        places = np.array(sorted(self.values_of(by)))
+        parts = [self.where(**{by: place}) for place in places.tolist()]
+        found: dict[str, tuple[FloatArray, FloatArray]] = {}
+        for name in names:
+            pairs = np.array([mean_and_standard_error(part.number(name)) for part in parts]).reshape(-1, 2)
+            found[name] = (pairs[:, 0], pairs[:, 1])
+        return places, found
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpmarket.figures.canvas import Figure, new_figure
-from dpmarket.figures.series import TableLike, means_by, series
+from dpmarket.figures.series import TableLike, series
 
 _WEIGHT = "payment weight γ (error per unit of money)"
 _OVERALL = (
@@ -23,7 +23,7 @@ def draw_market(table: TableLike) -> Figure:
     euler = table.where(reading="euler")
     for look, (buyer, mark, label) in enumerate(_OVERALL):
         mine = euler.where(buyer=buyer, **{mark: 1})
-        x, found = means_by(mine, "payment_weight", "test_error", "expected_payments", "overall")
+        x, found = mine.means_by("payment_weight", "test_error", "expected_payments", "overall")
         if buyer in ("joint", "offline") and mark == "fixed":
             series(left, x, *found["test_error"], look, label)
             series(middle, x, *found["expected_payments"], look, label)

@@ -25,6 +25,10 @@ class TableLike(Protocol):
         """Return the rows whose columns have these values."""
         ...
 
+    def means_by(self, by: str, *names: str) -> tuple[FloatArray, dict[str, tuple[FloatArray, FloatArray]]]:
+        """Return the values of a column, and means and standard errors of others over the rows of each."""
+        ...
+
 
 def series(
     axes: Axes,
@@ -59,22 +63,3 @@ def level(axes: Axes, value: float, look: int, label: str) -> None:
     """Draw a horizontal line."""
     kind = look % len(COLOURS)
     axes.axhline(value, color=COLOURS[kind], linestyle=STYLES[kind], linewidth=1.4, label=label)
-
-
-def means_by(
-    table: TableLike, by: str, *names: str
-) -> tuple[FloatArray, dict[str, tuple[FloatArray, FloatArray]]]:
-    """Return the values of a column, rising, and means and standard errors of others over the rows of each.
-
-    For tables whose rows are single splits of the records.
-    """
-    places = np.array(sorted(table.values_of(by)))
-    found: dict[str, tuple[FloatArray, FloatArray]] = {}
-    for name in names:
-        groups = [table.where(**{by: place}).number(name) for place in places.tolist()]
-        means = np.array([group.mean() for group in groups])
-        errors = np.array(
-            [group.std(ddof=1) / np.sqrt(group.size) if group.size > 1 else 0.0 for group in groups]
-        )
-        found[name] = (means, errors)
-    return places, found

@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.arrays import BoolArray, FloatArray, read_only_view
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import kernels, rounding
-from dpmarket.learning.rows import NO_SCALES, Rows, block_height, read_only_view
+from dpmarket.learning.rows import NO_SCALES, Rows, block_height
 
 _LARGEST = 1e150
 

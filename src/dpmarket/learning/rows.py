@@ -13,20 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import FloatArray, IntArray, read_only_view
 
 _BLOCK_ELEMENTS = 1 << 19
 NO_SCALES: FloatArray = np.zeros(0)
-
-
-def read_only_view(array: FloatArray) -> FloatArray:
-    """Return a view that cannot be written to.
-
-    Kernels are compiled per kind of argument, and read-only is a kind: with views there is only one.
-    """
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def block_height(n_features: int) -> int:

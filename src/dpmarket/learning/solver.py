@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray, read_only, read_only_view
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.learning import kernels, rounding
-from dpmarket.learning.rows import Block, Rows, read_only_view
+from dpmarket.learning.rows import Block, Rows
 
 _PARTS = 16
 _SMALLEST_PART = 2048

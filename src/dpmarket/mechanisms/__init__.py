@@ -62,9 +62,9 @@ from dpmarket.mechanisms.simple import (
     SameForAll,
 )
 from dpmarket.mechanisms.storage import (
-    read_market,
+    read_market_state,
     read_outcome,
-    write_market,
+    write_market_state,
     write_outcome,
 )
 
@@ -105,9 +105,9 @@ __all__ = [
     "paper_curve",
     "plan_curve",
     "population_curve",
-    "read_market",
+    "read_market_state",
     "read_outcome",
     "refit",
-    "write_market",
+    "write_market_state",
     "write_outcome",
 ]

@@ -13,11 +13,12 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms.curves import Curve, check_market
-from dpmarket.mechanisms.ledger import Ledger
+from dpmarket.mechanisms.books import Books
+from dpmarket.mechanisms.curves import Curve
+from dpmarket.mechanisms.inputs import check_dist_and_objective, position
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.quotes import Quotes
-from dpmarket.mechanisms.quoting import QuotingMarket, position
+from dpmarket.mechanisms.quoting import QuotingMarket
 from dpmarket.mechanisms.refitting import keep_prior, name_of, refit
 from dpmarket.mechanisms.replanning import Bought, plan_curve
 
@@ -52,7 +53,7 @@ class AdaptiveMechanism(QuotingMarket):
     Notes
     -----
     A seller reports once and cannot choose the epoch: let them come in an order that they do not decide.
-    The state, saved by :func:`write_market`, holds reported costs: it is confidential. So are, in part,
+    The state, saved by :func:`write_market_state`, holds reported costs: it is confidential. So are, in part,
     curves: from the second epoch on a curve, and with it every quote and menu, depends on earlier reports.
 
     Examples
@@ -81,7 +82,7 @@ class AdaptiveMechanism(QuotingMarket):
         budget: float | None = None,
         minor_units: int | None = None,
     ) -> None:
-        check_market(prior, objective)
+        check_dist_and_objective(prior, objective)
         if not math.isfinite(prior.support[1]):
             raise InvalidInput(
                 "expected a prior with a finite upper end: cut it at the highest possible cost."
@@ -103,7 +104,7 @@ class AdaptiveMechanism(QuotingMarket):
             raise InvalidInput(f"expected pilot_share to be at most 1, got {self.pilot_share!r}.")
         self._fit = fit
         self._expected = self._first_expected = checks.whole("expected_sellers", expected_sellers, 1)
-        self._ledger = Ledger(budget, minor_units)
+        self._books = Books(budget, minor_units)
         self._epoch = 0
         self._epoch_end = self.first_epoch
         planned = plan_curve(prior, objective, self._expected, Bought(), self._expected)
@@ -139,7 +140,7 @@ class AdaptiveMechanism(QuotingMarket):
         Whoever says so must know it from elsewhere (the calendar, the number of visitors), not from the
         report of a seller who has not been quoted yet.
         """
-        self._ledger.refuse_closed()
+        self._books.refuse_closed()
         self._expected = self.quoted + checks.whole("remaining", remaining, 1)
         self._epoch_end = self.quoted
 
@@ -149,14 +150,14 @@ class AdaptiveMechanism(QuotingMarket):
         All of them are quoted, or none if something goes wrong on the way.
         """
         reports = checks.non_negative_vector("costs", costs)
-        self._ledger.refuse_closed()
-        ids = self._ledger.checked_ids(seller_ids, reports.size)
+        self._books.refuse_closed()
+        ids = self._books.checked_ids(seller_ids, reports.size)
         before = self.quoted, self._epoch, self._epoch_end, self._expected, self._curve
         try:
             return self._quote_by_epochs(reports, ids)
         except BaseException:
             quoted, self._epoch, self._epoch_end, self._expected, self._curve = before
-            self._ledger.withdraw_from(quoted)
+            self._books.withdraw_from(quoted)
             raise
 
     def _quote_by_epochs(self, reports: FloatArray, ids: list[Any] | None) -> Quotes:
@@ -166,24 +167,25 @@ class AdaptiveMechanism(QuotingMarket):
             self._advance()
             end = min(done + self._epoch_end - self.quoted, reports.size)
             names = None if ids is None else ids[done:end]
-            parts.append(self._ledger.issue(self._curve, reports[done:end], names, self._epoch))
+            parts.append(self._books.issue(self._curve, reports[done:end], names, self._epoch))
             done = end
         return Quotes(
             parts[0].first,
             read_only(np.concatenate([part.epsilons for part in parts])),
             read_only(np.concatenate([part.payments for part in parts])),
             read_only(np.concatenate([part.epochs for part in parts])),
-            self._ledger.market,
+            self._books.market,
         )
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
         """Return seller ``i``'s epsilon and payment at each of several reports, for plots and audits."""
-        costs, i = position(reported_costs, i)
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        i = position(costs, i)
         asked = checks.non_negative_vector("reports", reports)
         fresh = self._fresh()
         if i > 0:
             fresh.accept(fresh.quote_many(costs[:i]))
-        epsilons, payments = fresh._ledger.alternatives(fresh.curve, asked)
+        epsilons, payments = fresh._books.alternatives(fresh.curve, asked)
         return ResponseCurve(read_only(asked.copy()), read_only(epsilons), read_only(payments))
 
     def settings(self) -> dict[str, Any]:
@@ -198,8 +200,8 @@ class AdaptiveMechanism(QuotingMarket):
             "expected_sellers": self._first_expected,
             **{name: getattr(self, name) for name in _SETTINGS},
             "fit": name_of(self._fit),
-            "budget": self._ledger.budget,
-            "minor_units": self._ledger.minor_units,
+            "budget": self._books.budget,
+            "minor_units": self._books.minor_units,
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -215,7 +217,7 @@ class AdaptiveMechanism(QuotingMarket):
             "epoch": self._epoch,
             "epoch_end": self._epoch_end,
             "curve": self._curve.to_dict(),
-            "ledger": self._ledger.to_dict(),
+            "books": self._books.to_dict(),
         }
 
     @classmethod
@@ -245,7 +247,7 @@ class AdaptiveMechanism(QuotingMarket):
             market._epoch = checks.whole("epoch", data["epoch"])
             market._epoch_end = checks.whole("epoch_end", data["epoch_end"])
             market._curve = Curve.from_dict(data["curve"])
-            market._ledger = Ledger.from_dict(data["ledger"])
+            market._books = Books.from_dict(data["books"])
         except KeyError as missing:
             raise InvalidInput(f"expected a whole market, found no {missing}.") from None
         return market
@@ -254,8 +256,8 @@ class AdaptiveMechanism(QuotingMarket):
         """Begin a new epoch if the last one is over: its curve depends on the past only."""
         if self.quoted < self._epoch_end:
             return
-        costs, epsilons = self._ledger.column("cost"), self._ledger.column("epsilon")
-        bought = epsilons[self._ledger.bought]
+        costs, epsilons = self._books.column("cost"), self._books.column("epsilon")
+        bought = epsilons[self._books.bought]
         size = max(math.ceil(self.quoted * (self.growth - 1.0)), self.first_epoch)
         # More have come than expected: as many again as this epoch holds are expected.
         self._expected = max(self._expected, self.quoted + (0 if self._expected > self.quoted else size))
@@ -273,7 +275,7 @@ class AdaptiveMechanism(QuotingMarket):
         return self.curve
 
     def _values(self) -> tuple[BuyerObjective, CostDistribution]:
-        return self.objective, self._fit(self._ledger.column("cost"), self.prior)
+        return self.objective, self._fit(self._books.column("cost"), self.prior)
 
     def _fresh(self) -> AdaptiveMechanism:
         return AdaptiveMechanism(
@@ -284,8 +286,8 @@ class AdaptiveMechanism(QuotingMarket):
             first_epoch=self.first_epoch,
             growth=self.growth,
             pilot_share=self.pilot_share,
-            budget=self._ledger.budget,
-            minor_units=self._ledger.minor_units,
+            budget=self._books.budget,
+            minor_units=self._books.minor_units,
         )
 
     def _parameters(self) -> dict[str, Any]:
@@ -293,5 +295,5 @@ class AdaptiveMechanism(QuotingMarket):
             "distribution": self.prior.to_dict(),
             "objective": self.objective.to_dict(),
             "epochs": self._epoch + 1,
-            "budget": self._ledger.budget,
+            "budget": self._books.budget,
         }

@@ -11,7 +11,8 @@ from dpmarket.allocation import BuyerObjective, allocate, max_epsilon
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, virtual_cost_density, virtual_costs
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms.curves import Curve, check_market
+from dpmarket.mechanisms.curves import Curve
+from dpmarket.mechanisms.inputs import check_dist_and_objective
 
 # More sellers than this are planned for in as many groups of equal size.
 MOST_POINTS = 1 << 20
@@ -53,7 +54,7 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
     >>> 1.0 < curve.reach < 1.5
     True
     """
-    check_market(dist, objective)
+    check_dist_and_objective(dist, objective)
     sellers = checks.whole("expected_sellers", expected_sellers, 1)
     points = min(sellers, MOST_POINTS)
     size = sellers / points
@@ -106,7 +107,7 @@ def paper_curve(
     >>> paper_curve(Uniform(0, 1), BuyerObjective(1.0, 1.0, 1e-3), 10_000).reach  # doctest: +ELLIPSIS
     0.223...
     """
-    check_market(dist, objective)
+    check_dist_and_objective(dist, objective)
     sellers = checks.whole("expected_sellers", expected_sellers, 1)
     mu, sigma, gamma = objective.concentration, objective.noise, objective.payment_weight
     if not min(mu, sigma, gamma) > 0.0:

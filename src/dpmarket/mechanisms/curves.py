@@ -24,6 +24,8 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, distribution_from_dict, largest_cost_at, virtual_costs
 from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.mechanisms.inputs import check_dist_and_objective
+from dpmarket.mechanisms.outcome import finite_or_none
 from dpmarket.payments import integral_kernels
 from dpmarket.payments.interpolation import Table, tabulate_virtual_costs
 
@@ -90,7 +92,7 @@ class Curve:
     margin_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        check_market(self.dist, self.objective)
+        check_dist_and_objective(self.dist, self.objective)
         checks.whole("expected_sellers", self.expected_sellers, 1)
         for name in ("slope", "cutoff", "max_epsilon"):
             value = checks.real(name, getattr(self, name))
@@ -168,9 +170,9 @@ class Curve:
             "distribution": self.dist.to_dict(),
             "objective": self.objective.to_dict(),
             "expected_sellers": self.expected_sellers,
-            "slope": _plain(self.slope),
-            "cutoff": _plain(self.cutoff),
-            "max_epsilon": _plain(self.max_epsilon),
+            "slope": finite_or_none(self.slope),
+            "cutoff": finite_or_none(self.cutoff),
+            "max_epsilon": finite_or_none(self.max_epsilon),
             "margin_epsilon": self.margin_epsilon,
         }
 
@@ -277,14 +279,6 @@ class Curve:
         return piecewise
 
 
-def check_market(dist: object, objective: object) -> None:
-    """Refuse what is no cost distribution or no objective."""
-    if not isinstance(dist, CostDistribution):
-        raise InvalidInput(f"expected dist to be a cost distribution, got {type(dist).__name__}.")
-    if not isinstance(objective, BuyerObjective):
-        raise InvalidInput(f"expected a BuyerObjective, got {type(objective).__name__}.")
-
-
 def _antiderivative(psi: Table, slope: float, cutoff: float) -> Table:
     """Tabulate the integral of ``slope * (cutoff - psi)`` from a cost to the table's end."""
     half = 0.5 * np.diff(psi.edges)[:, None]
@@ -298,10 +292,6 @@ def _antiderivative(psi: Table, slope: float, cutoff: float) -> Table:
     falling = -rising
     falling[:, 0] += ends + later
     return Table(psi.edges, np.ascontiguousarray(falling), psi.walls, False, psi.error)
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _number(value: float | None) -> float:

@@ -10,7 +10,7 @@ from dpmarket import checks
 from dpmarket.allocation import BuyerObjective, allocate
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution, virtual_costs
-from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.inputs import check_dist_and_objective, one_cost, position
 from dpmarket.mechanisms.outcome import Outcome, seller_ids
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.payments import exact_payments, response
@@ -81,10 +81,7 @@ class OfflineMechanism:
     objective: BuyerObjective
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dist, CostDistribution):
-            raise InvalidInput(f"expected dist to be a cost distribution, got {type(self.dist).__name__}.")
-        if not isinstance(self.objective, BuyerObjective):
-            raise InvalidInput(f"expected a BuyerObjective, got {type(self.objective).__name__}.")
+        check_dist_and_objective(self.dist, self.objective)
 
     def run(self, reported_costs: object, seller_ids: object = None) -> Outcome:
         """Decide every seller's promise and payment.
@@ -123,9 +120,7 @@ class OfflineMechanism:
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
-        if np.ndim(report) != 0:  # type: ignore[arg-type,unused-ignore]
-            raise InvalidInput("expected report to be one cost, got an array.")
-        curve = self.response_curve(reported_costs, i, [report])
+        curve = self.response_curve(reported_costs, i, one_cost("report", report))
         return Response(float(curve.epsilons[0]), float(curve.payments[0]))
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
@@ -134,9 +129,7 @@ class OfflineMechanism:
         Much cheaper than as many calls of ``respond``: the market is solved once.
         """
         costs = checks.non_negative_vector("reported_costs", reported_costs).copy()
-        i = checks.whole("i", i)
-        if i >= costs.size:
-            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
+        i = position(costs, i)
         asked = checks.non_negative_vector("reports", reports)
         low, high = self.dist.support
         possible = asked <= high

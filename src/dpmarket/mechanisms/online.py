@@ -10,11 +10,12 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import read_only
 from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.books import Books
 from dpmarket.mechanisms.curves import Curve
-from dpmarket.mechanisms.ledger import Ledger
+from dpmarket.mechanisms.inputs import check_distribution, position
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.quotes import Quotes
-from dpmarket.mechanisms.quoting import QuotingMarket, position
+from dpmarket.mechanisms.quoting import QuotingMarket
 
 SCHEMA = "dpmarket.online-market/1"
 
@@ -66,8 +67,7 @@ class OnlineMechanism(QuotingMarket):
         budget: float | None = None,
         minor_units: int | None = None,
     ) -> None:
-        if not isinstance(dist, CostDistribution):
-            raise InvalidInput(f"expected dist to be a cost distribution, got {type(dist).__name__}.")
+        check_distribution(dist)
         if not isinstance(curve, Curve):
             raise InvalidInput(f"expected a curve, got {type(curve).__name__}; make one by population_curve.")
         if curve.dist.support != dist.support:
@@ -77,20 +77,21 @@ class OnlineMechanism(QuotingMarket):
             )
         self.dist = dist
         self.curve = curve
-        self._ledger = Ledger(budget, minor_units)
+        self._books = Books(budget, minor_units)
 
     def __repr__(self) -> str:
         return f"OnlineMechanism({self.dist!r}, quoted={self.quoted})"
 
     def quote_many(self, costs: object, seller_ids: object = None) -> Quotes:
         """Quote sellers in the order given: the same as one :meth:`quote` after the other."""
-        return self._ledger.issue(self.curve, checks.non_negative_vector("costs", costs), seller_ids, 0)
+        return self._books.issue(self.curve, checks.non_negative_vector("costs", costs), seller_ids, 0)
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
         """Return seller ``i``'s epsilon and payment at each of several reports, for plots and audits."""
-        costs, i = position(reported_costs, i)
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        i = position(costs, i)
         asked = checks.non_negative_vector("reports", reports)
-        books = Ledger(self._ledger.budget, self._ledger.minor_units)
+        books = Books(self._books.budget, self._books.minor_units)
         if i > 0 and books.budget is not None:
             books.issue(self.curve, costs[:i], None, 0)
         epsilons, payments = books.alternatives(self.curve, asked)
@@ -102,8 +103,8 @@ class OnlineMechanism(QuotingMarket):
             "mechanism": self.name,
             "distribution": self.dist.to_dict(),
             "curve": self.curve.to_dict(),
-            "budget": self._ledger.budget,
-            "minor_units": self._ledger.minor_units,
+            "budget": self._books.budget,
+            "minor_units": self._books.minor_units,
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class OnlineMechanism(QuotingMarket):
             "schema": SCHEMA,
             "distribution": self.dist.to_dict(),
             "curve": self.curve.to_dict(),
-            "ledger": self._ledger.to_dict(),
+            "books": self._books.to_dict(),
         }
 
     @classmethod
@@ -121,11 +122,11 @@ class OnlineMechanism(QuotingMarket):
         if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
             raise InvalidInput(f"expected the plain data of a market with schema {SCHEMA!r}.")
         try:
-            parts = data["distribution"], data["curve"], data["ledger"]
+            parts = data["distribution"], data["curve"], data["books"]
         except KeyError as missing:
             raise InvalidInput(f"expected a whole market, found no {missing}.") from None
         market = cls(distribution_from_dict(parts[0]), Curve.from_dict(parts[1]))
-        market._ledger = Ledger.from_dict(parts[2])
+        market._books = Books.from_dict(parts[2])
         return market
 
     def _next_curve(self) -> Curve:
@@ -135,7 +136,7 @@ class OnlineMechanism(QuotingMarket):
         return self.curve.objective, self.dist
 
     def _fresh(self) -> OnlineMechanism:
-        budget, minor_units = self._ledger.budget, self._ledger.minor_units
+        budget, minor_units = self._books.budget, self._books.minor_units
         return OnlineMechanism(self.dist, self.curve, budget=budget, minor_units=minor_units)
 
     def _parameters(self) -> dict[str, Any]:
@@ -143,5 +144,5 @@ class OnlineMechanism(QuotingMarket):
             "distribution": self.dist.to_dict(),
             "objective": self.curve.objective.to_dict(),
             "curve": self.curve.to_dict(),
-            "budget": self._ledger.budget,
+            "budget": self._books.budget,
         }

@@ -149,7 +149,7 @@ class Outcome:
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as plain data."""
-        scalars = {name: _plain(getattr(self, name)) for name in _SCALARS}
+        scalars = {name: finite_or_none(getattr(self, name)) for name in _SCALARS}
         return {"schema": SCHEMA, "mechanism": self.mechanism, **scalars, "parameters": dict(self.parameters)}
 
     @classmethod
@@ -204,5 +204,6 @@ def seller_ids(ids: object, sellers: int) -> npt.NDArray[Any]:
     return array
 
 
-def _plain(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
+    """Return a number as JSON can say it: None stands for infinity."""
     return value if math.isfinite(value) else None

@@ -19,7 +19,7 @@ class Quote:
 
     Attributes
     ----------
-    number : the how-manieth quote of the market, from 0.
+    number : the quote's position in its market, from 0.
     epsilon : the promise.
     payment : in money.
     epoch : during which the quote was made.

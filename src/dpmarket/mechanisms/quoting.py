@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
-from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
-from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, virtual_costs
-from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.books import Books
 from dpmarket.mechanisms.curves import Curve
-from dpmarket.mechanisms.ledger import Ledger
+from dpmarket.mechanisms.inputs import one_cost
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.protocol import Response
@@ -23,22 +21,22 @@ class QuotingMarket(ABC):
     """Quote sellers as they come, note who accepts, and settle in the end."""
 
     name: ClassVar[str]
-    _ledger: Ledger
+    _books: Books
 
     @property
     def quoted(self) -> int:
         """How many sellers have been quoted."""
-        return len(self._ledger)
+        return len(self._books)
 
     @property
     def money_left(self) -> float:
         """What is left of the budget if every open quote is accepted; infinite without a budget."""
-        return self._ledger.money_left
+        return self._books.money_left
 
     @property
     def is_buying(self) -> bool:
         """Whether the next seller will be offered the curve: not closed, and money left for any of it."""
-        return self._ledger.is_open_to(self._next_curve())
+        return self._books.is_open_to(self._next_curve())
 
     def quote(self, cost: float, seller_id: str | int | None = None) -> Quote:
         """Offer one seller an epsilon and a payment for their reported cost.
@@ -65,11 +63,11 @@ class QuotingMarket(ABC):
 
     def accept(self, quotes: Quote | Quotes) -> None:
         """Note that the seller, or all of several, accepted; a quote can be accepted once."""
-        self._ledger.accept(quotes)
+        self._books.accept(quotes)
 
     def decline(self, quotes: Quote | Quotes) -> None:
         """Note that the seller, or all of several, declined; the money reserved is free again."""
-        self._ledger.decline(quotes)
+        self._books.decline(quotes)
 
     def close(self, delivered: object = None, l2: float | None = None) -> Outcome:
         """End the market and return what was bought, in the order of the quotes.
@@ -94,12 +92,12 @@ class QuotingMarket(ABC):
         Promises are those quoted, whatever their sum; only weights depend on it. The sum differs from the
         planned one, so that ``weight_cap`` and ``max_mean_epsilon`` hold as planned, not for certain.
         """
-        numbers = self._ledger.delivered(delivered)
-        self._ledger.refuse_closed()
+        numbers = self._books.delivered(delivered)
+        self._books.refuse_closed()
         objective, belief = self._values()
-        psi = virtual_costs(self._ledger.column("cost")[numbers], belief)
-        outcome = settle(self._ledger, numbers, psi, objective, self.name, self._parameters(), l2)
-        self._ledger.closed = True
+        psi = virtual_costs(self._books.column("cost")[numbers], belief)
+        outcome = settle(self._books, numbers, psi, objective, self.name, self._parameters(), l2)
+        self._books.closed = True
         return outcome
 
     def run(self, reported_costs: object, seller_ids: object = None, l2: float | None = None) -> Outcome:
@@ -135,20 +133,3 @@ class QuotingMarket(ABC):
     @abstractmethod
     def _parameters(self) -> dict[str, Any]:
         """The public parameters of the outcome."""
-
-
-def one_cost(name: str, cost: object) -> FloatArray:
-    """Check one reported cost, without showing it in the message."""
-    array = checks.non_negative_numbers(name, cost)
-    if array.ndim != 0:
-        raise InvalidInput(f"expected {name} to be one cost, got an array.")
-    return array.reshape(1)
-
-
-def position(reported_costs: object, i: int) -> tuple[FloatArray, int]:
-    """Check the reports of a whole market and one seller's position among them."""
-    costs = checks.non_negative_vector("reported_costs", reported_costs)
-    i = checks.whole("i", i)
-    if i >= costs.size:
-        raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
-    return costs, i

@@ -10,13 +10,13 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.allocation.certificate import examine
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import Infeasible
-from dpmarket.mechanisms.ledger import Ledger
+from dpmarket.mechanisms.books import Books
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.privacy import weights_for
 
 
 def settle(
-    ledger: Ledger,
+    books: Books,
     numbers: IntArray,
     virtual_costs: FloatArray,
     objective: BuyerObjective,
@@ -29,11 +29,11 @@ def settle(
     ``kkt_residual`` says how far what came is from the best that could have been bought from these
     sellers, all known beforehand.
     """
-    epsilons = ledger.column("epsilon")[numbers]
+    epsilons = books.column("epsilon")[numbers]
     if not epsilons.sum() > 0.0:
         raise Infeasible(
             f"expected at least one seller with epsilon > 0, found none among {numbers.size} who accepted "
-            f"and delivered ({len(ledger)} were quoted): nothing can be trained. Quote more sellers, or "
+            f"and delivered ({len(books)} were quoted): nothing can be trained. Quote more sellers, or "
             "plan with a lower payment_weight."
         )
     if l2 is None:
@@ -45,10 +45,10 @@ def settle(
     bought = epsilons > 0.0
     return Outcome(
         mechanism=mechanism,
-        seller_ids=ledger.seller_ids(numbers),
+        seller_ids=books.seller_ids(numbers),
         epsilons=epsilons.copy(),
-        payments=ledger.column("payment")[numbers],
-        payment_errors=ledger.column("error")[numbers],
+        payments=books.column("payment")[numbers],
+        payment_errors=books.column("error")[numbers],
         loss_weights=weights,
         total_epsilon=total,
         concentration_part=evidence.concentration_part,

@@ -24,6 +24,7 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, read_only
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.mechanisms.inputs import check_distribution, one_cost, position
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.outcome import Outcome, seller_ids
 from dpmarket.mechanisms.protocol import Response
@@ -102,7 +103,7 @@ class PostedPrice:
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
-        return _one(self.response_curve(reported_costs, i, _single(report)))
+        return _one(self.response_curve(reported_costs, i, one_cost("report", report)))
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
         """Return seller ``i``'s epsilon and payment at each of several reports."""
@@ -180,7 +181,7 @@ class CheapestK:
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
-        return _one(self.response_curve(reported_costs, i, _single(report)))
+        return _one(self.response_curve(reported_costs, i, one_cost("report", report)))
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
         """Return seller ``i``'s epsilon and payment at each of several reports."""
@@ -247,7 +248,7 @@ class SameForAll:
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
-        return _one(self.response_curve(reported_costs, i, _single(report)))
+        return _one(self.response_curve(reported_costs, i, one_cost("report", report)))
 
     def response_curve(self, reported_costs: object, i: int, reports: object) -> ResponseCurve:
         """Return seller ``i``'s epsilon and payment at each of several reports."""
@@ -287,8 +288,7 @@ def _panel_nodes(kinks: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _check(buyer: PostedPrice | CheapestK | SameForAll) -> None:
-    if not isinstance(buyer.dist, CostDistribution):
-        raise InvalidInput(f"expected dist to be a cost distribution, got {type(buyer.dist).__name__}.")
+    check_distribution(buyer.dist)
     object.__setattr__(buyer, "epsilon", checks.positive("epsilon", buyer.epsilon))
 
 
@@ -316,9 +316,7 @@ def _reports(dist: CostDistribution, name: str, values: object) -> tuple[FloatAr
 def _others(dist: CostDistribution, reported_costs: object, i: int) -> tuple[FloatArray, FloatArray]:
     """Return the possible reports of those who come before seller ``i``, and of those after."""
     costs, possible = _reports(dist, "reported_costs", reported_costs)
-    i = checks.whole("i", i)
-    if i >= costs.size:
-        raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
+    i = position(costs, i)
     return costs[:i][possible[:i]], costs[i + 1 :][possible[i + 1 :]]
 
 
@@ -357,12 +355,6 @@ def _outcome(
         kkt_residual=0.0,
         parameters={"distribution": buyer.dist.to_dict(), **settings},
     )
-
-
-def _single(report: float) -> list[float]:
-    if np.ndim(report) != 0:
-        raise InvalidInput("expected report to be one cost, got an array.")
-    return [report]
 
 
 def _curve(reports: object, bought: BoolArray, epsilon: float, price: float) -> ResponseCurve:

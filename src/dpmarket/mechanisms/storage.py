@@ -95,7 +95,7 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
     return Outcome.from_dict(json.loads(notes[_KEY]) | columns)
 
 
-def write_market(
+def write_market_state(
     target: str | os.PathLike[str], market: OnlineMechanism | AdaptiveMechanism, overwrite: bool = True
 ) -> None:
     """Write a market's whole state to a .json file that only its owner can read, atomically.
@@ -123,8 +123,8 @@ def write_market(
     >>> market = OnlineMechanism(dist, population_curve(dist, BuyerObjective(1.0, 1.0, 0.1), 100))
     >>> quote = market.quote(1.05)
     >>> with TemporaryDirectory() as folder:
-    ...     write_market(f"{folder}/market.json", market)
-    ...     tomorrow = read_market(f"{folder}/market.json")
+    ...     write_market_state(f"{folder}/market.json", market)
+    ...     tomorrow = read_market_state(f"{folder}/market.json")
     >>> tomorrow.accept(quote)
     >>> tomorrow.quoted, tomorrow.close().epsilons.tolist() == [quote.epsilon]
     (1, True)
@@ -133,15 +133,15 @@ def write_market(
     private_bytes(target, to_json(market.to_dict()).encode(), overwrite)
 
 
-def read_market(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMechanism:
-    """Read a market from the .json file that :func:`write_market` made; its open quotes stay valid.
+def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMechanism:
+    """Read the state of a market that :func:`write_market_state` kept; its open quotes stay valid.
 
     An adaptive market goes on with its :func:`refit` or :func:`keep_prior`; one with a function of its own is
     refused, as a file cannot hold that: use ``AdaptiveMechanism.from_dict``.
 
     Parameters
     ----------
-    source : a file that :func:`write_market` made.
+    source : a file that :func:`write_market_state` made.
 
     Returns
     -------
@@ -149,7 +149,8 @@ def read_market(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMec
 
     Raises
     ------
-    FileProblem : no such file, another ending, or no market in it.
+    FileProblem : no such file, another ending, or no market in it. A market file, ``.toml``, is read by
+        ``dpmarket.campaign.read_market``.
     InvalidInput : a market with parts that are missing or wrong, or with a function that no file can hold.
 
     Examples
@@ -160,8 +161,8 @@ def read_market(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMec
     >>> market = AdaptiveMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1), 100, budget=20.0)
     >>> quotes = market.quote_many([1.2, 3.0, 4.5])
     >>> with TemporaryDirectory() as folder:
-    ...     write_market(f"{folder}/market.json", market)
-    ...     same = read_market(f"{folder}/market.json")
+    ...     write_market_state(f"{folder}/market.json", market)
+    ...     same = read_market_state(f"{folder}/market.json")
     >>> same.quoted, same.money_left == market.money_left < 20.0
     (3, True)
     """
@@ -172,11 +173,17 @@ def read_market(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMec
         return OnlineMechanism.from_dict(data)
     if schema == ADAPTIVE:
         return AdaptiveMechanism.from_dict(data)
-    raise FileProblem(f"expected a market in {source}, as write_market makes it.")
+    raise FileProblem(f"expected a market in {source}, as write_market_state makes it.")
 
 
 def _refuse_other_than_json(path: str | os.PathLike[str]) -> None:
-    if Path(path).suffix.lower() != ".json":
+    ending = Path(path).suffix.lower()
+    if ending == ".toml":
+        raise FileProblem(
+            f"expected a market's state in a file ending in .json, got {Path(path).name!r}. "
+            "A market file is read by dpmarket.campaign.read_market."
+        )
+    if ending != ".json":
         raise FileProblem(f"expected a file ending in .json, got {Path(path).name!r}.")
 
 

@@ -77,7 +77,7 @@ def exact_payments(
     payments = allocation.epsilons[bought] * (own + premiums)
     _refuse_nonsense(allocation.epsilons, payments)
     full, full_errors = np.zeros(costs.size), np.zeros(costs.size)
-    full[bought] = _round_up(payments)
+    full[bought] = round_up(payments)
     full_errors[bought] = allocation.epsilons[bought] * errors + 1e-15 * payments
     return Payments(full, full_errors)
 
@@ -118,12 +118,12 @@ def response(
     if bought.any():
         own_costs = np.full(int(bought.sum()), seller)
         premiums, _ = market.integrated(reports[bought], own_costs, epsilons[bought], TOLERANCE)
-        payments[bought] = _round_up(epsilons[bought] * (reports[bought] + premiums))
+        payments[bought] = round_up(epsilons[bought] * (reports[bought] + premiums))
     _refuse_nonsense(epsilons, payments)
     return epsilons, payments
 
 
-def _round_up(payments: FloatArray) -> FloatArray:
+def round_up(payments: FloatArray) -> FloatArray:
     """Participation must hold in exact arithmetic: the product was rounded, so go two floats up."""
     return np.nextafter(np.nextafter(payments, np.inf), np.inf)
 

@@ -175,8 +175,8 @@ def paper_bound_constants(
         \mu = \tfrac{3 \ln(1/\delta)}{\sqrt 2} \ln(1 + e^{\beta}) + \beta / \ln 2, \qquad
         \sigma = (\tfrac{6 \ln(1/\delta)}{\sqrt 2} + 1)\, 2 \beta\, v^{-1}(\delta')
 
-    With the loss in natural logarithms the bound can fail in a third of all runs that it promises to cover
-    (the documentation has a case), so that :func:`error_bound` does not take them.
+    With the loss in natural logarithms the bound can fail far more often than it states (the documentation
+    has a case), so that :func:`error_bound` does not take them.
 
     Parameters
     ----------

@@ -7,7 +7,6 @@ the weight a function of every report, and lying pays. Here the reports are not 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,12 +18,12 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms.inputs import check_dist_and_objective
 from dpmarket.mechanisms.simple import expected_price
 from dpmarket.planning.markets import draw_markets
 from dpmarket.planning.plan import Guarantee, Plan, plan_from
 from dpmarket.planning.search import Found, find_payment_weight, payments
-
-Progress = Callable[[int, int], None]
+from dpmarket.progress import Progress
 
 _CAMPAIGNS = 400  # simulated with real payments, at least
 _RISK = 0.01  # probability that the campaigns mislead about their quantile
@@ -132,10 +131,7 @@ def _limit_of_price(dist: CostDistribution, objective: BuyerObjective, sellers: 
 
 def checked_market(dist: CostDistribution, objective: BuyerObjective, sellers: int) -> int:
     """Refuse what is no market that can be planned; return the number of sellers."""
-    if not isinstance(dist, CostDistribution):
-        raise InvalidInput(f"expected dist to be a cost distribution, got {type(dist).__name__}.")
-    if not isinstance(objective, BuyerObjective):
-        raise InvalidInput(f"expected a BuyerObjective, got {type(objective).__name__}.")
+    check_dist_and_objective(dist, objective)
     if not objective.noise > 0.0:
         raise InvalidInput("expected objective.noise > 0: without a price of noise, buying nothing is best.")
     sellers = checks.whole("sellers", sellers, minimum=1)

@@ -22,8 +22,9 @@ from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import CheapestK, OfflineMechanism, Outcome, PostedPrice, SameForAll
 from dpmarket.mechanisms.simple import expected_price
 from dpmarket.planning.budgets import plan_payment_weight
-from dpmarket.planning.rows import Progress, Row, compute_rows
-from dpmarket.planning.scoring import Trial, mean_and_error
+from dpmarket.planning.rows import Row, compute_rows
+from dpmarket.planning.scoring import Trial, mean_and_standard_error
+from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.comparison/1"
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -346,10 +347,10 @@ def _compare_at(task: _Task) -> Row:
     standings = []
     overall = values[:, :, 0] + task.payment_weight * values[:, :, 1]
     for b, name in enumerate(task.buyers):
-        error, error_error = mean_and_error(values[b, :, 0])
-        payment, payment_error = mean_and_error(values[b, :, 1])
-        total, total_error = mean_and_error(overall[b])
-        behind, behind_error = mean_and_error(overall[b] - overall[0])
+        error, error_error = mean_and_standard_error(values[b, :, 0])
+        payment, payment_error = mean_and_standard_error(values[b, :, 1])
+        total, total_error = mean_and_standard_error(overall[b])
+        behind, behind_error = mean_and_standard_error(overall[b] - overall[0])
         bought = np.concatenate(promises[b])
         quantiles = np.quantile(bought, _QUANTILES) if bought.size else np.zeros(3)
         standings.append(

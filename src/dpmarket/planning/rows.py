@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from dpmarket import checks
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_json
+from dpmarket.progress import Progress
 
-Progress = Callable[[int, int], None]
 Row = dict[str, Any]
 Task = TypeVar("Task")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
 from dpmarket.datasets import PublicData
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import PrivateLogisticRegression, PublicScaler
@@ -98,8 +98,9 @@ class Trial:
         return self.data.split(self.train_share, np.random.default_rng(seed))
 
 
-def mean_and_error(values: FloatArray) -> tuple[float, float]:
+def mean_and_standard_error(values: object) -> tuple[float, float]:
     """Return the mean and its standard error (0 for one value)."""
-    if values.size < 2:
-        return float(values.mean()), 0.0
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+    array = np.asarray(values, dtype=np.float64)
+    if array.size < 2:
+        return float(array.mean()), 0.0
+    return float(array.mean()), float(array.std(ddof=1) / math.sqrt(array.size))

@@ -16,8 +16,9 @@ from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.planning.bounds import excess_risk
 from dpmarket.planning.budgets import checked_market, plan_payment_weight
-from dpmarket.planning.rows import Progress, Row, compute_rows
-from dpmarket.planning.scoring import Trial, mean_and_error
+from dpmarket.planning.rows import Row, compute_rows
+from dpmarket.planning.scoring import Trial, mean_and_standard_error
+from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.sweep/1"
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -230,9 +231,9 @@ def _row(task: _Task) -> Row:
         if task.trial is not None:
             errors.append(task.trial.run(outcome.epsilons, int(seeds[2 * k + 1])))
     promised = np.concatenate(epsilons)
-    payment, payment_error = mean_and_error(np.array(payments))
-    risk, risk_error = mean_and_error(np.array(risks))
-    error, error_error = mean_and_error(np.array(errors)) if errors else (None, None)
+    payment, payment_error = mean_and_standard_error(np.array(payments))
+    risk, risk_error = mean_and_standard_error(np.array(risks))
+    error, error_error = mean_and_standard_error(np.array(errors)) if errors else (None, None)
     return {
         "objective": task.objective.to_dict(),
         "payment": payment,

@@ -17,9 +17,10 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import InvalidInput
 from dpmarket.planning.budgets import plan_payment_weight
-from dpmarket.planning.rows import Progress, Row, compute_rows
+from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial
 from dpmarket.planning.sweeps import sweep
+from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.tuning/1"
 

@@ -47,7 +47,7 @@ class BestWeights:
     stationarity
         Derivative of the objective in ``1 / total_epsilon``, divided by ``noise``: 0 to rounding inside the
         feasible range, at least 0 at its end. By convexity nothing else is needed for a global minimum.
-    at_least_noise
+    has_least_noise
         Whether ``total_epsilon`` is the largest that the promises and the cap allow.
 
     Examples
@@ -55,7 +55,7 @@ class BestWeights:
     One person promised much more than the others gets less weight than their promise allows.
 
     >>> best = best_weights([0.1, 0.1, 2.0], l2=10.0, concentration=1.0, noise=0.1)
-    >>> best.loss_weights.round(3).tolist(), round(best.level, 3), best.at_least_noise
+    >>> best.loss_weights.round(3).tolist(), round(best.level, 3), best.has_least_noise
     ([0.228, 0.228, 0.544], 0.544, False)
     >>> abs(best.stationarity) < 1e-9
     True
@@ -66,7 +66,7 @@ class BestWeights:
     objective_value: float
     level: float
     stationarity: float
-    at_least_noise: bool
+    has_least_noise: bool
 
     def __iter__(self) -> Iterator[Any]:
         yield self.loss_weights
@@ -75,13 +75,13 @@ class BestWeights:
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
         return {
-            "schema": "dpmarket/best-weights/1",
+            "schema": "dpmarket.best-weights/1",
             "loss_weights": self.loss_weights.tolist(),
             "total_epsilon": self.total_epsilon,
             "objective_value": self.objective_value,
             "level": self.level,
             "stationarity": self.stationarity,
-            "at_least_noise": self.at_least_noise,
+            "has_least_noise": self.has_least_noise,
         }
 
 
@@ -169,7 +169,7 @@ def best_weights(
         objective_value=mu * math.sqrt(float(kept @ kept)) + sigma * x,
         level=level,
         stationarity=problem.slope(x) / sigma,
-        at_least_noise=at_end,
+        has_least_noise=at_end,
     )
 
 

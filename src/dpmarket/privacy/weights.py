@@ -83,7 +83,7 @@ class Weights:
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
         return {
-            "schema": "dpmarket/weights/1",
+            "schema": "dpmarket.weights/1",
             "loss_weights": self.loss_weights.tolist(),
             "total_epsilon": self.total_epsilon,
             "l2": self.l2,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from dpmarket.files import read_json, write_bytes, write_json, write_table
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
 from dpmarket.planning.comparison import Builder, Comparison, compare, standard_buyers
 from dpmarket.planning.scoring import Trial
+from dpmarket.progress import StageProgress
 from dpmarket.report.evidence import Verified
 from dpmarket.report.from_campaign import audits_of, read_campaign
 from dpmarket.report.options import budget_options
@@ -32,8 +32,6 @@ from dpmarket.report.page import render_page
 from dpmarket.report.rule import market_of
 from dpmarket.report.score import score_model
 from dpmarket.report.summary import Material, Summary, summarise
-
-Progress = Callable[[str, float], None]
 
 SCHEMA = "dpmarket.demo/1"
 BUDGET = 1000.0
@@ -71,7 +69,7 @@ class Demo:
 def run_demo(
     folder: str | os.PathLike[str],
     repetitions: int = 25,
-    progress: Progress = lambda what, share: None,
+    progress: StageProgress = lambda what, share: None,
 ) -> Demo:
     """Plan, quote, pay, train, certify, audit, compare, and write the report; all files go into ``folder``.
 

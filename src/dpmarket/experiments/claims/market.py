@@ -9,7 +9,6 @@ from dpmarket.costs import Uniform, virtual_costs
 from dpmarket.experiments.market import LOWEST, RATIO
 from dpmarket.experiments.table import ResultTable
 from dpmarket.experiments.verdicts import Claim, Finding, Tables, verdict
-from dpmarket.figures.series import means_by
 
 _SECTION = "Numerical Results, offline"
 
@@ -17,7 +16,7 @@ _SECTION = "Numerical Results, offline"
 def _curve(table: ResultTable, buyer: str, mark: str, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return payment weights, means over splits, and standard errors (over noise where one split)."""
     mine = table.where(reading="euler", buyer=buyer, **{mark: 1.0})
-    weights, found = means_by(mine, "payment_weight", name, "test_error_se")
+    weights, found = mine.means_by("payment_weight", name, "test_error_se")
     mean, spread = found[name]
     noise = found["test_error_se"][0]
     return weights, mean, np.where(spread > 0.0, spread, noise)

@@ -8,6 +8,7 @@ from dpmarket.experiments.table import ResultTable
 from dpmarket.experiments.verdicts import Claim, Finding, Tables, verdict
 
 _SAME = 1e-3
+_FAST = 1000
 
 
 def _rates(part: ResultTable) -> tuple[float, float]:
@@ -49,10 +50,11 @@ def _fast(tables: Tables) -> Finding:
         steps.append(float(part.number("steps").max()))
         rows.append(f"{steps[-1]:,.0f} (2Λμ/m = {part.number('condition')[0]:.2g})")
     return Finding(
-        verdict(max(steps) < 1000, min(steps) > 0),
-        f"Convergence is linear, but it takes {', '.join(rows)} steps to the tolerance of "
-        f"{table.configuration['tolerance']:.0e}. Putting the best weights into the objective and taking "
-        f"Newton steps takes at most {table.number('newton_steps').max():.0f}. Condition: fast means linear.",
+        verdict(max(steps) < _FAST, min(steps) < _FAST),
+        f"The paper names no number; fast is taken as fewer than {_FAST:,} steps to the tolerance of "
+        f"{table.configuration['tolerance']:.0e}. Descent takes {'; '.join(rows)}. "
+        "Putting the best weights into the objective and taking Newton steps takes at most "
+        f"{table.number('newton_steps').max():.0f}.",
     )
 
 

@@ -12,15 +12,17 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.row_bounds import scales_for
+from dpmarket.mechanisms.inputs import check_dist_and_objective, one_cost, position
+from dpmarket.mechanisms.joint.optimum import Setting, Solved, solve
 from dpmarket.mechanisms.joint.outcome import JointOutcome
-from dpmarket.mechanisms.joint.payments import PaymentRule, Progress, exact_rule_for
+from dpmarket.mechanisms.joint.payments import PaymentRule, exact_rule_for
 from dpmarket.mechanisms.joint.problem import losses
 from dpmarket.mechanisms.joint.readings import ExpectedNoise, Reading
 from dpmarket.mechanisms.joint.solvers import InnerSolver, ReducedSolver
-from dpmarket.mechanisms.joint.solving import Setting, Solved, solve
 from dpmarket.mechanisms.outcome import seller_ids as checked_ids
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.privacy import NoiseSource, SecureNoise
+from dpmarket.progress import Progress
 
 _ACCURACY = 1e-14
 
@@ -106,10 +108,7 @@ class JointMechanism:
     noise_source: NoiseSource | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dist, CostDistribution):
-            raise InvalidInput(f"expected dist to be a cost distribution, got {type(self.dist).__name__}.")
-        if not isinstance(self.objective, BuyerObjective):
-            raise InvalidInput(f"expected a BuyerObjective, got {type(self.objective).__name__}.")
+        check_dist_and_objective(self.dist, self.objective)
         checks.positive("payment_weight", self.objective.payment_weight)
         object.__setattr__(self, "l2", checks.positive("l2", self.l2))
         for name, kind, default in (
@@ -233,10 +232,8 @@ class JointMarket:
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
         costs = self._costs(reported_costs).copy()
-        i = checks.whole("i", i)
-        if i >= costs.size:
-            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
-        costs[i] = checks.non_negative("report", report)
+        i = position(costs, i)
+        costs[i] = one_cost("report", report)[0]
         psi = virtual_costs(costs, self.mechanism.dist)
         if np.isinf(psi[i]):
             return Response(0.0, 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.mechanisms.joint.payments import PaymentRule
 from dpmarket.mechanisms.joint.search import Edge
+from dpmarket.mechanisms.outcome import finite_or_none
 
 SCHEMA = "dpmarket.joint-outcome/1"
 _ARRAYS = (
@@ -156,12 +156,8 @@ class JointOutcome:
             "edge": self.edge,
             "local_minima": self.local_minima,
             "stationary_points": self.stationary_points,
-            **{name: _plain(getattr(self, name)) for name in _SCALARS},
+            **{name: finite_or_none(getattr(self, name)) for name in _SCALARS},
             "parameters": dict(self.parameters),
             "seller_ids": self.seller_ids.tolist(),
             **{name: getattr(self, name).tolist() for name in _ARRAYS},
         }
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None

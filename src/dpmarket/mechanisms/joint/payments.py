@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
@@ -21,9 +20,10 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution, Uniform, largest_cost_at
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
-from dpmarket.mechanisms.joint.solving import Moved, Solved
+from dpmarket.mechanisms.joint.optimum import Moved, Solved
+from dpmarket.payments.exact import round_up
+from dpmarket.progress import Progress
 
-Progress = Callable[[int, int], None]
 _MAX_PIECES = 500
 _MAX_DOUBLINGS = 100
 _INSIDE = 1e-9
@@ -118,7 +118,7 @@ class EnvelopePayments:
             payments[k] = _own(solved, seller, costs, low) + integral
             errors[k] = (error + solved.setting.value_error(moved.trial)) / slope
             _tell(progress, k + 1, sellers.size)
-        return Paid(_round_up(payments), errors)
+        return Paid(round_up(payments), errors)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that says which rule this is."""
@@ -186,7 +186,7 @@ class QuadraturePayments:
             integral, errors[k] = self._integral(solved, dist, seller, start)
             payments[k] = _own(solved, seller, costs, low) + integral
             _tell(progress, k + 1, sellers.size)
-        return Paid(_round_up(payments), errors)
+        return Paid(round_up(payments), errors)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that says which rule this is."""
@@ -322,11 +322,6 @@ def _last_report(solved: Solved, dist: CostDistribution, seller: int) -> float:
 def _own(solved: Solved, seller: int, costs: FloatArray, low: float) -> float:
     weight = float(solved.best.inner.weights[np.searchsorted(solved.market.positions, seller)])
     return max(float(costs[seller]), low) * (weight * solved.best.total_epsilon)
-
-
-def _round_up(payments: FloatArray) -> FloatArray:
-    """Participation must hold in exact arithmetic: the product was rounded, so go two floats up."""
-    return np.nextafter(np.nextafter(payments, np.inf), np.inf)
 
 
 def _tell(progress: Progress | None, done: int, total: int) -> None:

@@ -98,7 +98,7 @@ def objective_value(problem: InnerProblem, w: FloatArray, weights: FloatArray) -
     )
 
 
-def best_weights(problem: InnerProblem, scores: FloatArray) -> FloatArray:
+def projected_weights(problem: InnerProblem, scores: FloatArray) -> FloatArray:
     """Return the weights that minimise ``<a, scores> + mu*|a|^2``, for mu > 0: a projection."""
     return project(scores * (-0.5 / problem.concentration), problem.layout)
 
@@ -153,7 +153,7 @@ class Reduced:
         """Return value and gradient, with the best weights."""
         margins = self.problem.signed_rows @ w
         scores = np.logaddexp(0.0, -margins) + self.problem.prices
-        return _point(self.problem, w, margins, scores, best_weights(self.problem, scores))
+        return _point(self.problem, w, margins, scores, projected_weights(self.problem, scores))
 
     def hessian(self, point: Point) -> FloatArray:
         """Return the Hessian, or one of its limits at a kink; it may be indefinite."""

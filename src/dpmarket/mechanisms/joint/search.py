@@ -29,7 +29,7 @@ _MOST_PROOFS = 200
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Trial:
+class Evaluated:
     """One total epsilon with the inner problem solved: the whole objective, its slope, the solution."""
 
     total_epsilon: float
@@ -44,22 +44,22 @@ class Search:
 
     Attributes
     ----------
-    best : the trial with the lowest objective.
-    grid : the trials on the grid, in the order of their total epsilons.
+    best : the total epsilon with the lowest objective.
+    grid : those on the grid, in increasing order.
     minima : the refined local minima, in the same order.
     edge : whether the best lies at an end of the grid.
     gap : no total epsilon between the ends of the grid is better by more than this, given that each inner
         problem is solved globally; infinite where nothing is proved.
     """
 
-    best: Trial
-    grid: tuple[Trial, ...]
-    minima: tuple[Trial, ...]
+    best: Evaluated
+    grid: tuple[Evaluated, ...]
+    minima: tuple[Evaluated, ...]
     edge: Edge
     gap: float = math.inf
 
 
-Evaluate = Callable[[float, FloatArray], Trial]
+Evaluate = Callable[[float, FloatArray], Evaluated]
 
 
 def search(evaluate: Evaluate, grid: FloatArray, start: FloatArray) -> Search:
@@ -71,7 +71,7 @@ def search(evaluate: Evaluate, grid: FloatArray, start: FloatArray) -> Search:
     grid : increasing total epsilons; one value is a choice already made.
     start : coefficients to start with; each further trial starts from its neighbour's.
     """
-    trials: list[Trial] = []
+    trials: list[Evaluated] = []
     for eta in grid.tolist():
         trials.append(evaluate(eta, trials[-1].inner.coefficients if trials else start))
     minima = [
@@ -83,7 +83,7 @@ def search(evaluate: Evaluate, grid: FloatArray, start: FloatArray) -> Search:
     return _result(trials, minima, best, math.inf)
 
 
-def _result(grid: Sequence[Trial], minima: Sequence[Trial], best: Trial, gap: float) -> Search:
+def _result(grid: Sequence[Evaluated], minima: Sequence[Evaluated], best: Evaluated, gap: float) -> Search:
     edge: Edge = "inside"
     if best is grid[0] and best.slope >= 0.0:
         edge = "lowest"
@@ -127,11 +127,11 @@ def prove(found: Search, evaluate: Evaluate, price: float, tolerance: float) -> 
     return _result(found.grid, sorted(minima, key=_position), best, max(best.value - bound, 0.0))
 
 
-def _position(trial: Trial) -> float:
+def _position(trial: Evaluated) -> float:
     return trial.total_epsilon
 
 
-def _chord_bound(left: Trial, right: Trial, price: float) -> tuple[float, float]:
+def _chord_bound(left: Evaluated, right: Evaluated, price: float) -> tuple[float, float]:
     """Return a lower bound on the objective between two trials, and a total epsilon close to where it is."""
     low, high = left.total_epsilon, right.total_epsilon
     first, last = left.value - price / low, right.value - price / high
@@ -142,7 +142,7 @@ def _chord_bound(left: Trial, right: Trial, price: float) -> tuple[float, float]
     return bound, inside
 
 
-def _refine(evaluate: Evaluate, left: Trial, right: Trial) -> Trial:
+def _refine(evaluate: Evaluate, left: Evaluated, right: Evaluated) -> Evaluated:
     """Return the root of the slope between two trials, in the logarithm of the total epsilon."""
     known = {math.log(trial.total_epsilon): trial for trial in (left, right)}
 

@@ -35,7 +35,7 @@ _COLUMNS = {
 _UNITS = 50  # a budget is counted in about 2^50 units
 
 
-class Ledger:
+class Books:
     """The books of one market.
 
     Parameters
@@ -61,7 +61,7 @@ class Ledger:
         return self._size
 
     def __repr__(self) -> str:
-        return f"Ledger of {self._size} quotes"
+        return f"Books of {self._size} quotes"
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column of the books, a view that ends with the last quote."""
@@ -203,18 +203,18 @@ class Ledger:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Ledger:
+    def from_dict(cls, data: Mapping[str, Any]) -> Books:
         """Make the books whose ``to_dict()`` gave this data."""
         try:
-            ledger = cls(data["budget"], data["minor_units"])
-            ledger.market, ledger.closed = str(data["market"]), bool(data["closed"])
+            books = cls(data["budget"], data["minor_units"])
+            books.market, books.closed = str(data["market"]), bool(data["closed"])
             columns = {name: np.array(data[name], dtype=kind) for name, kind in _COLUMNS.items()}
             for column in columns.values():
                 checks.same_length("a column", column, "the costs", columns["cost"])
                 checks.non_negative_numbers("a column", column)
-            names = ledger.checked_ids(data["seller_ids"], columns["cost"].size)
-            ledger._append(columns)
-            ledger._ids = None if names is None else {name: k for k, name in enumerate(names)}
+            names = books.checked_ids(data["seller_ids"], columns["cost"].size)
+            books._append(columns)
+            books._ids = None if names is None else {name: k for k, name in enumerate(names)}
         except InvalidInput:
             raise
         except (KeyError, TypeError, ValueError) as problem:
@@ -224,8 +224,8 @@ class Ledger:
             ) from None
         if not np.isin(columns["status"], (OPEN, ACCEPTED, DECLINED)).all():
             raise InvalidInput("expected quotes that are open, accepted or declined.")
-        ledger._committed = float(columns["charge"][columns["status"] != DECLINED].sum())
-        return ledger
+        books._committed = float(columns["charge"][columns["status"] != DECLINED].sum())
+        return books
 
     def _limit(self) -> float:
         """Return the budget in the units in which it is counted, rounded down: a whole number."""

@@ -16,7 +16,7 @@ from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.joint.newton import minimise_in_ball
 from dpmarket.mechanisms.joint.problem import FixedWeights, InnerProblem, cheapest_weights, losses, norm
 from dpmarket.mechanisms.joint.readings import Reading
-from dpmarket.mechanisms.joint.search import Search, Trial, covering_grid, prove, search
+from dpmarket.mechanisms.joint.search import Evaluated, Search, covering_grid, prove, search
 from dpmarket.mechanisms.joint.solvers import InnerSolution, InnerSolver
 
 _SAME_POINT = 1e-6
@@ -28,7 +28,7 @@ class Moved(NamedTuple):
 
     value: float
     epsilon: float
-    trial: Trial
+    trial: Evaluated
 
 
 class Exit(NamedTuple):
@@ -99,13 +99,13 @@ class Setting:
             self.reading.coef_radius,
         )
 
-    def value_error(self, trial: Trial) -> float:
+    def value_error(self, trial: Evaluated) -> float:
         """Return an estimate of a trial's error: rounding, and what the residuals leave to be gained."""
         eta = trial.total_epsilon
         rounding = 2.0**-49 * (abs(trial.inner.value) + self.objective.noise / eta)
         return rounding + trial.inner.residual**2 / (2.0 * self.l2)
 
-    def train(self, market: Market, best: Trial) -> InnerSolution:
+    def train(self, market: Market, best: Evaluated) -> InnerSolution:
         """Return the coefficients for the chosen weights and total epsilon, with the noise."""
         eta, weights = best.total_epsilon, best.inner.weights
         problem = InnerProblem(
@@ -191,7 +191,7 @@ class Solved:
     stationary_points: int
 
     @property
-    def best(self) -> Trial:
+    def best(self) -> Evaluated:
         """The optimum."""
         return self.search.best
 
@@ -216,7 +216,7 @@ class Solved:
         own = np.searchsorted(market.positions, seller)
         return Moved(found.value, float(found.inner.weights[own]) * found.total_epsilon, found)
 
-    def _best_of(self, market: Market) -> Trial:
+    def _best_of(self, market: Market) -> Evaluated:
         """Return the optimum of a market in which somebody's virtual cost is higher than in this one."""
         evaluate = _Evaluation(self.setting, market, self.starts)
         first = self.best.inner.coefficients
@@ -303,12 +303,12 @@ class _Evaluation:
         problem = self.setting.problem(self.market, total_epsilon)
         return [self.setting.solver.solve(problem, start) for start in (*starts, *self.extra)]
 
-    def __call__(self, total_epsilon: float, start: FloatArray) -> Trial:
+    def __call__(self, total_epsilon: float, start: FloatArray) -> Evaluated:
         inner = min(self.all_from(total_epsilon, (start,)), key=lambda solution: solution.value)
         sigma, gamma = self.setting.objective.noise, self.setting.objective.payment_weight
         pull = 2.0 * float(self.setting.choosing_noise @ inner.coefficients)
         spent = gamma * float(inner.weights @ self.market.psi)
-        return Trial(
+        return Evaluated(
             total_epsilon,
             inner.value + sigma / total_epsilon,
             spent - (sigma + pull) / total_epsilon**2,
