@@ -175,10 +175,7 @@ def seller_ids(ids: object, sellers: int) -> npt.NDArray[Any]:
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         raise InvalidInput("expected seller_ids to be a vector of texts or whole numbers.")
     checks.same_length("seller_ids", array, "reported_costs", range(sellers))
-    if np.unique(array).size < array.size:
-        raise InvalidInput(
-            f"expected seller_ids to be all different, found {array.size - np.unique(array).size} repeated."
-        )
+    checks.all_different("seller_ids", array)
     return array
 
 
