@@ -49,7 +49,7 @@ def quoting_in(folder):
             write(result, folder / f"copy.{ending}")
 
         tell(f"{ending}, in turns with the peer")
-        ours, peer = compare([quote, copy], repeat=2)
+        ours, peer = compare([quote, copy], repeat=3)
         rows.append([ending, f"{ours:.1f} s", f"{peer:.1f} s", at_most(3, ours / peer)])
     yield Table(
         f"Quoting {SELLERS:,} sellers against polars reading and writing the same files",

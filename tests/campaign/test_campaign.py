@@ -102,6 +102,18 @@ def test_a_whole_campaign_keeps_every_promise(campaign, ending):
     assert predictions.rows == 60
 
 
+def test_the_ledger_keeps_a_parquet_file_of_quotes_as_it_is(campaign):
+    campaign.quote("quotes.parquet")
+    with existing_ledger(campaign / "market.ledger") as ledger:
+        pages = ledger.execute("SELECT content FROM page").fetchall()
+    assert pages == [((campaign / "quotes.parquet").read_bytes(),)]
+    # A CSV file of the same reports is the same promises.
+    assert not campaign.quote("quotes.csv").is_new
+    assert read_quotes(campaign / "quotes.csv", "seller").equals(
+        read_quotes(campaign / "quotes.parquet", "seller")
+    )
+
+
 def test_the_model_file_holds_all_that_an_outsider_needs(campaign):
     """The release's cost recomputed from the file alone; predictions equal to scikit-learn's pipeline."""
     campaign.quote()

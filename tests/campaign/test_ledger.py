@@ -10,7 +10,7 @@ from dpmarket import FileProblem
 from dpmarket.campaign import accounts, check_ledger, existing_ledger, ledger_path, open_ledger, rounds_of
 from dpmarket.campaign import ledger as books
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import make_table
+from dpmarket.files import make_table, parquet_bytes
 
 
 def quotes(epsilons, ids=None):
@@ -213,7 +213,7 @@ def test_a_ledger_of_something_else_or_of_another_version_is_refused(tmp_path):
     path.unlink()
     with open_ledger(path) as ledger:
         ledger.execute("PRAGMA user_version = 99")
-    with pytest.raises(FileProblem, match="expected version 1 of its schema, found 99"), open_ledger(path):
+    with pytest.raises(FileProblem, match="expected version 2 of its schema, found 99"), open_ledger(path):
         pass
 
 
@@ -221,16 +221,30 @@ def test_an_unfinished_transaction_leaves_nothing(ledger, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(books, "_insert_pages", fail)
+    monkeypatch.setattr(books, "_keep", fail)
     with pytest.raises(KeyboardInterrupt):
         enter(ledger, quotes([0.5]))
     assert rounds_of(ledger) == []
 
 
-def test_many_sellers_take_several_pages_and_read_back_the_same(ledger):
-    epsilons = np.random.default_rng(0).random(2_500_000)
-    ids = make_table({"n": np.arange(epsilons.size)}).get_column("n").cast(str)
-    table = quotes(epsilons, ids)
+def test_many_sellers_take_several_pages_and_read_back_the_same(ledger, monkeypatch):
+    monkeypatch.setattr(books, "_PAGE", 50_000)
+    epsilons = np.random.default_rng(0).random(10_000)
+    table = quotes(epsilons)
     number = enter(ledger, table).number
-    assert ledger.execute("SELECT count(*) FROM page").fetchone()[0] == 3
+    sizes = [row[0] for row in ledger.execute("SELECT length(content) FROM page ORDER BY number")]
+    assert len(sizes) > 2
+    assert set(sizes[:-1]) == {50_000}
     assert books.quotes_of(ledger, number).equals(table)
+    check_ledger(ledger)
+
+
+def test_quotes_that_are_a_parquet_file_are_kept_as_it_is_and_known_by_the_ledgers_names(ledger):
+    table = quotes([0.5, 0.25])
+    file = make_table({"wer": table.get_column("seller"), "more": [1, 2], **table.drop("seller").to_dict()})
+    content = parquet_bytes(file)
+    entered, _ = books.enter_round(ledger, file, "offline", 100, {}, parquet=content)
+    assert ledger.execute("SELECT content FROM page").fetchall() == [(content,)]
+    assert books.quotes_of(ledger, entered.number).equals(table)
+    assert books.enter_round(ledger, table, "offline", 100, {}) == (entered, False)  # the same promises
+    check_ledger(ledger)

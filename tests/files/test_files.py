@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpmarket import FileProblem, InvalidInput, files
+from dpmarket.files import columns
 
 
 def _leftovers(folder, *expected):
@@ -287,3 +288,29 @@ def test_csv_text_becomes_columns_of_text_and_nothing_of_it_is_quoted_in_a_refus
     with pytest.raises(FileProblem) as caught:
         files.csv_columns(b"a,b\n1,2,secret\n")
     assert "secret" not in str(caught.value)
+
+
+def test_a_text_is_found_in_every_row_that_holds_it_and_between_rows_nowhere(monkeypatch):
+    monkeypatch.setattr(columns, "_BLOCK", 2)
+    table = files.make_table({"who": ["a", None, "b", "xa", "ab", ""]})
+    assert files.contains_text(table, "who", "x").tolist() == [False, False, False, True, False, False]
+    assert files.contains_text(table, "who", "ab").tolist() == [False, False, False, False, True, False]
+    assert (
+        files.contains_text(table, "who", "bx").tolist() == [False] * 6
+    )  # the end of one, the start of another
+    assert files.contains_text(table, "who", "z").tolist() == [False] * 6
+    assert files.contains_text(files.make_table({"who": [None, None]}), "who", "z").tolist() == [False, False]
+
+
+def test_a_table_reads_back_from_its_bytes_and_damaged_bytes_are_refused(tmp_path):
+    table = files.make_table({"who": ["ø", "b"], "x": np.array([0.1, 5e-324])})
+    for data in (files.table_to_bytes(table), files.parquet_bytes(table)):
+        assert files.table_from_bytes(data).equals(table)
+        for broken in (b"", data[:-9], b"x" + data[1:-1]):
+            with pytest.raises(FileProblem, match="damaged"):
+                files.table_from_bytes(broken)
+    # A Parquet file that was made before is written as it is, under the same care.
+    files.write_table(tmp_path / "t.parquet", table.to_dict(), parquet=data)
+    assert (tmp_path / "t.parquet").read_bytes() == data
+    files.write_table(tmp_path / "t.csv", table.to_dict(), parquet=data)
+    assert (tmp_path / "t.csv").read_text() == "who,x\nø,0.1\nb,5e-324\n"

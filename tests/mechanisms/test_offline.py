@@ -91,6 +91,17 @@ def test_minor_units_round_up_and_never_down():
             outcome.in_minor_units(bad)
 
 
+def test_minor_units_of_many_are_those_of_each(monkeypatch):
+    result = MARKETS["uniform"].run([1.5, 2.0, 4.9, 1.2, 3.3])
+    together = result.in_minor_units(100)
+    monkeypatch.setattr("dpmarket.mechanisms.outcome._BLOCK", 2)
+    assert result.in_minor_units(100).amounts.tolist() == together.amounts.tolist()
+    assert result.in_minor_units(100).total == together.total == sum(together.amounts.tolist())
+    large = dataclasses.replace(result, payments=np.array([0.0, 0.0, 0.0, 0.0, 3.0]))
+    with pytest.raises(InvalidInput, match=r"payments below 2\^53"):
+        large.in_minor_units(2**52)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -13,6 +13,8 @@ import json
 import math
 import os
 import platform
+from array import array
+from binascii import hexlify
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +36,6 @@ from dpmarket.version import __version__
 SCHEMA = "dpmarket.certificate/1"
 RECEIPT = "dpmarket.receipt/1"
 OPENINGS = "dpmarket.openings/1"
-_ROW = 68  # a commitment in the file: quote, 64 digits, quote, comma, new line
 NOT_PROMISED = (
     "That anybody's cost is secret: promises and payments follow from reported costs.",
     "That the records were true, or collected lawfully.",
@@ -82,11 +83,10 @@ class Certificate:
         return hashlib.sha256(self.body).hexdigest()
 
     def __bytes__(self) -> bytes:
-        rows = np.empty((len(self.lines), _ROW), dtype=np.uint8)
-        rows[:, 0] = ord('"')
-        rows[:, 1:65] = np.frombuffer(self.tree.leaves.hex().encode(), dtype=np.uint8).reshape(-1, 64)
-        rows[:, 65:] = np.frombuffer(b'",\n', dtype=np.uint8)
-        commitments = rows.reshape(-1)[:-2].data
+        rows = np.empty(len(self.lines), dtype=[("opening", "V1"), ("digits", "V64"), ("closing", "V3")])
+        rows["opening"], rows["closing"] = b'"', b'",\n'
+        rows["digits"] = np.frombuffer(hexlify(self.tree.leaves), dtype="V64")
+        commitments = rows.view(np.uint8)[: -len(b",\n")].data
         return b"".join([b'{"body":', self.body, b',\n"commitments":[\n', commitments, b"]}\n"])
 
     def receipts(self) -> Iterator[tuple[Any, bytes]]:
@@ -244,7 +244,7 @@ def certify_purchase(
         "schema": SCHEMA,
         "mechanism": purchase.mechanism,
         "market": dict(purchase.parameters),
-        "training": _training(model, math.fsum(purchase.weights.tolist())),
+        "training": _training(model, float(purchase.weights.sum())),
         "model": {"coef_grid": list(model.coef_grid), "grid": model.grid, "stretch": model.stretch},
         "money": {"minor_units": purchase.minor_units},
         "totals": {**_totals(lines), "withdrawn": purchase.withdrawn},
@@ -398,7 +398,8 @@ def _check_accounting(purchase: Purchase, model: ReleasedModel) -> None:
 
 
 def _totals(lines: Lines) -> dict[str, Any]:
-    promised, paid, spent, _ = (math.fsum(column) for column in lines.values.T.tolist())
+    # Summing an array's own numbers spares a million objects.
+    promised, paid, spent = (math.fsum(array("d", lines.values[:, k].tobytes())) for k in range(3))
     return {
         "sellers": len(lines),
         "bought_from": int(np.count_nonzero(lines.values[:, 0])),

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
 
 
@@ -56,8 +55,7 @@ class Purchase:
             values = checks.non_negative_vector(name, getattr(self, name))
             checks.same_length(name, values, "seller_ids", self.seller_ids)
             object.__setattr__(self, name, values)
-        if np.unique(self.seller_ids).size < self.seller_ids.size:
-            raise InvalidInput("expected seller_ids to be all different; some are repeated.")
+        checks.all_different("seller_ids", self.seller_ids)
         checks.whole("withdrawn", self.withdrawn)
         if self.minor_units is not None:
             checks.whole("minor_units", self.minor_units, minimum=1)

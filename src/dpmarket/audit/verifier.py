@@ -19,6 +19,7 @@ import os
 import re
 import struct
 import sys
+from binascii import unhexlify
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -215,23 +216,23 @@ def _read(certificate: Any, first_line_only: bool) -> tuple[bytes, bytes | None]
             data = file.readline() if first_line_only else file.read()
     else:
         data = bytes(certificate)
-    first, found, rest = data.partition(b",\n")
-    if not found or not first.startswith(b'{"body":'):
+    end = data.find(b",\n")
+    if end < 0 or not data.startswith(b'{"body":'):
         raise _Broken("this is not a certificate: expected its first line to hold the body")
-    body = first[len(b'{"body":') :]
-    if not rest and first_line_only:
+    body, start = data[len(b'{"body":') : end], end + len(b",\n")
+    if start == len(data) and first_line_only:
         return body, None
-    # Every commitment takes 68 bytes: a quote, 64 digits, a quote, a comma, a new line; the last two less.
-    opening, closing = b'"commitments":[\n', b"]}\n"
-    if not (rest.startswith(opening) and rest.endswith(closing)) or (len(rest) - len(opening) - 1) % 68:
+    # After the opening every commitment takes 68 bytes: 64 digits and four more, which the last closes with.
+    opening, between, closing = b'"commitments":[\n"', b'",\n"', b'"]}\n'
+    count, left = divmod(len(data) - start - len(opening), 68)
+    if not data.startswith(opening, start) or count < 1 or left:
         raise _Broken("the commitments are not whole")
-    rows = np.frombuffer(rest[len(opening) : -len(closing)] + b",\n", dtype=np.uint8).reshape(-1, 68)
-    digits = rows[:, 1:65].tobytes()
-    leaves = bytes.fromhex(digits.decode("ascii"))
-    framed = all(bool((rows[:, k] == byte).all()) for k, byte in ((0, 34), (65, 34), (66, 44), (67, 10)))
-    if not framed or leaves.hex().encode() != digits:
+    rows = np.frombuffer(data, dtype=[("digits", "V64"), ("after", "V4")], offset=start + len(opening))
+    digits = rows["digits"].tobytes()
+    framed = rows["after"].tobytes() == between * (count - 1) + closing
+    if not framed or any(capital in digits for capital in b"ABCDEF"):
         raise _Broken("the commitments are not written in the one canonical way")
-    return body, leaves
+    return body, unhexlify(digits)  # refuses what is no digit
 
 
 def _parse(data: bytes, what: str) -> dict[str, Any]:
@@ -294,6 +295,10 @@ def _leaf(line: Mapping[str, Any], salt: str) -> bytes:
     return hashlib.sha256(b"dpmarket-line-1" + _hash(salt) + packed + kind).digest()
 
 
+def _node(group: bytes) -> bytes:
+    return hashlib.sha256(b"dpmarket-node-1" + group).digest()
+
+
 def _root(node: bytes, count: int) -> str:
     return hashlib.sha256(b"dpmarket-root-1" + count.to_bytes(8, "big") + node).hexdigest()
 
@@ -312,8 +317,7 @@ def _commitments(body: Mapping[str, Any], leaves: bytes | None) -> Check:
         return Check(name, FAILS, "not in increasing order, all different")
     level = leaves
     while len(level) > 32:
-        groups = (level[k : k + 32 * _ARITY] for k in range(0, len(level), 32 * _ARITY))
-        level = b"".join([hashlib.sha256(b"dpmarket-node-1" + group).digest() for group in groups])
+        level = b"".join([_node(level[k : k + 32 * _ARITY]) for k in range(0, len(level), 32 * _ARITY)])
     return judged(
         name, _root(level, count) == body["root"], f"{count} lead to the root", "do not lead to the root"
     )
@@ -331,7 +335,7 @@ def _climbs(body: Mapping[str, Any], leaf: bytes, position: int, path: Sequence[
         if width <= 1 or len(group) + 1 != min(_ARITY, width - first):
             return False
         group.insert(place - first, node)
-        node = hashlib.sha256(b"dpmarket-node-1" + b"".join(group)).digest()
+        node = _node(b"".join(group))
         place, width = place // _ARITY, -(-width // _ARITY)
     return width == 1 and bool(_root(node, count) == body["root"])
 

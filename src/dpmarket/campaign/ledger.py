@@ -5,8 +5,8 @@ and can be trained on once: the training debits the round's promises before a re
 that was released stays in the ledger. A database constraint, not the program's care, makes a second debit
 of the same round impossible.
 
-Promises of many sellers are kept as compressed pages of a table, one set of pages per round: a row of SQL
-for each of ten million sellers would take longer than everything else.
+Promises of many sellers are kept as a Parquet file inside the database, one per round, cut into pages: a row
+of SQL for each of ten million sellers would take longer than everything else.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ from dpmarket.files import (
     open_database,
     positions_in,
     same_content,
-    table_from_pages,
-    table_to_pages,
+    table_from_bytes,
+    table_to_bytes,
     transaction,
 )
 
 APPLICATION = 0x64706D31
-VERSION = 1
+VERSION = 2
 SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
 WEIGHT = "loss_weight"
+_PAGE = 1 << 24  # bytes; a database holds no value of more than a billion
 _SCHEMA = """
 CREATE TABLE round (
     number INTEGER PRIMARY KEY,
@@ -148,6 +149,7 @@ def enter_round(
     minor_units: int,
     parameters: Mapping[str, Any],
     again: bool = False,
+    parquet: bytes | None = None,
 ) -> tuple[Round, bool]:
     """Enter promises as a new round, or find the one that they are; return it, and whether it is new.
 
@@ -155,10 +157,12 @@ def enter_round(
 
     Parameters
     ----------
-    quotes : columns seller, epsilon and payment_minor_units.
+    quotes : the sellers in the first column, and columns epsilon and payment_minor_units.
     again : whether promises that are spent are made a second time, on top; open ones never are.
+    parquet : the quotes as a Parquet file, kept as it is if there is one.
     """
-    pages = table_to_pages(quotes)
+    quotes = _as_known(quotes)
+    content = table_to_bytes(quotes) if parquet is None else parquet
     promised, payments = _totals(quotes)
     with transaction(ledger):
         known = matching_rounds(ledger, quotes)
@@ -169,7 +173,7 @@ def enter_round(
             " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (_now(), mechanism, quotes.height, promised, payments, minor_units, json.dumps(parameters)),
         ).fetchone()[0]
-        _insert_pages(ledger, number, "quoted", pages)
+        _keep(ledger, number, "quoted", content)
         return round_of(ledger, number), True
 
 
@@ -202,7 +206,7 @@ def matching_rounds(ledger: Database, quotes: Table) -> list[Round]:
 
 def quotes_of(ledger: Database, number: int) -> Table:
     """Return the quotes of a round: columns seller, epsilon, payment_minor_units."""
-    return table_from_pages(_pages(ledger, number, "quoted"))
+    return _as_known(_kept(ledger, number, "quoted"))
 
 
 def spent_of(ledger: Database, found: Round) -> FloatArray:
@@ -212,7 +216,7 @@ def spent_of(ledger: Database, found: Round) -> FloatArray:
     is never more, once there is one. Withdrawn sellers spend nothing.
     """
     if found.state == "released":
-        spent = table_from_pages(_pages(ledger, found.number, "spent"))
+        spent = _kept(ledger, found.number, "spent")
         return np.asarray(spent.get_column("spent").to_numpy())
     quotes = quotes_of(ledger, found.number)
     if found.state == "open":
@@ -223,8 +227,7 @@ def spent_of(ledger: Database, found: Round) -> FloatArray:
 
 def weights_of(ledger: Database, number: int) -> FloatArray:
     """Return each seller's weight in the model that was released for a round, in the order of its quotes."""
-    spent = table_from_pages(_pages(ledger, number, "spent"))
-    return np.asarray(spent.get_column(WEIGHT).to_numpy())
+    return np.asarray(_kept(ledger, number, "spent").get_column(WEIGHT).to_numpy())
 
 
 def parameters_of(ledger: Database, number: int) -> dict[str, Any]:
@@ -303,14 +306,14 @@ def give_back(ledger: Database, training: int) -> None:
 
 def release(ledger: Database, training: int, model: str, spent: FloatArray, loss_weights: FloatArray) -> None:
     """Keep a released model, and what it spent on each seller of the round with which weight, in one step."""
-    pages = table_to_pages(make_table({"spent": spent, WEIGHT: loss_weights}))
+    content = table_to_bytes(make_table({"spent": spent, WEIGHT: loss_weights}))
     with transaction(ledger):
         number = ledger.execute("SELECT round FROM training WHERE number = ?", (training,)).fetchone()[0]
         ledger.execute(
             "UPDATE training SET state = 'released', ended_at = ?, model = ? WHERE number = ?",
             (_now(), model, training),
         )
-        _insert_pages(ledger, number, "spent", pages)
+        _keep(ledger, number, "spent", content)
 
 
 def released_model(ledger: Database, number: int) -> str | None:
@@ -329,16 +332,23 @@ def spent_already(found: Round) -> str:
     )
 
 
-def _insert_pages(ledger: Database, number: int, kind: str, pages: Sequence[bytes]) -> None:
-    rows = [(number, kind, position, page) for position, page in enumerate(pages)]
+def _keep(ledger: Database, number: int, kind: str, content: bytes) -> None:
+    pages = (content[first : first + _PAGE] for first in range(0, len(content), _PAGE))
+    rows = ((number, kind, position, page) for position, page in enumerate(pages))
     ledger.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", rows)
 
 
-def _pages(ledger: Database, number: int, kind: str) -> list[bytes]:
+def _kept(ledger: Database, number: int, kind: str) -> Table:
     rows = ledger.execute(
         "SELECT content FROM page WHERE round = ? AND kind = ? ORDER BY number", (number, kind)
     )
-    return [row[0] for row in rows]
+    return table_from_bytes(b"".join(row[0] for row in rows))
+
+
+def _as_known(quotes: Table) -> Table:
+    """Return the columns by which quotes are known, under the ledger's own names."""
+    columns = {SELLER: quotes.to_series(0), EPSILON: quotes.get_column(EPSILON)}
+    return make_table({**columns, PAYMENT: quotes.get_column(PAYMENT)})
 
 
 def _totals(quotes: Table) -> tuple[float, int]:

@@ -27,13 +27,16 @@ from dpmarket.files import (
     contains_text,
     empty_texts,
     find,
+    is_standard_stream,
     make_table,
     numbers_of,
+    parquet_bytes,
     read_table,
     refuse,
     refuse_existing,
     refuse_same,
     repeated,
+    table_kind,
     write_table,
 )
 from dpmarket.progress import StageProgress
@@ -106,19 +109,24 @@ def quote_file(
     outcome = decide(market, costs)
     scale = market.money.minor_units
     amounts = outcome.in_minor_units(scale).amounts
-    ids = table.get_column(market.sellers.id_column)
+    quotes = make_table(
+        {
+            market.sellers.id_column: table.get_column(market.sellers.id_column),
+            EPSILON: outcome.epsilons,
+            "payment": amounts / scale,
+            PAYMENT: amounts,
+        }
+    )
     progress("Entering promises in the ledger", 0.5)
-    quotes = make_table({SELLER: ids, EPSILON: outcome.epsilons, PAYMENT: amounts})
+    # Encoding takes longest: if the output is a Parquet file, the ledger keeps the same bytes.
+    to_parquet = not is_standard_stream(output) and table_kind(output) == ".parquet"
+    parquet = parquet_bytes(quotes) if to_parquet else None
     with open_ledger(ledger_path(market_path)) as ledger:
-        entered, is_new = enter_round(ledger, quotes, outcome.mechanism, scale, outcome.parameters, again)
-    progress("Writing quotes", 0.65)
-    columns = {
-        market.sellers.id_column: ids,
-        EPSILON: outcome.epsilons,
-        "payment": amounts / scale,
-        PAYMENT: amounts,
-    }
-    write_table(output, columns, overwrite)
+        entered, is_new = enter_round(
+            ledger, quotes, outcome.mechanism, scale, outcome.parameters, again, parquet
+        )
+    progress("Writing quotes", 0.8)
+    write_table(output, quotes.to_dict(), overwrite, parquet)
     progress("Writing quotes", 1.0)
     return Quoting(outcome, entered, is_new)
 

@@ -17,6 +17,7 @@ from dpmarket.files.atomic import is_standard_stream
 from dpmarket.files.tables import Table
 
 _SHOWN = 3
+_BLOCK = 65_536
 _DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 
 
@@ -159,8 +160,12 @@ def empty_texts(table: Table, name: str) -> BoolArray:
 
 def contains_text(table: Table, name: str, text: str) -> BoolArray:
     """Return which rows hold this text anywhere in a column, as an array of true and false."""
-    column = table.get_column(name).cast(pl.String).str.contains(text, literal=True)
-    return cast(BoolArray, column.fill_null(False).to_numpy())
+    column = table.get_column(name).cast(pl.String)
+    # Many texts written one after the other are searched in half the time; rows only where it is there.
+    parts = (column.slice(first, _BLOCK) for first in range(0, len(column), _BLOCK))
+    if not any(text in part.str.join("").item() for part in parts):
+        return np.zeros(len(column), dtype=bool)
+    return cast(BoolArray, column.str.contains(text, literal=True).fill_null(False).to_numpy())
 
 
 def equals_text(table: Table, name: str, text: str, rows: IntArray | None = None) -> BoolArray:

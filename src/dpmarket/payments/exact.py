@@ -76,6 +76,7 @@ def exact_payments(
     premiums, errors = market.premiums(own, virtual_costs[bought], allocation.epsilons[bought])
     payments = allocation.epsilons[bought] * (own + premiums)
     _refuse_nonsense(allocation.epsilons, payments)
+    del market  # its sorted costs take as much memory as a result
     full, full_errors = np.zeros(costs.size), np.zeros(costs.size)
     full[bought] = round_up(payments)
     full_errors[bought] = allocation.epsilons[bought] * errors + 1e-15 * payments
@@ -148,6 +149,7 @@ class _Market:
         dist: CostDistribution,
     ) -> None:
         finite = virtual_costs[virtual_costs < np.inf]
+        finite.sort()  # a copy of its own: a second one would take as long as the sorting
         settings = path_settings(objective, virtual_costs.size)
         needed = settings.first_capped + (settings.first_rest > 0.0)
         self.top = dist.support[1]
@@ -163,7 +165,7 @@ class _Market:
             )
         self.dist = dist
         self.allocation = allocation
-        self.problem = _problem(np.sort(finite), settings, objective)
+        self.problem = _problem(finite, settings, objective)
         self.basins = candidate_basins(
             self.problem, allocation.local_minima, objective.concentration, settings.unit
         )
