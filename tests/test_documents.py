@@ -10,13 +10,15 @@ import pytest
 
 import dpmarket as dpm
 from support.campaigns import write_rows
-from support.documents import PAGES, ROOT, blocks, run_page
+from support.documents import PAGES, ROOT, blocks, pages_to_run, run_page
 
 COMMANDS = ROOT / "docs" / "reference" / "commands.md"
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in PAGES if path != COMMANDS], ids=lambda path: str(path.relative_to(ROOT))
+    "path",
+    [path for path in pages_to_run() if path != COMMANDS],
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_what_the_page_shows_runs(path, tmp_path, monkeypatch):
     """All code and commands of a page run top to bottom, in an empty folder, with the output shown."""
@@ -30,6 +32,15 @@ def test_the_page_about_the_paper_runs_with_all_its_experiments(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     run_page(ROOT / "docs" / "how-to" / "reproduce-the-paper.md", tmp_path, patient=True)
     assert (tmp_path / "out" / "paper" / "results.md").exists()
+
+
+def test_pages_that_are_continued_run_with_the_page_that_continues_them():
+    report = ROOT / "docs" / "how-to" / "report.md"
+    assert report in pages_to_run()
+    assert ROOT / "docs" / "how-to" / "campaign.md" not in pages_to_run()
+    commands = [line for block in blocks(report) for line in block.lines if line.startswith("$ dpmarket")]
+    assert any("withdraw" in line for line in commands)  # of the campaign's page
+    assert any("receipts" in line for line in commands)  # of the page about certificates
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -45,6 +45,16 @@ def blocks(path):
     return found
 
 
+def pages_to_run():
+    """Return the pages to run: one that another page continues is run with that one."""
+    continued = {
+        (path.parent / name).resolve()
+        for path in PAGES
+        for name in CONTINUES.findall(path.read_text(encoding="utf-8"))
+    }
+    return [path for path in PAGES if path.resolve() not in continued]
+
+
 def run_page(path, folder, patient=False):
     """Run all blocks in one folder and one namespace. Output that the page shows must come out so.
 
