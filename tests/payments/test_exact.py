@@ -13,8 +13,10 @@ from dpmarket import (
     FromScipy,
     Infeasible,
     Mixture,
+    OfflineMechanism,
     Uniform,
     allocate,
+    parse_distribution,
     payment_identity,
     virtual_costs,
 )
@@ -228,3 +230,22 @@ def test_sellers_with_equal_reports_are_paid_equally():
     costs = np.array([2.0, 1.5, 2.0, 3.0, 2.0])
     _, paid = pay(costs, BuyerObjective(1.0, 1.0, 0.05, weight_cap=2.0), Uniform(1, 5))
     assert paid.payments[0] == paid.payments[2] == paid.payments[4]
+
+
+@pytest.mark.parametrize("cap", [None, 1.5, 3.0])
+@pytest.mark.parametrize(
+    "text",
+    ["uniform(1, 5)", "lognorm(s=0.8, scale=2, low=0.5, high=20)", "0.7*uniform(0.5, 1) + 0.3*uniform(2, 3)"],
+)
+@pytest.mark.parametrize("sellers", [2, 5, 40, 300])
+def test_many_reports_at_once_are_paid_as_each_alone(text, cap, sellers):
+    dist = parse_distribution(text)
+    mechanism = OfflineMechanism(dist, BuyerObjective(1.0, 1.0, 0.02, weight_cap=cap))
+    rng = np.random.default_rng(sellers)
+    costs = dist.sample(sellers, rng)
+    low, high = dist.support
+    reports = np.concatenate([rng.uniform(low, high, 12), costs[:3], [low, high, costs[0], 0.5 * low]])
+    curve = mechanism.response_curve(costs, 0, reports)
+    alone = [mechanism.respond(costs, 0, report) for report in reports.tolist()]
+    np.testing.assert_allclose(curve.epsilons, [answer.epsilon for answer in alone], rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(curve.payments, [answer.payment for answer in alone], rtol=1e-9, atol=1e-300)

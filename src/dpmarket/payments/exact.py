@@ -11,6 +11,7 @@ market are integrated on their own to measure what that misses; if it is too muc
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -117,9 +118,10 @@ def response(
     payments = np.zeros(reports.size)
     bought = epsilons > 0.0
     if bought.any():
-        own_costs = np.full(int(bought.sum()), seller)
-        premiums, _ = market.integrated(reports[bought], own_costs, epsilons[bought], TOLERANCE)
-        payments[bought] = round_up(epsilons[bought] * (reports[bought] + premiums))
+        order = np.flatnonzero(bought)
+        order = order[np.argsort(reports[order], kind="stable")]
+        premiums, _ = market.integrated_above(reports[order], seller, epsilons[order], TOLERANCE)
+        payments[order] = round_up(epsilons[order] * (reports[order] + premiums))
     _refuse_nonsense(epsilons, payments)
     return epsilons, payments
 
@@ -204,10 +206,32 @@ class _Market:
         self, costs: FloatArray, virtual: FloatArray, epsilons: FloatArray, tolerance: float
     ) -> tuple[FloatArray, FloatArray]:
         """Integrate everybody's epsilon over higher reports; return the premiums and their errors."""
-        while True:
-            values, errors = integral_kernels.integrals(
+        return self._per_epsilon(
+            lambda: integral_kernels.integrals(
                 self.problem, self.basins, self.psi, costs, virtual, epsilons, self.top, tolerance
-            )
+            ),
+            costs,
+            epsilons,
+        )
+
+    def integrated_above(
+        self, reports: FloatArray, own: float, epsilons: FloatArray, tolerance: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Integrate one seller's epsilon above each of their increasing reports; as :meth:`integrated`."""
+        return self._per_epsilon(
+            lambda: integral_kernels.running_integrals(
+                self.problem, self.basins, self.psi, own, reports, epsilons, self.top, tolerance
+            ),
+            reports,
+            epsilons,
+        )
+
+    def _per_epsilon(
+        self, integrals: Callable[[], tuple[FloatArray, FloatArray]], costs: FloatArray, epsilons: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Divide integrals by epsilon, after tabulating psi as far as they need it."""
+        while True:
+            values, errors = integrals()
             if not np.isposinf(values).any():
                 errors += self.psi.error * (costs * epsilons + values)
                 return values / epsilons, errors / epsilons

@@ -240,13 +240,62 @@ def _integral_of(
     end = last_bought(problem, basins, table, own, places, cost)
     if end == table.edges[-1] and end < top:
         return np.inf, np.inf
+    _set_cuts(problem, basins, table, cost, own, end, places, cuts)
+    return integrate(problem, basins, table, own, places, cost, end, cuts, cost * epsilon, tolerance)
+
+
+@njit(cache=True, error_model="numpy")
+def _set_cuts(
+    problem: Any, basins: Any, table: Any, cost: float, own: float, end: float, places: Any, cuts: Any
+) -> None:
+    """Fill in the reports between ``cost`` and ``end`` at which the seller's epsilon has a kink."""
     cuts[: table.walls.size] = table.walls
     cuts[table.walls.size] = cost
     if problem.regime == PATH and places.size == 1 and places[0] == CAPPED:
         kink = cap_kink(problem, basins, own, CAPPED, value_at(table, end))
         cuts[table.walls.size] = report_at(table, kink, cost, end)
     cuts.sort()
-    return integrate(problem, basins, table, own, places, cost, end, cuts, cost * epsilon, tolerance)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _running_integrals(
+    problem: Any,
+    basins: Any,
+    table: Any,
+    own: float,
+    reports: Any,
+    epsilons: Any,
+    top: float,
+    tolerance: float,
+    values: Any,
+    errors: Any,
+) -> None:
+    places = np.empty(basins.bought.size, dtype=np.int64)
+    for k in range(basins.bought.size):
+        places[k] = place_of(problem, basins, k, own)
+    first = reports[0]
+    end = last_bought(problem, basins, table, own, places, first)
+    if end == table.edges[-1] and end < top:
+        values[:] = np.inf
+        return
+    cuts = np.empty(table.walls.size + 1)
+    _set_cuts(problem, basins, table, first, own, end, places, cuts)
+    total = error = 0.0
+    right = end
+    for i in range(reports.size - 1, -1, -1):
+        left = reports[i]
+        if left < right:
+            # Payments fall with the report, so that errors in proportion to length add up to the tolerance.
+            share = (right - left) / (end - first)
+            already = left * epsilons[i] + total
+            part, missing = integrate(
+                problem, basins, table, own, places, left, right, cuts, already, tolerance * share
+            )
+            total += part
+            error += missing
+            right = left
+        values[i] = total
+        errors[i] = error
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -304,6 +353,25 @@ def integrals(
         )
 
     _in_threads(work, costs.size, 16)
+    return values, errors
+
+
+def running_integrals(
+    problem: Problem,
+    basins: Basins,
+    table: Any,
+    own: float,
+    reports: FloatArray,
+    epsilons: FloatArray,
+    top: float,
+    tolerance: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the integral of one seller's epsilon above each of their increasing ``reports``, and its error.
+
+    What :func:`integrals` gives for each report alone, in one pass from the highest report to the lowest.
+    """
+    values, errors = np.empty(reports.size), np.zeros(reports.size)
+    _running_integrals(problem, basins, table, own, reports, epsilons, top, tolerance, values, errors)
     return values, errors
 
 
