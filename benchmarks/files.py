@@ -47,7 +47,7 @@ def quoting(folder):
             read(reports)
             write(result, folder / f"copy.{ending}")
 
-        ours, peer = compare([quote, copy], repeat=3)
+        ours, peer = compare([quote, copy], repeat=5)
         rows.append([ending, f"{ours:.1f} s", f"{peer:.1f} s", f"{ours / peer:.2f}", "3"])
     print_table(
         f"Quoting {SELLERS:,} sellers against polars reading and writing the same files",
