@@ -1,6 +1,7 @@
 """A whole campaign from files: every promise entered, spent once, and no confidential value in sight."""
 
 import os
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpmarket.campaign import (
     existing_ledger,
     predict_file,
     quote_file,
+    quoting,
     read_model,
     read_quotes,
     rounds_of,
@@ -24,7 +26,7 @@ from dpmarket.campaign import (
     withdraw_sellers,
 )
 from dpmarket.cli.campaign import predict
-from dpmarket.errors import EntropyUnavailable, LedgerRefusal, NotConverged
+from dpmarket.errors import EntropyUnavailable, Infeasible, LedgerRefusal, NotConverged
 from dpmarket.files import read_table, write_parquet
 from dpmarket.learning import PrivateLogisticRegression, PublicScaler
 from dpmarket.privacy.release import ReleasePlan
@@ -100,6 +102,48 @@ def test_a_whole_campaign_keeps_every_promise(campaign, ending):
     assert entered.payments == sum(paid for _, _, paid in books.values())
     predictions = predict_file(model, campaign / "data.csv", campaign / f"out.{ending}")
     assert predictions.rows == 60
+
+
+def test_all_that_is_wrong_with_reports_is_said_at_once_and_before_what_the_market_says(campaign):
+    (campaign / "reports.csv").write_text("seller,cost\na,-1\na,2\n")
+    with pytest.raises(FileProblem, match="2 problems") as refusal:
+        campaign.quote()
+    below, twice = refusal.value.details
+    assert "below 0" in below
+    assert "an earlier row" in twice
+
+    def no_market(market, costs):
+        raise Infeasible("expected another market.")
+
+    (campaign / "reports.csv").write_text("seller,cost\na,1\na,2\n")
+    with pytest.raises(FileProblem, match="1 problem"):
+        quote_file(campaign / "market.toml", campaign / "reports.csv", campaign / "quotes.csv", no_market)
+    (campaign / "reports.csv").write_text("seller,cost\na,1\nb,2\n")
+    with pytest.raises(Infeasible):
+        quote_file(campaign / "market.toml", campaign / "reports.csv", campaign / "quotes.csv", no_market)
+    assert not (campaign / "quotes.csv").exists()
+    assert not (campaign / "market.ledger").exists()
+
+
+def test_quotes_are_told_when_they_are_entered_and_not_before(campaign, monkeypatch):
+    enter = quoting.enter_round
+
+    def look_and_enter(*arguments):
+        time.sleep(0.2)  # long enough for writing the file
+        assert not (campaign / "quotes.csv").exists()
+        return enter(*arguments)
+
+    monkeypatch.setattr(quoting, "enter_round", look_and_enter)
+    campaign.quote()
+    assert (campaign / "quotes.csv").exists()
+
+    def fail(*_):
+        raise LedgerRefusal("expected another time.")
+
+    monkeypatch.setattr(quoting, "enter_round", fail)
+    with pytest.raises(LedgerRefusal):
+        campaign.quote("other.csv")
+    assert not list(campaign.folder.glob("*other*"))
 
 
 def test_the_ledger_keeps_a_parquet_file_of_quotes_as_it_is(campaign):
@@ -224,15 +268,14 @@ def test_dying_between_release_and_file_keeps_the_model_for_later(campaign, monk
 
 
 def test_dying_between_ledger_and_quotes_loses_no_promise(campaign, monkeypatch):
-    from dpmarket.campaign import quoting
-
     def die(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(quoting, "write_table", die)
+        patch.setattr(os, "link", die)  # the step in which a new file appears
         with pytest.raises(KeyboardInterrupt):
             campaign.quote()
+    assert not (campaign / "quotes.csv").exists()
     assert len(campaign.rounds()) == 1
     assert not campaign.quote().is_new
     assert campaign.train().is_new

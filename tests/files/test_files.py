@@ -310,7 +310,40 @@ def test_a_table_reads_back_from_its_bytes_and_damaged_bytes_are_refused(tmp_pat
             with pytest.raises(FileProblem, match="damaged"):
                 files.table_from_bytes(broken)
     # A Parquet file that was made before is written as it is, under the same care.
-    files.write_table(tmp_path / "t.parquet", table.to_dict(), parquet=data)
+    for name in ("t.parquet", "t.csv"):
+        with files.writing_table(tmp_path / name, table.to_dict(), parquet=data):
+            pass
     assert (tmp_path / "t.parquet").read_bytes() == data
-    files.write_table(tmp_path / "t.csv", table.to_dict(), parquet=data)
     assert (tmp_path / "t.csv").read_text() == "who,x\nø,0.1\nb,5e-324\n"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "-"])
+def test_a_table_is_seen_when_the_block_has_succeeded_and_not_before(tmp_path, capfdbinary, name):
+    target = name if name == "-" else tmp_path / name
+
+    def seen():
+        return (
+            capfdbinary.readouterr().out
+            if name == "-"
+            else b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.name == name)
+        )
+
+    with pytest.raises(ZeroDivisionError), files.writing_table(target, {"who": ["a"]}):
+        raise ZeroDivisionError
+    assert seen() == b""
+    assert _leftovers(tmp_path) == []
+    with files.writing_table(target, {"who": ["a"]}):
+        time.sleep(0.2)  # long enough for the writing
+        assert seen() == b""
+    assert seen() != b""
+    assert _leftovers(tmp_path, name) == []
+
+
+def test_a_table_that_cannot_be_written_is_no_success(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.tables, "parquet_bytes", fail)
+    with pytest.raises(FileProblem, match="No space left"):
+        files.write_table(tmp_path / "t.parquet", {"who": ["a"]})
+    assert _leftovers(tmp_path) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ from dpmarket.files import (
     refuse_same,
     repeated,
     table_kind,
-    write_table,
+    writing_table,
 )
 from dpmarket.progress import StageProgress
 
@@ -104,9 +105,8 @@ def quote_file(
     table = read_table(
         reports, list(_columns(market)), [market.sellers.id_column], [market.sellers.cost_column]
     )
-    costs = _reported_costs(market, table, reports)
     progress("Deciding promises and payments", 0.15)
-    outcome = decide(market, costs)
+    outcome = _decided(market, table, reports, decide)
     scale = market.money.minor_units
     amounts = outcome.in_minor_units(scale).amounts
     quotes = make_table(
@@ -121,12 +121,11 @@ def quote_file(
     # Encoding takes longest: if the output is a Parquet file, the ledger keeps the same bytes.
     to_parquet = not is_standard_stream(output) and table_kind(output) == ".parquet"
     parquet = parquet_bytes(quotes) if to_parquet else None
-    with open_ledger(ledger_path(market_path)) as ledger:
+    told = writing_table(output, quotes.to_dict(), overwrite, parquet)
+    with told, open_ledger(ledger_path(market_path)) as ledger:  # told when the promises are entered
         entered, is_new = enter_round(
             ledger, quotes, outcome.mechanism, scale, outcome.parameters, again, parquet
         )
-    progress("Writing quotes", 0.8)
-    write_table(output, quotes.to_dict(), overwrite, parquet)
     progress("Writing quotes", 1.0)
     return Quoting(outcome, entered, is_new)
 
@@ -234,10 +233,16 @@ def _columns(market: Market) -> tuple[str, str]:
     return market.sellers.id_column, market.sellers.cost_column
 
 
-def _reported_costs(market: Market, table: Table, source: str | os.PathLike[str]) -> FloatArray:
+def _decided(market: Market, table: Table, source: str | os.PathLike[str], decide: Decide) -> Outcome:
+    """Check the reports and decide. No decision depends on the ids: they are looked at meanwhile."""
     id_column, cost_column = _columns(market)
     costs, findings = numbers_of(table, cost_column)
     findings += find(cost_column, "a cost below 0", costs < 0.0)
-    findings += id_findings(table, id_column)
-    refuse(table, source, findings)
-    return costs
+    with ThreadPoolExecutor(1) as thread:
+        ids = thread.submit(id_findings, table, id_column)
+        if findings:
+            refuse(table, source, findings + ids.result())
+        try:
+            return decide(market, costs)
+        finally:
+            refuse(table, source, ids.result())

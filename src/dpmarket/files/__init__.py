@@ -56,6 +56,7 @@ from dpmarket.files.tables import (
     table_to_bytes,
     write_parquet,
     write_table,
+    writing_table,
 )
 
 __all__ = [
@@ -102,4 +103,5 @@ __all__ = [
     "write_json",
     "write_parquet",
     "write_table",
+    "writing_table",
 ]
