@@ -69,6 +69,14 @@ def test_the_accuracies_in_the_readme_are_those_that_were_measured():
         assert (ours, library, tuned) == (values[0], values[-2], values[-1])
 
 
+def test_the_audit_of_another_library_in_the_readme_was_measured():
+    assert "rows of norm 1000 |" in (ROOT / "README.md").read_text()
+    page = (ROOT / "docs" / "performance.md").read_text()
+    section = page[page.index("## `audit_diffprivlib.py`") :]
+    row = next(line for line in section.splitlines() if line.startswith("| 1000 |"))
+    assert "| refuted |" in row
+
+
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 
 
