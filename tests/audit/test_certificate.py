@@ -27,11 +27,7 @@ from dpmarket.audit import (
 )
 from dpmarket.audit.verifier import _loss, _losses
 from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
-
-SELLERS = 37  # not a power of eight: the last groups of the tree are not full
-IDS = np.array([f"sëller {k}" for k in range(SELLERS)])
-DIST = dpm.Uniform(1.0, 5.0)
-OBJECTIVE = dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=2e-2)
+from support.certificates import DIST, IDS, OBJECTIVE, SELLERS, costs_of, verdicts
 
 
 def data(sellers=SELLERS):
@@ -42,7 +38,7 @@ def data(sellers=SELLERS):
 
 @pytest.fixture(scope="module")
 def costs():
-    return DIST.sample(SELLERS, np.random.default_rng(4))
+    return costs_of()
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +59,6 @@ def model(outcome):
 @pytest.fixture(scope="module")
 def certificate(outcome, model):
     return certify(outcome, model)
-
-
-def verdicts(result):
-    return {check.name: check.verdict for check in result.checks}
 
 
 def test_what_was_certified_verifies_with_everything_at_hand(certificate, costs):

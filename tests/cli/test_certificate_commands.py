@@ -83,6 +83,34 @@ def test_what_was_not_trained_on_gets_no_certificate(tmp_path):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
 
 
+def test_the_certificate_tells_the_market_and_the_model_as_they_are_in_their_files(tmp_path):
+    campaign(tmp_path)
+    body = json.loads(certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv").body)
+    model = json.loads((tmp_path / "model.json").read_text())
+    assert body["mechanism"] == "offline"
+    assert body["market"]["distribution"]["kind"] == "uniform"
+    assert body["market"]["objective"]["payment_weight"] == 0.001
+    assert body["training"]["classes"] == model["labels"] == ["no", "yes"]
+    assert body["training"]["clip"] is False  # rows are bounded by the features' public bounds
+    assert body["training"]["fit_intercept"] is True
+    for part, names in (
+        ("model", ("coef_grid", "grid", "stretch")),
+        ("training", ("intercept_scaling", "l2", "total_epsilon", "row_bound", "rows_per_person")),
+        ("training", ("gradient_bound", "noise_accuracy", "numerical_epsilon")),
+    ):
+        for name in names:
+            assert body[part][name] == model[name], name
+
+
+def test_a_model_whose_noise_was_not_secret_gets_no_certificate(tmp_path):
+    campaign(tmp_path)
+    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger:
+        model = json.loads(ledger.execute("SELECT model FROM training").fetchone()[0])
+        ledger.execute("UPDATE training SET model = ?", (json.dumps(model | {"secure_noise": False}),))
+    with pytest.raises(NotCertifiable, match="secret noise"):
+        certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
+
+
 def test_things_that_need_one_another_are_asked_for(tmp_path):
     campaign(tmp_path)
     certificate = certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
