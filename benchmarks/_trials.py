@@ -26,10 +26,23 @@ def _some(data: PublicData) -> PublicData:
     return data.take(np.random.default_rng(0).permutation(len(data))[:LARGEST])
 
 
+def _one_record_each(data: PublicData) -> PublicData:
+    """Return one record of every person, drawn at random, in the order of the records."""
+    order = np.random.default_rng(0).permutation(len(data))
+    first = np.unique(data.people[order], return_index=True)[1]
+    return data.take(np.sort(order[first]))
+
+
+def best_threshold(epsilons: np.ndarray) -> float:
+    """Return the promise that buys most: itself times the number of people promised at least that."""
+    promised = np.sort(epsilons)
+    return float(promised[int((promised * np.arange(promised.size, 0, -1)).argmax())])
+
+
 SETS: dict[str, Callable[[], PublicData]] = {
     "breast cancer": breast_cancer,
     "affairs": affairs,
-    "German health": lambda: german_health().one_record_each(np.random.default_rng(0)),
+    "German health": lambda: _one_record_each(german_health()),
     "health insurance": lambda: _some(health_insurance()),
     "separable": lambda: separable(2_000, 10, np.random.default_rng(1), margin=0.2),
     "logistic": lambda: logistic(8_000, 40, np.random.default_rng(2), offset=0.5),

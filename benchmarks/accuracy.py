@@ -27,16 +27,14 @@ from sklearn.linear_model import LogisticRegression
 from _accuracy_report import report
 from _cache import Cache
 from _diffprivlib_environment import environment
-from _trials import COMMON, LEVELS, SETS, Trial, promises, scores, trial
+from _trials import COMMON, LEVELS, SETS, Trial, best_threshold, promises, scores, trial
 from dpmarket.datasets import PublicData
-from dpmarket.learning import (
+from dpmarket.learning import Learner, PrivateLogisticRegression
+from dpmarket.learning.reference import (
     LargeEpsilonsOnly,
-    Learner,
     OutputPerturbation,
     PersonalisedSampling,
-    PrivateLogisticRegression,
     SmallestEpsilon,
-    best_threshold,
 )
 from dpmarket.privacy import SeededNoise
 

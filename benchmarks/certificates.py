@@ -13,7 +13,7 @@ import numpy as np
 import dpmarket as dpm
 from _results import Aimed, Table, at_most, measure, tell
 from _timing import best_seconds, compare
-from dpmarket.audit import certify, verify
+from dpmarket.certificates import certify, verify
 
 LARGEST = 1_000_000
 

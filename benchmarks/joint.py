@@ -10,9 +10,9 @@ import dpmarket as dpm
 from _results import Table, at_least, at_most, measure, tell
 from _timing import best_seconds, compare
 from dpmarket.datasets import breast_cancer, separable
-from dpmarket.mechanisms.joint.optimum import Market
+from dpmarket.paper.joint.optimum import Market
 
-NOISE = dpm.SeededNoise(0)
+NOISE = dpm.privacy.SeededNoise(0)
 
 
 def records(data, radius, count):
@@ -25,7 +25,7 @@ def inner(X, y, l2, concentration, reading, sigma, total_epsilon):
     dist = dpm.Uniform(np.exp(-4.0), 5 * np.exp(-4.0))
     costs = dist.sample(len(y), np.random.default_rng(0))
     objective = dpm.BuyerObjective(concentration, sigma, 0.1)
-    mechanism = dpm.JointMechanism(dist, objective, l2, reading=reading, noise_source=NOISE)
+    mechanism = dpm.paper.JointMechanism(dist, objective, l2, reading=reading, noise_source=NOISE)
     setting = mechanism.with_records(X, y).setting
     return setting.problem(Market.of(setting, dpm.virtual_costs(costs, dist)), total_epsilon)
 
@@ -37,18 +37,19 @@ def against_descent():
     rows = []
     for l2 in (1.0, 2.0, 5.0, 10.0):
         for name, reading, sigma in (
-            ("expected noise", dpm.ExpectedNoise(), 1.0),
-            ("|w| <= 1", dpm.BoundedCoefficients(1.0), 150.0),
+            ("expected noise", dpm.paper.ExpectedNoise(), 1.0),
+            ("|w| <= 1", dpm.paper.BoundedCoefficients(1.0), 150.0),
         ):
             tell(f"l2 = {l2:g}, {name}")
             problem = inner(X, y, l2, 1.05 * m / (2 * l2), reading, sigma, 30.0)
             fast, slow = (
-                solver.solve(problem, start) for solver in (dpm.ReducedSolver(), dpm.PaperDescent())
+                solver.solve(problem, start)
+                for solver in (dpm.paper.ReducedSolver(), dpm.paper.PaperDescent())
             )
             ours, peer = compare(
                 [
-                    lambda p=problem: dpm.ReducedSolver().solve(p, start),
-                    lambda p=problem: dpm.PaperDescent().solve(p, start),
+                    lambda p=problem: dpm.paper.ReducedSolver().solve(p, start),
+                    lambda p=problem: dpm.paper.PaperDescent().solve(p, start),
                 ],
                 repeat=4,
             )
@@ -76,12 +77,12 @@ def growth():
     for m in (1_000, 10_000, 100_000, 1_000_000):
         tell(f"{m:,} sellers")
         X, y = records(separable(m, 10, np.random.default_rng(0), flips=0.1), 4.0, m)
-        problem = inner(X, y, 1.0, 1.05 * m / 2, dpm.ExpectedNoise(), 1.0, 30.0)
+        problem = inner(X, y, 1.0, 1.05 * m / 2, dpm.paper.ExpectedNoise(), 1.0, 30.0)
         start = np.zeros(10)
-        steps = len(dpm.ReducedSolver().solve(problem, start).trace)
+        steps = len(dpm.paper.ReducedSolver().solve(problem, start).trace)
         ours, peer = compare(
             [
-                lambda p=problem, s=start: dpm.ReducedSolver().solve(p, s),
+                lambda p=problem, s=start: dpm.paper.ReducedSolver().solve(p, s),
                 lambda p=problem: np.argsort(p.prices),
             ],
             repeat=3,
@@ -111,8 +112,8 @@ def whole_runs():
     costs = dist.sample(455, np.random.default_rng(0))
     rows = []
     for name, l2, mu in (("convex", 1.0, 240.0), ("not convex", 0.05, 1.0)):
-        for rule in (dpm.ExpectedPayments(), dpm.EnvelopePayments()):
-            mechanism = dpm.JointMechanism(
+        for rule in (dpm.paper.ExpectedPayments(), dpm.paper.EnvelopePayments()):
+            mechanism = dpm.paper.JointMechanism(
                 dist, dpm.BuyerObjective(mu, 1.0, 0.1), l2, payments=rule, noise_source=NOISE
             )
             tell(f"{name}, {type(rule).__name__}")

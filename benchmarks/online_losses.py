@@ -42,8 +42,8 @@ def loss(epsilons, psi, objective):
 def markets(dist, objective, expected):
     """Return what to compare: each turns costs into epsilons."""
     fixed = dpm.population_curve(dist, objective, expected)
-    known = dpm.AdaptiveMechanism(dist, objective, expected, fit=keep_prior, pilot_share=1.0)
-    learning = dpm.AdaptiveMechanism(dpm.Uniform(*dist.support), objective, expected)
+    known = dpm.mechanisms.AdaptiveMechanism(dist, objective, expected, fit=keep_prior, pilot_share=1.0)
+    learning = dpm.mechanisms.AdaptiveMechanism(dpm.Uniform(*dist.support), objective, expected)
     return {
         "fixed": fixed.epsilons,
         "known": lambda costs: known.run(costs).epsilons,
@@ -53,7 +53,7 @@ def markets(dist, objective, expected):
 
 def told(dist, objective, expected, costs):
     """Return the epsilons of a learning market that is told, after a fifth, how many will really come."""
-    market = dpm.AdaptiveMechanism(dpm.Uniform(*dist.support), objective, expected)
+    market = dpm.mechanisms.AdaptiveMechanism(dpm.Uniform(*dist.support), objective, expected)
     first = market.quote_many(costs[: expected // 5])
     market.expect(costs.size - expected // 5)
     return np.concatenate((first.epsilons, market.quote_many(costs[expected // 5 :]).epsilons))

@@ -16,7 +16,6 @@ HEAVY = ("numpy", "scipy", "polars", "numba", "sklearn", "matplotlib")
 
 def test_every_public_name_can_be_had_and_is_listed_once():
     assert len(set(dpmarket.__all__)) == len(dpmarket.__all__)
-    assert set(dpmarket._ROOM_OF) <= set(dpmarket.__all__)
     for name in dpmarket.__all__:
         assert getattr(dpmarket, name) is not None
     assert dir(dpmarket) == sorted(dpmarket.__all__)

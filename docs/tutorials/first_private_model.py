@@ -79,8 +79,10 @@ def mean_accuracy(make):
 
 
 print(f"own budgets      {mean_accuracy(lambda model: model):.2f}")
-print(f"largest only     {mean_accuracy(lambda model: dpm.LargeEpsilonsOnly(model, threshold=5.0)):.2f}")
-print(f"smallest for all {mean_accuracy(dpm.SmallestEpsilon):.2f}")
+print(
+    f"largest only     {mean_accuracy(lambda model: dpm.learning.reference.LargeEpsilonsOnly(model, threshold=5.0)):.2f}"
+)
+print(f"smallest for all {mean_accuracy(dpm.learning.reference.SmallestEpsilon):.2f}")
 
 # %% [markdown]
 #     own budgets      0.82

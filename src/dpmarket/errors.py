@@ -49,7 +49,7 @@ class Infeasible(DpmarketError, ValueError):
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> dpm.project_to_capped_simplex([1.0, 2.0], cap=0.2)
+    >>> dpm.allocation.project_to_capped_simplex([1.0, 2.0], cap=0.2)
     Traceback (most recent call last):
         ...
     dpmarket.errors.Infeasible: expected cap >= 1/2 for 2 weights that sum to 1, got 0.2.
@@ -80,7 +80,7 @@ class EntropyUnavailable(DpmarketError, RuntimeError):
     >>> from unittest.mock import patch
     >>> import dpmarket as dpm
     >>> with patch("os.urandom", side_effect=NotImplementedError):
-    ...     dpm.SecureNoise().draw(n_coefficients=3, total_epsilon=2.0, accuracy=1e-9)
+    ...     dpm.privacy.SecureNoise().draw(n_coefficients=3, total_epsilon=2.0, accuracy=1e-9)
     Traceback (most recent call last):
         ...
     dpmarket.errors.EntropyUnavailable: the operating system gave no entropy; no noise was drawn.
@@ -96,7 +96,7 @@ class NotCertifiable(DpmarketError, ValueError):
     >>> market = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
     >>> outcome = market.run([1.5, 2.0, 2.5])
     >>> rows, labels = [[0.2, 0.1], [0.4, -0.3], [-0.5, 0.2]], [0, 1, 1]
-    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1), noise_source=dpm.SeededNoise(0))
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1), noise_source=dpm.privacy.SeededNoise(0))
     >>> model = model.fit(rows, labels, epsilons=outcome.epsilons)
     >>> dpm.certify(outcome, model)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -116,7 +116,7 @@ class FileProblem(DpmarketError, OSError):
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> dpm.read_outcome("nowhere.json")
+    >>> dpm.mechanisms.read_outcome("nowhere.json")
     Traceback (most recent call last):
         ...
     dpmarket.errors.FileProblem: cannot read nowhere.json: there is no such file.

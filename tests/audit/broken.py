@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dpmarket import BuyerObjective, OfflineMechanism, Response, Uniform, virtual_costs, weights_for
+from dpmarket import BuyerObjective, OfflineMechanism, Uniform, virtual_costs, weights_for
 from dpmarket.allocation import allocate
 from dpmarket.learning import PrivateLogisticRegression
+from dpmarket.mechanisms import Response
 from dpmarket.privacy import NoiseDraw, SecureNoise, Weights
 
 from .plain import PlainLearner

@@ -18,7 +18,12 @@ from dpmarket.audit import (
 )
 from dpmarket.audit.events import choose_event, epsilon_bound
 from dpmarket.audit.neighbours import neighbours_of
-from dpmarket.learning import LargeEpsilonsOnly, OutputPerturbation, PersonalisedSampling, SmallestEpsilon
+from dpmarket.learning.reference import (
+    LargeEpsilonsOnly,
+    OutputPerturbation,
+    PersonalisedSampling,
+    SmallestEpsilon,
+)
 from dpmarket.privacy import Weights, plan_release, release_cost
 
 from .broken import (

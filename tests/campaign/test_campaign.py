@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, population_curve, release_cost
+from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, population_curve
 from dpmarket.campaign import (
     accounts,
     check_ledger,
@@ -29,6 +29,7 @@ from dpmarket.cli.campaign import predict
 from dpmarket.errors import EntropyUnavailable, Infeasible, LedgerRefusal, NotConverged
 from dpmarket.files import read_table, write_parquet
 from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+from dpmarket.privacy import release_cost
 from dpmarket.privacy.release import ReleasePlan
 from support.campaigns import FEATURES, HEADER, MARKET, make_campaign, read_rows, seller_ids, write_rows
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmarket import BuyerObjective, OfflineMechanism, Uniform, write_outcome
+from dpmarket import BuyerObjective, OfflineMechanism, Uniform
 from dpmarket.files import write_table
+from dpmarket.mechanisms import write_outcome
 
 COMMAND = Path(sys.executable).with_name("dpmarket")
 COSTS = Uniform(1, 5).sample(30, np.random.default_rng(4))

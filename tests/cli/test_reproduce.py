@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dpmarket.experiments.catalogue import EXPERIMENTS
+from dpmarket.paper.experiments.catalogue import EXPERIMENTS
 
 COMMAND = Path(sys.executable).with_name("dpmarket")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dpmarket import FromScipy, InvalidInput, Mixture, Uniform, parse_distribution
-from dpmarket.costs import distribution_from_dict
+from dpmarket import FromScipy, InvalidInput, Mixture, Uniform
+from dpmarket.costs import distribution_from_dict, parse_distribution
 
 
 def test_formulas_give_the_distributions_they_name():

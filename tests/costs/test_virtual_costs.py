@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpmarket import FromScipy, InvalidInput, Mixture, Uniform, virtual_cost_density, virtual_costs
+from dpmarket import FromScipy, InvalidInput, Mixture, Uniform, virtual_costs
+from dpmarket.costs import virtual_cost_density
 
 
 @given(st.integers(0, 50), st.integers(1, 50), st.integers(0, 1000))

@@ -127,15 +127,6 @@ def test_other_bounds_leave_the_records_as_they_are():
         small().with_bounds(1.0, 1.0)
 
 
-def test_one_record_of_every_person_is_drawn_and_every_record_can_be():
-    data = small(people=["a", "b", "a"])
-    drawn = {
-        tuple(data.one_record_each(np.random.default_rng(seed)).features[:, 0].tolist()) for seed in range(50)
-    }
-    assert drawn == {(0.0, 1.0), (1.0, 0.5)}
-    assert small().one_record_each(np.random.default_rng(0)).n_people == 3
-
-
 def test_standard_bounds_centre_features_and_give_them_one_spread():
     data = breast_cancer()
     low, high = standard_bounds(data, spread=2.0)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler, SeededNoise, Weights
+from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
+from dpmarket.privacy import SeededNoise, Weights
 
 RECORDS = 60
 

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.learning import (
+from dpmarket.learning import Learner, PrivateLogisticRegression
+from dpmarket.learning.reference import (
     LargeEpsilonsOnly,
-    Learner,
     OutputPerturbation,
     PersonalisedSampling,
-    PrivateLogisticRegression,
     SmallestEpsilon,
-    best_threshold,
 )
 from dpmarket.privacy import SeededNoise
 
@@ -153,14 +151,6 @@ def test_everybody_is_trained_on_at_the_smallest_promise():
     direct = ours().fit(x, y, epsilons=spent)
     learner = SmallestEpsilon(ours()).fit(x, y, epsilons=promises)
     assert (learner.model_.coef_grid_ == direct.coef_grid_).all()
-
-
-def test_the_best_threshold_buys_at_least_as_much_as_any_other():
-    promises = np.random.default_rng(2).lognormal(size=200)
-    bought = {t: t * (promises >= t).sum() for t in promises}
-    assert bought[best_threshold(promises)] == max(bought.values())
-    with pytest.raises(InvalidInput):
-        best_threshold([0.0, 0.0])
 
 
 @pytest.mark.parametrize("l2", [5e-324, 1e-300, 1e300, 1e308])

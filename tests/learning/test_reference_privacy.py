@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dpmarket.learning import OutputPerturbation, PersonalisedSampling, Rows, minimise
+from dpmarket.learning import Rows, minimise
 from dpmarket.learning.problem import bound_with_constant
-from dpmarket.learning.sampling import chosen, keep_probabilities
+from dpmarket.learning.reference import OutputPerturbation, PersonalisedSampling
+from dpmarket.learning.reference.sampling import chosen, keep_probabilities
 from dpmarket.privacy import SeededNoise, log_density, suggest_l2
 
 PEOPLE = 100_000
@@ -78,7 +79,7 @@ def test_records_are_kept_as_often_as_their_probability_says():
 def test_sampling_takes_its_choice_from_the_operating_system_unless_told_otherwise(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "dpmarket.learning.sampling.os.urandom", lambda count: asked.append(count) or bytes(count)
+        "dpmarket.learning.reference.sampling.os.urandom", lambda count: asked.append(count) or bytes(count)
     )
     x = np.linspace(-1, 1, 10)[:, None]
     PersonalisedSampling(1.0, (0, 1), SeededNoise(0)).fit(x, (x[:, 0] > 0).astype(int), np.full(10, 0.5))

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import dpmarket as dpm
-from dpmarket import AdaptiveMechanism, BuyerObjective, FromScipy, InvalidInput, Uniform
-from dpmarket.mechanisms import keep_prior, refit
+from dpmarket import BuyerObjective, FromScipy, InvalidInput, Uniform
+from dpmarket.mechanisms import AdaptiveMechanism, keep_prior, refit
 from support.markets import LOG_NORMAL, U_SHAPED
 from support.ratios import POPULATIONS
 
@@ -87,8 +87,8 @@ def test_the_state_survives_a_file_without_loss(tmp_path):
     quotes = ours.quote_many(costs[:70])
     ours.accept(quotes[3])
     ours.decline(quotes[4])
-    dpm.write_market_state(tmp_path / "market.json", ours)
-    twin = dpm.read_market_state(tmp_path / "market.json")
+    dpm.mechanisms.write_market_state(tmp_path / "market.json", ours)
+    twin = dpm.mechanisms.read_market_state(tmp_path / "market.json")
     assert json.dumps(twin.to_dict()) == json.dumps(ours.to_dict())
     for each in (ours, twin):
         each.accept(quotes[5])
@@ -236,16 +236,16 @@ def test_a_market_from_a_file_goes_on_with_its_own_fit(tmp_path):
     costs = LOG_NORMAL.sample(60, np.random.default_rng(0))
     known = market(fit=keep_prior)
     known.quote_many(costs)
-    dpm.write_market_state(tmp_path / "market.json", known)
-    assert dpm.read_market_state(tmp_path / "market.json").quote_many(costs).payments.tolist() == (
+    dpm.mechanisms.write_market_state(tmp_path / "market.json", known)
+    assert dpm.mechanisms.read_market_state(tmp_path / "market.json").quote_many(costs).payments.tolist() == (
         known.quote_many(costs).payments.tolist()
     )
 
     def own(reports, prior):
         return prior
 
-    dpm.write_market_state(tmp_path / "own.json", market(fit=own))
+    dpm.mechanisms.write_market_state(tmp_path / "own.json", market(fit=own))
     with pytest.raises(InvalidInput, match="fit"):
-        dpm.read_market_state(tmp_path / "own.json")
+        dpm.mechanisms.read_market_state(tmp_path / "own.json")
     state = json.loads((tmp_path / "own.json").read_text())
     assert AdaptiveMechanism.from_dict(state, fit=own).to_dict() == state

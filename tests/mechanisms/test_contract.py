@@ -71,7 +71,7 @@ def test_responding_to_the_truth_is_what_run_decides(name):
     market = ALL[name]
     costs = market.costs.sample(30, np.random.default_rng(5))
     outcome = run(market, costs)
-    assert isinstance(market.mechanism, dpm.Mechanism)
+    assert isinstance(market.mechanism, dpm.mechanisms.Mechanism)
     for i in (0, 7, 29):
         answer = market.mechanism.respond(costs, i, costs[i])
         assert answer.epsilon == pytest.approx(outcome.epsilons[i], rel=1e-9, abs=1e-12)

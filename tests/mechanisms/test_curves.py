@@ -9,18 +9,9 @@ import pytest
 from scipy import stats
 
 import dpmarket as dpm
-from dpmarket import (
-    BuyerObjective,
-    Curve,
-    FromScipy,
-    Infeasible,
-    InvalidInput,
-    Mixture,
-    Uniform,
-    paper_curve,
-    population_curve,
-)
-from dpmarket.mechanisms import Bought, plan_curve
+from dpmarket import BuyerObjective, FromScipy, Infeasible, InvalidInput, Mixture, Uniform, population_curve
+from dpmarket.mechanisms import Bought, Curve, plan_curve
+from dpmarket.paper import paper_curve
 from support.markets import GROUPS, LOG_NORMAL, ONLINE, U_SHAPED
 
 CURVES = {name: market.mechanism.curve for name, market in ONLINE.items()}
@@ -134,7 +125,7 @@ def test_nobody_is_ever_offered_more_than_the_objective_allows():
     objective = BuyerObjective(1.0, 1.0, 1e-4, weight_cap=3.0, max_mean_epsilon=0.05)
     for sellers in (7, 100, 3000):
         curve = population_curve(LOG_NORMAL, objective, sellers)
-        assert curve.largest_epsilon <= dpm.max_epsilon(objective)
+        assert curve.largest_epsilon <= dpm.allocation.max_epsilon(objective)
         assert (
             curve.offers(LOG_NORMAL.sample(500, np.random.default_rng(0))).payments.max()
             <= curve.largest_payment

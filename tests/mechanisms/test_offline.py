@@ -45,24 +45,24 @@ def test_an_outcome_survives_json_and_parquet_to_the_last_bit(tmp_path):
         MARKETS["capped"].dist.sample(50, np.random.default_rng(0)), [f"søren {k}" for k in range(50)]
     )
     for name in ("outcome.json", "outcome.parquet"):
-        dpm.write_outcome(tmp_path / name, outcome)
-        twin = dpm.read_outcome(tmp_path / name)
+        dpm.mechanisms.write_outcome(tmp_path / name, outcome)
+        twin = dpm.mechanisms.read_outcome(tmp_path / name)
         assert twin.to_dict() == outcome.to_dict()
         assert twin.payments.tobytes() == outcome.payments.tobytes()
     plain = MARKETS["uniform"].run([1.5, 2.0])
-    dpm.write_outcome(tmp_path / "ids.parquet", plain)
-    assert dpm.read_outcome(tmp_path / "ids.parquet").seller_ids.tolist() == [0, 1]
+    dpm.mechanisms.write_outcome(tmp_path / "ids.parquet", plain)
+    assert dpm.mechanisms.read_outcome(tmp_path / "ids.parquet").seller_ids.tolist() == [0, 1]
 
 
 def test_files_that_hold_no_outcome_are_refused(tmp_path):
     (tmp_path / "a.json").write_text('{"schema": "other"}')
     with pytest.raises(InvalidInput, match="schema"):
-        dpm.read_outcome(tmp_path / "a.json")
+        dpm.mechanisms.read_outcome(tmp_path / "a.json")
     with pytest.raises(dpm.FileProblem, match=r"\.json or \.parquet"):
-        dpm.read_outcome(tmp_path / "a.csv")
+        dpm.mechanisms.read_outcome(tmp_path / "a.csv")
     (tmp_path / "b.parquet").write_bytes(b"no")
     with pytest.raises(dpm.FileProblem, match="cannot understand"):
-        dpm.read_outcome(tmp_path / "b.parquet")
+        dpm.mechanisms.read_outcome(tmp_path / "b.parquet")
 
 
 def test_an_outcome_cannot_be_changed_and_adds_up():

@@ -10,15 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpmarket as dpm
-from dpmarket import (
-    BuyerObjective,
-    Curve,
-    Infeasible,
-    InvalidInput,
-    OnlineMechanism,
-    Uniform,
-    population_curve,
-)
+from dpmarket import BuyerObjective, Infeasible, InvalidInput, OnlineMechanism, Uniform, population_curve
+from dpmarket.mechanisms import Curve
 from support.markets import ONLINE
 
 DIST = Uniform(1, 5)
@@ -262,8 +255,8 @@ def test_a_market_survives_a_file_and_its_quotes_stay_valid(tmp_path):
     quotes = ours.quote_many(DIST.sample(20, np.random.default_rng(0)), [f"s{k}" for k in range(20)])
     ours.accept(quotes[0])
     ours.decline(quotes[1])
-    dpm.write_market_state(tmp_path / "market.json", ours)
-    twin = dpm.read_market_state(tmp_path / "market.json")
+    dpm.mechanisms.write_market_state(tmp_path / "market.json", ours)
+    twin = dpm.mechanisms.read_market_state(tmp_path / "market.json")
     assert twin.to_dict() == ours.to_dict()
     assert twin.money_left == ours.money_left
     for each in (ours, twin):
@@ -272,12 +265,12 @@ def test_a_market_survives_a_file_and_its_quotes_stay_valid(tmp_path):
             each.quote(1.0, "s7")
     assert twin.close().to_dict() == ours.close().to_dict()
     with pytest.raises(dpm.FileProblem, match=r"\.json"):
-        dpm.write_market_state(tmp_path / "market.csv", ours)
+        dpm.mechanisms.write_market_state(tmp_path / "market.csv", ours)
     with pytest.raises(dpm.FileProblem, match=r"dpmarket\.campaign\.read_market"):
-        dpm.read_market_state(tmp_path / "market.toml")
+        dpm.mechanisms.read_market_state(tmp_path / "market.toml")
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(dpm.FileProblem, match="write_market_state"):
-        dpm.read_market_state(tmp_path / "other.json")
+        dpm.mechanisms.read_market_state(tmp_path / "other.json")
     damaged = market().to_dict()
     for part in ("books", "curve", "distribution"):
         with pytest.raises(InvalidInput):

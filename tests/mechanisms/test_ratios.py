@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket import AdaptiveMechanism, BuyerObjective, Uniform, population_curve
+from dpmarket import BuyerObjective, Uniform, population_curve
+from dpmarket.mechanisms import AdaptiveMechanism
 from support.ratios import POPULATIONS, objective_value, ratios
 
 AIMS = {100: 1.05, 1000: 1.01, 10_000: 1.003}

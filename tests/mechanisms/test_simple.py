@@ -9,7 +9,8 @@ from scipy import stats
 from scipy.integrate import quad
 
 import dpmarket as dpm
-from dpmarket import CheapestK, FromScipy, Infeasible, InvalidInput, Mixture, PostedPrice, SameForAll, Uniform
+from dpmarket import FromScipy, Infeasible, InvalidInput, Mixture, Uniform
+from dpmarket.mechanisms import CheapestK, PostedPrice, SameForAll
 from dpmarket.mechanisms.simple import expected_price
 
 LOG_NORMAL = FromScipy(stats.lognorm(s=0.8, scale=2.0), 0, 30)
@@ -58,7 +59,7 @@ def test_no_seller_gains_by_any_misreport(name):
 @each
 def test_every_report_gets_what_a_whole_run_with_it_decides(name):
     buyer, rng = BUYERS[name], np.random.default_rng(1)
-    assert isinstance(buyer, dpm.Mechanism)
+    assert isinstance(buyer, dpm.mechanisms.Mechanism)
     for reported in markets(buyer.dist, rng):
         for i in range(0, reported.size, 4):
             for lie in (*reported[:8], *buyer.dist.support, 0.0):
@@ -85,8 +86,8 @@ def test_an_outcome_adds_up_and_survives_a_file(name, tmp_path):
     assert outcome.loss_weights.sum() == pytest.approx(1.0)
     assert outcome.epsilons.sum() == pytest.approx(outcome.total_epsilon)
     np.testing.assert_allclose(outcome.loss_weights * outcome.total_epsilon, outcome.epsilons)
-    dpm.write_outcome(tmp_path / "outcome.json", outcome)
-    assert dpm.read_outcome(tmp_path / "outcome.json").to_dict() == outcome.to_dict()
+    dpm.mechanisms.write_outcome(tmp_path / "outcome.json", outcome)
+    assert dpm.mechanisms.read_outcome(tmp_path / "outcome.json").to_dict() == outcome.to_dict()
     with pytest.raises(dataclasses.FrozenInstanceError):
         buyer.epsilon = 1.0
 

@@ -16,10 +16,10 @@ from dpmarket import (
     OfflineMechanism,
     Uniform,
     allocate,
-    parse_distribution,
     payment_identity,
     virtual_costs,
 )
+from dpmarket.costs import parse_distribution
 from dpmarket.payments import exact, exact_payments, kernels
 
 DISTRIBUTIONS = {

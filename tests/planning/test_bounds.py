@@ -10,7 +10,8 @@ from scipy.special import expit, gammaincc
 
 import dpmarket as dpm
 from dpmarket import InvalidInput
-from dpmarket.planning import bound_constants, paper_bound_constants, sharp_bound_constants
+from dpmarket.paper import paper_bound_constants
+from dpmarket.planning import bound_constants, sharp_bound_constants
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,9 @@ def test_the_excess_risk_is_that_of_the_objective_and_infinite_if_nothing_is_bou
     objective = dpm.BuyerObjective(0.7, 1.3, 0.01)
     allocation = dpm.allocate([1.0, 2.0, 5.0], objective)
     parts = allocation.concentration_part + allocation.noise_part
-    assert dpm.excess_risk(allocation, objective) == pytest.approx(parts, rel=1e-14)
-    nothing = dpm.PostedPrice(dpm.Uniform(1, 5), 0.1, 0.5).run([2.0, 3.0])
-    assert dpm.excess_risk(nothing, objective) == math.inf
+    assert dpm.planning.excess_risk(allocation, objective) == pytest.approx(parts, rel=1e-14)
+    nothing = dpm.mechanisms.PostedPrice(dpm.Uniform(1, 5), 0.1, 0.5).run([2.0, 3.0])
+    assert dpm.planning.excess_risk(nothing, objective) == math.inf
 
 
 def public(features, labels):
@@ -133,7 +134,7 @@ def public(features, labels):
 def test_the_error_bound_adds_up_on_public_data():
     data = public([[0.5], [-1.0], [0.25], [1.0]], [1, -1, -1, 1])
     constants = bound_constants(2.0, 0.1, 0.1, 1)
-    bound = dpm.error_bound(data, [2.0], even(4, 10.0), constants, noise=[0.5])
+    bound = dpm.planning.error_bound(data, [2.0], even(4, 10.0), constants, noise=[0.5])
     worked = np.mean(np.log2(1 + np.exp(-2.0 * np.array([0.5, 1.0, -0.25, 1.0]))))
     assert bound.training_loss == pytest.approx(worked)
     assert bound.noise_loss == 1.0
@@ -158,7 +159,7 @@ def test_the_error_bound_is_refused_for_private_records_and_where_it_does_not_ho
     ]
     for arguments, words in cases:
         with pytest.raises(InvalidInput, match=words):
-            dpm.error_bound(*arguments)
+            dpm.planning.error_bound(*arguments)
 
 
 @pytest.mark.parametrize("make", [bound_constants, sharp_bound_constants, paper_bound_constants])

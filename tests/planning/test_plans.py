@@ -185,7 +185,7 @@ def test_where_payments_jump_over_the_budget_the_plan_stays_below_and_says_what_
     more = replace(plan.objective, payment_weight=plan.payment_weight * (1 - 1e-8))
     assert markets.expect(plan.objective).payment == plan.expected_payment
     assert markets.expect(more).payment > 2.0
-    plan = dpm.plan_target(dist, OBJECTIVE, 4_000, target=0.25)
+    plan = dpm.planning.plan_target(dist, OBJECTIVE, 4_000, target=0.25)
     assert plan.expected_excess_risk < 0.25 * (1 - 5e-4)
     assert plan.gap == 0.25 - plan.expected_excess_risk
     assert dpm.plan_payment_weight(Uniform(1, 5), OBJECTIVE, 100, 10.0).gap == 0.0
@@ -213,7 +213,7 @@ def test_a_confidence_that_would_take_too_many_campaigns_is_refused():
 
 def test_the_cheapest_plan_reaches_its_target_and_no_cheaper_one_does():
     dist = Uniform(1, 5)
-    plan = dpm.plan_target(dist, OBJECTIVE, 2_000, target=0.2)
+    plan = dpm.planning.plan_target(dist, OBJECTIVE, 2_000, target=0.2)
     assert plan.expected_excess_risk == pytest.approx(0.2, rel=1e-3)
     back = dpm.plan_payment_weight(dist, OBJECTIVE, 2_000, plan.expected_payment)
     assert back.expected_excess_risk == pytest.approx(0.2, rel=3e-3)
@@ -223,31 +223,31 @@ def test_the_cheapest_plan_reaches_its_target_and_no_cheaper_one_does():
 
 def test_the_fewest_sellers_are_enough_and_many_fewer_are_not():
     dist = Uniform(1, 5)
-    plan = dpm.plan_sellers(dist, OBJECTIVE, budget=10.0, target=0.2)
+    plan = dpm.planning.plan_sellers(dist, OBJECTIVE, budget=10.0, target=0.2)
     assert plan.expected_payment <= 10.0 * 1.001
-    fewer = dpm.plan_target(dist, OBJECTIVE, round(0.95 * plan.sellers), target=0.2)
+    fewer = dpm.planning.plan_target(dist, OBJECTIVE, round(0.95 * plan.sellers), target=0.2)
     assert fewer.expected_payment > 10.0
 
 
 def test_unreachable_targets_say_what_is_reachable():
     with pytest.raises(Infeasible, match=r"above 0\.1, .* for unlimited money"):
-        dpm.plan_target(Uniform(1, 5), OBJECTIVE, 100, target=0.1)
+        dpm.planning.plan_target(Uniform(1, 5), OBJECTIVE, 100, target=0.1)
     bounded = BuyerObjective(1.0, 1.0, 1.0, max_mean_epsilon=0.01)
     with pytest.raises(Infeasible, match=r"above 1\.1"):
-        dpm.plan_target(Uniform(1, 5), bounded, 100, target=1.0)
+        dpm.planning.plan_target(Uniform(1, 5), bounded, 100, target=1.0)
     with pytest.raises(Infeasible, match=r"above 0\.5, .* unlimited sellers"):
-        dpm.plan_sellers(Uniform(1, 5), OBJECTIVE, budget=2.0, target=0.4)
+        dpm.planning.plan_sellers(Uniform(1, 5), OBJECTIVE, budget=2.0, target=0.4)
     with pytest.raises(Infeasible, match=r"about 0\.1006.* 10000000000 sellers"):
-        dpm.plan_sellers(Uniform(1, 5), OBJECTIVE, budget=10.0, target=0.1 * (1 + 1e-9))
+        dpm.planning.plan_sellers(Uniform(1, 5), OBJECTIVE, budget=10.0, target=0.1 * (1 + 1e-9))
     capped = BuyerObjective(1.0, 1.0, 1.0, weight_cap=2.0)
     with pytest.raises(Infeasible, match=r"above 1\.5"):
-        dpm.plan_sellers(Uniform(1, 5), capped, budget=2.0, target=1.4)
+        dpm.planning.plan_sellers(Uniform(1, 5), capped, budget=2.0, target=1.4)
 
 
 @pytest.mark.parametrize("cap", [None, 4.0])
 def test_the_budget_for_a_loss_falls_towards_its_limit_as_sellers_grow(cap):
     objective = BuyerObjective(1.0, 1.0, 1.0, weight_cap=cap)
-    table = dpm.budget_for_loss(Uniform(1, 5), objective, 0.2, sellers=(20, 2000, 20_000, 10**6))
+    table = dpm.planning.budget_for_loss(Uniform(1, 5), objective, 0.2, sellers=(20, 2000, 20_000, 10**6))
     assert table.budgets[0] == math.inf
     assert (np.diff(table.budgets[1:]) < 0).all()
     assert table.limit == (5.0 if cap is None else 10.0)

@@ -7,17 +7,9 @@ import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket import (
-    BuyerObjective,
-    CheapestK,
-    FileProblem,
-    InvalidInput,
-    OfflineMechanism,
-    PostedPrice,
-    Uniform,
-)
+from dpmarket import BuyerObjective, FileProblem, InvalidInput, OfflineMechanism, Uniform
 from dpmarket.datasets import separable, standard_bounds
-from dpmarket.mechanisms import OnlineMechanism, population_curve
+from dpmarket.mechanisms import CheapestK, OnlineMechanism, PostedPrice, population_curve
 from dpmarket.planning import Trial, best_cheapest_k, best_posted_price
 from dpmarket.planning.rows import compute_rows
 from support.rows import fail_at_three, square
@@ -52,29 +44,33 @@ def test_a_file_of_another_table_is_refused(tmp_path):
 
 
 def test_a_sweep_over_budgets_spends_them_and_buys_less_risk_for_more(tmp_path):
-    objectives = dpm.at_budgets(DIST, OBJECTIVE, 1_500, [5.0, 20.0])
-    table = dpm.sweep(DIST, objectives, 1_500, repetitions=8, keep_in=tmp_path / "sweep.json")
+    objectives = dpm.planning.at_budgets(DIST, OBJECTIVE, 1_500, [5.0, 20.0])
+    table = dpm.planning.sweep(DIST, objectives, 1_500, repetitions=8, keep_in=tmp_path / "sweep.json")
     for row, budget in zip(table.rows, (5.0, 20.0), strict=True):
         assert abs(row.payment - budget) < 6 * row.payment_error + 0.01 * budget
         assert row.test_error is None
         assert 0.0 < row.share_bought <= 1.0
         assert list(row.epsilon_quantiles) == sorted(row.epsilon_quantiles)
     assert table.rows[1].excess_risk < table.rows[0].excess_risk
-    again = dpm.sweep(DIST, objectives, 1_500, repetitions=8, processes=2, keep_in=tmp_path / "sweep.json")
+    again = dpm.planning.sweep(
+        DIST, objectives, 1_500, repetitions=8, processes=2, keep_in=tmp_path / "sweep.json"
+    )
     assert again == table
-    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.sweep/1"
+    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.planning.sweep/1"
 
 
 def test_test_errors_fall_with_the_budget_and_are_repeatable():
     there = trial()
-    objectives = dpm.at_payment_weights(OBJECTIVE, [1e-7, 1.0])
-    table = dpm.sweep(DIST, objectives, there.sellers, there, repetitions=6)
+    objectives = dpm.planning.at_payment_weights(OBJECTIVE, [1e-7, 1.0])
+    table = dpm.planning.sweep(DIST, objectives, there.sellers, there, repetitions=6)
     assert table.rows[0].test_error < table.rows[1].test_error - 0.1
-    assert dpm.sweep(DIST, objectives, there.sellers, there, repetitions=6) == table
+    assert dpm.planning.sweep(DIST, objectives, there.sellers, there, repetitions=6) == table
 
 
 def test_tuning_returns_the_whole_table_and_its_best():
-    tuning = dpm.tune(trial(), DIST, 100.0, concentrations=(1e-3, 10.0), l2s=(None, 5.0), repetitions=5)
+    tuning = dpm.planning.tune(
+        trial(), DIST, 100.0, concentrations=(1e-3, 10.0), l2s=(None, 5.0), repetitions=5
+    )
     assert len(tuning.candidates) == 4
     assert tuning.best.test_error == min(c.test_error for c in tuning.candidates)
     assert {c.l2 for c in tuning.candidates} == {None, 5.0}
@@ -87,9 +83,11 @@ def test_anything_but_public_data_is_refused():
     private = np.zeros((10, 2))
     for refused in (
         lambda: Trial(private),
-        lambda: dpm.tune(private, DIST, 1.0),
-        lambda: dpm.sweep(DIST, [OBJECTIVE], 10, private),
-        lambda: dpm.compare(DIST, private, dpm.standard_buyers(DIST, OBJECTIVE, 10), [1.0], 0.0),
+        lambda: dpm.planning.tune(private, DIST, 1.0),
+        lambda: dpm.planning.sweep(DIST, [OBJECTIVE], 10, private),
+        lambda: dpm.planning.compare(
+            DIST, private, dpm.planning.standard_buyers(DIST, OBJECTIVE, 10), [1.0], 0.0
+        ),
         lambda: standard_bounds(private),
     ):
         with pytest.raises(InvalidInput, match=r"[Pp]ublic"):
@@ -103,7 +101,7 @@ def test_buyers_are_compared_on_the_same_chance():
         "the same": lambda budget: PostedPrice.for_budget(DIST, there.sellers, budget, 0.5),
         "poor": lambda budget: PostedPrice.for_budget(DIST, there.sellers, 1e-3 * budget, 0.5),
     }
-    table = dpm.compare(DIST, there, buyers, [300.0, 600.0], payment_weight=1e-3, repetitions=10)
+    table = dpm.planning.compare(DIST, there, buyers, [300.0, 600.0], payment_weight=1e-3, repetitions=10)
     for k in (0, 3):
         one, same, poor = table.standings[k : k + 3]
         assert (same.behind, same.behind_error, same.error) == (0.0, 0.0, one.error)
@@ -132,7 +130,7 @@ def test_kept_rows_are_those_of_the_same_buyers_and_no_others(tmp_path):
     there = trial(120)
 
     def payment(buyer, kept):
-        table = dpm.compare(DIST, there, {"it": lambda budget: buyer}, [10.0], 0.0, 2, keep_in=kept)
+        table = dpm.planning.compare(DIST, there, {"it": lambda budget: buyer}, [10.0], 0.0, 2, keep_in=kept)
         return table.standings[0].payment
 
     def online(weight):
@@ -169,7 +167,7 @@ def test_the_simple_buyers_get_their_best_setting_and_ours_is_better_in_every_ma
         outcomes = [buyer.run(costs) for costs in markets]
         virtual = [o.epsilons @ dpm.virtual_costs(c, DIST) for o, c in zip(outcomes, markets, strict=True)]
         return np.array(
-            [dpm.excess_risk(o, objective) for o in outcomes]
+            [dpm.planning.excess_risk(o, objective) for o in outcomes]
         ) + planned.payment_weight * np.array(virtual)
 
     ours = values(OfflineMechanism(DIST, planned))
@@ -187,18 +185,18 @@ def test_the_simple_buyers_get_their_best_setting_and_ours_is_better_in_every_ma
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: dpm.sweep(DIST, [], 10), "objective"),
-        (lambda: dpm.sweep(DIST, [replace(OBJECTIVE, payment_weight=0.0)], 10), "payment_weight"),
-        (lambda: dpm.sweep(DIST, [OBJECTIVE], 10, trial()), "as many sellers"),
-        (lambda: dpm.sweep(DIST, [OBJECTIVE], 10, repetitions=0), "repetitions"),
-        (lambda: dpm.sweep(DIST, [OBJECTIVE], 10, processes=0), "processes"),
-        (lambda: dpm.at_payment_weights(OBJECTIVE, [0.0]), "payment_weight"),
-        (lambda: dpm.tune(trial(), DIST, 1.0, concentrations=()), "at least one"),
-        (lambda: dpm.tune(trial(), DIST, -1.0), "budget"),
-        (lambda: dpm.compare(DIST, trial(), {}, [1.0], 0.0), "buyer"),
-        (lambda: dpm.compare(DIST, trial(), {"a": lambda b: None}, [], 0.0), "budget"),
-        (lambda: dpm.compare(DIST, trial(), {"a": lambda b: None}, [1.0], -1.0), "payment_weight"),
-        (lambda: dpm.compare(DIST, trial(), {"a": lambda b: None}, [1.0], 0.0, 1), "repetitions"),
+        (lambda: dpm.planning.sweep(DIST, [], 10), "objective"),
+        (lambda: dpm.planning.sweep(DIST, [replace(OBJECTIVE, payment_weight=0.0)], 10), "payment_weight"),
+        (lambda: dpm.planning.sweep(DIST, [OBJECTIVE], 10, trial()), "as many sellers"),
+        (lambda: dpm.planning.sweep(DIST, [OBJECTIVE], 10, repetitions=0), "repetitions"),
+        (lambda: dpm.planning.sweep(DIST, [OBJECTIVE], 10, processes=0), "processes"),
+        (lambda: dpm.planning.at_payment_weights(OBJECTIVE, [0.0]), "payment_weight"),
+        (lambda: dpm.planning.tune(trial(), DIST, 1.0, concentrations=()), "at least one"),
+        (lambda: dpm.planning.tune(trial(), DIST, -1.0), "budget"),
+        (lambda: dpm.planning.compare(DIST, trial(), {}, [1.0], 0.0), "buyer"),
+        (lambda: dpm.planning.compare(DIST, trial(), {"a": lambda b: None}, [], 0.0), "budget"),
+        (lambda: dpm.planning.compare(DIST, trial(), {"a": lambda b: None}, [1.0], -1.0), "payment_weight"),
+        (lambda: dpm.planning.compare(DIST, trial(), {"a": lambda b: None}, [1.0], 0.0, 1), "repetitions"),
         (lambda: Trial(trial().data, train_share=1.0), "train_share"),
         (lambda: Trial(trial().data, radius=-1.0), "radius"),
         (lambda: trial().run([1.0, 2.0], 0), "same length"),

@@ -6,7 +6,6 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from dpmarket.audit import write_certificate
 from dpmarket.campaign import (
     certify_quotes,
     decide_offline,
@@ -15,6 +14,7 @@ from dpmarket.campaign import (
     train_file,
     withdraw_sellers,
 )
+from dpmarket.certificates import write_certificate
 from dpmarket.cli.app import app
 from dpmarket.errors import DpmarketError
 from support.campaigns import MARKET, make_campaign

@@ -9,7 +9,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform, parse_distribution
+from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
+from dpmarket.costs import parse_distribution
 from dpmarket.report import Material, render_page, summarise
 from dpmarket.report import page as page_module
 from support.pages import Page, value_at

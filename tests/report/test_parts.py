@@ -14,11 +14,11 @@ from dpmarket import (
     OfflineMechanism,
     OnlineMechanism,
     Outcome,
-    SameForAll,
     Uniform,
-    parse_distribution,
     population_curve,
 )
+from dpmarket.costs import parse_distribution
+from dpmarket.mechanisms import SameForAll
 from dpmarket.report.groups import group_ends, group_sellers
 from dpmarket.report.options import budget_options
 from dpmarket.report.promise import guess_after, meaning

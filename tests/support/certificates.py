@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 import dpmarket as dpm
-from dpmarket.audit import certify
+from dpmarket.certificates import certify
 
 SELLERS = 37  # not a power of eight: the last groups of the tree are not full
 IDS = np.array([f"sëller {k}" for k in range(SELLERS)])

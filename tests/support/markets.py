@@ -7,16 +7,16 @@ import numpy as np
 from scipy import stats
 
 from dpmarket import (
-    AdaptiveMechanism,
     BuyerObjective,
     FromScipy,
     Mixture,
     OfflineMechanism,
     OnlineMechanism,
     Uniform,
-    paper_curve,
     population_curve,
 )
+from dpmarket.mechanisms import AdaptiveMechanism
+from dpmarket.paper import paper_curve
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpmarket.audit import Certificate, Purchase, ReleasedModel, certify_purchase
 from dpmarket.campaign.ledger import (
     EPSILON,
     PAYMENT,
@@ -26,6 +25,7 @@ from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
 from dpmarket.campaign.quoting import read_quotes
 from dpmarket.campaign.training import known_round
+from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase
 from dpmarket.errors import NotCertifiable
 from dpmarket.files import Database, Table, write_folder, write_table
 from dpmarket.progress import StageProgress

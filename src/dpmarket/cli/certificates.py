@@ -43,8 +43,8 @@ def certify(
 
     The certificate is public. The openings are not: they hold every seller's line.
     """
-    from dpmarket.audit import sign, write_certificate
     from dpmarket.campaign import certify_quotes, ledger_path
+    from dpmarket.certificates import sign, write_certificate
     from dpmarket.cli.render import Voice
     from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
@@ -91,8 +91,8 @@ def receipts(
     It holds their line, its salt, its path in the certificate, and the digest. A receipt is as confidential
     as the seller's cost. In a folder, index.csv says which file is whose.
     """
-    from dpmarket.audit import read_certificate
     from dpmarket.campaign import write_receipts_folder, write_receipts_table
+    from dpmarket.certificates import read_certificate
     from dpmarket.cli.render import Voice
 
     voice = Voice(as_json, quiet)
@@ -155,7 +155,7 @@ def verify(
 
     What can be checked depends on what is given. The checks share no code with the certifying program.
     """
-    from dpmarket.audit import Verification, check_certificate
+    from dpmarket.certificates import Verification, check_certificate
     from dpmarket.cli.render import Voice, busy
 
     cost = None
@@ -190,7 +190,7 @@ def signing_key(
     quiet: QuietFlag = False,
 ) -> None:
     """Make an Ed25519 key for signing certificates, and tell its public part."""
-    from dpmarket.audit import new_signing_key
+    from dpmarket.certificates import new_signing_key
     from dpmarket.cli.render import Voice
 
     public = new_signing_key(key)

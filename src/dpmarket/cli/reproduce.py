@@ -29,9 +29,9 @@ def reproduce(
     """
     from dpmarket.cli.render import Voice
     from dpmarket.errors import InvalidInput
-    from dpmarket.experiments.catalogue import EXPERIMENTS, experiment_named
-    from dpmarket.experiments.results_page import judge, read_tables, write_page
-    from dpmarket.experiments.running import run_experiment
+    from dpmarket.paper.experiments.catalogue import EXPERIMENTS, experiment_named
+    from dpmarket.paper.experiments.results_page import judge, read_tables, write_page
+    from dpmarket.paper.experiments.running import run_experiment
 
     if every and name:
         raise InvalidInput("expected the name of an experiment or --all, got both.")

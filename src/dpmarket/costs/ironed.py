@@ -180,7 +180,12 @@ def _slope_beside(
     index = np.clip(np.searchsorted(walls, inner, side=side), 1, len(walls) - 1)
     floor, ceiling = walls[index - 1], walls[index]
     inner = np.clip(inner, np.minimum(floor + tiny, ceiling), np.maximum(ceiling - tiny, floor))
-    room = np.minimum(np.minimum(inner - floor, ceiling - inner), length)
+    above, below = ceiling - inner, inner - floor
+    room = np.minimum(np.minimum(below, above), length)
+    # Beside a wall there is no room for a step to both sides that is not lost in rounding: look away from it.
+    beside = room < 1e-3 * length
+    step = np.where(beside, np.minimum(np.maximum(below, above), length), room)
+    away = np.where(beside, np.where(above > below, 1, -1), 0)
     with np.errstate(invalid="ignore"):
-        found = derivative(raw, inner, initial_step=0.5 * room, order=8)
+        found = derivative(raw, inner, initial_step=0.5 * step, order=8, step_direction=away)
     return np.asarray(found.df)

@@ -66,6 +66,11 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
     ----------
     data : a mapping with the key ``kind`` and what that kind of distribution is made of.
 
+    Returns
+    -------
+    CostDistribution
+        Equal to the one that gave the data.
+
     Raises
     ------
     InvalidInput : a kind that is not known, or parts that are missing or out of their range.

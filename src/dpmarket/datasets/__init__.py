@@ -8,32 +8,6 @@ such values: :func:`~dpmarket.datasets.bundled.breast_cancer` from a library's o
 generator. :func:`~dpmarket.datasets.bounds.standard_bounds` turns a public pilot into bounds.
 """
 
-from dpmarket.datasets.bounds import (
-    standard_bounds,
-)
-from dpmarket.datasets.bundled import (
-    breast_cancer,
-)
-from dpmarket.datasets.packaged import (
-    affairs,
-    german_health,
-    health_insurance,
-)
-from dpmarket.datasets.public_data import (
-    PublicData,
-)
-from dpmarket.datasets.synthetic import (
-    logistic,
-    separable,
-)
+import lazy_loader
 
-__all__ = [
-    "PublicData",
-    "affairs",
-    "breast_cancer",
-    "german_health",
-    "health_insurance",
-    "logistic",
-    "separable",
-    "standard_bounds",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

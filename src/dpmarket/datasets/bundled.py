@@ -13,6 +13,11 @@ def breast_cancer() -> PublicData:
     :func:`~dpmarket.datasets.bounds.standard_bounds` over the whole set, which is public: a few extreme
     tumours would otherwise leave most of a feature's range empty.
 
+    Returns
+    -------
+    PublicData
+        One record per person.
+
     Examples
     --------
     >>> data = breast_cancer()

@@ -62,6 +62,11 @@ _GERMAN = {
 def affairs() -> PublicData:
     """Return Fair's survey of married women: 6366 records, 8 features; had an affair, or not.
 
+    Returns
+    -------
+    PublicData
+        With bounds that its codebook states.
+
     Raises
     ------
     FileProblem
@@ -82,6 +87,11 @@ def health_insurance() -> PublicData:
     """Return wives of 1993: 22272 records, 19 features; works full time (35 hours a week), or not.
 
     Education, race and region are turned into one column of 0 and 1 per level.
+
+    Returns
+    -------
+    PublicData
+        With bounds that its codebook states.
 
     Raises
     ------
@@ -109,6 +119,11 @@ def german_health() -> PublicData:
     """Return a German health registry, 1984 to 1988: 19609 records, 15 features; out of work, or not.
 
     The records are those of 6127 people, at most five of each, one a year: ``people`` says whose they are.
+
+    Returns
+    -------
+    PublicData
+        With bounds that its codebook states.
 
     Raises
     ------

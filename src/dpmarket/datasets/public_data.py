@@ -125,14 +125,6 @@ class PublicData:
         """Return the same records with other public bounds."""
         return replace(self, low=np.asarray(low), high=np.asarray(high))
 
-    def one_record_each(self, rng: np.random.Generator) -> PublicData:
-        """Return one record of every person, drawn at random, in the order of the records."""
-        if self.people is None:
-            return self
-        order = rng.permutation(len(self))
-        first = np.unique(self.people[order], return_index=True)[1]
-        return self.take(np.sort(order[first]))
-
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicData, PublicData]:
         """Return two parts at random, the first with about ``share`` of the people.
 

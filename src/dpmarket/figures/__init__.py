@@ -5,38 +5,6 @@
 axes that it is given.
 """
 
-from dpmarket.figures.audits import (
-    draw_gains,
-    draw_promises,
-)
-from dpmarket.figures.canvas import (
-    COLOURS,
-    MARKERS,
-    STYLES,
-    Axes,
-    Figure,
-    new_figure,
-    save,
-)
-from dpmarket.figures.inline import (
-    inline_svg,
-)
-from dpmarket.figures.menu import (
-    draw_choices,
-    draw_menu,
-)
+import lazy_loader
 
-__all__ = [
-    "COLOURS",
-    "MARKERS",
-    "STYLES",
-    "Axes",
-    "Figure",
-    "draw_choices",
-    "draw_gains",
-    "draw_menu",
-    "draw_promises",
-    "inline_svg",
-    "new_figure",
-    "save",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -167,24 +167,6 @@ def _accurate_sigmoid(high: float, low: float) -> tuple[float, float]:
     return _fast_two_sum(quotient, quotient * remainder)
 
 
-@numba.njit(cache=True, nogil=True)
-def sigmoids(margins: FloatArray) -> FloatArray:
-    """Return 1 / (1 + exp(margin)) for a vector: what the gradient uses, for tests."""
-    out = np.empty_like(margins)
-    for i in range(margins.size):
-        out[i] = _sigmoid(margins[i])
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def accurate_sigmoids(high: FloatArray, low: FloatArray) -> FloatArray:
-    """Return the pairs 1 / (1 + exp(high + low)), shape (2, size): what the gradient uses, for tests."""
-    out = np.empty((2, high.size))
-    for i in range(high.size):
-        out[0, i], out[1, i] = _accurate_sigmoid(high[i], low[i])
-    return out
-
-
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _margins(x: FloatArray, first: int, count: int, w: FloatArray, out: FloatArray) -> None:
     n = x.shape[1]

@@ -70,6 +70,11 @@ def keep_prior(reports: FloatArray, prior: CostDistribution) -> CostDistribution
     ----------
     reports : past reports; not looked at.
     prior : what is known.
+
+    Returns
+    -------
+    CostDistribution
+        The prior itself.
     """
     return prior
 

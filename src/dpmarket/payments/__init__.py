@@ -1,6 +1,5 @@
 """What people are paid: the payment identity for any allocation rule; the fast exact path."""
 
-from dpmarket.payments.exact import Payments, exact_payments, response
-from dpmarket.payments.identity import Payment, payment_identity
+import lazy_loader
 
-__all__ = ["Payment", "Payments", "exact_payments", "payment_identity", "response"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -117,7 +117,8 @@ def bound_constants(
     -----
     Paper, theorem ``gen loss``, whose proof has four gaps: it compares an error with a natural logarithm
     (which is below 1 at margin 0), spends delta twice, loses the square root of the logarithm, and loses a
-    factor of 2 before the Rademacher complexity. See :func:`paper_bound_constants` for its literal form and
+    factor of 2 before the Rademacher complexity. See
+    :func:`dpmarket.paper.paper_bound_constants` for its literal form and
     :func:`sharp_bound_constants` for what a shorter proof gives.
 
     Examples
@@ -126,7 +127,7 @@ def bound_constants(
     >>> round(concentration, 3), round(noise, 3)
     (10.605, 12.592)
     """
-    beta, d, quantile, n, bound = _checked(coef_radius, delta, noise_delta, n_features, row_bound)
+    beta, d, quantile, n, bound = checked_constants(coef_radius, delta, noise_delta, n_features, row_bound)
     steepest = beta * bound
     mu = 3.0 * math.sqrt(math.log(2.0 / d) / 2.0) * _log_loss(steepest) / _LN2 + 2.0 * steepest / _LN2
     return BoundConstants(mu, beta * quantile, beta, d, float(noise_delta), n, bound)
@@ -161,47 +162,9 @@ def sharp_bound_constants(
     >>> round(sharp_bound_constants(1.0, 0.05, 0.05, 3).concentration, 3)
     4.651
     """
-    beta, d, quantile, n, bound = _checked(coef_radius, delta, noise_delta, n_features, row_bound)
+    beta, d, quantile, n, bound = checked_constants(coef_radius, delta, noise_delta, n_features, row_bound)
     mu = (2.0 + math.sqrt(math.log(1.0 / d) / 2.0)) * beta * bound / _LN2
     return BoundConstants(mu, beta * quantile, beta, d, float(noise_delta), n, bound)
-
-
-def paper_bound_constants(
-    coef_radius: float, delta: float, noise_delta: float, n_features: int
-) -> BoundConstants:
-    r"""Return the constants that the paper prints: to compare with, not to rely on.
-
-    .. math::
-        \mu = \tfrac{3 \ln(1/\delta)}{\sqrt 2} \ln(1 + e^{\beta}) + \beta / \ln 2, \qquad
-        \sigma = (\tfrac{6 \ln(1/\delta)}{\sqrt 2} + 1)\, 2 \beta\, v^{-1}(\delta')
-
-    With the loss in natural logarithms the bound can fail far more often than it states (the documentation
-    has a case), so that :func:`error_bound` does not take them.
-
-    Parameters
-    ----------
-    coef_radius, delta, noise_delta, n_features : as in :func:`bound_constants`; rows are no longer than 1.
-
-    Returns
-    -------
-    BoundConstants
-        With ``proved = False``; also unpacks as ``concentration, noise``.
-
-    Raises
-    ------
-    InvalidInput
-        For values outside their ranges.
-
-    Examples
-    --------
-    >>> round(paper_bound_constants(1.0, 0.05, 0.05, 3).concentration, 3)
-    9.788
-    """
-    beta, d, quantile, n, _ = _checked(coef_radius, delta, noise_delta, n_features, 1.0)
-    rate = math.log(1.0 / d) / math.sqrt(2.0)
-    mu = 3.0 * rate * _log_loss(beta) + beta / _LN2
-    sigma = (6.0 * rate + 1.0) * 2.0 * beta * quantile
-    return BoundConstants(mu, sigma, beta, d, float(noise_delta), n, 1.0, proved=False)
 
 
 def excess_risk(allotment: Allotment, prices: Prices) -> float:
@@ -341,7 +304,7 @@ def error_bound(
     )
 
 
-def _checked(
+def checked_constants(
     coef_radius: float, delta: float, noise_delta: float, n_features: int, row_bound: float
 ) -> tuple[float, float, float, int, float]:
     """Return checked beta and delta, v^-1(noise_delta), and the checked number and length of rows."""

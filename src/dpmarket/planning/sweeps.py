@@ -20,7 +20,7 @@ from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_standard_error
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.sweep/1"
+SCHEMA = "dpmarket.planning.sweep/1"
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 

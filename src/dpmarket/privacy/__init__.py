@@ -8,62 +8,6 @@ owner a privacy loss that :func:`~dpmarket.privacy.accounting.privacy_loss` boun
 compute the exact density of the released coefficients, and look for the data on which it leaks most.
 """
 
-from dpmarket.privacy.accounting import (
-    paper_privacy_loss,
-    privacy_loss,
-)
-from dpmarket.privacy.best import (
-    BestWeights,
-    best_weights,
-)
-from dpmarket.privacy.exact_density import (
-    log_density,
-    log_density_ratio,
-)
-from dpmarket.privacy.noise import (
-    NoiseDraw,
-    NoiseSource,
-    SecureNoise,
-    SeededNoise,
-)
-from dpmarket.privacy.penalty import (
-    suggest_l2,
-    suggest_stretch,
-)
-from dpmarket.privacy.release import (
-    ReleasePlan,
-    plan_release,
-    release_cost,
-)
-from dpmarket.privacy.weights import (
-    Weights,
-    weights_for,
-)
-from dpmarket.privacy.worst_case import (
-    WorstCase,
-    closed_form_case,
-    find_worst_case,
-)
+import lazy_loader
 
-__all__ = [
-    "BestWeights",
-    "NoiseDraw",
-    "NoiseSource",
-    "ReleasePlan",
-    "SecureNoise",
-    "SeededNoise",
-    "Weights",
-    "WorstCase",
-    "best_weights",
-    "closed_form_case",
-    "find_worst_case",
-    "log_density",
-    "log_density_ratio",
-    "paper_privacy_loss",
-    "plan_release",
-    "privacy_loss",
-    "release_cost",
-    "suggest_l2",
-    "suggest_stretch",
-    "weights_for",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -84,7 +84,7 @@ def privacy_loss(
     >>> privacy_loss([0.25, 0.75], total_epsilon=2.0, l2=0.1).round(3).tolist()
     [0.871, 2.234]
     """
-    weights = _checked_weights(loss_weights)
+    weights = checked_weights(loss_weights)
     eta = checks.positive("total_epsilon", total_epsilon)
     penalty = checks.positive("l2", l2)
     bound = checks.strictly_between("row_bound", row_bound, 1e-100, 1e100)
@@ -120,58 +120,8 @@ def scale_and_beta(
     return scale, beta
 
 
-def paper_privacy_loss(
-    loss_weights: ArrayLike,
-    total_epsilon: float,
-    l2: float,
-    weight_cap: float | None = None,
-) -> FloatArray:
-    """Return the privacy loss as the paper states it: ``a_i * eta + 2 * log(1 + k / (m * Lambda))``.
-
-    Proposition 1, literally, for rows of norm at most 1 and one row per person. It is never below
-    :func:`privacy_loss` and is offered for comparison: everybody is charged for the largest weight that
-    anybody could have, even people of weight 0.
-
-    Parameters
-    ----------
-    loss_weights
-        Weight of each of the m people, shape (people,), each at most ``weight_cap / m``.
-    total_epsilon
-        The noise rate eta, > 0.
-    l2
-        The ridge penalty Lambda, > 0.
-    weight_cap
-        k in ``a_i <= k / m``; None means no cap, k = m.
-
-    Returns
-    -------
-    FloatArray
-        Epsilons, shape (people,), read-only; rounded to nearest, because nothing may rest on them.
-
-    Raises
-    ------
-    InvalidInput
-        As :func:`privacy_loss`, and for a weight above the cap.
-
-    Examples
-    --------
-    >>> paper_privacy_loss([0.25, 0.75], total_epsilon=2.0, l2=1.0).round(3).tolist()
-    [1.886, 2.886]
-    """
-    weights = _checked_weights(loss_weights)
-    eta = checks.positive("total_epsilon", total_epsilon)
-    penalty = checks.positive("l2", l2)
-    cap = 1.0
-    if weight_cap is not None:
-        cap = checks.positive("weight_cap", weight_cap) / weights.size
-    if float(weights.max()) > cap * (1.0 + 1e-9):
-        raise InvalidInput(
-            f"expected every loss weight to be at most weight_cap / people = {cap!r}, found a larger one."
-        )
-    return read_only(weights * eta + 2.0 * math.log1p(cap / penalty))
-
-
-def _checked_weights(loss_weights: ArrayLike) -> FloatArray:
+def checked_weights(loss_weights: ArrayLike) -> FloatArray:
+    """Return weights that are numbers of at least 0, somebody's above 0."""
     weights = checks.non_negative_vector("loss_weights", loss_weights)
     if float(weights.max()) == 0.0:
         raise InvalidInput("expected at least one loss weight > 0, got only zeros.")

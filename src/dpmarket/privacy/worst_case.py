@@ -146,8 +146,19 @@ def closed_form_case(
 
     w is long; the person's rows have the margin at which (*) attains its maximum and point across w; the
     replaced rows and everybody else's point the other way, with margins so negative that their s is almost
-    1 and their curvature almost 0. Only the length of w is searched for. Parameters, refusals and what is
-    guaranteed are those of :func:`find_worst_case`; it takes a fraction of the time.
+    1 and their curvature almost 0. Only the length of w is searched for: a fraction of
+    :func:`find_worst_case`'s
+    time, with its refusals and guarantees.
+
+    Parameters
+    ----------
+    loss_weights, person, total_epsilon, l2, row_bound, rows_per_person
+        As in :func:`find_worst_case`.
+
+    Returns
+    -------
+    WorstCase
+        The configuration, to be recomputed by whoever doubts it.
 
     Examples
     --------

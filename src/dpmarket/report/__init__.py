@@ -5,34 +5,6 @@ individual; :func:`render_page` turns that into a page. :func:`report_campaign` 
 campaign.
 """
 
-from dpmarket.report.from_campaign import (
-    report_campaign,
-)
-from dpmarket.report.options import (
-    Option,
-    budget_options,
-)
-from dpmarket.report.page import (
-    render_page,
-)
-from dpmarket.report.score import (
-    Score,
-    score_model,
-)
-from dpmarket.report.summary import (
-    Material,
-    Summary,
-    summarise,
-)
+import lazy_loader
 
-__all__ = [
-    "Material",
-    "Option",
-    "Score",
-    "Summary",
-    "budget_options",
-    "render_page",
-    "report_campaign",
-    "score_model",
-    "summarise",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,8 +16,8 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.audit import verify, write_certificate
 from dpmarket.campaign import certify_quotes, decide_offline, quote_file, train_file
+from dpmarket.certificates import verify, write_certificate
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table

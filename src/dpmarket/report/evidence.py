@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.audit import (
-    Audit,
-    Verification,
-    audit_accounting,
-    audit_paid_amounts,
-    audit_truthfulness,
-)
+from dpmarket.audit import Audit, audit_accounting, audit_paid_amounts, audit_truthfulness
 from dpmarket.campaign import ModelFile
+from dpmarket.certificates import Verification
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome
 from dpmarket.privacy import Weights
 from dpmarket.report.rule import market_of, rule_of

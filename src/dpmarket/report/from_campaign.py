@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.audit import Audit, verify
+from dpmarket.audit import Audit
 from dpmarket.campaign import (
     Market,
     ModelFile,
@@ -27,6 +27,7 @@ from dpmarket.campaign import (
 from dpmarket.campaign.ledger import EPSILON, PAYMENT, SELLER, released_model, weights_of, withdrawn_of
 from dpmarket.campaign.model_file import model_from_json
 from dpmarket.campaign.training import known_round
+from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (

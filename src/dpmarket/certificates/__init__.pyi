@@ -1,0 +1,15 @@
+from .certificate import Certificate as Certificate
+from .certificate import certify as certify
+from .certificate import certify_purchase as certify_purchase
+from .certificate import read_certificate as read_certificate
+from .certificate import write_certificate as write_certificate
+from .checking import check_certificate as check_certificate
+from .purchase import Purchase as Purchase
+from .purchase import ReleasedModel as ReleasedModel
+from .signing import new_signing_key as new_signing_key
+from .signing import read_signature as read_signature
+from .signing import sign as sign
+from .verifier import Check as Check
+from .verifier import Verification as Verification
+from .verifier import verify as verify
+from .verifier import verify_payments as verify_payments

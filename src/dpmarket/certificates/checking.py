@@ -1,0 +1,96 @@
+"""Check a certificate that lies in files: read what is given, and let the verifiers speak."""
+
+from __future__ import annotations
+
+import os
+
+from dpmarket.certificates.signing import read_signature
+from dpmarket.certificates.verifier.certificate import Verification, verify
+from dpmarket.certificates.verifier.payments import payment_checks
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.files import number_column, read_bytes, read_table, text_column
+
+Path = str | os.PathLike[str]
+
+
+def check_certificate(
+    certificate: Path,
+    *,
+    receipt: Path | None = None,
+    cost: float | None = None,
+    digest: str | None = None,
+    signature: Path | None = None,
+    public_key: str | None = None,
+    openings: Path | None = None,
+    reports: Path | None = None,
+    payments_checked: int = 20,
+) -> Verification:
+    """Check all that can be checked with the files given.
+
+    Parameters
+    ----------
+    certificate, receipt, openings
+        Files as :func:`~dpmarket.certificates.verifier.certificate.verify` takes their bytes.
+    cost, digest
+        The receipt holder's own cost; the digest as known from elsewhere.
+    signature, public_key
+        A signature file, and the signer's public key in hexadecimal digits. It must be known from elsewhere:
+        a signature file names a key, but anybody can make one.
+    reports
+        A .csv or .parquet file with the columns seller and cost; needs ``openings``.
+    payments_checked
+        How many payments to recompute with ``reports``.
+
+    Returns
+    -------
+    Verification
+        Every check, as :func:`~dpmarket.certificates.verifier.certificate.verify` and
+        :func:`~dpmarket.certificates.verifier.payments.verify_payments` make them.
+
+    Raises
+    ------
+    InvalidInput
+        For things that need one another and are not given together.
+    FileProblem
+        If a file cannot be read.
+    """
+    if cost is not None and receipt is None:
+        raise InvalidInput("expected a receipt with a cost: it says which payment to compare with.")
+    if (signature is None) != (public_key is None):
+        raise InvalidInput("expected a signature together with the signer's public key.")
+    if reports is not None and openings is None:
+        raise InvalidInput("expected the openings with the reports: they say what was promised and paid.")
+    if payments_checked < 1:
+        raise InvalidInput(f"expected at least one payment to check, got {payments_checked}.")
+    # Everything is read once: a file that changes, or a stream, must not be seen in two states.
+    opened = None if openings is None else read_bytes(openings)
+    whole = receipt is None or opened is not None
+    if not whole and not os.path.isfile(certificate):
+        raise FileProblem(f"cannot read {certificate}: there is no such file.")
+    proof: Path | bytes = read_bytes(certificate) if whole else certificate
+    result = verify(
+        proof,
+        receipt=None if receipt is None else read_bytes(receipt),
+        cost=cost,
+        digest=digest,
+        openings=opened,
+        signature=None if signature is None else read_signature(read_bytes(signature))[0],
+        public_key=None if public_key is None else _key(public_key),
+    )
+    if reports is None or opened is None or not result.passed:
+        return result
+    table = read_table(reports, ["seller", "cost"], ["seller"], ["cost"])
+    costs = dict(
+        zip(text_column(table, "seller"), number_column(table, "cost", reports).tolist(), strict=True)
+    )
+    return Verification((*result.checks, *payment_checks(proof, opened, costs, payments_checked)))
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise InvalidInput("expected public_key to be 64 hexadecimal digits.")
+    return key

@@ -1,0 +1,118 @@
+"""What a certificate speaks of: what was bought from whom, and the model that was released.
+
+:func:`~dpmarket.certificates.certificate.certify` makes both from an outcome and an estimator; whoever keeps
+them in files can make them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.learning import PrivateLogisticRegression
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Purchase:
+    """Every seller's promise, payment, spent epsilon and weight; confidential.
+
+    Attributes
+    ----------
+    mechanism, parameters
+        Which mechanism decided, and its public parameters as plain data.
+    seller_ids
+        Texts or whole numbers, all different.
+    promises, spent
+        Epsilons.
+    payments
+        Money, or whole numbers of the currency's smallest unit.
+    minor_units
+        How many smallest units make one unit of money; None if payments are in money.
+    weights
+        Weight of each seller in training.
+    withdrawn
+        How many sellers withdrew before training: they are promised and paid nothing.
+    """
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    seller_ids: npt.NDArray[Any]
+    promises: FloatArray
+    payments: FloatArray
+    minor_units: int | None
+    spent: FloatArray
+    weights: FloatArray
+    withdrawn: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("promises", "payments", "spent", "weights"):
+            values = checks.non_negative_vector(name, getattr(self, name))
+            checks.same_length(name, values, "seller_ids", self.seller_ids)
+            object.__setattr__(self, name, values)
+        checks.all_different("seller_ids", self.seller_ids)
+        checks.whole("withdrawn", self.withdrawn)
+        if self.minor_units is not None:
+            checks.whole("minor_units", self.minor_units, minimum=1)
+
+
+@dataclass(frozen=True)
+class ReleasedModel:
+    """The public constants of a model: all that its accounting can be recomputed from.
+
+    Attributes
+    ----------
+    coef_grid, grid, stretch
+        The release: integers, the constant's last, the width of their grid, and the factor by which the
+        coefficients are multiplied.
+    classes
+        The two labels, negative class first.
+    fit_intercept, intercept_scaling, clip
+        Whether rows got a constant, which one, and whether longer rows were shortened.
+    l2, total_epsilon, row_bound, rows_per_person
+        Penalty, noise rate, and the bounds on rows with their constant and on the rows of a person.
+    gradient_bound, noise_accuracy, numerical_epsilon
+        The release plan: how accurately was computed, and what releasing on the grid costs.
+    """
+
+    coef_grid: tuple[int, ...]
+    grid: float
+    stretch: float
+    classes: tuple[Any, Any]
+    fit_intercept: bool
+    intercept_scaling: float
+    clip: bool
+    l2: float
+    total_epsilon: float
+    row_bound: float
+    rows_per_person: int
+    gradient_bound: float
+    noise_accuracy: float
+    numerical_epsilon: float
+
+    @classmethod
+    def of(cls, model: PrivateLogisticRegression) -> ReleasedModel:
+        """Return the public constants of a fitted estimator."""
+        plan = model.release_plan_
+        negative, positive = (np.asarray(label).item() for label in model.classes_)
+        return cls(
+            coef_grid=tuple(model.coef_grid_.tolist()),
+            grid=model.grid_,
+            stretch=float(model.stretch_),
+            classes=(negative, positive),
+            fit_intercept=bool(model.fit_intercept),
+            intercept_scaling=float(model.intercept_scaling_),
+            clip=bool(model.clip),
+            l2=model.l2_,
+            total_epsilon=model.total_epsilon_,
+            row_bound=model.row_bound_,
+            rows_per_person=model.rows_per_person_,
+            gradient_bound=plan.gradient_bound,
+            noise_accuracy=plan.noise_accuracy,
+            numerical_epsilon=plan.numerical_epsilon,
+        )

@@ -1,0 +1,143 @@
+"""Sign a certificate with Ed25519, so that its digest need not be handed out by other ways.
+
+Signed are the bytes of the certificate's body. The ``cryptography`` package does the work; it comes with the
+extra ``dpmarket[signing]``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.files import private_bytes, read_bytes
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from dpmarket.certificates.certificate import Certificate
+
+SIGNATURE = "dpmarket.signature/1"
+
+
+def new_signing_key(target: str | os.PathLike[str]) -> str:
+    """Write a new secret key to a file that only its owner can read; return the public key in hexadecimal.
+
+    An existing file is never overwritten.
+
+    Parameters
+    ----------
+    target
+        Where to: PEM form, without a password.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits, for whoever will verify signatures.
+
+    Raises
+    ------
+    FileProblem
+        If the file exists or cannot be written.
+    InvalidInput
+        If the ``cryptography`` package is not installed.
+    """
+    _need_cryptography()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    private_bytes(target, text)
+    return _public(key)
+
+
+def sign(certificate: Certificate, key_file: str | os.PathLike[str]) -> bytes:
+    """Return the signature of a certificate as the bytes of a small JSON file.
+
+    Parameters
+    ----------
+    certificate
+        Its body is signed, which stands for the whole.
+    key_file
+        A key that :func:`new_signing_key` made.
+
+    Returns
+    -------
+    bytes
+        :func:`read_signature` takes them apart.
+
+    Raises
+    ------
+    FileProblem
+        If the key file cannot be read or is not an Ed25519 key in PEM form without a password.
+    InvalidInput
+        If the ``cryptography`` package is not installed.
+    """
+    key = _read_key(key_file)
+    data = {
+        "schema": SIGNATURE,
+        "certificate": certificate.digest,
+        "public_key": _public(key),
+        "signature": key.sign(certificate.body).hex(),
+    }
+    return json.dumps(data, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def read_signature(data: bytes) -> tuple[bytes, bytes]:
+    """Return signature and public key of a signature file's bytes.
+
+    Parameters
+    ----------
+    data
+        What :func:`sign` gave.
+
+    Returns
+    -------
+    tuple of bytes
+        As :func:`~dpmarket.certificates.verifier.certificate.verify` takes them. The key is the one that
+        the file names: whose it is must be known from elsewhere.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no signature file.
+    """
+    try:
+        found = json.loads(data)
+        if found["schema"] != SIGNATURE:
+            raise ValueError
+        return bytes.fromhex(found["signature"]), bytes.fromhex(found["public_key"])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidInput("expected a signature file as dpmarket certify writes it.") from None
+
+
+def _read_key(key_file: str | os.PathLike[str]) -> Ed25519PrivateKey:
+    _need_cryptography()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    data = read_bytes(key_file)
+    try:
+        key = load_pem_private_key(data, password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise FileProblem(f"expected an Ed25519 key in PEM form without a password in {key_file}.")
+    return key
+
+
+def _public(key: Ed25519PrivateKey) -> str:
+    return key.public_key().public_bytes_raw().hex()
+
+
+def _need_cryptography() -> None:
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        raise InvalidInput(
+            "signing needs the cryptography package: install dpmarket with the extra signing."
+        ) from None

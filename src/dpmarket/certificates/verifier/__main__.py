@@ -1,0 +1,45 @@
+"""The verifier's own command line: ``python -m verifier certificate.json``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from .certificate import verify
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check the named files; print one line per check; return 0 if none failed."""
+    parser = argparse.ArgumentParser(description="Check a dpmarket certificate.")
+    parser.add_argument("certificate")
+    parser.add_argument("--receipt", help="a seller's receipt")
+    parser.add_argument("--cost", type=float, help="your own cost per unit of epsilon; it goes nowhere")
+    parser.add_argument("--digest", help="the certificate's digest, known from elsewhere")
+    parser.add_argument("--openings", help="the buyer's openings, for an auditor")
+    options = parser.parse_args(arguments)
+
+    def content(path: str | None) -> bytes | None:
+        if path is None:
+            return None
+        with open(path, "rb") as file:
+            return file.read()
+
+    try:
+        result = verify(
+            options.certificate,
+            receipt=content(options.receipt),
+            cost=options.cost,
+            digest=options.digest,
+            openings=content(options.openings),
+        )
+    except OSError as problem:
+        print(f"cannot read {problem.filename}: {problem.strerror}", file=sys.stderr)
+        return 1
+    for check in result.checks:
+        print(f"{check.verdict:9} {check.name}: {check.detail}")
+    return 0 if result.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

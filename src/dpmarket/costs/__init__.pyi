@@ -1,0 +1,16 @@
+from .distribution import CostDistribution as CostDistribution
+from .empirical import Empirical as Empirical
+from .empirical import PiecewiseLinear as PiecewiseLinear
+from .fitting import CostFit as CostFit
+from .fitting import FittedCandidate as FittedCandidate
+from .fitting import fit_costs as fit_costs
+from .from_scipy import FromScipy as FromScipy
+from .ironed import IronedDistribution as IronedDistribution
+from .ironing import IronedInterval as IronedInterval
+from .mixture import Mixture as Mixture
+from .text import distribution_from_dict as distribution_from_dict
+from .text import parse_distribution as parse_distribution
+from .uniform import Uniform as Uniform
+from .virtual import largest_cost_at as largest_cost_at
+from .virtual import virtual_cost_density as virtual_cost_density
+from .virtual import virtual_costs as virtual_costs

@@ -1,0 +1,197 @@
+"""Fig. 4: what the noise rate and the price of uneven weights do, on the appendix's synthetic records.
+
+Records are Gaussian, labelled by a linear separator through the origin, and shortened to length 1. Promises
+follow costs from U[1, 5]: person i is promised ``scale / c_i``, so that who values privacy more gets more
+protection: a smaller promise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray
+from dpmarket.datasets import separable
+from dpmarket.learning import PublicScaler
+from dpmarket.paper.experiments.classifiers import draw_noise, error, train
+from dpmarket.paper.experiments.given_promises import Choice, choose, choose_without_terms
+from dpmarket.paper.experiments.running import Experiment, Work
+from dpmarket.paper.experiments.table import ResultTable
+from dpmarket.paper.figures.hyperparameters import draw_concentration, draw_noise_rate
+from dpmarket.planning.rows import Row
+from dpmarket.planning.scoring import mean_and_standard_error
+from dpmarket.privacy import best_weights
+
+
+@dataclass(frozen=True)
+class NoiseRateConfig:
+    """Settings: equal weights, eta = m times the mean epsilon."""
+
+    records: int = 500
+    test_records: int = 2_000
+    features: int = 10
+    mean_epsilons: tuple[float, ...] = tuple(np.geomspace(1e-3, 10.0, 13).tolist())
+    l2: float = 0.01
+    noise_draws: int = 15
+    data_sets: int = 10
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ConcentrationConfig:
+    """Settings: promises given, weights and noise rate chosen with the coefficients."""
+
+    records: int = 300
+    test_records: int = 2_000
+    features: int = 10
+    concentrations: tuple[float, ...] = tuple(np.geomspace(0.1, 1e4, 11).tolist())
+    noise: float = 10.0
+    l2: float = 0.05
+    weight_cap: float = 10.0
+    promise_scale: float = 5.0
+    grid: int = 16
+    starts: int = 3
+    noise_draws: int = 15
+    data_sets: int = 12
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _NoiseTask:
+    config: NoiseRateConfig
+    mean_epsilon: float
+
+
+@dataclass(frozen=True)
+class _ConcentrationTask:
+    config: ConcentrationConfig
+    method: str
+    concentration: float
+
+
+def synthetic(
+    records: int, test_records: int, features: int, seed: int
+) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+    """Return training and test records of one separator, rows of length at most 1."""
+    data = separable(records + test_records, features, np.random.default_rng(seed))
+    rows = PublicScaler(-3.0, 3.0, radius=1.0).fit_transform(data.features)
+    return (rows[:records], data.signs[:records]), (rows[records:], data.signs[records:])
+
+
+def compute_noise_rate(config: NoiseRateConfig, work: Work) -> ResultTable:
+    """Return one row per mean epsilon: train and test error, and the loss without noise."""
+    return work.table(
+        "noise-rate", _noise_row, [_NoiseTask(config, mean) for mean in config.mean_epsilons], config
+    )
+
+
+def _noise_row(task: _NoiseTask) -> Row:
+    config = task.config
+    found = []
+    for k in range(config.data_sets):
+        train_part, test_part = synthetic(
+            config.records, config.test_records, config.features, config.seed + k
+        )
+        weights = np.full(config.records, 1.0 / config.records)
+        choice = Choice(weights, config.records * task.mean_epsilon, np.empty(0), 0.0, 0.0)
+        rng = np.random.default_rng([config.seed, k, 4])
+        found.append(_errors(train_part, test_part, choice, config.l2, config.noise_draws, rng))
+    return {"mean_epsilon": task.mean_epsilon, **_summaries(np.array(found)[:, :3])}
+
+
+def compute_concentration(config: ConcentrationConfig, work: Work) -> ResultTable:
+    """Return one row per price of uneven weights, and one for each simpler way to keep the promises."""
+    tasks = [_ConcentrationTask(config, "joint", mu) for mu in config.concentrations]
+    tasks += [
+        _ConcentrationTask(config, method, 0.0)
+        for method in ("without terms", "equal weights", "proportional", "without records")
+    ]
+    return work.table("concentration", _concentration_row, tasks, config)
+
+
+def _concentration_row(task: _ConcentrationTask) -> Row:
+    config = task.config
+    found, rates = [], []
+    for k in range(config.data_sets):
+        train_part, test_part = synthetic(
+            config.records, config.test_records, config.features, config.seed + k
+        )
+        rng = np.random.default_rng([config.seed, k, 5])
+        epsilons = config.promise_scale / rng.uniform(1.0, 5.0, config.records)
+        choice = _choice(task, train_part, epsilons, rng)
+        rates.append(choice.total_epsilon)
+        draws = np.random.default_rng([config.seed, k, 6])
+        found.append(_errors(train_part, test_part, choice, config.l2, config.noise_draws, draws))
+    return {
+        "method": task.method,
+        "concentration": task.concentration,
+        "total_epsilon": float(np.mean(rates)),
+        **_summaries(np.array(found)),
+    }
+
+
+def _choice(
+    task: _ConcentrationTask,
+    records: tuple[FloatArray, FloatArray],
+    epsilons: FloatArray,
+    rng: np.random.Generator,
+) -> Choice:
+    config = task.config
+    m, largest = config.records, float(epsilons.sum())
+    grid = np.geomspace(largest / 30.0, largest * (1.0 - 1e-9), config.grid)
+    starts = np.vstack([np.zeros(config.features), rng.standard_normal((config.starts - 1, config.features))])
+    nothing = np.empty(0)
+    if task.method == "joint":
+        return choose(
+            *records, epsilons, task.concentration, config.noise, config.l2, config.weight_cap, grid, starts
+        )
+    if task.method == "without terms":
+        return choose_without_terms(*records, epsilons, config.l2, config.weight_cap, grid, starts)
+    if task.method == "equal weights":
+        return Choice(np.full(m, 1.0 / m), m * float(epsilons.min()), nothing, 0.0, 0.0)
+    if task.method == "proportional":
+        return Choice(epsilons / largest, largest, nothing, 0.0, 0.0)
+    best = best_weights(epsilons, config.l2, concentration=1.0, noise=config.noise)
+    return Choice(best.loss_weights, best.total_epsilon, nothing, 0.0, 0.0)
+
+
+def _errors(
+    records: tuple[FloatArray, FloatArray],
+    test: tuple[FloatArray, FloatArray],
+    choice: Choice,
+    l2: float,
+    noise_draws: int,
+    rng: np.random.Generator,
+) -> tuple[float, float, float, float]:
+    """Return train error, test error and weighted loss with noise, and the loss at the choice itself."""
+    rows, signs = records
+    values = []
+    for _ in range(noise_draws):
+        pull = 2.0 * draw_noise(rows.shape[1], rng) / choice.total_epsilon
+        w = train(rows, signs, choice.loss_weights, pull, l2)
+        loss = float(choice.loss_weights @ np.logaddexp(0.0, -signs * (rows @ w)))
+        values.append((error(w, rows, signs), error(w, *test), loss))
+    train_error, test_error, loss = np.mean(values, axis=0).tolist()
+    return train_error, test_error, loss, choice.training_loss
+
+
+def _summaries(values: FloatArray) -> Row:
+    row: Row = {}
+    names = ("train_error", "test_error", "empirical_loss", "chosen_loss")
+    for k, name in enumerate(names[: values.shape[1]]):
+        row[name], row[f"{name}_se"] = mean_and_standard_error(values[:, k])
+    return row
+
+
+NOISE_RATE = Experiment(
+    "noise-rate", "Error against the mean epsilon, with equal weights",
+    NoiseRateConfig(), NoiseRateConfig(mean_epsilons=(1e-3, 0.1, 1.0, 10.0), data_sets=2),
+    compute_noise_rate, draw_noise_rate,
+)  # fmt: skip
+CONCENTRATION = Experiment(
+    "concentration", "Error and loss against the price of uneven weights, with promises given",
+    ConcentrationConfig(),
+    ConcentrationConfig(concentrations=(1.0, 100.0, 1e4), grid=6, starts=1, data_sets=3),
+    compute_concentration, draw_concentration,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""The paper's methods as they are printed, to compare with."""

@@ -1,0 +1,9 @@
+from .from_campaign import report_campaign as report_campaign
+from .options import Option as Option
+from .options import budget_options as budget_options
+from .page import render_page as render_page
+from .score import Score as Score
+from .score import score_model as score_model
+from .summary import Material as Material
+from .summary import Summary as Summary
+from .summary import summarise as summarise

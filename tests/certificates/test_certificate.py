@@ -1,0 +1,583 @@
+"""Certificates and receipts: what is certified holds, what does not hold is not certified or is found."""
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpmarket as dpm
+from dpmarket.certificates import (
+    certify,
+    new_signing_key,
+    read_certificate,
+    read_signature,
+    sign,
+    verify,
+    verify_payments,
+    write_certificate,
+)
+from dpmarket.certificates.verifier.certificate import _loss, _losses
+from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
+from support.certificates import DIST, IDS, OBJECTIVE, SELLERS, costs_of, verdicts
+
+
+def data(sellers=SELLERS):
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-0.5, 0.5, size=(sellers, 3))
+    return x, np.where(x[:, 0] > 0.0, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def costs():
+    return costs_of()
+
+
+@pytest.fixture(scope="module")
+def outcome(costs):
+    return dpm.OfflineMechanism(DIST, OBJECTIVE).run(costs, seller_ids=IDS)
+
+
+def fitted(outcome, **changes):
+    model = dpm.PrivateLogisticRegression(**({"classes": ("no", "yes")} | changes))
+    return model.fit(*data(len(outcome.epsilons)), epsilons=outcome.epsilons)
+
+
+@pytest.fixture(scope="module")
+def model(outcome):
+    return fitted(outcome)
+
+
+@pytest.fixture(scope="module")
+def certificate(outcome, model):
+    return certify(outcome, model)
+
+
+def test_what_was_certified_verifies_with_everything_at_hand(certificate, costs):
+    assert 0 < np.count_nonzero(certificate.lines.values[:, 0]) < SELLERS  # some are not bought from
+    assert verify(certificate).passed
+    for k, (seller, receipt) in enumerate(certificate.receipts()):
+        result = verify(certificate, receipt=receipt, cost=costs[k], digest=certificate.digest)
+        assert result.passed, (seller, result)
+        assert verdicts(result)["participation"] == "holds"
+    reports = dict(zip(IDS.tolist(), costs.tolist(), strict=True))
+    result = verify_payments(certificate, certificate.openings(), reports, payments_checked=4)
+    assert result.passed
+    assert verdicts(result)["payments"] == verdicts(result)["allocation"] == "holds"
+
+
+def test_minor_units_are_certified_as_whole_numbers_that_cover_the_cost(outcome, model, costs):
+    certificate = certify(outcome, model, minor_units=100)
+    line = json.loads(certificate.receipt("sëller 0"))["line"]
+    assert line["payment"] == outcome.in_minor_units(100).amounts[0]
+    for k, (_, receipt) in enumerate(certificate.receipts()):
+        assert verdicts(verify(certificate, receipt=receipt, cost=costs[k]))["participation"] == "holds"
+    reports = dict(zip(IDS.tolist(), costs.tolist(), strict=True))
+    assert verify_payments(certificate, certificate.openings(), reports, payments_checked=2).passed
+
+
+def test_a_payment_below_the_holders_own_cost_is_found(certificate, outcome):
+    k = int(np.argmax(outcome.epsilons))
+    too_high = 1.0001 * outcome.payments[k] / outcome.epsilons[k]
+    result = verify(certificate, receipt=certificate.receipt(IDS[k]), cost=too_high)
+    assert verdicts(result)["participation"] == "FAILS"
+    assert not result.passed
+
+
+def test_a_receipt_is_checked_from_the_first_line_alone(certificate, tmp_path):
+    path = tmp_path / "certificate.json"
+    first = bytes(certificate).split(b"\n")[0] + b"\n"
+    path.write_bytes(first)  # nothing else can be read
+    result = verify(path, receipt=certificate.receipt("sëller 7"))
+    assert result.passed
+    assert verdicts(result)["receipt's line"] == "holds"
+    assert verdicts(result)["commitments"] == "not made"
+
+
+# --- every changed byte is found ---
+
+
+@settings(max_examples=300)
+@given(place=st.integers(0, 10**9), byte=st.integers(1, 255))
+def test_any_changed_byte_of_the_certificate_is_found(certificate, place, byte):
+    changed = bytearray(bytes(certificate))
+    changed[place % len(changed)] ^= byte
+    assert not verify(bytes(changed), digest=certificate.digest).passed
+
+
+@settings(max_examples=300)
+@given(place=st.integers(0, 10**9), byte=st.integers(1, 255))
+def test_any_changed_byte_of_a_receipt_is_found(certificate, place, byte):
+    changed = bytearray(certificate.receipt("sëller 7"))
+    changed[place % len(changed)] ^= byte
+    assert not verify(certificate, receipt=bytes(changed)).passed
+
+
+@settings(max_examples=100)
+@given(place=st.integers(0, 10**9), other=st.binary(min_size=0, max_size=3), length=st.integers(0, 3))
+def test_any_edit_of_the_openings_is_found(certificate, place, other, length):
+    whole = certificate.openings()
+    place %= len(whole)
+    changed = whole[:place] + other + whole[place + length :]
+    if changed != whole:
+        assert not verify(certificate, openings=changed).passed
+
+
+@settings(max_examples=100)
+@given(
+    place=st.integers(0, 10**9),
+    other=st.binary(min_size=0, max_size=4),
+    length=st.integers(0, 4),
+)
+def test_inserting_or_cutting_is_found(certificate, place, other, length):
+    whole = bytes(certificate)
+    place %= len(whole)
+    changed = whole[:place] + other + whole[place + length :]
+    if changed != whole:
+        assert not verify(changed, digest=certificate.digest).passed
+
+
+def forge(certificate, seller, **line_changes):
+    """Change one line and recompute everything that follows from it: commitment, root, digest, receipt."""
+    from dpmarket.certificates.commitments import VALUES, Lines, commit
+
+    k = int(np.flatnonzero(seller == IDS)[0])
+    values = certificate.lines.values.copy()
+    for name, value in line_changes.items():
+        values[k, VALUES.index(name)] = value
+    lines = Lines(certificate.lines.ids.copy(), values, certificate.lines.salts)
+    tree = commit(lines)
+    body = json.loads(certificate.body)
+    body["root"] = tree.root.hex()
+    promised, paid, spent, _ = (float(column) for column in values.sum(axis=0))
+    body["totals"] |= {"promised": promised, "paid": paid, "spent": spent}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return replace(certificate, body=text.encode(), lines=lines, tree=tree)
+
+
+@pytest.mark.parametrize("name", ["promise", "payment", "spent", "weight"])
+def test_a_line_changed_with_all_inner_digests_recomputed_is_found_by_every_receipt(certificate, name):
+    forged = forge(certificate, "sëller 3", **{name: 0.0123})
+    for seller in ("sëller 3", "sëller 20"):
+        result = verify(forged, receipt=certificate.receipt(seller))
+        assert verdicts(result)["receipt's digest"] == "FAILS"
+        assert verdicts(result)["receipt's line"] == "FAILS"
+    assert not verify(forged, openings=certificate.openings()).passed
+
+
+def test_lies_that_are_consistent_are_found_by_recomputing_the_epsilon(certificate, outcome):
+    k = int(np.argmax(outcome.epsilons))
+    spent, weight = certificate.lines.values[k, 2:]
+    low = forge(certificate, IDS[k], spent=0.95 * spent)
+    assert verdicts(verify(low, receipt=low.receipt(IDS[k])))["receipt's spent epsilon"] == "FAILS"
+    assert verdicts(verify(low, openings=low.openings()))["spent epsilons"] == "FAILS"
+    heavy = forge(certificate, IDS[k], weight=1.05 * weight)
+    assert verdicts(verify(heavy, receipt=heavy.receipt(IDS[k])))["receipt's spent epsilon"] == "FAILS"
+    broken = forge(certificate, IDS[k], promise=0.99 * spent)
+    assert verdicts(verify(broken, receipt=broken.receipt(IDS[k])))["receipt's promise"] == "FAILS"
+    assert verdicts(verify(broken, openings=broken.openings()))["promises"] == "FAILS"
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "check"),
+    [
+        ("model", {"grid": 2.0**-40}, "release"),
+        ("training", {"gradient_bound": 1e-3}, "release"),
+        ("training", {"numerical_epsilon": 1e-9}, "release"),
+        ("model", {"grid": 0.3}, "release"),
+        ("training", {"row_bound": 1.0}, "public numbers"),
+        ("training", {"intercept_scaling": 2.0}, "public numbers"),
+        ("training", {"classes": ["no", "no"]}, "public numbers"),
+        ("training", {"l2": -1.0}, "public numbers"),
+        ("model", {"coef_grid": [1, 2]}, "public numbers"),
+        ("totals", {"spent": 1e9}, "total spent"),
+        ("totals", {"bought_from": SELLERS + 1}, "public numbers"),
+        ("totals", {"withdrawn": -1}, "public numbers"),
+        ("money", {"minor_units": 0}, "public numbers"),
+        ("model", {"stretch": 0.0}, "public numbers"),
+        ("training", {"rows_per_person": 1.9}, "layout"),
+        ("training", {"clip": 1}, "layout"),
+        ("training", {"intercept_scaling": "1e3000000"}, "layout"),
+        ("totals", {"sellers": float(SELLERS)}, "layout"),
+        ("money", {"minor_units": "100"}, "layout"),
+        ("totals", {"sellers": SELLERS + 1}, "commitments"),
+    ],
+)
+def test_public_numbers_that_do_not_fit_together_are_found(certificate, part, changes, check):
+    body = json.loads(certificate.body)
+    body[part] |= changes
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    result = verify(replace(certificate, body=text.encode()))
+    assert verdicts(result)[check] == "FAILS"
+
+
+def test_payments_and_promises_that_do_not_follow_from_the_reports_are_found(certificate, costs, outcome):
+    reports = dict(zip(IDS.tolist(), costs.tolist(), strict=True))
+    bought = np.flatnonzero(outcome.epsilons > 0.0)
+    lines = certificate.lines.values.copy()
+    body = json.loads(certificate.body)
+
+    def with_values(values):
+        from dpmarket.certificates.certificate import _totals
+        from dpmarket.certificates.commitments import Lines, commit
+
+        changed = Lines(certificate.lines.ids.copy(), values, certificate.lines.salts)
+        tree = commit(changed)
+        text = json.dumps(
+            body | {"root": tree.root.hex(), "totals": {**_totals(changed), "withdrawn": 0}},
+            sort_keys=True,
+            separators=(",", ":"),
+            ensure_ascii=False,
+        )
+        return replace(certificate, body=text.encode(), lines=changed, tree=tree)
+
+    less = lines.copy()
+    less[bought, 1] *= 0.999
+    found = with_values(less)
+    result = verify_payments(found, found.openings(), reports, payments_checked=2)
+    assert verdicts(result)["payments"] == "FAILS"
+    assert verdicts(result)["allocation"] == "holds"
+    gift = lines.copy()
+    gift[int(np.flatnonzero(outcome.epsilons == 0.0)[0]), 1] = 1000.0
+    found = with_values(gift)
+    assert verdicts(verify_payments(found, found.openings(), reports, 1))["payments"] == "FAILS"
+    shifted = lines.copy()
+    shifted[bought, 0] *= 1.05  # promises kept, but not the best for the buyer
+    found = with_values(shifted)
+    result = verify_payments(found, found.openings(), reports, payments_checked=1)
+    assert verdicts(result)["allocation"] == "FAILS"
+    reports.pop("sëller 0")
+    assert not verify_payments(certificate, certificate.openings(), reports, 1).passed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["lognorm(s=0.5, scale=2, low=0.5, high=8)", "beta(2, 2, low=0.1, high=1)", "expon(low=0.1, high=4)"],
+)
+def test_payments_are_recomputed_for_other_distributions(text):
+    dist = dpm.costs.parse_distribution(text)
+    costs = dist.sample(12, np.random.default_rng(1))
+    outcome = dpm.OfflineMechanism(dist, replace(OBJECTIVE, weight_cap=3.0)).run(costs)
+    certificate = certify(outcome, fitted(outcome))
+    reports = dict(enumerate(costs.tolist()))
+    result = verify_payments(certificate, certificate.openings(), reports, payments_checked=2)
+    assert result.passed
+    assert verdicts(result)["payments"] == "holds"
+
+
+def test_what_is_not_known_is_said_not_to_be_checked(costs):
+    dist = dpm.Mixture([dpm.Uniform(1, 2), dpm.Uniform(4, 5)], [0.5, 0.5])
+    outcome = dpm.OfflineMechanism(dist, OBJECTIVE).run(np.linspace(1.1, 1.9, 9))
+    certificate = certify(outcome, fitted(outcome))
+    result = verify_payments(certificate, certificate.openings(), dict(enumerate(np.linspace(1.1, 1.9, 9))))
+    assert verdicts(result)["payments"] == "not made"
+
+
+def rewritten(receipt, **changes):
+    data = json.loads(receipt)
+    for name, value in changes.items():
+        (data["line"] if name in data["line"] else data)[name] = value
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def test_a_salt_has_exactly_one_text_so_that_a_commitment_opens_as_one_line_only(certificate):
+    """White space in hexadecimal digits is skipped by Python: a shorter salt would shift every field."""
+    receipt = certificate.receipt("sëller 7")
+    salt = json.loads(receipt)["salt"]
+    path = json.loads(receipt)["path"]
+    for other in (salt[:62] + "  ", " " + salt[1:], salt.upper(), salt + " ", salt[:-2], 7, None):
+        assert not verify(certificate, receipt=rewritten(receipt, salt=other)).passed, other
+    spaced = [[path[0][0][:2] + " " + path[0][0][2:], *path[0][1:]], *path[1:]]
+    for other in (spaced, [[path[0][0].upper(), *path[0][1:]], *path[1:]], path[:-1], [], None, [None]):
+        assert not verify(certificate, receipt=rewritten(receipt, path=other)).passed, other
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position": True},
+        {"position": 0.0},
+        {"line": []},
+        {"line": {}},
+        {"payment": 1},
+        {"payment": " 1.0 "},
+        {"id": None},
+    ],
+    ids=str,
+)
+def test_parts_of_another_type_are_refused_without_a_traceback(certificate, changes):
+    assert not verify(certificate, receipt=rewritten(certificate.receipt("sëller 7"), **changes)).passed
+
+
+def test_a_receipt_shows_what_it_speaks_of_and_fits_into_the_totals(certificate):
+    result = verify(certificate, receipt=certificate.receipt("sëller 7"))
+    line = next(check.detail for check in result.checks if check.name == "receipt's line")
+    promise, payment = certificate.lines.values[7, :2].tolist()
+    assert f"id 'sëller 7', promise {promise!r}, payment {payment!r}" in line
+    body = json.loads(certificate.body)
+    k = int(np.argmax(certificate.lines.values[:, 0]))
+    for part, changes in (
+        ("totals", {"paid": 0.0}),
+        ("totals", {"spent": 0.0}),
+        ("training", {"weight_total": 1e-9}),
+    ):
+        changed = body | {part: body[part] | changes}
+        text = json.dumps(changed, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        other = replace(certificate, body=text)
+        assert verdicts(verify(other, receipt=other.receipt(IDS[k])))["receipt's numbers"] == "FAILS"
+
+
+def test_a_certificate_cut_to_its_first_line_is_not_whole(certificate):
+    first = bytes(certificate).split(b"\n")[0] + b"\n"
+    assert not verify(first, digest=certificate.digest).passed
+
+
+def test_a_market_that_cannot_be_recomputed_fails_without_a_traceback(certificate, costs):
+    reports = dict(zip(IDS.tolist(), costs.tolist(), strict=True))
+    body = json.loads(certificate.body) | {"market": {}}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    other = replace(certificate, body=text)
+    assert verdicts(verify_payments(other, other.openings(), reports))["payments"] == "FAILS"
+    far = dict.fromkeys(IDS.tolist(), 99.0)
+    assert verdicts(verify_payments(certificate, certificate.openings(), far))["payments"] == "FAILS"
+
+
+# --- the recomputed privacy loss ---
+
+
+@settings(max_examples=60)
+@given(
+    weight=st.floats(1e-9, 1.0),
+    eta=st.floats(1e-2, 1e6),
+    l2=st.floats(1e-6, 1e2),
+    rows=st.integers(1, 5),
+    bound=st.sampled_from([1.0, 2.0**0.5]),
+)
+def test_the_verifiers_privacy_loss_equals_the_accounting(weight, eta, l2, rows, bound):
+    import mpmath
+
+    training = {"total_epsilon": eta, "l2": l2, "row_bound": bound, "rows_per_person": rows}
+    ours = float(dpm.privacy_loss([weight], eta, l2, bound, rows)[0])
+    with mpmath.workdps(50):
+        exact = _loss(weight, training)
+        # and against the formula itself, maximised by brute force
+        steps = [mpmath.mpf(k) / 400 for k in range(401)]
+        share = weight * mpmath.mpf(bound) ** 2 / (rows * mpmath.mpf(l2))
+        half = weight * mpmath.mpf(eta) * bound / 2
+        brute = half + max(half * s + rows * mpmath.log(1 + share * s * (1 - s)) for s in steps)
+        assert brute <= exact <= ours <= exact * (1 + mpmath.mpf(10) ** -12)
+    assert _losses(np.array([weight]), training)[0] == pytest.approx(float(exact), rel=1e-12)
+
+
+# --- no certificate without a promise ---
+
+
+def test_seeded_noise_gets_no_certificate(outcome):
+    with pytest.raises(NotCertifiable, match="seed"):
+        certify(outcome, fitted(outcome, noise_source=dpm.privacy.SeededNoise(1)))
+
+
+def test_undeclared_classes_get_no_certificate(outcome):
+    with pytest.raises(NotCertifiable, match="classes"):
+        certify(outcome, fitted(outcome, classes=None))
+
+
+def test_an_exceeded_promise_gets_no_certificate(outcome, model):
+    smaller = np.array(outcome.epsilons)
+    smaller[int(np.argmax(smaller))] *= 0.9
+    with pytest.raises(NotCertifiable, match="1 sellers"):
+        certify(replace(outcome, epsilons=smaller), model)
+
+
+def test_a_promise_that_was_spent_before_gets_no_certificate(outcome, model):
+    seller = IDS[int(np.argmax(outcome.epsilons))].item()
+    certify(outcome, model, already_spent={seller: 0.0})
+    with pytest.raises(NotCertifiable, match="1 sellers"):
+        certify(outcome, model, already_spent={seller: 1e-3})
+    with pytest.raises(InvalidInput):
+        certify(outcome, model, already_spent={seller: float("nan")})
+
+
+def test_other_things_than_an_outcome_and_a_fitted_model_get_no_certificate(outcome, model):
+    for thing in ({}, None, outcome.to_dict()):
+        with pytest.raises(NotCertifiable):
+            certify(thing, model)
+    for thing in (None, dpm.PrivateLogisticRegression(classes=("no", "yes"))):
+        with pytest.raises(NotCertifiable):
+            certify(outcome, thing)
+
+
+def test_a_model_of_other_sellers_gets_no_certificate(outcome):
+    x, y = data()
+    with pytest.raises(NotCertifiable, match="trained with"):
+        certify(outcome, dpm.PrivateLogisticRegression(epsilon=1.0, classes=("no", "yes")).fit(x[:5], y[:5]))
+    people = [f"stranger {k}" for k in range(SELLERS)]
+    promises = dict(zip(people, outcome.epsilons.tolist(), strict=True))
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=promises, people=people)
+    with pytest.raises(NotCertifiable, match="some are not"):
+        certify(outcome, model)
+
+
+def test_weights_that_were_not_charged_get_no_certificate(outcome):
+    model = fitted(outcome)
+    model.loss_weights_ = model.loss_weights_ * 1.1
+    with pytest.raises(NotCertifiable, match="follow from"):
+        certify(outcome, model)
+
+
+def test_sellers_without_a_record_have_spent_nothing(outcome):
+    x, y = data()
+    there = np.arange(0, SELLERS, 2)
+    names = IDS[there].tolist()
+    promises = dict(zip(names, outcome.epsilons[there].tolist(), strict=True))
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes"))
+    certificate = certify(outcome, model.fit(x[there], y[there], epsilons=promises, people=names))
+    assert certificate.lines.values[1::2, 2].tolist() == [0.0] * (SELLERS // 2)
+    assert verify(certificate, openings=certificate.openings()).passed
+
+
+# --- what can be learnt from the certificate ---
+
+
+def test_a_dictionary_of_all_lines_opens_no_commitment(certificate):
+    public = bytes(certificate)
+    text = public.decode()
+    assert not any(name in text for name in IDS.tolist())
+    leaves = {public[k : k + 64] for k in range(public.index(b'[\n"') + 3, len(public), 68)}
+    assert len(leaves) >= SELLERS
+    for values, name in zip(certificate.lines.values, IDS.tolist(), strict=True):
+        packed = struct.pack(">4d", *values)
+        for salt in (b"", bytes(32), hashlib.sha256(name.encode()).digest(), certificate.body[:32]):
+            guess = hashlib.sha256(b"dpmarket-line-1" + salt + packed + b"t" + name.encode()).hexdigest()
+            assert guess.encode() not in leaves
+        assert float(values[0]) == 0.0 or repr(float(values[0])) not in text
+    # The true salt does open it: the guesses above were of the right form.
+    k = 3
+    opened = hashlib.sha256(
+        b"dpmarket-line-1"
+        + certificate.lines.salts[32 * k : 32 * (k + 1)]
+        + struct.pack(">4d", *certificate.lines.values[k])
+        + b"t"
+        + IDS[k].encode()
+    )
+    assert opened.hexdigest().encode() in leaves
+
+
+def test_salts_are_new_for_every_certificate_and_order_says_nothing(outcome, model):
+    one, two = certify(outcome, model), certify(outcome, model)
+    assert one.digest != two.digest
+    assert (
+        len({one.lines.salt(k) for k in range(SELLERS)} | {two.lines.salt(k) for k in range(SELLERS)}) == 74
+    )
+    assert one.tree.positions.tolist() != two.tree.positions.tolist()
+
+
+def test_the_number_one_and_the_text_one_are_different_sellers(outcome):
+    numbers = certify(replace(outcome, seller_ids=np.arange(SELLERS)), fitted(outcome))
+    line = json.loads(numbers.receipt(1))
+    line["line"]["id"] = "1"
+    text = json.dumps(line, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    assert not verify(numbers, receipt=text).passed
+    assert verify(numbers, receipt=numbers.receipt(1)).passed
+
+
+# --- files, signatures, the verifier alone ---
+
+
+def test_files_are_read_back_and_must_belong_together(certificate, outcome, model, tmp_path):
+    target, opened = tmp_path / "certificate.json", tmp_path / "openings.json"
+    write_certificate(certificate, target, opened)
+    again = read_certificate(target, opened)
+    assert bytes(again) == bytes(certificate) == target.read_bytes()
+    assert again.receipt("sëller 5") == certificate.receipt("sëller 5")
+    json.loads(target.read_bytes())  # the file is JSON
+    assert opened.stat().st_mode & 0o077 == 0  # the openings are for their owner's eyes
+    for overwrite in (False, True):
+        with pytest.raises(FileProblem, match="exists"):
+            write_certificate(certificate, target, opened, overwrite)  # openings are never overwritten
+    with pytest.raises(InvalidInput, match="two files"):
+        write_certificate(certificate, tmp_path / "same", tmp_path / "same")
+    with pytest.raises(InvalidInput, match="stream"):
+        write_certificate(certificate, target, "-")
+    write_certificate(certify(outcome, model), tmp_path / "other.json", tmp_path / "other-openings.json")
+    with pytest.raises(FileProblem, match="belong"):
+        read_certificate(target, tmp_path / "other-openings.json")
+    with pytest.raises(FileProblem, match="expected"):
+        read_certificate(opened, target)
+    with pytest.raises(InvalidInput, match="no such seller"):
+        certificate.receipt("nobody")
+
+
+def test_a_signature_holds_for_its_key_and_its_certificate_only(certificate, outcome, model, tmp_path):
+    key = tmp_path / "key.pem"
+    public = new_signing_key(key)
+    assert os.stat(key).st_mode & 0o077 == 0
+    with pytest.raises(FileProblem, match="exists"):
+        new_signing_key(key)
+    signature, named = read_signature(sign(certificate, key))
+    assert named.hex() == public
+    good = verify(certificate, signature=signature, public_key=named)
+    assert verdicts(good)["signature"] == "holds"
+    another = bytes.fromhex(new_signing_key(tmp_path / "another.pem"))
+    for case in (
+        verify(certify(outcome, model), signature=signature, public_key=named),
+        verify(certificate, signature=signature, public_key=another),
+        verify(certificate, signature=bytes([signature[0] ^ 1]) + signature[1:], public_key=named),
+        verify(certificate, signature=b"short", public_key=named),
+    ):
+        assert verdicts(case)["signature"] == "FAILS"
+    (tmp_path / "text.pem").write_text("no key")
+    with pytest.raises(FileProblem, match="Ed25519"):
+        sign(certificate, tmp_path / "text.pem")
+    with pytest.raises(InvalidInput):
+        read_signature(b"{}")
+
+
+def test_the_verifier_runs_alone_without_the_package(certificate, tmp_path, costs):
+    import dpmarket.certificates.verifier as package
+
+    shutil.copytree(package.__path__[0], tmp_path / "copied")
+    (tmp_path / "certificate.json").write_bytes(bytes(certificate))
+    (tmp_path / "receipt.json").write_bytes(certificate.receipt("sëller 2"))
+    (tmp_path / "openings.json").write_bytes(certificate.openings())
+    blocked = "import sys; sys.modules['dpmarket'] = None; sys.path.insert(0, '.'); import runpy; "
+    blocked += "runpy.run_module('copied', run_name='__main__', alter_sys=True)"
+    base = [sys.executable, "-I", "-c", blocked, "certificate.json", "--receipt", "receipt.json"]
+    run = subprocess.run(
+        [*base, "--cost", repr(float(costs[2])), "--openings", "openings.json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "receipt's line: is in the certificate" in run.stdout
+    (tmp_path / "receipt.json").write_bytes(certificate.receipt("sëller 2")[:-2] + b"]\n")
+    run = subprocess.run(base, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "FAILS" in run.stdout
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"", b"{}", b"\xff\xfe", b'{"body":1,\n', b'{"body":{},\n"commitments":[\n""]}\n']
+)
+def test_rubbish_is_called_rubbish_without_a_traceback(certificate, rubbish):
+    assert not verify(rubbish).passed
+    assert not verify(certificate, receipt=rubbish).passed
+    assert not verify(certificate, openings=rubbish).passed
+
+
+def test_a_certificate_of_one_seller_works():
+    outcome = dpm.OfflineMechanism(DIST, OBJECTIVE).run([2.0])
+    x, y = data(2)
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes"))
+    certificate = certify(outcome, model.fit(x[:1], y[:1], epsilons=outcome.epsilons))
+    assert verify(certificate, receipt=certificate.receipt(0), cost=2.0).passed
+    assert verify(certificate, openings=certificate.openings()).passed
