@@ -83,9 +83,9 @@ def test_nobody_loses_by_taking_part_in_exact_arithmetic(name):
 def test_an_outcome_adds_up_and_survives_a_file(name, tmp_path):
     buyer = BUYERS[name]
     outcome = buyer.run(buyer.dist.sample(30, np.random.default_rng(0)), [f"s{k}" for k in range(30)])
-    assert outcome.loss_weights.sum() == pytest.approx(1.0)
-    assert outcome.epsilons.sum() == pytest.approx(outcome.total_epsilon)
-    np.testing.assert_allclose(outcome.loss_weights * outcome.total_epsilon, outcome.epsilons)
+    assert outcome.planned_weights.sum() == pytest.approx(1.0)
+    assert outcome.epsilons.sum() == outcome.total_promise == pytest.approx(outcome.planned_noise_rate)
+    np.testing.assert_allclose(outcome.planned_weights * outcome.planned_noise_rate, outcome.epsilons)
     dpm.mechanisms.write_outcome(tmp_path / "outcome.json", outcome)
     assert dpm.mechanisms.read_outcome(tmp_path / "outcome.json").to_dict() == outcome.to_dict()
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -94,8 +94,8 @@ def test_an_outcome_adds_up_and_survives_a_file(name, tmp_path):
 
 def test_a_price_that_nobody_accepts_buys_nothing():
     outcome = PostedPrice(Uniform(1, 5), epsilon=0.3, price=0.5).run([1.0, 2.0])
-    assert outcome.total_payment == outcome.total_epsilon == outcome.cutoff == 0.0
-    assert outcome.loss_weights.tolist() == [0.0, 0.0]
+    assert outcome.total_payment == outcome.planned_noise_rate == outcome.cutoff == 0.0
+    assert outcome.planned_weights.tolist() == [0.0, 0.0]
 
 
 def test_exactly_k_are_bought_from_at_the_next_price_even_among_equals():

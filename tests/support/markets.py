@@ -93,5 +93,5 @@ def lies(market, costs, i):
     grid = np.linspace(0.5 * low, 1.1 * high, 150)
     near = costs[i] + (high - low) * np.geomspace(1e-8, 1e-2, 20)
     reports = np.concatenate((grid, beside, near, 2 * costs[i] - near, [low, high, 0.0]))
-    # A virtual cost of exactly 0 leaves no best allocation where the total epsilon is unbounded.
+    # A virtual cost of exactly 0 leaves no best allocation where the total promise is unbounded.
     return reports.clip(1e-7 if low == 0.0 else 0.0)

@@ -14,11 +14,15 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 
-SCHEMA = "dpmarket.outcome/1"
+SCHEMA = "dpmarket.outcome/2"
+_BEFORE = "dpmarket.outcome/1"
+_OLD_NAMES = {"total_epsilon": "planned_noise_rate", "loss_weights": "planned_weights"}
 _BLOCK = 1 << 15  # payments rounded at a time: they stay in the processor's cache between the steps
 _ENOUGH = 10  # sellers whose median tells nothing about one of them
-_ARRAYS = ("epsilons", "payments", "payment_errors", "loss_weights")
-_SCALARS = ("total_epsilon", "concentration_part", "noise_part", "payment_part", "cutoff", "kkt_residual")
+_ARRAYS = ("epsilons", "payments", "payment_errors", "planned_weights")
+_SCALARS = (
+    "planned_noise_rate", "concentration_part", "noise_part", "payment_part", "cutoff", "kkt_residual"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,19 @@ class Outcome:
     epsilons : the promise to each seller.
     payments : money for each seller, rounded up.
     payment_errors : estimate of each payment's absolute error; at most 1e-9 of the payment.
-    loss_weights : weight of each seller's record in training; they sum to 1.
-    total_epsilon : the noise rate, the paper's eta.
+    planned_weights : the weight of each seller's record as planned (the paper's a); they sum to 1.
+    planned_noise_rate : the noise rate as planned (the paper's eta), for rows no longer than 1.
     concentration_part, noise_part, payment_part : the buyer's objective, part by part; the last one with
         virtual costs, which equal payments in expectation.
     cutoff : the virtual cost above which nobody is bought from.
     kkt_residual : how far the allocation is from its optimality conditions.
     parameters : the mechanism's public parameters: distribution and objective, as plain data.
+
+    Notes
+    -----
+    Weights and noise rate are a plan. Training makes its own from the promises
+    (:func:`~dpmarket.privacy.weights_for`): it knows the bound on rows, by which it divides, the slack of its
+    penalty, and who withdrew.
 
     Examples
     --------
@@ -77,8 +87,8 @@ class Outcome:
     epsilons: FloatArray
     payments: FloatArray
     payment_errors: FloatArray
-    loss_weights: FloatArray
-    total_epsilon: float
+    planned_weights: FloatArray
+    planned_noise_rate: float
     concentration_part: float
     noise_part: float
     payment_part: float
@@ -94,6 +104,11 @@ class Outcome:
     def objective_value(self) -> float:
         """The buyer's objective: the sum of its three parts."""
         return self.concentration_part + self.noise_part + self.payment_part
+
+    @property
+    def total_promise(self) -> float:
+        """All promises together: the epsilon that was bought in all."""
+        return float(self.epsilons.sum())
 
     @property
     def total_payment(self) -> float:
@@ -128,7 +143,8 @@ class Outcome:
             ("sellers", f"{self.epsilons.size:,}"),
             ("bought from", f"{bought.size:,} ({bought.size / self.epsilons.size:.1%})"),
             ("total payment", f"{self.total_payment:,.6g}"),
-            ("total epsilon", f"{self.total_epsilon:,.6g}"),
+            ("total promise", f"{self.total_promise:,.6g}"),
+            ("planned noise rate", f"{self.planned_noise_rate:,.6g}"),
         ]
         if bought.size >= _ENOUGH:
             rows += [
@@ -155,9 +171,11 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
-        """Make the outcome whose ``to_dict()`` gave this data."""
-        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+        """Make the outcome whose ``to_dict()`` gave this data, in this version or the one before."""
+        if not isinstance(data, Mapping) or data.get("schema") not in (SCHEMA, _BEFORE):
             raise InvalidInput(f"expected the plain data of an outcome with schema {SCHEMA!r}.")
+        if data["schema"] == _BEFORE:
+            data = {_OLD_NAMES.get(name, name): value for name, value in data.items()}
         try:
             values: dict[str, Any] = {
                 name: math.inf if data[name] is None else float(data[name]) for name in _SCALARS

@@ -37,11 +37,11 @@ def settle(
             "plan with a lower payment_weight."
         )
     if l2 is None:
-        total = float(epsilons.sum())
-        weights = epsilons / total
+        noise_rate = float(epsilons.sum())
+        weights = epsilons / noise_rate
     else:
-        weights, total = weights_for(epsilons, l2)
-    evidence = examine(virtual_costs, weights, epsilons, total, objective)
+        weights, noise_rate = weights_for(epsilons, l2)
+    evidence = examine(virtual_costs, weights, epsilons, noise_rate, objective)
     bought = epsilons > 0.0
     return Outcome(
         mechanism=mechanism,
@@ -49,8 +49,8 @@ def settle(
         epsilons=epsilons.copy(),
         payments=books.column("payment")[numbers],
         payment_errors=books.column("error")[numbers],
-        loss_weights=weights,
-        total_epsilon=total,
+        planned_weights=weights,
+        planned_noise_rate=noise_rate,
         concentration_part=evidence.concentration_part,
         noise_part=evidence.noise_part,
         payment_part=objective.payment_weight * float(epsilons[bought] @ virtual_costs[bought]),

@@ -14,7 +14,7 @@ from dpmarket.mechanisms.online import SCHEMA as ONLINE
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import Outcome
 
-_COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "loss_weights")
+_COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "planned_weights")
 _KEY = "dpmarket"
 
 
@@ -90,7 +90,7 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
             raise FileProblem(f"expected an outcome in {source}.")
         return Outcome.from_dict(data)
     columns, notes = read_parquet(source)
-    if _KEY not in notes or any(name not in columns for name in _COLUMNS):
+    if _KEY not in notes:
         raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
     return Outcome.from_dict(json.loads(notes[_KEY]) | columns)
 

@@ -48,7 +48,7 @@ def accounting_of(
         used = rng.choice(used, _ACCOUNTS, replace=False)
     weights = Weights(
         loss_weights[used],
-        model.total_epsilon,
+        model.noise_rate,
         model.l2,
         model.row_bound,
         min(model.rows_per_person, len(model.coef_grid)),

@@ -13,7 +13,7 @@ from dpmarket.mechanisms import Curve, Outcome, population_curve
 def rule_of(outcome: Outcome) -> Curve:
     """Return the curve by which an outcome was decided.
 
-    For an online outcome it is the curve itself. For an offline one it has the cutoff, total epsilon and cap
+    For an online outcome it is the curve itself. For an offline one it has the cutoff, total promise and cap
     of the allocation: every promise lies on it exactly, and every payment as closely as one seller's own
     report moves a market.
 
@@ -24,7 +24,7 @@ def rule_of(outcome: Outcome) -> Curve:
     dist, objective = market_of(outcome)
     if outcome.mechanism == "online":
         return Curve.from_dict(outcome.parameters["curve"])
-    sellers, total = outcome.epsilons.size, outcome.total_epsilon
+    sellers, total = outcome.epsilons.size, outcome.planned_noise_rate
     cap = math.inf if objective.weight_cap is None else objective.weight_cap / sellers * total
     if math.isinf(outcome.cutoff):
         return Curve(dist, objective, sellers, math.inf, math.inf, min(total / sellers, cap))

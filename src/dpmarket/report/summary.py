@@ -27,7 +27,7 @@ from dpmarket.report.promise import Meaning, meaning
 from dpmarket.report.rule import market_of, planned_rule, rule_of
 from dpmarket.report.score import Score
 
-SCHEMA = "dpmarket.report/1"
+SCHEMA = "dpmarket.report/2"
 _POINTS = 81  # of the rule, as drawn
 _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
 
@@ -78,7 +78,7 @@ class Totals:
     paid_minor_units: int
     minor_units: int
     paid: float
-    total_epsilon: float
+    total_promise: float
     mean_epsilon: float
     mean_payment: float
 
@@ -231,7 +231,7 @@ def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew:
         paid_minor_units=paid,
         minor_units=minor_units,
         paid=paid / minor_units,
-        total_epsilon=float(epsilons.sum()),
+        total_promise=float(epsilons.sum()),
         mean_epsilon=float(epsilons[bought].mean()),
         mean_payment=float(amounts[bought].mean()) / minor_units,
     )
