@@ -180,7 +180,8 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
     assert few.rule.is_planned
     assert few.excess_risk is few.kkt_residual is None
     text = render_page(few)
-    for value in (outcome.total_promise, outcome.cutoff, outcome.noise_part, outcome.concentration_part):
+    best = outcome.optimality
+    for value in (outcome.planned_noise_rate, best.cutoff, best.noise_part, best.concentration_part):
         assert repr(value) not in text
     withdrawn[:20] = True
     assert not summarise(Material("Many left", outcome, costs, 100, withdrawn=withdrawn)).rule.is_planned

@@ -13,7 +13,7 @@ from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.row_bounds import scales_for
 from dpmarket.mechanisms.inputs import check_dist_and_objective, one_cost, position
-from dpmarket.mechanisms.outcome import seller_ids as checked_ids
+from dpmarket.mechanisms.outcome import checked_ids
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.paper.joint.optimum import Setting, Solved, solve
 from dpmarket.paper.joint.outcome import JointOutcome
