@@ -164,9 +164,7 @@ def test_the_model_file_holds_all_that_an_outsider_needs(campaign):
     campaign.quote()
     model = campaign.train().model
     plan = ReleasePlan(model.grid, model.gradient_bound, model.noise_accuracy, model.numerical_epsilon)
-    cost = release_cost(
-        plan, len(model.coef_grid), model.total_promise, model.l2, model.row_bound, 1.0 + 1e-9
-    )
+    cost = release_cost(plan, len(model.coef_grid), model.noise_rate, model.l2, model.row_bound, 1.0 + 1e-9)
     assert cost <= model.numerical_reserve
     assert cost == pytest.approx(model.numerical_epsilon, rel=1e-6)
     # Coefficients that matter, all of them, in place of the noisy ones.

@@ -189,18 +189,18 @@ def rounds_of(ledger: Database) -> list[Round]:
 
 def round_of(ledger: Database, number: int) -> Round:
     """Return one round."""
-    return next(found for found in rounds_of(ledger) if found.number == number)
+    return next(entered for entered in rounds_of(ledger) if entered.number == number)
 
 
 def matching_rounds(ledger: Database, quotes: Table) -> list[Round]:
     """Return the rounds whose quotes are exactly these, newest first: every id, epsilon and payment."""
     _, payments = _totals(quotes)
     return [
-        found
-        for found in reversed(rounds_of(ledger))
-        if found.sellers == quotes.height
-        and found.payments == payments
-        and same_content(quotes_of(ledger, found.number), quotes)
+        entered
+        for entered in reversed(rounds_of(ledger))
+        if entered.sellers == quotes.height
+        and entered.payments == payments
+        and same_content(quotes_of(ledger, entered.number), quotes)
     ]
 
 
@@ -209,20 +209,20 @@ def quotes_of(ledger: Database, number: int) -> Table:
     return _as_known(_kept(ledger, number, "quoted"))
 
 
-def spent_of(ledger: Database, found: Round) -> FloatArray:
+def spent_of(ledger: Database, entered: Round) -> FloatArray:
     """Return what each seller of a round has spent in it, in the order of its quotes.
 
     Nothing while it is open; the whole promise from the debit on; what the released model really spent, which
     is never more, once there is one. Withdrawn sellers spend nothing.
     """
-    if found.state == "released":
-        spent = _kept(ledger, found.number, "spent")
+    if entered.state == "released":
+        spent = _kept(ledger, entered.number, "spent")
         return np.asarray(spent.get_column("spent").to_numpy())
-    quotes = quotes_of(ledger, found.number)
-    if found.state == "open":
+    quotes = quotes_of(ledger, entered.number)
+    if entered.state == "open":
         return np.zeros(quotes.height)
     epsilons = np.asarray(quotes.get_column(EPSILON).to_numpy())
-    return np.where(withdrawn_of(ledger, found.number, quotes), 0.0, epsilons)
+    return np.where(withdrawn_of(ledger, entered.number, quotes), 0.0, epsilons)
 
 
 def weights_of(ledger: Database, number: int) -> FloatArray:
@@ -264,10 +264,10 @@ def withdraw(ledger: Database, number: int, sellers: Sequence[str]) -> int:
             f"cannot withdraw: {unknown} of {asked.height} sellers have no quote in this file."
         )
     with transaction(ledger):
-        found = round_of(ledger, number)
-        if found.state != "open":
+        entered = round_of(ledger, number)
+        if entered.state != "open":
             raise LedgerRefusal(
-                f"cannot withdraw: training on these quotes began at {found.debited_at}, and what it took "
+                f"cannot withdraw: training on these quotes began at {entered.debited_at}, and what it took "
                 "cannot be taken back."
             )
         rows = [(number, seller, _now()) for seller in asked.get_column(SELLER).to_list()]
@@ -284,9 +284,9 @@ def debit(ledger: Database, number: int) -> int:
     LedgerRefusal : they are spent already.
     """
     with transaction(ledger):
-        found = round_of(ledger, number)
-        if found.state != "open":
-            raise LedgerRefusal(spent_already(found))
+        entered = round_of(ledger, number)
+        if entered.state != "open":
+            raise LedgerRefusal(spent_already(entered))
         return int(
             ledger.execute(
                 "INSERT INTO training (round, state, debited_at) VALUES (?, 'debited', ?) RETURNING number",
@@ -324,10 +324,10 @@ def released_model(ledger: Database, number: int) -> str | None:
     return None if row is None else str(row[0])
 
 
-def spent_already(found: Round) -> str:
+def spent_already(entered: Round) -> str:
     """Say why a round whose promises are spent cannot be trained on."""
     return (
-        f"the promises of these quotes were spent at {found.debited_at} by a training that is under way or "
+        f"the promises of these quotes were spent at {entered.debited_at} by a training that is under way or "
         "ended without a model. To train, make new promises: dpmarket quote --again."
     )
 

@@ -54,16 +54,16 @@ def predict_file(
     wanted = [model.id_column, *names]
     table = read_table(data, wanted, [model.id_column], names, if_there=[model.id_column])
     values = np.empty((table.height, len(names)))
-    findings = []
+    problems = []
     clipped = 0
     for position, feature in enumerate(model.features):
         values[:, position], more = numbers_of(table, feature.name)
-        findings += more
+        problems += more
         outside = (values[:, position] < feature.low) | (values[:, position] > feature.high)
         clipped += int(outside.sum())
         if model.outside_bounds == "refuse":
-            findings += find(feature.name, "a value outside the public bounds", outside)
-    refuse(table, data, findings)
+            problems += find(feature.name, "a value outside the public bounds", outside)
+    refuse(table, data, problems)
     probabilities = model.probabilities(values)
     positive = probabilities > 0.5
     labels = [model.labels[int(second)] for second in positive]

@@ -22,7 +22,7 @@ _DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 
 
 @dataclass(frozen=True)
-class Finding:
+class ColumnProblem:
     """One kind of problem in a column: what it is, in how many rows, and the first few of them.
 
     Attributes
@@ -47,8 +47,8 @@ class Finding:
         return f"column {self.column!r}: {self.words} in {self.count} row{plural}: {where} {shown}{more}."
 
 
-def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = None) -> list[Finding]:
-    """Return the finding for the rows that offend, as a list that is empty if there are none.
+def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = None) -> list[ColumnProblem]:
+    """Return the problem for the rows that offend, as a list that is empty if there are none.
 
     ``rows`` are the positions in the file of the rows that ``offends`` speaks of; None: all rows, in order.
     """
@@ -56,20 +56,20 @@ def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = No
     if where.size == 0:
         return []
     first = where[:_SHOWN] if rows is None else rows[where[:_SHOWN]]
-    return [Finding(column, words, int(where.size), tuple(int(row) for row in first))]
+    return [ColumnProblem(column, words, int(where.size), tuple(int(row) for row in first))]
 
 
-def refuse(table: Table, source: str | os.PathLike[str], findings: Sequence[Finding]) -> None:
-    """Raise ``FileProblem`` with all findings, if there are any.
+def refuse(table: Table, source: str | os.PathLike[str], problems: Sequence[ColumnProblem]) -> None:
+    """Raise ``FileProblem`` with all problems, if there are any.
 
     Parameters
     ----------
     table, source : what was looked at, and its file: they decide how rows are counted.
-    findings : what was found; with none, nothing happens.
+    problems : what was found; with none, nothing happens.
 
     Raises
     ------
-    FileProblem : ``details`` has a sentence for every finding.
+    FileProblem : ``details`` has a sentence for every problem.
 
     Examples
     --------
@@ -80,17 +80,19 @@ def refuse(table: Table, source: str | os.PathLike[str], findings: Sequence[Find
         ...
     dpmarket.errors.FileProblem: cannot use the standard input: 1 problem. column 'cost': a cost below 0 ...
     """
-    if not findings:
+    if not problems:
         return
     name = "the standard input" if is_standard_stream(source) else str(source)
-    total = sum(finding.count for finding in findings)
+    total = sum(problem.count for problem in problems)
     raise FileProblem(
         f"cannot use {name}: {total} problem{'s' if total > 1 else ''}.",
-        [finding.sentence(table, source) for finding in findings],
+        [problem.sentence(table, source) for problem in problems],
     )
 
 
-def numbers_of(table: Table, name: str, rows: IntArray | None = None) -> tuple[FloatArray, list[Finding]]:
+def numbers_of(
+    table: Table, name: str, rows: IntArray | None = None
+) -> tuple[FloatArray, list[ColumnProblem]]:
     """Return a column as float64, NaN where there is no finite number, and what was found instead.
 
     Parameters
@@ -106,24 +108,24 @@ def numbers_of(table: Table, name: str, rows: IntArray | None = None) -> tuple[F
         return np.full(len(column), np.nan), find(
             name, "no number (the column holds something else)", np.ones(len(column), dtype=bool), rows
         )
-    findings = []
+    problems = []
     if column.dtype == pl.String:
         blank = column.is_null() | (column.str.strip_chars() == "")
         comma = column.str.contains(_DECIMAL_COMMA).fill_null(False)
         numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
         text = numbers.is_null() & ~blank & ~comma
-        findings += find(name, "a decimal comma (write a point)", comma.to_numpy(), rows)
-        findings += find(name, "no number", text.to_numpy(), rows)
+        problems += find(name, "a decimal comma (write a point)", comma.to_numpy(), rows)
+        problems += find(name, "no number", text.to_numpy(), rows)
         missing = blank.to_numpy()
     else:
         numbers = column.cast(pl.Float64)
         missing = numbers.is_null().to_numpy()
-    findings += find(name, "an empty cell", missing, rows)
+    problems += find(name, "an empty cell", missing, rows)
     values = np.array(numbers.fill_null(np.nan).to_numpy(), dtype=np.float64)
     infinite = np.isinf(values) | (np.isnan(values) & ~numbers.is_null().to_numpy())
-    findings += find(name, "NaN or infinity", infinite, rows)
+    problems += find(name, "NaN or infinity", infinite, rows)
     values[infinite] = np.nan
-    return values, findings
+    return values, problems
 
 
 def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> FloatArray:
@@ -136,8 +138,8 @@ def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> Fl
     column = table.get_column(name)
     if column.dtype.is_numeric() and column.null_count() == 0:
         return cast(FloatArray, np.ascontiguousarray(column.cast(pl.Float64).to_numpy(), dtype=np.float64))
-    values, findings = numbers_of(table, name)
-    refuse(table, source, findings)
+    values, problems = numbers_of(table, name)
+    refuse(table, source, problems)
     return values
 
 
