@@ -5,6 +5,7 @@ import time
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, population_curve
@@ -414,7 +415,7 @@ def test_data_of_a_wrong_type_are_refused_and_give_the_debit_back(campaign, colu
     campaign.quote()
     columns = read_table(campaign / "data.csv", HEADER, ["seller"]).to_dict(as_series=False)
     columns[column] = [b"s3cret\xff"] * 60
-    write_parquet(campaign / "data.parquet", columns, {})
+    write_parquet(campaign / "data.parquet", pl.DataFrame(columns), {})
     with pytest.raises(FileProblem, match=f"column '{column}'") as refusal:
         campaign.train(data="data.parquet")
     assert "s3cret" not in str(refusal.value)

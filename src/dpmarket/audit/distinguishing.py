@@ -1,4 +1,4 @@
-r"""Turn one person into two data sets that give them away, and models trained on both into a bound on epsilon.
+r"""Turn one person into two data sets that give them away, and models trained on both into a bound.
 
 The auditor chooses everybody's records. What a model gives away of a person depends on them: least if the
 person's record is lost among random ones, most if the others' records leave the model nothing else to

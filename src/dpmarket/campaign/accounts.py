@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 
 from dpmarket.campaign.ledger import (
     EPSILON,
@@ -17,10 +18,10 @@ from dpmarket.campaign.ledger import (
     withdrawn_of,
 )
 from dpmarket.errors import FileProblem
-from dpmarket.files import Database, Table, damage, make_table, sum_by
+from dpmarket.files import Database, damage
 
 
-def accounts(ledger: Database) -> Table:
+def accounts(ledger: Database) -> pl.DataFrame:
     """Return one row per seller, over all rounds: seller, promised, spent (epsilon), paid (minor units).
 
     ``promised`` leaves out what was withdrawn. ``paid`` counts a payment from the moment on at which its
@@ -41,10 +42,10 @@ def accounts(ledger: Database) -> Table:
             "spent": spent_of(ledger, entered),
             "paid": np.where(kept & (entered.state != "open"), payments, 0),
         }
-        parts.append(make_table(columns))
+        parts.append(pl.DataFrame(columns))
     if not parts:
         raise FileProblem("cannot show the ledger: no quotes were given yet.")
-    return sum_by(parts, SELLER)
+    return pl.concat(parts).group_by(SELLER, maintain_order=True).sum()
 
 
 def check_ledger(ledger: Database) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 
 from dpmarket.campaign.ledger import (
     EPSILON,
@@ -27,7 +28,7 @@ from dpmarket.campaign.quoting import read_quotes
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase
 from dpmarket.errors import NotCertifiable
-from dpmarket.files import Database, Table, write_folder, write_table
+from dpmarket.files import Database, write_folder, write_table
 from dpmarket.progress import StageProgress
 
 
@@ -145,7 +146,8 @@ def write_receipts_table(
     """
     sellers, receipts = zip(*certificate.receipts(), strict=True)
     texts = [receipt.decode() for receipt in receipts]
-    write_table(target, {"seller": [str(seller) for seller in sellers], "receipt": texts}, overwrite)
+    table = pl.DataFrame({"seller": [str(seller) for seller in sellers], "receipt": texts})
+    write_table(target, table, overwrite)
     return len(texts)
 
 
@@ -157,7 +159,7 @@ def _index(names: list[tuple[object, str]]) -> bytes:
     return ("\n".join(rows) + "\n").encode()
 
 
-def _released_round(ledger: Database, quotes: Table) -> Round | None:
+def _released_round(ledger: Database, quotes: pl.DataFrame) -> Round | None:
     """Return the newest round with exactly these quotes that has a model, if there is one."""
     return next((entered for entered in matching_rounds(ledger, quotes) if entered.state == "released"), None)
 

@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
     Database,
-    Table,
-    make_table,
     open_database,
     positions_in,
-    same_content,
     table_from_bytes,
     table_to_bytes,
     transaction,
@@ -144,7 +142,7 @@ def existing_ledger(path: str | os.PathLike[str]) -> Iterator[Database]:
 
 def enter_round(
     ledger: Database,
-    quotes: Table,
+    quotes: pl.DataFrame,
     mechanism: str,
     minor_units: int,
     parameters: Mapping[str, Any],
@@ -192,7 +190,7 @@ def round_of(ledger: Database, number: int) -> Round:
     return next(entered for entered in rounds_of(ledger) if entered.number == number)
 
 
-def matching_rounds(ledger: Database, quotes: Table) -> list[Round]:
+def matching_rounds(ledger: Database, quotes: pl.DataFrame) -> list[Round]:
     """Return the rounds whose quotes are exactly these, newest first: every id, epsilon and payment."""
     _, payments = _totals(quotes)
     return [
@@ -200,11 +198,11 @@ def matching_rounds(ledger: Database, quotes: Table) -> list[Round]:
         for entered in reversed(rounds_of(ledger))
         if entered.sellers == quotes.height
         and entered.payments == payments
-        and same_content(quotes_of(ledger, entered.number), quotes)
+        and quotes_of(ledger, entered.number).equals(quotes)
     ]
 
 
-def quotes_of(ledger: Database, number: int) -> Table:
+def quotes_of(ledger: Database, number: int) -> pl.DataFrame:
     """Return the quotes of a round: columns seller, epsilon, payment_minor_units."""
     return _as_known(_kept(ledger, number, "quoted"))
 
@@ -236,12 +234,12 @@ def parameters_of(ledger: Database, number: int) -> dict[str, Any]:
     return dict(json.loads(row[0]))
 
 
-def withdrawn_of(ledger: Database, number: int, quotes: Table) -> BoolArray:
+def withdrawn_of(ledger: Database, number: int, quotes: pl.DataFrame) -> BoolArray:
     """Return which sellers of a round have withdrawn, in the order of its quotes."""
     rows = ledger.execute("SELECT seller FROM withdrawal WHERE round = ?", (number,)).fetchall()
     withdrawn = np.zeros(quotes.height, dtype=bool)
     if rows:
-        sellers = make_table({SELLER: [row[0] for row in rows]})
+        sellers = pl.DataFrame({SELLER: [row[0] for row in rows]})
         withdrawn[positions_in(sellers, SELLER, quotes, SELLER)] = True
     return withdrawn
 
@@ -257,7 +255,7 @@ def withdraw(ledger: Database, number: int, sellers: Sequence[str]) -> int:
     """
     if not sellers:
         return 0
-    asked = make_table({SELLER: list(dict.fromkeys(sellers))})
+    asked = pl.DataFrame({SELLER: list(dict.fromkeys(sellers))})
     unknown = int((positions_in(asked, SELLER, quotes_of(ledger, number), SELLER) < 0).sum())
     if unknown:
         raise LedgerRefusal(
@@ -306,7 +304,7 @@ def give_back(ledger: Database, training: int) -> None:
 
 def release(ledger: Database, training: int, model: str, spent: FloatArray, loss_weights: FloatArray) -> None:
     """Keep a released model, and what it spent on each seller of the round with which weight, in one step."""
-    content = table_to_bytes(make_table({"spent": spent, WEIGHT: loss_weights}))
+    content = table_to_bytes(pl.DataFrame({"spent": spent, WEIGHT: loss_weights}))
     with transaction(ledger):
         number = ledger.execute("SELECT round FROM training WHERE number = ?", (training,)).fetchone()[0]
         ledger.execute(
@@ -338,20 +336,20 @@ def _keep(ledger: Database, number: int, kind: str, content: bytes) -> None:
     ledger.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", rows)
 
 
-def _kept(ledger: Database, number: int, kind: str) -> Table:
+def _kept(ledger: Database, number: int, kind: str) -> pl.DataFrame:
     rows = ledger.execute(
         "SELECT content FROM page WHERE round = ? AND kind = ? ORDER BY number", (number, kind)
     )
     return table_from_bytes(b"".join(row[0] for row in rows))
 
 
-def _as_known(quotes: Table) -> Table:
+def _as_known(quotes: pl.DataFrame) -> pl.DataFrame:
     """Return the columns by which quotes are known, under the ledger's own names."""
     columns = {SELLER: quotes.to_series(0), EPSILON: quotes.get_column(EPSILON)}
-    return make_table({**columns, PAYMENT: quotes.get_column(PAYMENT)})
+    return pl.DataFrame({**columns, PAYMENT: quotes.get_column(PAYMENT)})
 
 
-def _totals(quotes: Table) -> tuple[float, int]:
+def _totals(quotes: pl.DataFrame) -> tuple[float, int]:
     return float(quotes.get_column(EPSILON).sum()), int(quotes.get_column(PAYMENT).sum())
 
 

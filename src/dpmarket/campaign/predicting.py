@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.campaign.model_file import ModelFile
 from dpmarket.files import find, numbers_of, read_table, refuse, refuse_same, write_table
@@ -70,5 +71,6 @@ def predict_file(
     first: dict[str, Any] = {"row": np.arange(1, table.height + 1)}
     if model.id_column in table.columns:
         first = {model.id_column: table.get_column(model.id_column)}
-    write_table(output, {**first, "probability": probabilities, "prediction": labels}, overwrite)
+    predicted = pl.DataFrame({**first, "probability": probabilities, "prediction": labels})
+    write_table(output, predicted, overwrite)
     return Predictions(table.height, int(positive.sum()), clipped)

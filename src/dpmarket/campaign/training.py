@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.ledger import (
@@ -32,9 +33,6 @@ from dpmarket.errors import EntropyUnavailable, Infeasible, InvalidInput, Ledger
 from dpmarket.files import (
     ColumnProblem,
     Database,
-    Table,
-    empty_texts,
-    equals_text,
     find,
     numbers_of,
     positions_in,
@@ -179,7 +177,7 @@ def withdraw_absent(
         )
 
 
-def known_round(ledger: Database, quotes: Table) -> Round:
+def known_round(ledger: Database, quotes: pl.DataFrame) -> Round:
     """Return the round that these quotes are: an open one if there is, else the newest.
 
     Raises
@@ -200,7 +198,7 @@ def _train(
     ledger: Database,
     entered: Round,
     market: Market,
-    quotes: Table,
+    quotes: pl.DataFrame,
     quotes_source: str | os.PathLike[str],
     data: str | os.PathLike[str],
     progress: StageProgress,
@@ -263,7 +261,7 @@ def _fit(market: Market, records: _Records, promised: FloatArray) -> PrivateLogi
 
 
 def _read_records(
-    market: Market, quotes: Table, promised: FloatArray, source: str | os.PathLike[str]
+    market: Market, quotes: pl.DataFrame, promised: FloatArray, source: str | os.PathLike[str]
 ) -> _Records:
     """Read the rows of everybody who was promised something, or refuse with all that is wrong."""
     id_column, label = market.sellers.id_column, market.label
@@ -272,7 +270,7 @@ def _read_records(
     table = read_table(source, [id_column, *names, label.column], texts, names)
     owners = positions_in(table, id_column, quotes, SELLER)
     problems = id_problems(table, id_column)
-    strangers = (owners < 0) & ~empty_texts(table, id_column)
+    strangers = (owners < 0) & (table.get_column(id_column).fill_null("") != "").to_numpy()
     problems += find(id_column, "a seller without a quote", strangers)
     rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
     features, more, clipped = _features(market, table, rows)
@@ -282,7 +280,7 @@ def _read_records(
 
 
 def _features(
-    market: Market, table: Table, rows: IntArray
+    market: Market, table: pl.DataFrame, rows: IntArray
 ) -> tuple[FloatArray, list[ColumnProblem], dict[str, int]]:
     values = np.empty((rows.size, len(market.features)))
     problems: list[ColumnProblem] = []
@@ -298,19 +296,20 @@ def _features(
     return values, problems, clipped
 
 
-def _labels(market: Market, table: Table, rows: IntArray) -> tuple[BoolArray, list[ColumnProblem]]:
+def _labels(market: Market, table: pl.DataFrame, rows: IntArray) -> tuple[BoolArray, list[ColumnProblem]]:
     column, values = market.label.column, market.label.values
     if isinstance(values[0], int):
         numbers, _ = numbers_of(table, column, rows)
         negative, positive = numbers == values[0], numbers == values[1]
     else:
-        negative, positive = (equals_text(table, column, str(value), rows) for value in values)
+        texts = table.get_column(column).gather(rows)
+        negative, positive = ((texts == str(value)).fill_null(False).to_numpy() for value in values)
     return positive, find(column, "neither of the two labels", ~(negative | positive), rows)
 
 
 def _refuse_absent(
     market: Market,
-    quotes: Table,
+    quotes: pl.DataFrame,
     source: str | os.PathLike[str],
     promised: FloatArray,
     owners: IntArray,

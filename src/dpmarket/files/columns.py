@@ -14,7 +14,6 @@ import polars as pl
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import is_standard_stream
-from dpmarket.files.tables import Table
 
 _SHOWN = 3
 _BLOCK = 65_536
@@ -38,7 +37,7 @@ class ColumnProblem:
     count: int
     rows: tuple[int, ...]
 
-    def sentence(self, table: Table, source: str | os.PathLike[str]) -> str:
+    def sentence(self, table: pl.DataFrame, source: str | os.PathLike[str]) -> str:
         """Say it with the numbers of lines (CSV) or rows."""
         where, shift = _numbering(table, source)
         shown = ", ".join(str(row + shift) for row in self.rows)
@@ -59,7 +58,7 @@ def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = No
     return [ColumnProblem(column, words, int(where.size), tuple(int(row) for row in first))]
 
 
-def refuse(table: Table, source: str | os.PathLike[str], problems: Sequence[ColumnProblem]) -> None:
+def refuse(table: pl.DataFrame, source: str | os.PathLike[str], problems: Sequence[ColumnProblem]) -> None:
     """Raise ``FileProblem`` with all problems, if there are any.
 
     Parameters
@@ -73,8 +72,7 @@ def refuse(table: Table, source: str | os.PathLike[str], problems: Sequence[Colu
 
     Examples
     --------
-    >>> from dpmarket.files import make_table
-    >>> table = make_table({"cost": np.array([1.5, -2.0, 3.0])})
+    >>> table = pl.DataFrame({"cost": [1.5, -2.0, 3.0]})
     >>> refuse(table, "-", find("cost", "a cost below 0", np.array([False, True, False])))
     Traceback (most recent call last):
         ...
@@ -91,7 +89,7 @@ def refuse(table: Table, source: str | os.PathLike[str], problems: Sequence[Colu
 
 
 def numbers_of(
-    table: Table, name: str, rows: IntArray | None = None
+    table: pl.DataFrame, name: str, rows: IntArray | None = None
 ) -> tuple[FloatArray, list[ColumnProblem]]:
     """Return a column as float64, NaN where there is no finite number, and what was found instead.
 
@@ -128,7 +126,7 @@ def numbers_of(
     return values, problems
 
 
-def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> FloatArray:
+def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> FloatArray:
     """Return a column as float64, refusing missing values and text by line number, never by value.
 
     Raises
@@ -143,24 +141,7 @@ def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> Fl
     return values
 
 
-def numbers_or_nan(table: Table, name: str) -> FloatArray:
-    """Return a column of numbers as float64, with NaN where a cell is empty: for files of one's own."""
-    values = table.get_column(name).cast(pl.Float64).fill_null(np.nan)
-    return np.array(values.to_numpy(), dtype=np.float64)
-
-
-def text_column(table: Table, name: str) -> list[str]:
-    """Return a column as text, as it stood in the file where that can be known."""
-    return table.get_column(name).cast(pl.String).to_list()
-
-
-def empty_texts(table: Table, name: str) -> BoolArray:
-    """Return which rows have no text in a column; white space is text."""
-    lengths = table.get_column(name).cast(pl.String).str.len_bytes()
-    return cast(BoolArray, (lengths.fill_null(0) == 0).to_numpy())
-
-
-def contains_text(table: Table, name: str, text: str) -> BoolArray:
+def contains_text(table: pl.DataFrame, name: str, text: str) -> BoolArray:
     """Return which rows hold this text anywhere in a column, as an array of true and false."""
     column = table.get_column(name).cast(pl.String)
     # Many texts written one after the other are searched in half the time; rows only where it is there.
@@ -170,18 +151,12 @@ def contains_text(table: Table, name: str, text: str) -> BoolArray:
     return cast(BoolArray, column.str.contains(text, literal=True).fill_null(False).to_numpy())
 
 
-def equals_text(table: Table, name: str, text: str, rows: IntArray | None = None) -> BoolArray:
-    """Return which rows, of all or of ``rows``, hold exactly this text in a column."""
-    column = _selected(table, name, rows).cast(pl.String)
-    return cast(BoolArray, (column == text).fill_null(False).to_numpy())
-
-
-def _selected(table: Table, name: str, rows: IntArray | None) -> pl.Series:
+def _selected(table: pl.DataFrame, name: str, rows: IntArray | None) -> pl.Series:
     column = table.get_column(name)
     return column if rows is None else column.gather(rows)
 
 
-def _numbering(table: Table, source: str | os.PathLike[str]) -> tuple[str, int]:
+def _numbering(table: pl.DataFrame, source: str | os.PathLike[str]) -> tuple[str, int]:
     """Return the word for a row's place, and what to add to its position."""
     if Path(source).suffix.lower() == ".parquet":
         return "row", 1

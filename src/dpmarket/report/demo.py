@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -168,11 +169,12 @@ def _write_files(place: Path, sellers: PublicData, public: PublicData) -> None:
     """Write what a campaign starts from: the market file, reports, the sellers' records, public records."""
     ids = _ids(len(sellers))
     write_bytes(place / "market.toml", _market_file(sellers).encode())
-    write_table(place / "reports.csv", {"seller": ids, "cost": _costs(len(sellers))})
+    write_table(place / "reports.csv", pl.DataFrame({"seller": ids, "cost": _costs(len(sellers))}))
     for name, part in (("data.csv", sellers), ("public-test.csv", public)):
         columns: dict[str, Any] = {"seller": ids} if part is sellers else {}
         columns |= {feature: part.features[:, k] for k, feature in enumerate(part.feature_names)}
-        write_table(place / name, {**columns, "diagnosis": [str(label) for label in part.labels]})
+        columns["diagnosis"] = [str(label) for label in part.labels]
+        write_table(place / name, pl.DataFrame(columns))
 
 
 def _ids(sellers: int) -> list[str]:
@@ -224,7 +226,7 @@ def _write_quotes(target: Path, offer: Outcome, minor_units: int) -> None:
         "payment": amounts / minor_units,
         "payment_minor_units": amounts,
     }
-    write_table(target, columns)
+    write_table(target, pl.DataFrame(columns))
 
 
 def _compare(outcome: Outcome, data: PublicData, online: OnlineMechanism, repetitions: int) -> Comparison:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
@@ -30,9 +31,6 @@ from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
-    Table,
-    empty_texts,
-    equals_text,
     find,
     numbers_of,
     positions_in,
@@ -212,9 +210,8 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     names = [feature.name for feature in model.features]
     table = read_table(source, [*names, model.label_column], [model.label_column], names)
     columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
-    negative, positive = (
-        equals_text(table, model.label_column, str(label), np.arange(table.height)) for label in model.labels
-    )
+    texts = table.get_column(model.label_column)
+    negative, positive = ((texts == str(label)).fill_null(False).to_numpy() for label in model.labels)
     wrong = find(model.label_column, "neither of the two labels", ~(negative | positive))
     refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
     labels = np.asarray(model.labels)[positive.astype(np.int64)]
@@ -230,12 +227,12 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     )
 
 
-def _costs_of(market: Market, quoted: Table, source: Path) -> FloatArray:
+def _costs_of(market: Market, quoted: pl.DataFrame, source: Path) -> FloatArray:
     """Return every quoted seller's reported cost."""
     id_column, cost_column = market.sellers.id_column, market.sellers.cost_column
     table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
     costs, problems = numbers_of(table, cost_column)
-    problems += find(id_column, "no seller id", empty_texts(table, id_column))
+    problems += find(id_column, "no seller id", (table.get_column(id_column).fill_null("") == "").to_numpy())
     problems += find(cost_column, "a cost below 0", costs < 0.0)
     refuse(table, source, problems)
     rows = positions_in(quoted, SELLER, table, id_column)
