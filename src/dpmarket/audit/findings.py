@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Audit(Protocol):
@@ -92,6 +96,21 @@ class PrivacyFindings:
             ("largest share of a promise", f"{max(shares):.4g}" if shares else "none promised"),
             ("false-alarm rate", f"{self.false_alarm:.1e}"),
         ]
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:4])
+
+    def _repr_html_(self) -> str:
+        return html_table("Audit of privacy", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per audited person: method, person, promise, found."""
+        import polars as pl
+
+        method = [self.method] * self.people.size
+        return pl.DataFrame(
+            {"method": method, "person": self.people, "promise": self.promises, "found": self.found}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.outcome/2"
 _BEFORE = "dpmarket.outcome/1"
@@ -196,6 +200,25 @@ class Outcome:
                 ("optimality residual", f"{self.optimality.kkt_residual:.1e}"),
             ]
         return rows
+
+    def __repr__(self) -> str:
+        return short_repr(self, [("mechanism", self.mechanism), *self.summary()[:4]])
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Outcome of {self.mechanism}", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per seller: seller, epsilon, payment, planned_weight. It shows individuals."""
+        import polars as pl
+
+        return pl.DataFrame(
+            {
+                "seller": self.seller_ids,
+                "epsilon": self.epsilons,
+                "payment": self.payments,
+                "planned_weight": self.planned_weights,
+            }
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data from which :meth:`from_dict` makes the same outcome, bit by bit."""
