@@ -46,13 +46,14 @@ def blocks(path):
 
 
 def pages_to_run():
-    """Return the pages to run: one that another page continues is run with that one."""
+    """Return the pages with something to run: one that another page continues is run with that one."""
     continued = {
         (path.parent / name).resolve()
         for path in PAGES
         for name in CONTINUES.findall(path.read_text(encoding="utf-8"))
     }
-    return [path for path in PAGES if path.resolve() not in continued]
+    pages = [path for path in PAGES if path.resolve() not in continued]
+    return [path for path in pages if any(block.language in ("python", "console") for block in blocks(path))]
 
 
 def run_page(path, folder, patient=False):
