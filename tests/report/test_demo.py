@@ -1,27 +1,21 @@
 """The demonstration: the same market every time, other noise, and nobody's files overwritten."""
 
 import json
-import os
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dpmarket.errors import FileProblem
 from dpmarket.report.demo import run_demo
+from support.commands import run
 
-COMMAND = Path(sys.executable).with_name("dpmarket")
 SAME = ("market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv")
 
 
 def test_two_runs_have_the_same_market_and_other_noise(demo, tmp_path):
     """The second run is the command's, as a newcomer calls it."""
-    done = subprocess.run(
-        [COMMAND, "demo", "--repetitions", "2"], capture_output=True, text=True, cwd=tmp_path, env=os.environ
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("demo", "--repetitions", "2", cwd=tmp_path)
     folder = tmp_path / "dpmarket-demo"
     for name in SAME:
         assert (folder / name).read_bytes() == (demo.folder / name).read_bytes(), name
