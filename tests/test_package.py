@@ -6,11 +6,13 @@ import pkgutil
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import dpmarket
 
+ROOT = Path(__file__).parent.parent
 HEAVY = ("numpy", "scipy", "polars", "numba", "sklearn", "matplotlib")
 
 
