@@ -80,7 +80,7 @@ class EntropyUnavailable(DpmarketError, RuntimeError):
     >>> from unittest.mock import patch
     >>> import dpmarket as dpm
     >>> with patch("os.urandom", side_effect=NotImplementedError):
-    ...     dpm.privacy.SecureNoise().draw(n_coefficients=3, total_epsilon=2.0, accuracy=1e-9)
+    ...     dpm.privacy.SecureNoise().draw(n_coefficients=3, noise_rate=2.0, accuracy=1e-9)
     Traceback (most recent call last):
         ...
     dpmarket.errors.EntropyUnavailable: the operating system gave no entropy; no noise was drawn.

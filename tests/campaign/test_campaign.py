@@ -165,7 +165,7 @@ def test_the_model_file_holds_all_that_an_outsider_needs(campaign):
     model = campaign.train().model
     plan = ReleasePlan(model.grid, model.gradient_bound, model.noise_accuracy, model.numerical_epsilon)
     cost = release_cost(
-        plan, len(model.coef_grid), model.total_epsilon, model.l2, model.row_bound, 1.0 + 1e-9
+        plan, len(model.coef_grid), model.total_promise, model.l2, model.row_bound, 1.0 + 1e-9
     )
     assert cost <= model.numerical_reserve
     assert cost == pytest.approx(model.numerical_epsilon, rel=1e-6)

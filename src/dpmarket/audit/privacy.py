@@ -168,7 +168,7 @@ def _books(model: Any) -> tuple[object, ...] | None:
         return None
     return (
         weights.loss_weights.tobytes(),
-        weights.total_epsilon,
+        weights.noise_rate,
         weights.l2,
         weights.row_bound,
         weights.rows_per_person,

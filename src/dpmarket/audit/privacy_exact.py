@@ -65,7 +65,7 @@ def audit_privacy_exact(
         found[k] = find_worst_case(
             weights.loss_weights,
             person,
-            weights.total_epsilon,
+            weights.noise_rate,
             weights.l2,
             weights.row_bound,
             weights.rows_per_person,
@@ -81,5 +81,5 @@ def audit_privacy_exact(
         found=read_only(found),
         broken=int((found > theirs + _ROUNDING * (1.0 + theirs)).sum()),
         false_alarm=0.0,
-        details={"n_features": n_features, "total_epsilon": weights.total_epsilon, "l2": weights.l2},
+        details={"n_features": n_features, "noise_rate": weights.noise_rate, "l2": weights.l2},
     )

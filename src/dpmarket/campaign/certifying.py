@@ -178,7 +178,7 @@ def _released(model: ModelFile) -> ReleasedModel:
         intercept_scaling=model.intercept_scaling,
         clip=False,
         l2=model.l2,
-        total_epsilon=model.total_epsilon,
+        noise_rate=model.noise_rate,
         row_bound=model.row_bound,
         rows_per_person=model.rows_per_person,
         gradient_bound=model.gradient_bound,

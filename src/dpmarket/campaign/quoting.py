@@ -168,6 +168,10 @@ def decide_online(market: Market, costs: FloatArray) -> Outcome:
     return OnlineMechanism(dist, curve).run(costs)
 
 
+DECISIONS: dict[str, Decide] = {"offline": decide_offline, "online": decide_online}
+"""The ways to decide that a ledger's rounds name."""
+
+
 def planned_objective(market: Market) -> BuyerObjective:
     """Return the buyer's objective; with a budget, its payment weight is planned without any report.
 

@@ -56,14 +56,18 @@ class TrainingResult:
 
     Attributes
     ----------
-    model : what was released.
+    model : what was released; its ``noise_rate`` is what training made of the promises.
     is_new : whether it was trained now.
+    total_promise : the epsilons of those it was trained on, together.
+    withdrawn : how many of the quoted sellers had withdrawn before.
     clipped : counts, per feature, values outside their public bounds. It is read from the data and is for
         the data holder's eyes only.
     """
 
     model: ModelFile
     is_new: bool
+    total_promise: float
+    withdrawn: int
     clipped: dict[str, int]
 
 
@@ -109,14 +113,17 @@ def train_file(
         found = known_round(ledger, quoted)
         kept = released_model(ledger, found.number)
         if kept is not None:
-            result = TrainingResult(model_from_json(kept), False, {})
+            model, clipped, is_new = model_from_json(kept), dict[str, int](), False
         elif found.state != "open":
             raise LedgerRefusal(spent_already(found))
         else:
-            result = _train(ledger, found, market, quoted, quotes, data, progress)
-    write_bytes(output, result.model.to_json().encode(), overwrite)
+            model, clipped = _train(ledger, found, market, quoted, quotes, data, progress)
+            is_new = True
+        gone = withdrawn_of(ledger, found.number, quoted)
+    write_bytes(output, model.to_json().encode(), overwrite)
     progress("Writing the model", 1.0)
-    return result
+    total_promise = float(quoted.get_column(EPSILON).to_numpy()[~gone].sum())
+    return TrainingResult(model, is_new, total_promise, int(gone.sum()), clipped)
 
 
 def withdraw_sellers(
@@ -197,7 +204,7 @@ def _train(
     quotes_source: str | os.PathLike[str],
     data: str | os.PathLike[str],
     progress: StageProgress,
-) -> TrainingResult:
+) -> tuple[ModelFile, dict[str, int]]:
     training = debit(ledger, found.number)
     try:
         epsilons = np.asarray(quotes.get_column(EPSILON).to_numpy())
@@ -231,7 +238,7 @@ def _train(
     spent[records.owners] = estimator.epsilons_
     loss_weights[records.owners] = estimator.loss_weights_
     release(ledger, training, model.to_json(), spent, loss_weights)
-    return TrainingResult(model, True, records.clipped)
+    return model, records.clipped
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import private_bytes, read_json, read_parquet, to_json, write_parquet
-from dpmarket.mechanisms.adaptive import SCHEMA as ADAPTIVE
 from dpmarket.mechanisms.adaptive import AdaptiveMechanism
-from dpmarket.mechanisms.online import SCHEMA as ONLINE
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.mechanisms.registry import is_market, market_from_dict
 
-_COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "loss_weights")
+_COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "planned_weights")
 _KEY = "dpmarket"
 
 
@@ -90,7 +89,7 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
             raise FileProblem(f"expected an outcome in {source}.")
         return Outcome.from_dict(data)
     columns, notes = read_parquet(source)
-    if _KEY not in notes or any(name not in columns for name in _COLUMNS):
+    if _KEY not in notes:
         raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
     return Outcome.from_dict(json.loads(notes[_KEY]) | columns)
 
@@ -168,12 +167,9 @@ def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | Adapt
     """
     _refuse_other_than_json(source)
     data = read_json(source)
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema == ONLINE:
-        return OnlineMechanism.from_dict(data)
-    if schema == ADAPTIVE:
-        return AdaptiveMechanism.from_dict(data)
-    raise FileProblem(f"expected a market in {source}, as write_market_state makes it.")
+    if not isinstance(data, dict) or not is_market(data):
+        raise FileProblem(f"expected a market in {source}, as write_market_state makes it.")
+    return market_from_dict(data)
 
 
 def _refuse_other_than_json(path: str | os.PathLike[str]) -> None:

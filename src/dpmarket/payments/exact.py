@@ -181,7 +181,7 @@ class _Market:
         smooth = np.zeros(costs.size, dtype=bool)
         if self.problem.regime == kernels.CHEAPEST:
             # Those at the margin, who get what is left, follow another function of their cost.
-            smooth = epsilons == self.allocation.max_weight * self.allocation.total_epsilon
+            smooth = epsilons == self.allocation.max_weight * self.allocation.total_promise
         elif self.basins.bought.size == 1:
             smooth[:] = True
         found = None
@@ -274,7 +274,7 @@ class _Market:
             weights = np.full(costs.size, allocation.max_weight)
             if self.problem.regime == kernels.PATH:
                 weights = np.minimum((allocation.cutoff - virtual) / allocation.spread, weights)
-            epsilons = weights * allocation.total_epsilon
+            epsilons = weights * allocation.total_promise
             premiums, _ = self.integrated(costs, virtual, np.maximum(epsilons, 1e-300), _FINE)
             return premiums.reshape(points.shape)
 
@@ -297,7 +297,7 @@ def _problem(psi: FloatArray, settings: PathSettings, objective: BuyerObjective)
     return kernels.Problem(
         psi=psi,
         regime=regime,
-        most_epsilon=settings.max_total_epsilon,
+        most_epsilon=settings.max_total_promise,
         sums=np.append(0.0, np.cumsum(psi)) if regime == kernels.CHEAPEST else np.empty(0),
         total=float(psi.sum()),
         cap=settings.max_weight,

@@ -237,7 +237,7 @@ def best_posted_price(
 ) -> PostedPrice:
     """Return the posted price with the least excess risk for a budget, from the distribution alone.
 
-    With a price that a share F accepts, ``sellers * F`` records of equal weight are bought at a total epsilon
+    With a price that a share F accepts, ``sellers * F`` records of equal weight are bought at a total promise
     of ``budget / price``.
 
     Parameters

@@ -226,7 +226,7 @@ def _row(task: _Task) -> Row:
         costs = task.dist.sample(task.sellers, np.random.default_rng(seeds[2 * k]))
         outcome = mechanism.run(costs)
         payments.append(outcome.total_payment)
-        risks.append(excess_risk(outcome, task.objective))
+        risks.append(excess_risk(outcome.planned_weights, outcome.planned_noise_rate, task.objective))
         epsilons.append(outcome.epsilons)
         if task.trial is not None:
             errors.append(task.trial.run(outcome.epsilons, int(seeds[2 * k + 1])))

@@ -17,8 +17,6 @@ from dpmarket.campaign import (
     Market,
     ModelFile,
     Round,
-    decide_offline,
-    decide_online,
     existing_ledger,
     ledger_path,
     read_market,
@@ -26,6 +24,7 @@ from dpmarket.campaign import (
 )
 from dpmarket.campaign.ledger import EPSILON, PAYMENT, SELLER, released_model, weights_of, withdrawn_of
 from dpmarket.campaign.model_file import model_from_json
+from dpmarket.campaign.quoting import DECISIONS
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
@@ -164,7 +163,7 @@ def read_campaign(market_path: Path, reports: Path, quotes: Path) -> Campaign:
         withdrawn = withdrawn_of(ledger, entered.number, quoted)
         kept = released_model(ledger, entered.number)
         loss_weights = None if kept is None else weights_of(ledger, entered.number)
-    decide = decide_online if entered.mechanism == "online" else decide_offline
+    decide = DECISIONS[entered.mechanism]
     epsilons, amounts = (np.asarray(quoted.get_column(name).to_numpy()) for name in (EPSILON, PAYMENT))
     outcome = decide(market, costs)
     again = outcome.in_minor_units(entered.minor_units).amounts

@@ -52,8 +52,8 @@ def _terms_needed(tables: Tables) -> Finding:
     return Finding(
         verdict(worse, False),
         "Minimising the loss over (w, a, η) alone ends at a noise rate of "
-        f"{bare.number('total_epsilon')[0]:.0f} and a test error of {without:.3f}; with the terms it is "
-        f"{with_terms:.3f} at the best μ, with a noise rate of {joint.number('total_epsilon')[best]:.0f}.",
+        f"{bare.number('noise_rate')[0]:.0f} and a test error of {without:.3f}; with the terms it is "
+        f"{with_terms:.3f} at the best μ, with a noise rate of {joint.number('noise_rate')[best]:.0f}.",
     )
 
 

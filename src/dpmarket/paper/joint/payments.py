@@ -276,7 +276,7 @@ class ExpectedPayments:
     ) -> Paid:
         """Return ``psi*eps`` for each seller."""
         own = np.searchsorted(solved.market.positions, sellers)
-        epsilons = solved.best.inner.weights[own] * solved.best.total_epsilon
+        epsilons = solved.best.inner.weights[own] * solved.best.noise_rate
         payments = solved.market.psi[own] * epsilons
         return Paid(payments, 2.0**-51 * payments)
 
@@ -321,7 +321,7 @@ def _last_report(solved: Solved, dist: CostDistribution, seller: int) -> float:
 
 def _own(solved: Solved, seller: int, costs: FloatArray, low: float) -> float:
     weight = float(solved.best.inner.weights[np.searchsorted(solved.market.positions, seller)])
-    return max(float(costs[seller]), low) * (weight * solved.best.total_epsilon)
+    return max(float(costs[seller]), low) * (weight * solved.best.noise_rate)
 
 
 def _tell(progress: Progress | None, done: int, total: int) -> None:
