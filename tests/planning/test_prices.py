@@ -1,4 +1,4 @@
-"""Prices that follow from public facts alone: the least expected error for the money, and nobody gains by lying."""
+"""Prices from public facts alone: the least expected error for the money, and nobody gains by lying."""
 
 import inspect
 import math

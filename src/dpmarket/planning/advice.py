@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from dpmarket import checks
 from dpmarket.costs import CostDistribution
-from dpmarket.planning.expected_error import ExpectedError, estimator_error
+from dpmarket.planning.error_model import ExpectedError, estimator_error
 from dpmarket.planning.prices import typical_purchase
 
 
@@ -22,7 +22,7 @@ class NoiseAdvice:
     Attributes
     ----------
     noise_ratio : the expected length of the noise, as a multiple of what usual data have to tell; above 1.
-    budget : the least budget, money, at which it would be 1; None where no budget is enough, because
+    budget : money, a budget at which it would be 1; None where no budget is enough, because
         ``max_mean_epsilon`` holds the promises down.
     features : the most features with which it would be at most 1 for the same money, the constant not
         counted; None where even one is too many.
@@ -41,8 +41,8 @@ class NoiseAdvice:
             ways.append(f"with {self.features} feature{'s' if self.features > 1 else ''} or fewer")
         others = f" It would not {', or '.join(ways)}." if ways else " Ask more people."
         return (
-            f"Noise dominates: it is {self.noise_ratio:.2g} times as long as what usual data have to tell, and "
-            f"such a model is often no better than guessing.{others}"
+            f"Noise dominates: it is {self.noise_ratio:.2g} times as long as what usual data have to tell, "
+            f"and such a model is often no better than guessing.{others}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def noise_advice(
     at_bound = math.inf if max_mean_epsilon is None else sellers * max_mean_epsilon
     if not estimator_error(features).predict(1.0, at_bound).noise_dominates:
         # The bound does not bind there, so that it can be left out; with it, larger budgets are refused.
-        enough = _least_budget(lambda money: error(money, features, None).noise_ratio, budget)
+        enough = _enough_budget(lambda money: error(money, features, None).noise_ratio, budget)
     fewer = _most(lambda columns: not error(budget, columns, max_mean_epsilon).noise_dominates, features)
     return NoiseAdvice(here.noise_ratio, enough, fewer)
 
 
-def _least_budget(noise_ratio: Callable[[float], float], budget: float) -> float:
-    """Return the budget at which the noise ratio, which falls with it, is 1."""
+def _enough_budget(noise_ratio: Callable[[float], float], budget: float) -> float:
+    """Return a larger budget at which the noise ratio is 1, the first that is met in growing steps."""
     high = math.log(budget)
     while noise_ratio(math.exp(high)) > 1.0:
         high += 1.0

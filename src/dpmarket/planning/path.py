@@ -1,7 +1,7 @@
 r"""Walk the path of best weights once, and read off what any budget buys at the least expected error.
 
-Of a budget ``P``, with virtual costs psi, the buyer wants the weights ``a`` and the total promise ``eta`` that
-minimise
+Of a budget ``P``, with virtual costs psi, the buyer wants the weights ``a`` and the total promise ``eta``
+that minimise
 
 .. math:: A |a|^2 + B / \eta^2 \quad\text{subject to}\quad \eta \langle a, \psi \rangle \le P,\;
     0 \le a_i \le cap,\; \sum a_i = 1,\; \eta \le \eta_{max}.
@@ -13,8 +13,8 @@ local minima, and budgets that no payment weight meets.) Its weights lie on the 
 two events of the path (one more seller enters, or leaves the cap) ``|a|^2 = weight + V/s^2`` and
 ``<a, psi> = level - V/s`` with constants of that segment, and the conditions of optimality say
 
-* where the budget binds alone: ``s * <a, psi> = A P^2 / B``; the left side is ``level*s - V`` on a segment and
-  never falls, so one segment and one division give the best ``s``;
+* where the budget binds alone: ``s * <a, psi> = A P^2 / B``; the left side is ``level*s - V`` on a segment
+  and never falls, so one segment and one division give the best ``s``;
 * where ``eta`` is at its bound: ``<a, psi> = P / eta_max``, which never falls with ``s`` either.
 
 The sums are kept as in :mod:`dpmarket.allocation.kernels`: only non-negative terms are added.

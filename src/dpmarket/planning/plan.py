@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmarket.allocation import BuyerObjective
-from dpmarket.planning.expected_error import ErrorModel, ExpectedError, expected_error
+from dpmarket.planning.error_model import ErrorModel, ExpectedError, expected_error
 from dpmarket.planning.search import Found
 
 SCHEMA = "dpmarket.plan/1"
@@ -52,7 +52,7 @@ class Plan:
     expected_excess_risk, excess_risk_error : expected excess risk and its standard error.
     share_bought : expected share of sellers bought from.
     squared_norm, inverse_square : expected square of the weights' norm, and inverse square of the total
-        promise; :func:`~dpmarket.planning.expected_error.expected_error` makes an expected error of them.
+        promise; :func:`~dpmarket.planning.error_model.expected_error` makes an expected error of them.
     draws : number of simulated markets.
     gap : what the plan leaves of the budget (money) or of the target excess risk because no payment weight
         meets it: the best allocation can change at once from a few cheap sellers to many dear ones, and

@@ -1,8 +1,9 @@
 r"""Turn a budget and public facts into the buyer's prices: those under which the expected error is least.
 
-What the buyer wants is a small expected error, ``A |a|^2 + B / eta^2`` (:mod:`.expected_error`). What the
-mechanisms minimise is the paper's ``concentration * |a| + noise / eta`` plus money. The two agree at one point
-if the prices are the slopes there, ``concentration = 2 A |a|`` and ``noise = 2 B / eta``. So, in two steps:
+What the buyer wants is a small expected error, ``A |a|^2 + B / eta^2``
+(:mod:`dpmarket.planning.error_model`). What the mechanisms minimise is the paper's
+``concentration * |a| + noise / eta`` plus money. The two agree at one point if the prices are the slopes
+there, ``concentration = 2 A |a|`` and ``noise = 2 B / eta``. So, in two steps:
 
 1. the best purchase of the population (sellers at evenly spaced quantiles of the cost distribution) is
    computed exactly, and the two prices are frozen from it;
@@ -26,7 +27,7 @@ from dpmarket.allocation.simplex import UNCAPPED, split_cap
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import InvalidInput
 from dpmarket.planning.budgets import checked_market, plan_payment_weight, refuse_unspendable
-from dpmarket.planning.expected_error import ErrorModel, ExpectedError, logistic_error
+from dpmarket.planning.error_model import ErrorModel, ExpectedError, logistic_error
 from dpmarket.planning.markets import Markets, population
 from dpmarket.planning.path import BestPurchase, walk_path
 from dpmarket.planning.plan import Plan
@@ -87,7 +88,7 @@ def suggest_prices(
     budget : expected total payment, money, above 0.
     n_features : number of coefficients of the model, the constant's included.
     row_bound : R, the length that no row exceeds, its constant included. It scales all prices alike and
-        changes no promise; :func:`~dpmarket.planning.expected_error.estimator_error` knows the estimator's.
+        changes no promise; :func:`~dpmarket.planning.error_model.estimator_error` knows the estimator's.
     weight_cap, max_mean_epsilon : bounds of the objective, as in :class:`BuyerObjective`.
     confidence, rng, progress : as in :func:`~dpmarket.planning.budgets.plan_payment_weight`.
 
@@ -152,7 +153,7 @@ def plan_prices(
         As in :func:`suggest_prices`.
     error_model
         What noise and few people cost, such as
-        :func:`~dpmarket.planning.expected_error.logistic_error`.
+        :func:`~dpmarket.planning.error_model.logistic_error`.
 
     Returns
     -------

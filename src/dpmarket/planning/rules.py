@@ -20,7 +20,7 @@ from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import PostedPrice
 from dpmarket.planning.budgets import checked_market
-from dpmarket.planning.expected_error import ErrorModel, ExpectedError
+from dpmarket.planning.error_model import ErrorModel, ExpectedError
 from dpmarket.planning.plan import Plan
 
 _SHARES = 400  # prices that are tried

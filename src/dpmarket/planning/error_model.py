@@ -6,7 +6,7 @@ depend on the weights the error of that gradient has, exactly,
 .. math:: E|error|^2 = |a|^2\, tr\, Cov(g) + E|b'|^2,
 
 and both terms are known before anybody reports: the spread of one gradient within narrow bounds, the noise
-exactly. In units of the total promise (the sum of the epsilons) this is ``sampling * |a|^2 + noise / total^2``
+exactly. In units of the total promise (the sum of the epsilons) this is ``sampling * |a|^2 + noise/total^2``
 with two public numbers, the :class:`ErrorModel`. Another model, another shape of noise or a statistic is
 another pair of numbers.
 """
@@ -16,8 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
-
-import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -58,7 +56,8 @@ class ErrorModel:
 
     Examples
     --------
-    >>> ErrorModel(sampling=0.2, noise=80.0, signal=0.04).predict(squared_norm=0.01, total_promise=100.0).total
+    >>> model = ErrorModel(sampling=0.2, noise=80.0, signal=0.04)
+    >>> model.predict(squared_norm=0.01, total_promise=100.0).total
     0.01
     """
 
@@ -209,12 +208,7 @@ def estimator_error(features: int) -> ErrorModel:
 
 @runtime_checkable
 class Decided(Protocol):
-    """What has weights and promises: an outcome, an allocation, prepared weights."""
-
-    @property
-    def loss_weights(self) -> FloatArray:
-        """Weight of each record, shape (m,)."""
-        ...
+    """What has promises: an outcome, an allocation."""
 
     @property
     def epsilons(self) -> FloatArray:
@@ -243,8 +237,8 @@ def expected_error(purchase: Decided | Planned, error_model: ErrorModel) -> Expe
     Parameters
     ----------
     purchase
-        An outcome, an allocation, or anything else with ``loss_weights`` and ``epsilons``; or a plan. A
-        function of reported costs at most, never of a record.
+        An outcome, an allocation, or anything else with ``epsilons``, to which weights are in proportion; or
+        a plan. A function of reported costs at most, never of a record.
     error_model
         What noise and few people cost: :func:`logistic_error` with the number of coefficients and the row
         bound of the model that is, or will be, trained.
@@ -279,6 +273,7 @@ def expected_error(purchase: Decided | Planned, error_model: ErrorModel) -> Expe
         )
     if not isinstance(purchase, Decided):
         raise InvalidInput(f"expected an outcome or a plan, got {type(purchase).__name__}.")
-    weights = checks.non_negative_vector("loss_weights", purchase.loss_weights)
     promises = checks.non_negative_vector("epsilons", purchase.epsilons)
-    return error_model.predict(float(np.sum(weights**2)), float(promises.sum()))
+    total = float(promises.sum())
+    weights = promises / total if total > 0.0 else promises
+    return error_model.predict(float(weights @ weights), total)
