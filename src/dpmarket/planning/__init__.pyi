@@ -20,9 +20,12 @@ from .error_model import logistic_error as logistic_error
 from .plan import Guarantee as Guarantee
 from .plan import Plan as Plan
 from .prices import TypicalPurchase as TypicalPurchase
+from .prices import freeze_prices as freeze_prices
 from .prices import plan_prices as plan_prices
 from .prices import suggest_prices as suggest_prices
 from .prices import typical_purchase as typical_purchase
+from .recommending import BudgetPlan as BudgetPlan
+from .recommending import plan_budget as plan_budget
 from .rules import RuleChoice as RuleChoice
 from .rules import best_posted_price as best_posted_price
 from .rules import compare_rules as compare_rules

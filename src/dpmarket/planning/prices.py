@@ -172,17 +172,51 @@ def plan_prices(
     >>> print(plan.expected_error.sentence())
     Of the expected error 72% is noise and 28% comes from few people.
     """
-    typical = typical_purchase(
-        dist,
-        sellers,
-        budget,
-        error_model,
-        weight_cap=weight_cap,
-        max_mean_epsilon=max_mean_epsilon,
+    objective = freeze_prices(
+        dist, sellers, budget, error_model, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
     )
-    objective = _met_by_the_mechanism(dist, typical, sellers, budget, error_model)
     plan = plan_payment_weight(dist, objective, sellers, budget, confidence, rng, progress)
     return replace(plan, error_model=error_model)
+
+
+def freeze_prices(
+    dist: CostDistribution,
+    sellers: int,
+    budget: float,
+    error_model: ErrorModel,
+    *,
+    weight_cap: float | None = None,
+    max_mean_epsilon: float | None = None,
+) -> BuyerObjective:
+    """Return the prices alone: the first of the two steps, for whoever plans the payment weight.
+
+    Parameters
+    ----------
+    dist, sellers, budget, error_model, weight_cap, max_mean_epsilon
+        As in :func:`plan_prices`.
+
+    Returns
+    -------
+    BuyerObjective
+        Its payment weight is that of the typical market: a start, with which few sellers would be overpaid.
+
+    Raises
+    ------
+    InvalidInput, Infeasible
+        As :func:`plan_prices`.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> prices = freeze_prices(Uniform(1, 5), 5, 20.0, logistic_error(31, 1.03))
+    >>> plan = plan_payment_weight(Uniform(1, 5), prices, 5, 20.0)
+    >>> plan.payment_weight > prices.payment_weight
+    True
+    """
+    typical = typical_purchase(
+        dist, sellers, budget, error_model, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
+    )
+    return _met_by_the_mechanism(dist, typical, sellers, budget, error_model)
 
 
 def typical_purchase(
