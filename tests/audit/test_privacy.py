@@ -16,8 +16,7 @@ from dpmarket.audit import (
     audit_privacy_sampled,
     weights_of,
 )
-from dpmarket.audit.events import choose_event, epsilon_bound
-from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.audit.distinguishing import choose_event, epsilon_bound, neighbours_of
 from dpmarket.learning.reference import (
     LargeEpsilonsOnly,
     OutputPerturbation,

@@ -57,7 +57,7 @@ def test_a_sweep_over_budgets_spends_them_and_buys_less_risk_for_more(tmp_path):
         DIST, objectives, 1_500, repetitions=8, processes=2, keep_in=tmp_path / "sweep.json"
     )
     assert again == table
-    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.planning.sweep/2"
+    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.planning.sweep/3"
 
 
 def test_test_errors_fall_with_the_budget_and_are_repeatable():

@@ -20,7 +20,7 @@ from dpmarket.paper import paper_curve
 
 
 @dataclass(frozen=True)
-class Market:
+class Case:
     """A mechanism with ``run``, ``respond`` and ``response_curve``, and the costs to try it on."""
 
     mechanism: Any
@@ -33,16 +33,16 @@ GROUPS = Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5])
 
 
 def _offline(dist, objective):
-    return Market(OfflineMechanism(dist, objective), dist)
+    return Case(OfflineMechanism(dist, objective), dist)
 
 
 def _online(dist, objective, sellers=40, **options):
-    return Market(OnlineMechanism(dist, population_curve(dist, objective, sellers), **options), dist)
+    return Case(OnlineMechanism(dist, population_curve(dist, objective, sellers), **options), dist)
 
 
 def _adaptive(dist, objective, **options):
     prior = Uniform(*dist.support)
-    return Market(AdaptiveMechanism(prior, objective, 40, first_epoch=5, **options), dist)
+    return Case(AdaptiveMechanism(prior, objective, 40, first_epoch=5, **options), dist)
 
 
 OFFLINE = {
@@ -72,7 +72,7 @@ ONLINE = {
     "online groups": _online(GROUPS, BuyerObjective(0.3, 1.0, 0.1, weight_cap=4.0)),
     "online unbounded": _online(FromScipy(stats.expon()), BuyerObjective(1.0, 1.0, 0.01)),
     "online budget": _online(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01), budget=10.0),
-    "paper's curve": Market(
+    "paper's curve": Case(
         OnlineMechanism(Uniform(0, 1), paper_curve(Uniform(0, 1), BuyerObjective(1.0, 1.0, 1e-2), 40)),
         Uniform(0, 1),
     ),

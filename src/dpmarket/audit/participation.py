@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.audit.shape import verdict
+from dpmarket.audit.findings import verdict
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import Outcome
 

@@ -16,11 +16,10 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.audit.accounting import audit_accounting, weights_of
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.audit.distinguishing import neighbours_of
+from dpmarket.audit.findings import PrivacyFindings, verdict
 from dpmarket.audit.privacy_exact import audit_privacy_exact
 from dpmarket.audit.privacy_sampled import audit_privacy_sampled
-from dpmarket.audit.shape import verdict
 from dpmarket.learning import Learner
 from dpmarket.progress import Progress
 

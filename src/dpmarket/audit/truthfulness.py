@@ -16,11 +16,9 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.answers import Answers, ask
-from dpmarket.audit.gains import GainProfile, GainTally
-from dpmarket.audit.lies import first_lies, second_lies, width
-from dpmarket.audit.pairs import best_pair_gain
-from dpmarket.audit.shape import verdict
+from dpmarket.audit.asking import Answers, GainProfile, GainTally, ask
+from dpmarket.audit.findings import verdict
+from dpmarket.audit.lies import best_pair_gain, first_lies, second_lies, width
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms import Mechanism

@@ -56,9 +56,9 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 def _quotes(path: str | os.PathLike[str]) -> Description:
     table = read_table(path, [EPSILON, PAYMENT], (), [EPSILON, PAYMENT])
-    epsilons, findings = numbers_of(table, EPSILON)
+    epsilons, problems = numbers_of(table, EPSILON)
     payments, more = numbers_of(table, PAYMENT)
-    refuse(table, path, [*findings, *more])
+    refuse(table, path, [*problems, *more])
     bought = epsilons > 0.0
     data: dict[str, Any] = {
         "kind": "quotes",
@@ -130,12 +130,12 @@ def _ledger(path: str | os.PathLike[str]) -> Description:
         ("paid, in minor units", f"{totals['paid_minor_units']:,}"),
         *(
             (
-                f"round {found.number}, {found.quoted_at}",
-                f"{found.sellers:,} sellers, {found.mechanism}, {found.state}",
+                f"round {entered.number}, {entered.quoted_at}",
+                f"{entered.sellers:,} sellers, {entered.mechanism}, {entered.state}",
             )
-            for found in rounds
+            for entered in rounds
         ),
         ("adds up", "yes"),
     ]
-    data = {"kind": "ledger", **totals, "rounds": [vars(found) for found in rounds]}
+    data = {"kind": "ledger", **totals, "rounds": [vars(entered) for entered in rounds]}
     return Description(f"Ledger in {path}", rows, data)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import (
-    Table,
     is_standard_stream,
     numbers_of,
     positions_in,
@@ -30,7 +30,7 @@ _WAY_OUT = "Fit it to people who will not sell: otherwise lying pays."
 
 
 def refuse_own_reports(
-    market_path: str | os.PathLike[str], market: Market, table: Table, reports: str | os.PathLike[str]
+    market_path: str | os.PathLike[str], market: Market, table: pl.DataFrame, reports: str | os.PathLike[str]
 ) -> None:
     """Refuse reports that the market's cost distribution was fitted to.
 
@@ -86,7 +86,7 @@ def _is_made_of(market: Market, costs: FloatArray) -> bool:
 
 
 def _pilot(market_path: str | os.PathLike[str]) -> tuple[Path | None, str]:
-    """Return the pilot that the distribution's file names, if it lies beside that, and its column of costs."""
+    """Return the pilot that the distribution's file names, if it lies beside it, and its column of costs."""
     costs: Any = read_toml(market_path).get("costs")
     name = costs.get("distribution") if isinstance(costs, dict) else None
     if not (isinstance(name, str) and name.endswith(".json")):

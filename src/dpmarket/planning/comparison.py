@@ -34,8 +34,8 @@ class Standing:
     Attributes
     ----------
     buyer, budget : who, and with how much money in expectation.
-    error, error_error : test error.
-    log_loss, log_loss_error : test log loss.
+    error, error_standard_error : test error.
+    log_loss, log_loss_standard_error : test log loss.
     payment, payment_error : total payment, money.
     overall, overall_error : test error + payment_weight * payment.
     behind, behind_error : overall error less that of the first buyer, repetition by repetition.
@@ -47,9 +47,9 @@ class Standing:
     buyer: str
     budget: float
     error: float
-    error_error: float
+    error_standard_error: float
     log_loss: float
-    log_loss_error: float
+    log_loss_standard_error: float
     payment: float
     payment_error: float
     overall: float
@@ -118,8 +118,9 @@ def compare(
     dist : the distribution of costs, from which sellers' costs are drawn.
     trial : the public records, and how models are trained on them.
     buyers : for every name a function from a budget to a mechanism that spends it in expectation; see
-        :func:`~dpmarket.planning.buyers.standard_buyers`. The others are compared with the first. With ``keep_in`` they have to say
-        what they are, by a method ``settings`` that returns plain data or as frozen dataclasses of such.
+        :func:`~dpmarket.planning.buyers.standard_buyers`. The others are compared with the first. With
+        ``keep_in`` they have to say what they are, by a method ``settings`` that returns plain data or as
+        frozen dataclasses of such.
     budgets : money, each above 0.
     payment_weight : error units per unit of money in the overall error: what money is worth to the reader.
     repetitions : how often costs, split and noise are drawn, at least 2.
@@ -244,8 +245,8 @@ def _compare_at(task: _Task) -> Row:
     standings = []
     overall = values[:, :, 0] + task.payment_weight * values[:, :, 2]
     for b, name in enumerate(task.buyers):
-        error, error_error = mean_and_standard_error(values[b, :, 0])
-        log_loss, log_loss_error = mean_and_standard_error(values[b, :, 1])
+        error, error_standard_error = mean_and_standard_error(values[b, :, 0])
+        log_loss, log_loss_standard_error = mean_and_standard_error(values[b, :, 1])
         payment, payment_error = mean_and_standard_error(values[b, :, 2])
         total, total_error = mean_and_standard_error(overall[b])
         behind, behind_error = mean_and_standard_error(overall[b] - overall[0])
@@ -257,9 +258,9 @@ def _compare_at(task: _Task) -> Row:
                 "buyer": name,
                 "budget": task.budget,
                 "error": error,
-                "error_error": error_error,
+                "error_standard_error": error_standard_error,
                 "log_loss": log_loss,
-                "log_loss_error": log_loss_error,
+                "log_loss_standard_error": log_loss_standard_error,
                 "payment": payment,
                 "payment_error": payment_error,
                 "overall": total,

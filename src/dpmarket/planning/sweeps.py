@@ -22,7 +22,7 @@ from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_standard_error
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.planning.sweep/2"
+SCHEMA = "dpmarket.planning.sweep/3"
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -40,7 +40,7 @@ class SweepRow:
     mean_epsilon : over all sellers.
     epsilon_quantiles : 5%, 25%, 50%, 75% and 95% quantiles over all sellers.
     share_bought : of the sellers.
-    test_error, test_error_error : of models trained with these promises; None without public data.
+    test_error, test_error_standard_error : of models trained with these promises; None without public data.
     """
 
     objective: BuyerObjective
@@ -54,7 +54,7 @@ class SweepRow:
     epsilon_quantiles: tuple[float, ...]
     share_bought: float
     test_error: float | None
-    test_error_error: float | None
+    test_error_standard_error: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name."""
@@ -294,7 +294,7 @@ def _row(task: _Task) -> Row:
     total, noise = np.mean(parts, axis=0).tolist() if parts else (None, None)
     payment, payment_error = mean_and_standard_error(np.array(payments))
     risk, risk_error = mean_and_standard_error(np.array(risks))
-    error, error_error = mean_and_standard_error(np.array(errors)) if errors else (None, None)
+    error, error_standard_error = mean_and_standard_error(np.array(errors)) if errors else (None, None)
     return {
         "objective": task.objective.to_dict(),
         "payment": payment,
@@ -307,7 +307,7 @@ def _row(task: _Task) -> Row:
         "epsilon_quantiles": np.quantile(promised, _QUANTILES).tolist(),
         "share_bought": float(np.mean(promised > 0.0)),
         "test_error": error,
-        "test_error_error": error_error,
+        "test_error_standard_error": error_standard_error,
     }
 
 
