@@ -163,12 +163,17 @@ def test_a_step_treats_an_ironed_interval_alike():
         posted_price_curve(Uniform(1, 5), objective, 50, 0.5, 0.9)
     curve = posted_price_curve(dist, objective, 50, 0.5, ironed.high)
     assert curve.epsilons([0.5, 2.0, 3.0]).tolist() == [0.5, 0.5, 0.5]
-    for budget in (1.0, 30.0, 1000.0):
+    prices = []
+    for budget in (1.0, 120.0, 180.0, 1000.0):
         offer = best_posted_price(dist, 50, budget, logistic_error(3, 1.1))
         step = posted_price_curve(dist, objective, 50, offer.epsilon, offer.price)
         paid = step.offers([0.0]).payments[0]
         assert paid == pytest.approx(offer.price * offer.epsilon)
+        assert step.reach == pytest.approx(offer.price)
         assert 50 * float(dist.cdf(offer.price)) * paid == pytest.approx(budget)
+        prices.append(offer.price)
+    assert prices[0] < 1.0
+    assert prices[1:] == pytest.approx([1.0, 1.0, 3.0])  # below the interval, and at its upper end
 
 
 @pytest.mark.parametrize("bounds", [{}, {"weight_cap": 2.0}, {"max_mean_epsilon": 0.3}])

@@ -13,8 +13,8 @@ from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
     from dpmarket.allocation import BuyerObjective
-    from dpmarket.mechanisms import Curve
-    from dpmarket.planning import ErrorModel, Plan
+    from dpmarket.mechanisms import Curve, PostedPrice
+    from dpmarket.planning import ErrorModel, Plan, Prospect
 
 # Planning takes a compiler along: it loads when something is planned.
 
@@ -44,30 +44,28 @@ def prices_for(market: Market, people: int, budget: float) -> BuyerObjective:
     from dpmarket.planning import freeze_prices
 
     wanted = market.objective
-    if wanted.budget is None or wanted.concentration is not None or wanted.noise is not None:
-        return BuyerObjective(
-            1.0 if wanted.concentration is None else wanted.concentration,
-            1.0 if wanted.noise is None else wanted.noise,
-            1.0 if wanted.payment_weight is None else wanted.payment_weight,
-            wanted.weight_cap,
-            wanted.max_mean_epsilon,
-        )
+    if wanted.payment_weight is not None:
+        mu, sigma = (1.0 if price is None else price for price in (wanted.concentration, wanted.noise))
+        return BuyerObjective(mu, sigma, wanted.payment_weight, wanted.weight_cap, wanted.max_mean_epsilon)
     return freeze_prices(
         to_distribution(market.costs.distribution),
         people,
         budget,
         error_model_of(market),
+        concentration=wanted.concentration,
+        noise=wanted.noise,
         weight_cap=wanted.weight_cap,
         max_mean_epsilon=wanted.max_mean_epsilon,
     )
 
 
-def plan_for(market: Market, people: int, budget: float) -> Plan:
+def plan_for(market: Market, people: int, budget: float, confidence: float | None = None) -> Plan:
     """Return the plan for a number of people and a budget, with a market's own or suggested prices.
 
     Parameters
     ----------
     market, people, budget : as in :func:`prices_for`; the payment weight is planned.
+    confidence : the probability with which payments stay within the budget; None: they meet it on average.
 
     Raises
     ------
@@ -76,9 +74,26 @@ def plan_for(market: Market, people: int, budget: float) -> Plan:
     from dpmarket.planning import plan_payment_weight
 
     dist = to_distribution(market.costs.distribution)
-    objective = prices_for(market, people, budget)
-    plan = plan_payment_weight(dist, objective, people, budget, market.objective.confidence)
+    plan = plan_payment_weight(dist, prices_for(market, people, budget), people, budget, confidence)
     return replace(plan, error_model=error_model_of(market))
+
+
+def prospect_for(market: Market, people: int, budget: float) -> Prospect:
+    """Return what can be expected of a market's rule with another budget, met on average.
+
+    Parameters
+    ----------
+    market, people, budget : as in :func:`prices_for`.
+
+    Raises
+    ------
+    InvalidInput, Infeasible, NotConverged : what the plan refuses.
+    """
+    from dpmarket.planning import posted_prospect
+
+    if market.objective.mechanism == "posted price":
+        return posted_prospect(_offer(market, people, budget), people, error_model_of(market))
+    return plan_for(market, people, budget).prospect
 
 
 def curve_for(market: Market, objective: BuyerObjective, people: int) -> Curve:
@@ -96,19 +111,24 @@ def curve_for(market: Market, objective: BuyerObjective, people: int) -> Curve:
     InvalidInput, Infeasible : what choosing the curve refuses.
     """
     from dpmarket.mechanisms import population_curve, posted_price_curve
-    from dpmarket.planning import best_posted_price
 
     dist = to_distribution(market.costs.distribution)
     if market.objective.mechanism == "best":
         return population_curve(dist, objective, people)
     if market.objective.budget is None:
         raise FileProblem("objective.mechanism: expected a budget beside a posted price, found none.")
-    offer = best_posted_price(
-        dist,
-        people,
-        market.objective.budget,
-        error_model_of(market),
-        weight_cap=objective.weight_cap,
-        max_mean_epsilon=objective.max_mean_epsilon,
-    )
+    offer = _offer(market, people, market.objective.budget)
     return posted_price_curve(dist, objective, people, offer.epsilon, offer.price)
+
+
+def _offer(market: Market, people: int, budget: float) -> PostedPrice:
+    from dpmarket.planning import best_posted_price
+
+    return best_posted_price(
+        to_distribution(market.costs.distribution),
+        people,
+        budget,
+        error_model_of(market),
+        weight_cap=market.objective.weight_cap,
+        max_mean_epsilon=market.objective.max_mean_epsilon,
+    )

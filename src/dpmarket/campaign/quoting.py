@@ -44,7 +44,7 @@ from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
     from dpmarket.allocation import BuyerObjective
-    from dpmarket.mechanisms import Outcome
+    from dpmarket.mechanisms import Curve, Outcome
 
 # The mechanisms, which take a compiler along, load when they decide: most commands decide nothing.
 
@@ -162,12 +162,22 @@ def decide_online(market: Market, costs: FloatArray) -> Outcome:
     """
     from dpmarket.mechanisms import OnlineMechanism
 
+    curve = online_curve(market)
+    return OnlineMechanism(curve.dist, curve).run(costs)
+
+
+def online_curve(market: Market) -> Curve:
+    """Return the curve by which sellers who come one by one are quoted: a function of the market file alone.
+
+    Raises
+    ------
+    FileProblem : the market file does not say how many sellers are expected.
+    """
     if market.sellers.expected is None:
         raise FileProblem(
             "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
         )
-    curve = curve_for(market, planned_objective(market), market.sellers.expected)
-    return OnlineMechanism(curve.dist, curve).run(costs)
+    return curve_for(market, planned_objective(market), market.sellers.expected)
 
 
 DECISIONS: dict[str, Decide] = {"offline": decide_offline, "online": decide_online}
@@ -179,9 +189,10 @@ def planned_objective(market: Market) -> BuyerObjective:
 
     The plan is a function of the market file alone: quoting twice plans the same.
     """
-    if market.objective.budget is None or market.sellers.expected is None:
+    wanted = market.objective
+    if wanted.budget is None or market.sellers.expected is None:
         return prices_for(market, 1, 0.0)
-    return plan_for(market, market.sellers.expected, market.objective.budget).objective
+    return plan_for(market, market.sellers.expected, wanted.budget, wanted.confidence).objective
 
 
 def read_quotes(source: str | os.PathLike[str], id_column: str) -> pl.DataFrame:

@@ -59,10 +59,10 @@ def posted_price_curve(
         raise InvalidInput(f"expected a price of at least the lowest cost, {low!r}, got {price!r}.")
     if price >= high:
         return Curve(dist, objective, expected_sellers, math.inf, math.inf, epsilon)
-    if any(interval.low <= price < interval.high for interval in dist.ironed_intervals):
+    cutoff = float(dist.virtual_cost(price))
+    if any(price < interval.high and cutoff >= interval.virtual_cost for interval in dist.ironed_intervals):
         raise InvalidInput(
             f"expected a price outside the intervals in which costs count alike, got {price!r} inside one: "
             "take its upper end, or a price below it."
         )
-    cutoff = float(dist.virtual_cost(price))
     return Curve(dist, objective, expected_sellers, math.inf, cutoff, epsilon, margin_epsilon=epsilon)

@@ -19,6 +19,7 @@ from .error_model import expected_error as expected_error
 from .error_model import logistic_error as logistic_error
 from .plan import Guarantee as Guarantee
 from .plan import Plan as Plan
+from .plan import Prospect as Prospect
 from .prices import TypicalPurchase as TypicalPurchase
 from .prices import freeze_prices as freeze_prices
 from .prices import plan_prices as plan_prices
@@ -29,6 +30,7 @@ from .recommending import plan_budget as plan_budget
 from .rules import RuleChoice as RuleChoice
 from .rules import best_posted_price as best_posted_price
 from .rules import compare_rules as compare_rules
+from .rules import posted_prospect as posted_prospect
 from .scoring import Scores as Scores
 from .scoring import Trial as Trial
 from .sweeps import Sweep as Sweep

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
-from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import CostDistribution
 from dpmarket.mechanisms import CheapestK, OfflineMechanism, Outcome, SameForAll
 from dpmarket.mechanisms.simple import expected_price
-from dpmarket.planning.budgets import plan_payment_weight
 from dpmarket.planning.error_model import ErrorModel
 from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rules import best_posted_price
@@ -31,7 +30,13 @@ Builder = Callable[[float], Buyer]
 
 
 def standard_buyers(
-    dist: CostDistribution, error_model: ErrorModel, sellers: int, objective: BuyerObjective | None = None
+    dist: CostDistribution,
+    error_model: ErrorModel,
+    sellers: int,
+    *,
+    concentration: float | None = None,
+    noise: float | None = None,
+    weight_cap: float | None = None,
 ) -> dict[str, Builder]:
     """Return this project's buyer and the simple ones, each at its own best for the same public facts.
 
@@ -45,7 +50,9 @@ def standard_buyers(
     error_model : what noise and few people cost: :attr:`~dpmarket.planning.scoring.Trial.error_model` of a
         trial, or :func:`~dpmarket.planning.error_model.logistic_error`.
     sellers : how many will report.
-    objective : prices for this project's buyer in place of the suggested ones; its payment weight is ignored.
+    concentration, noise : prices for this project's buyer in place of the suggested ones; with one of them
+        the other is 1.
+    weight_cap : no record weighs more than this many times the average, whoever buys.
 
     Returns
     -------
@@ -69,20 +76,36 @@ def standard_buyers(
     """
 
     def ours(budget: float) -> OfflineMechanism:
-        if objective is None:
-            return OfflineMechanism(dist, plan_prices(dist, sellers, budget, error_model).objective)
-        return OfflineMechanism(dist, plan_payment_weight(dist, objective, sellers, budget).objective)
+        plan = plan_prices(
+            dist,
+            sellers,
+            budget,
+            error_model,
+            concentration=concentration,
+            noise=noise,
+            weight_cap=weight_cap,
+        )
+        return OfflineMechanism(dist, plan.objective)
 
     return {
         "dpmarket": ours,
-        "posted price": lambda budget: best_posted_price(dist, sellers, budget, error_model),
-        "cheapest k": lambda budget: best_cheapest_k(dist, sellers, budget, error_model),
+        "posted price": lambda budget: best_posted_price(
+            dist, sellers, budget, error_model, weight_cap=weight_cap
+        ),
+        "cheapest k": lambda budget: best_cheapest_k(
+            dist, sellers, budget, error_model, weight_cap=weight_cap
+        ),
         "same for all": lambda budget: SameForAll.for_budget(dist, sellers, budget),
     }
 
 
 def best_cheapest_k(
-    dist: CostDistribution, sellers: int, budget: float, error_model: ErrorModel
+    dist: CostDistribution,
+    sellers: int,
+    budget: float,
+    error_model: ErrorModel,
+    *,
+    weight_cap: float | None = None,
 ) -> CheapestK:
     """Return the number of cheapest sellers with the least expected error for a budget.
 
@@ -92,13 +115,15 @@ def best_cheapest_k(
     sellers : how many will report, at least 1.
     budget : expected total payment, money, above 0.
     error_model : what noise and few people cost.
+    weight_cap : at least one in so many is bought from; None: no bound.
 
     Returns
     -------
     CheapestK
         The best of up to 200 numbers.
     """
-    counts = np.unique(np.geomspace(1, sellers, _COUNTS).round().astype(int))
+    least = 1 if weight_cap is None else min(math.ceil(sellers / weight_cap), sellers)
+    counts = np.unique(np.geomspace(least, sellers, _COUNTS).round().astype(int))
     if np.isinf(dist.support[1]):
         counts = counts[counts < sellers]
     errors = [

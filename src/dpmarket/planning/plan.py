@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from dpmarket.allocation import BuyerObjective
+from dpmarket.errors import InvalidInput
 from dpmarket.planning.error_model import ErrorModel, ExpectedError, expected_error
 from dpmarket.planning.search import Found
 
@@ -35,6 +37,22 @@ class Guarantee:
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What can be expected of a rule, whichever it is.
+
+    Attributes
+    ----------
+    payment : expected total payment, money.
+    error : the error to expect.
+    share_bought : expected share of sellers bought from.
+    """
+
+    payment: float
+    error: ExpectedError
+    share_bought: float
 
 
 @dataclass(frozen=True)
@@ -92,9 +110,22 @@ class Plan:
         return self.objective.payment_weight
 
     @property
+    def mean_promise(self) -> float:
+        """About what those who are bought from are promised on average."""
+        return 1.0 / (math.sqrt(self.inverse_square) * self.share_bought * self.sellers)
+
+    @property
     def expected_error(self) -> ExpectedError | None:
         """The error to expect, in two parts; None without an error model."""
         return None if self.error_model is None else expected_error(self, self.error_model)
+
+    @property
+    def prospect(self) -> Prospect:
+        """What can be expected, in a form that other rules have, too; needs an error model."""
+        error = self.expected_error
+        if error is None:
+            raise InvalidInput("expected a plan with an error model, as plan_prices makes it, got none.")
+        return Prospect(self.expected_payment, error, self.share_bought)
 
     def __float__(self) -> float:
         return self.payment_weight
@@ -107,6 +138,7 @@ class Plan:
             ("expected payments", f"{self.expected_payment:,.6g}"),
             *self._error_rows(),
             ("bought from, expected", f"{self.share_bought:.1%}"),
+            ("their mean epsilon, about", f"{self.mean_promise:.3g}"),
             ("simulated markets", f"{self.draws:,}"),
         ]
         if self.gap > 0.0:

@@ -137,15 +137,17 @@ def plan_prices(
     dist: CostDistribution,
     sellers: int,
     budget: float,
-    error_model: ErrorModel,
+    error_model: ErrorModel | None,
     *,
+    concentration: float | None = None,
+    noise: float | None = None,
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
     confidence: float | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> Plan:
-    """Return the plan for a budget whose prices are those of the least expected error.
+    """Return the plan for a budget whose prices are those of the least expected error, or given ones.
 
     Parameters
     ----------
@@ -153,7 +155,9 @@ def plan_prices(
         As in :func:`suggest_prices`.
     error_model
         What noise and few people cost, such as
-        :func:`~dpmarket.planning.error_model.logistic_error`.
+        :func:`~dpmarket.planning.error_model.logistic_error`; None only with a price.
+    concentration, noise
+        Prices to keep. With one of them the other is 1; with neither, both are suggested.
 
     Returns
     -------
@@ -173,7 +177,14 @@ def plan_prices(
     Of the expected error 72% is noise and 28% comes from few people.
     """
     objective = freeze_prices(
-        dist, sellers, budget, error_model, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
+        dist,
+        sellers,
+        budget,
+        error_model,
+        concentration=concentration,
+        noise=noise,
+        weight_cap=weight_cap,
+        max_mean_epsilon=max_mean_epsilon,
     )
     plan = plan_payment_weight(dist, objective, sellers, budget, confidence, rng, progress)
     return replace(plan, error_model=error_model)
@@ -183,8 +194,10 @@ def freeze_prices(
     dist: CostDistribution,
     sellers: int,
     budget: float,
-    error_model: ErrorModel,
+    error_model: ErrorModel | None,
     *,
+    concentration: float | None = None,
+    noise: float | None = None,
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
 ) -> BuyerObjective:
@@ -192,13 +205,14 @@ def freeze_prices(
 
     Parameters
     ----------
-    dist, sellers, budget, error_model, weight_cap, max_mean_epsilon
+    dist, sellers, budget, error_model, concentration, noise, weight_cap, max_mean_epsilon
         As in :func:`plan_prices`.
 
     Returns
     -------
     BuyerObjective
-        Its payment weight is that of the typical market: a start, with which few sellers would be overpaid.
+        Its payment weight is only a start: that of the typical market, with which few sellers would be
+        overpaid, or 1 with prices that were given.
 
     Raises
     ------
@@ -213,6 +227,14 @@ def freeze_prices(
     >>> plan.payment_weight > prices.payment_weight
     True
     """
+    if concentration is not None or noise is not None:
+        mu, sigma = (1.0 if price is None else price for price in (concentration, noise))
+        return BuyerObjective(mu, sigma, 1.0, weight_cap, max_mean_epsilon)
+    if error_model is None:
+        raise InvalidInput(
+            "expected the number of features, from which an error model and so prices follow; or "
+            "concentration and noise, which are kept."
+        )
     typical = typical_purchase(
         dist, sellers, budget, error_model, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
     )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import CostDistribution
-from dpmarket.errors import InvalidInput
 from dpmarket.planning.advice import NoiseAdvice, noise_advice
-from dpmarket.planning.budgets import plan_payment_weight
 from dpmarket.planning.error_model import estimator_error
 from dpmarket.planning.plan import Plan
 from dpmarket.planning.prices import plan_prices
@@ -19,6 +17,7 @@ from dpmarket.planning.rules import RuleChoice, compare_rules
 from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.budget-plan/1"
+_PROTECTS_LITTLE = 3.0  # an epsilon that makes an even guess more than 95% sure
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,22 @@ class BudgetPlan:
     advice: NoiseAdvice | None
 
     def sentences(self) -> list[str]:
-        """Say what the error comes from, which rule is recommended, and what to change."""
+        """Say what the error comes from, what people give up, which rule is recommended, what to change."""
         parts = (self.plan.expected_error, self.rules, self.advice)
-        return [part.sentence() for part in parts if part is not None]
+        first, *others = [part.sentence() for part in parts if part is not None] or [""]
+        return [line for line in (first, self._privacy(), *others) if line]
+
+    def _privacy(self) -> str:
+        """Say what the promises mean, and how to hold them down where they mean little."""
+        mean = self.plan.mean_promise
+        sure = math.floor(1000.0 / (1.0 + math.exp(-mean))) / 10.0
+        line = (
+            f"Those bought from are promised epsilon {mean:.2g} on average: an even guess about one of them "
+            f"becomes at most {sure:.1f}% sure."
+        )
+        if mean > _PROTECTS_LITTLE:
+            line += " A weight cap or a bound on the mean epsilon holds promises down, and buys from more."
+        return line
 
     def settings(self) -> dict[str, Any]:
         """Return the keys of the market file that announce this plan, with their values."""
@@ -70,13 +82,12 @@ class BudgetPlan:
         return {path: value for path, value in values.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all values by name, with the schema's name and version."""
+        """Return the plan's values and these, by name, with the schema's name and version."""
         return {
+            **self.plan.to_dict(),
             "schema": SCHEMA,
             "budget": self.budget,
-            "payment_weight": self.plan.payment_weight,
             "prices_are_suggested": self.prices_are_suggested,
-            "plan": self.plan.to_dict(),
             "rules": None if self.rules is None else self.rules.to_dict(),
             "advice": None if self.advice is None else self.advice.to_dict(),
             "settings": self.settings(),
@@ -129,25 +140,20 @@ def plan_budget(
     >>> print(found.sentences()[0])
     Of the expected error 54% is noise and 46% comes from few people.
     """
-    model = None if features is None else estimator_error(features)
-    if concentration is not None or noise is not None:
-        objective = BuyerObjective(
-            1.0 if concentration is None else concentration,
-            1.0 if noise is None else noise,
-            1.0,
-            weight_cap,
-            max_mean_epsilon,
-        )
-        plan = plan_payment_weight(dist, objective, sellers, budget, confidence, rng, progress)
-        return BudgetPlan(budget, replace(plan, error_model=model), False, None, None)
-    if features is None or model is None:
-        raise InvalidInput(
-            "expected features, the number of columns of a record, for which prices are suggested; or "
-            "concentration and noise, which are kept."
-        )
     bounds = {"weight_cap": weight_cap, "max_mean_epsilon": max_mean_epsilon}
     plan = plan_prices(
-        dist, sellers, budget, model, **bounds, confidence=confidence, rng=rng, progress=progress
+        dist,
+        sellers,
+        budget,
+        None if features is None else estimator_error(features),
+        concentration=concentration,
+        noise=noise,
+        **bounds,
+        confidence=confidence,
+        rng=rng,
+        progress=progress,
     )
+    if features is None or concentration is not None or noise is not None:
+        return BudgetPlan(budget, plan, False, None, None)
     rules = compare_rules(dist, plan, budget)
     return BudgetPlan(budget, plan, True, rules, noise_advice(dist, sellers, budget, features, **bounds))

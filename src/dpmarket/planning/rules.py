@@ -17,11 +17,10 @@ from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
-from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import PostedPrice
 from dpmarket.planning.budgets import checked_market
 from dpmarket.planning.error_model import ErrorModel, ExpectedError
-from dpmarket.planning.plan import Plan
+from dpmarket.planning.plan import Plan, Prospect
 
 _SHARES = 400  # prices that are tried
 _LITTLE = 0.10  # more expected error than this is worth a rule that takes explaining
@@ -113,9 +112,8 @@ def compare_rules(dist: CostDistribution, plan: Plan, budget: float) -> RuleChoi
     InvalidInput
         If the plan has no error model.
     """
-    best, model = plan.expected_error, plan.error_model
-    if best is None or model is None:
-        raise InvalidInput("expected a plan with an error model, as plan_prices makes it, got one without.")
+    best, model = plan.prospect.error, plan.error_model
+    assert model is not None  # there is no prospect without one
     posted = best_posted_price(
         dist,
         plan.sellers,
@@ -124,9 +122,22 @@ def compare_rules(dist: CostDistribution, plan: Plan, budget: float) -> RuleChoi
         weight_cap=plan.objective.weight_cap,
         max_mean_epsilon=plan.objective.max_mean_epsilon,
     )
-    share = float(dist.cdf(posted.price))
-    error = posted_error(model, plan.sellers, share, posted.epsilon)
-    return RuleChoice(best, error, posted.price, posted.epsilon, share)
+    prospect = posted_prospect(posted, plan.sellers, model)
+    return RuleChoice(best, prospect.error, posted.price, posted.epsilon, prospect.share_bought)
+
+
+def posted_prospect(offer: PostedPrice, sellers: int, error_model: ErrorModel) -> Prospect:
+    """Return what can be expected of a posted price.
+
+    Parameters
+    ----------
+    offer : the price and the promise.
+    sellers : how many will be asked.
+    error_model : what noise and few people cost.
+    """
+    share = float(offer.dist.cdf(offer.price))
+    error = posted_error(error_model, sellers, share, offer.epsilon)
+    return Prospect(sellers * share * offer.epsilon * offer.price, error, share)
 
 
 def best_posted_price(
@@ -212,7 +223,8 @@ def _prices(dist: CostDistribution, shares: FloatArray) -> FloatArray:
     for interval in dist.ironed_intervals:
         inside = (prices >= interval.low) & (prices < interval.high)
         if inside.any():
-            below = largest_cost_at(math.nextafter(interval.virtual_cost, 0.0), dist)
+            beyond = largest_cost_at(math.nextafter(interval.virtual_cost, 0.0), dist)
+            below = math.nextafter(beyond, 0.0)
             ends = [below, interval.high] if below > dist.support[0] else [interval.high]
             prices = np.append(prices[~inside], ends)
     return np.unique(prices)

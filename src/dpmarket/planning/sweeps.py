@@ -149,10 +149,12 @@ def at_budgets(
 
 def at_suggested_prices(
     dist: CostDistribution,
-    error_model: ErrorModel,
+    error_model: ErrorModel | None,
     sellers: int,
     budgets: Sequence[float],
     *,
+    concentration: float | None = None,
+    noise: float | None = None,
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
 ) -> list[BuyerObjective]:
@@ -161,9 +163,10 @@ def at_suggested_prices(
     Parameters
     ----------
     dist : the distribution of costs.
-    error_model : what noise and few people cost.
+    error_model : what noise and few people cost; None only with a price.
     sellers : how many will report.
     budgets : expected total payments, money, each above 0.
+    concentration, noise : prices to keep in place of suggested ones; with one of them the other is 1.
     weight_cap, max_mean_epsilon : bounds of the objectives.
 
     Returns
@@ -174,7 +177,7 @@ def at_suggested_prices(
     Raises
     ------
     InvalidInput, Infeasible
-        As :func:`~dpmarket.planning.prices.suggest_prices`.
+        As :func:`~dpmarket.planning.prices.plan_prices`.
 
     Examples
     --------
@@ -186,7 +189,14 @@ def at_suggested_prices(
     """
     return [
         plan_prices(
-            dist, sellers, budget, error_model, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
+            dist,
+            sellers,
+            budget,
+            error_model,
+            concentration=concentration,
+            noise=noise,
+            weight_cap=weight_cap,
+            max_mean_epsilon=max_mean_epsilon,
         ).objective
         for budget in budgets
     ]
