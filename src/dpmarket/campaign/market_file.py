@@ -93,8 +93,8 @@ class Objective(_Table):
     budget: float | None = key(
         None,
         "a number > 0",
-        "Expected total of all payments, in money: the payment weight is planned from it, the cost "
-        "distribution and sellers.expected. This or a payment weight.",
+        "Expected total of all payments, in money: prices and payment weight are planned from it, the cost "
+        "distribution, sellers.expected and the number of features. This or a payment weight.",
         example=500.0,
         gt=0,
     )
@@ -107,8 +107,27 @@ class Objective(_Table):
         gt=0,
         lt=1,
     )
-    concentration: float = key(1.0, "a number >= 0", "Price of uneven weights (the paper's mu).", ge=0)
-    noise: float = key(1.0, "a number > 0", "Price of noise (the paper's sigma).", gt=0)
+    mechanism: Literal["best", "posted price"] = key(
+        "best",
+        '"best" or "posted price"',
+        "Best: everybody's promise follows from their cost, as suits the objective best. Posted price: one "
+        "epsilon at one price for all, take it or leave it, the best for the budget; told in a line.",
+    )
+    concentration: float | None = key(
+        None,
+        "a number >= 0",
+        "Price of uneven weights (the paper's mu). Leave it and noise out with a budget: both are then "
+        "suggested, for the least expected error. Left out otherwise: 1.",
+        example=1.0,
+        ge=0,
+    )
+    noise: float | None = key(
+        None,
+        "a number > 0",
+        "Price of noise (the paper's sigma). Left out: as concentration.",
+        example=1.0,
+        gt=0,
+    )
     weight_cap: float | None = key(
         None,
         "a number >= 1",
@@ -327,6 +346,9 @@ def _contradictions(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         if "confidence" in objective and "budget" not in objective:
             line = "objective.confidence: expected a budget beside it, found none."
             found.append(("objective.confidence", line))
+        if objective.get("mechanism") == "posted price" and "budget" not in objective:
+            line = "objective.mechanism: expected a budget beside a posted price, found none."
+            found.append(("objective.mechanism", line))
         if "budget" in objective and "expected" not in sellers:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))

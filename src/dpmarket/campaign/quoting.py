@@ -22,6 +22,8 @@ from dpmarket.campaign.ledger import (
     open_ledger,
 )
 from dpmarket.campaign.market_file import Market, read_market, to_distribution
+from dpmarket.campaign.pilots import refuse_own_reports
+from dpmarket.campaign.pricing import curve_for, plan_for, prices_for
 from dpmarket.errors import FileProblem
 from dpmarket.files import (
     ColumnProblem,
@@ -42,7 +44,7 @@ from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
     from dpmarket.allocation import BuyerObjective
-    from dpmarket.mechanisms import Outcome
+    from dpmarket.mechanisms import Curve, Outcome
 
 # The mechanisms, which take a compiler along, load when they decide: most commands decide nothing.
 
@@ -103,6 +105,7 @@ def quote_file(
     table = read_table(
         reports, list(_columns(market)), [market.sellers.id_column], [market.sellers.cost_column]
     )
+    refuse_own_reports(market_path, market, table, reports)
     progress("Deciding promises and payments", 0.15)
     outcome = _decided(market, table, reports, decide)
     scale = market.money.minor_units
@@ -129,7 +132,7 @@ def quote_file(
 
 
 def decide_offline(market: Market, costs: FloatArray) -> Outcome:
-    """Decide for all sellers at once (the paper's Algorithm 2).
+    """Decide for all sellers at once (the paper's Algorithm 2), or, where the market says so, by one price.
 
     Parameters
     ----------
@@ -142,6 +145,8 @@ def decide_offline(market: Market, costs: FloatArray) -> Outcome:
     """
     from dpmarket.mechanisms import OfflineMechanism
 
+    if market.objective.mechanism == "posted price":
+        return decide_online(market, costs)
     return OfflineMechanism(to_distribution(market.costs.distribution), planned_objective(market)).run(costs)
 
 
@@ -155,15 +160,24 @@ def decide_online(market: Market, costs: FloatArray) -> Outcome:
     ------
     FileProblem : the market file does not say how many sellers are expected.
     """
-    from dpmarket.mechanisms import OnlineMechanism, population_curve
+    from dpmarket.mechanisms import OnlineMechanism
 
+    curve = online_curve(market)
+    return OnlineMechanism(curve.dist, curve).run(costs)
+
+
+def online_curve(market: Market) -> Curve:
+    """Return the curve by which sellers who come one by one are quoted: a function of the market file alone.
+
+    Raises
+    ------
+    FileProblem : the market file does not say how many sellers are expected.
+    """
     if market.sellers.expected is None:
         raise FileProblem(
             "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
         )
-    dist = to_distribution(market.costs.distribution)
-    curve = population_curve(dist, planned_objective(market), market.sellers.expected)
-    return OnlineMechanism(dist, curve).run(costs)
+    return curve_for(market, planned_objective(market), market.sellers.expected)
 
 
 DECISIONS: dict[str, Decide] = {"offline": decide_offline, "online": decide_online}
@@ -171,27 +185,14 @@ DECISIONS: dict[str, Decide] = {"offline": decide_offline, "online": decide_onli
 
 
 def planned_objective(market: Market) -> BuyerObjective:
-    """Return the buyer's objective; with a budget, its payment weight is planned without any report.
+    """Return the buyer's objective; with a budget, it is planned without any report.
 
     The plan is a function of the market file alone: quoting twice plans the same.
     """
-    from dpmarket.allocation import BuyerObjective
-
     wanted = market.objective
-    objective = BuyerObjective(
-        wanted.concentration,
-        wanted.noise,
-        1.0 if wanted.payment_weight is None else wanted.payment_weight,
-        wanted.weight_cap,
-        wanted.max_mean_epsilon,
-    )
     if wanted.budget is None or market.sellers.expected is None:
-        return objective
-    from dpmarket.planning import plan_payment_weight
-
-    dist = to_distribution(market.costs.distribution)
-    plan = plan_payment_weight(dist, objective, market.sellers.expected, wanted.budget, wanted.confidence)
-    return plan.objective
+        return prices_for(market, 1, 0.0)
+    return plan_for(market, market.sellers.expected, wanted.budget, wanted.confidence).objective
 
 
 def read_quotes(source: str | os.PathLike[str], id_column: str) -> pl.DataFrame:

@@ -97,18 +97,26 @@ def plan_payment_weight(
                 f"expected a confidence of at most {possible!r}, for which {_MOST_CAMPAIGNS} simulated "
                 f"campaigns are enough, got {confidence!r}."
             )
-    if objective.max_mean_epsilon is not None:
-        most = sellers * objective.max_mean_epsilon * _limit_of_price(dist, objective, sellers)
-        if budget >= most:
-            raise Infeasible(
-                f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in "
-                f"expectation with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
-            )
+    refuse_unspendable(dist, objective, sellers, budget)
     source = np.random.default_rng(0) if rng is None else rng
     found = find_payment_weight(dist, objective, sellers, payments, budget, source)
     if confidence is None:
         return plan_from(found, sellers)
     return _with_confidence(dist, found, sellers, budget, confidence, source, progress)
+
+
+def refuse_unspendable(
+    dist: CostDistribution, objective: BuyerObjective, sellers: int, budget: float
+) -> None:
+    """Refuse a budget that ``max_mean_epsilon`` keeps from being spent, whatever the payment weight."""
+    if objective.max_mean_epsilon is None:
+        return
+    most = sellers * objective.max_mean_epsilon * _limit_of_price(dist, objective, sellers)
+    if budget >= most:
+        raise Infeasible(
+            f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in "
+            f"expectation with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
+        )
 
 
 def _limit_of_price(dist: CostDistribution, objective: BuyerObjective, sellers: int) -> float:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dpmarket.campaign import (
 )
 from dpmarket.campaign.ledger import EPSILON, PAYMENT, SELLER, released_model, weights_of, withdrawn_of
 from dpmarket.campaign.model_file import model_from_json
+from dpmarket.campaign.pricing import error_model_of, prospect_for
 from dpmarket.campaign.quoting import DECISIONS
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import verify
@@ -45,7 +47,6 @@ from dpmarket.mechanisms import Outcome
 from dpmarket.report.evidence import Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.options import budget_options
 from dpmarket.report.page import render_page
-from dpmarket.report.rule import market_of
 from dpmarket.report.score import score_model
 from dpmarket.report.summary import Material, Summary, summarise
 
@@ -101,12 +102,10 @@ def report_campaign(
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
         digest, verified = _certificate(certificate, campaign.model)
-    dist, objective = market_of(campaign.outcome)
-    budget = campaign.market.objective.budget
+    market, budget = campaign.market, campaign.market.objective.budget
     paid = int(campaign.amounts[~campaign.withdrawn].sum()) / campaign.round.minor_units
-    options = budget_options(
-        dist, objective, campaign.outcome.epsilons.size, paid if budget is None else budget
-    )
+    expect = partial(prospect_for, market, campaign.outcome.epsilons.size)
+    options = budget_options(expect, paid if budget is None else budget)
     progress("Auditing", 0.6)
     audits = (*audits_of(campaign), *verified)
     progress("Writing the page", 0.9)
@@ -119,6 +118,7 @@ def report_campaign(
             amounts=campaign.amounts,
             withdrawn=campaign.withdrawn,
             budget=budget,
+            error_model=error_model_of(market),
             options=options,
             model=campaign.model,
             score=score,
