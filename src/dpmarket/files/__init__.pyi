@@ -7,6 +7,7 @@ from .atomic import refuse_same as refuse_same
 from .atomic import write_bytes as write_bytes
 from .atomic import write_folder as write_folder
 from .columns import Finding as Finding
+from .columns import bytes_of_texts as bytes_of_texts
 from .columns import contains_text as contains_text
 from .columns import empty_texts as empty_texts
 from .columns import equals_text as equals_text

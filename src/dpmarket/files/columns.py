@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
@@ -166,6 +167,23 @@ def contains_text(table: Table, name: str, text: str) -> BoolArray:
     if not any(text in part.str.join("").item() for part in parts):
         return np.zeros(len(column), dtype=bool)
     return cast(BoolArray, column.str.contains(text, literal=True).fill_null(False).to_numpy())
+
+
+def bytes_of_texts(table: Table, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], IntArray]]:
+    """Give a column's texts in blocks: their bytes in UTF-8 one after the other, and where each ends.
+
+    Examples
+    --------
+    >>> from dpmarket.files import make_table
+    >>> table = make_table({"who": ["ab", "c"]})
+    >>> [(bytes(data), ends.tolist()) for data, ends in bytes_of_texts(table, "who")]
+    [(b'abc', [2, 3])]
+    """
+    column = table.get_column(name).cast(pl.String).fill_null("")
+    for first in range(0, len(column), _BLOCK):
+        part = column.slice(first, _BLOCK)
+        data = np.frombuffer(part.str.join("").item().encode(), dtype=np.uint8)
+        yield data, np.cumsum(part.str.len_bytes().to_numpy(), dtype=np.int64)
 
 
 def equals_text(table: Table, name: str, text: str, rows: IntArray | None = None) -> BoolArray:
