@@ -17,10 +17,6 @@ from .columns import numbers_of as numbers_of
 from .columns import numbers_or_nan as numbers_or_nan
 from .columns import refuse as refuse
 from .columns import text_column as text_column
-from .database import Database as Database
-from .database import damage as damage
-from .database import open_database as open_database
-from .database import transaction as transaction
 from .documents import read_json as read_json
 from .documents import read_toml as read_toml
 from .documents import to_json as to_json
@@ -32,6 +28,7 @@ from .keys import sum_by as sum_by
 from .packages import packaged_file as packaged_file
 from .packages import packaged_member as packaged_member
 from .tables import Table as Table
+from .tables import column_names as column_names
 from .tables import csv_columns as csv_columns
 from .tables import make_table as make_table
 from .tables import parquet_bytes as parquet_bytes

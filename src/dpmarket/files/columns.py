@@ -203,7 +203,7 @@ def _numbering(table: Table, source: str | os.PathLike[str]) -> tuple[str, int]:
         return "row", 1
     texts = [table.get_column(name) for name in table.columns if table.get_column(name).dtype == pl.String]
     several = any(bool(column.str.contains("\n", literal=True).any()) for column in texts)
-    if not several and not is_standard_stream(source):
+    if not several and not is_standard_stream(source) and Path(source).is_file():
         with Path(source).open("rb") as file:
             breaks = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
         several = breaks > table.height + 1
