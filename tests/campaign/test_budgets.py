@@ -70,7 +70,9 @@ def test_a_budget_that_rounding_alone_exceeds_is_refused():
     objective = BuyerObjective(1.0, 1.0, 1.0, weight_cap=2.0)
     with pytest.raises(Infeasible, match="rounding payments up"):
         plan_payment_weight(Uniform(1, 5), objective, 10_000, 40.0, minor_units=100)
-    assert plan_payment_weight(Uniform(1, 5), objective, 10_000, 120.0, minor_units=100).expected_payment < 100.0
+    assert (
+        plan_payment_weight(Uniform(1, 5), objective, 10_000, 120.0, minor_units=100).expected_payment < 100.0
+    )
     with pytest.raises(Infeasible):
         decide_offline(market_of(budget=40.0, weight_cap=2.0, expected=10_000), np.linspace(1, 5, 10_000))
 
@@ -113,12 +115,12 @@ def test_online_the_budget_is_never_exceeded_over_all_files_and_who_is_too_late_
     for day in range(12):
         rows = [(f"day {day}, {k}", rng.uniform(1, 1.5)) for k in range(10)]  # cheaper than was planned for
         desk.report(f"{day}.csv", rows)
-        try:
-            found = desk.quote(f"{day}.csv", f"q{day}.csv", online=True)
-        except LedgerRefusal as refusal:
-            assert "the budget is full" in str(refusal)
+        if full:
+            with pytest.raises(LedgerRefusal, match="the budget is full"):
+                desk.quote(f"{day}.csv", f"q{day}.csv", online=True)
             assert not (desk / f"q{day}.csv").exists()
             break
+        found = desk.quote(f"{day}.csv", f"q{day}.csv", online=True)
         own = read_rows(desk / f"q{day}.csv")
         quoted += sum(int(row["payment_minor_units"]) for row in own)
         assert quoted <= 2000
@@ -194,6 +196,13 @@ def test_nobody_is_asked_for_more_than_the_limit(online):
     wide = market_of(payment_weight=1e-6)
     wide = wide.model_copy(update={"sellers": market.sellers})
     assert (decide_online if online else decide_offline)(wide, costs).outcome.epsilons.max() > 0.05
+
+
+def test_few_sellers_within_the_distribution_can_have_all_of_the_weight():
+    decision = decide_offline(market_of(), np.array([1.5, 6.0, 7.0, 8.0, 9.0]))
+    assert decision.outcome.epsilons[0] > 0.0
+    assert (decision.outcome.epsilons[1:] == 0.0).all()
+    assert decision.outcome.epsilons[0] <= decision.ceiling <= 10.0
 
 
 def test_costs_outside_the_distribution_are_counted_and_little_protection_is_said(tmp_path):

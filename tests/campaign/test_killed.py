@@ -1,17 +1,21 @@
 """A training that dies, a backup that comes back, a penalty that must rise: what is spent stays spent."""
 
-import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpmarket.campaign import raised_penalty, read_market, spending
+from dpmarket.campaign import read_market, train_file
+from dpmarket.campaign.records import read_records
+from dpmarket.campaign.spending import raised_penalty
 from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
 from dpmarket.ledger import existing_ledger, outside, repair
+from dpmarket.privacy import noise
 from support.campaigns import MARKET, seller_ids
 from support.desks import Desk, copy_ledger
 
@@ -23,36 +27,31 @@ def desk(tmp_path):
     return Desk(tmp_path / "desk")
 
 
-def killed(desk, monkeypatch, where):
-    """Train in a fork that kills itself at a step."""
-
-    def die(*_):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    fork = os.fork()
-    if fork == 0:
-        monkeypatch.setattr(where, die)
-        try:
-            desk.train()
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(fork, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+def killed(desk, where):
+    """Train in a process of its own that kills itself at a step."""
+    code = (
+        "import os, signal, sys, pytest\n"
+        "from dpmarket.campaign import train_file\n"
+        "def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"pytest.MonkeyPatch().setattr({where!r}, die)\n"
+        "train_file('market.toml', 'quotes.csv', 'data.csv', 'model.json')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=desk.folder, stderr=subprocess.PIPE)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-def test_killed_before_the_mark_it_is_undone_on_the_next_start(desk, monkeypatch):
+def test_killed_before_the_mark_it_is_undone_on_the_next_start(desk):
     desk.quote()
-    desk.train(output="warm.json") if False else None
-    killed(desk, monkeypatch, HEADS["before"])
-    assert desk.looked(lambda c: __import__("dpmarket").ledger.rounds_of(c))[0].state == "debited"
+    killed(desk, HEADS["before"])
+    assert desk.rounds()[0].state == "debited"
     assert desk.train().is_new
     assert [line.kind for line in outside.read_log()] == ["debit", "returned", "debit", "mark"]
 
 
-def test_killed_after_the_mark_it_is_spent_and_paid_and_says_what_again_would_cost(desk, monkeypatch):
+def test_killed_after_the_mark_it_is_spent_and_paid_and_says_what_again_would_cost(desk):
     desk.quote()
     desk.withdraw("007")
-    killed(desk, monkeypatch, HEADS["after"])
+    killed(desk, HEADS["after"])
     payment = desk.balance().held / 100
     with pytest.raises(LedgerRefusal, match=rf"sellers are paid.*--again.* {payment:.2f} on top"):
         desk.train()
@@ -65,29 +64,22 @@ def test_killed_after_the_mark_it_is_spent_and_paid_and_says_what_again_would_co
 
 def test_a_second_training_while_one_runs_says_so(desk, monkeypatch):
     desk.quote()
-    reading, go_on = threading.Event(), threading.Event()
-    read = spending.people_of
+    reading, go_on, results = threading.Event(), threading.Event(), []
     monkeypatch.setattr("dpmarket.campaign.training.read_records", waiting(reading, go_on))
-    results = []
-
-    def first():
-        results.append(desk.train())
-
-    thread = threading.Thread(target=first)
+    thread = threading.Thread(target=lambda: results.append(desk.train()))
     thread.start()
     assert reading.wait(60)
     with pytest.raises(LedgerRefusal, match="a training on these quotes is under way since"):
         desk.train(output="other.json")
+    with pytest.raises(LedgerRefusal, match="cannot be taken back"):
+        desk.withdraw("007")
     go_on.set()
     thread.join()
     assert results[0].is_new
     assert desk.rounds()[0].state == "released"
-    assert read is spending.people_of
 
 
 def waiting(reading, go_on):
-    from dpmarket.campaign.records import read_records
-
     def read(*arguments):
         reading.set()
         assert go_on.wait(60)
@@ -99,60 +91,59 @@ def waiting(reading, go_on):
 def test_who_was_taken_for_dead_cannot_draw_noise(desk, monkeypatch):
     """Another process, which does not see that it is alive, undoes the debit and trains."""
     desk.quote()
-    stopped = []
+    models = []
 
     def overtaken(*arguments):
-        if not stopped:
-            stopped.append(True)
+        if not models:
+            models.append(None)
             with monkeypatch.context() as patch:
                 patch.setattr("dpmarket.ledger.outside.is_running", lambda attempt: False)
-                stopped.append(desk.train(output="other.json").model)
-        return read(*arguments)
+                models.append(desk.train(output="other.json").model)
+        return read_records(*arguments)
 
-    from dpmarket.campaign.records import read_records as read
-
-    drawn = []
-    draw = spending.LastMoment.draw
     monkeypatch.setattr("dpmarket.campaign.training.read_records", overtaken)
     with pytest.raises(LedgerRefusal, match="given up by another process"):
         desk.train()
     assert desk.rounds()[0].state == "released"
-    assert not desk.train(output="third.json").is_new
-    assert drawn == []
-    assert draw is spending.LastMoment.draw
+    assert desk.train(output="third.json").model == models[1]
+    assert [line.kind for line in outside.read_log()].count("mark") == 1
+
+
+COPIED_IN = {
+    "debited": "dpmarket.campaign.training.read_records",
+    "marked": "dpmarket.privacy.noise._draw",
+}
 
 
 @pytest.mark.parametrize("moment", ["quoted", "debited", "marked"])
-def test_a_restored_backup_is_refused_until_it_is_repaired(desk, monkeypatch, tmp_path, moment):
-    ledger = desk / "market.ledger"
+def test_a_restored_backup_does_not_train_again(desk, monkeypatch, tmp_path, moment):
     desk.quote()
-    if moment == "quoted":
-        copy_ledger(ledger, tmp_path / "backup")
-    noise = "dpmarket.ledger.releases.mark" if moment == "debited" else "dpmarket.privacy.noise._draw"
-    module, _, name = noise.rpartition(".")
-    if moment != "quoted":
-        import importlib
+    ledger, backup = desk / "market.ledger", tmp_path / "backup"
+    copy_ledger(ledger, backup)
+    if moment in COPIED_IN:
+        original = {"debited": read_records, "marked": noise._draw}[moment]
 
-        original = getattr(importlib.import_module(module), name)
-
-        def copy_first(*arguments):
-            if moment == "debited":
-                copy_ledger_of(ledger, tmp_path / "backup")
-            else:
-                copy_ledger(ledger, tmp_path / "backup")
+        def copied(*arguments):
+            copy_ledger(ledger, backup)
             return original(*arguments)
 
-        def copy_ledger_of(source, target):
-            # Inside the step that marks: SQLite's file still is as it was before.
-            copy_ledger(source, target)
-
-        monkeypatch.setattr(noise, copy_first)
-    model = desk.train().model
-    monkeypatch.undo()
-    monkeypatch.setenv("DPMARKET_STATE", str(outside.state_folder())) if False else None
-    assert model.records
-    copy_ledger(tmp_path / "backup", ledger)
-    shutil.copy(tmp_path / "backup", ledger)
+        monkeypatch.setattr(COPIED_IN[moment], copied)
+    assert desk.train().is_new
+    copy_ledger(backup, ledger)
+    if moment == "marked":  # the backup itself knows that it is spent
+        with pytest.raises(LedgerRefusal, match="spent at"):
+            desk.train(output="other.json")
+    else:
+        for act in (desk.train, desk.quote, lambda: desk.withdraw("007"), desk.pay):
+            with pytest.raises(LedgerRefusal, match=r"was an older copy put back\? 'dpmarket ledger repair'"):
+                act()
+        with existing_ledger(ledger) as opened:
+            assert repair(opened).spent == 1
+        with pytest.raises(LedgerRefusal, match="spent at"):
+            desk.train(output="other.json")
+    assert desk.rounds()[0].state == "lost"
+    assert desk.balance().owed == desk.rounds()[0].payments
+    assert [line.kind for line in outside.read_log()].count("mark") == 1
 
 
 def test_disk_full_at_the_mark_gives_everything_back(desk, monkeypatch):
@@ -210,8 +201,6 @@ def test_old_quotes_of_version_2_are_still_trained_on(tmp_path):
     for name in ("market.toml", "open.csv", "quotes.csv", "lost.csv", "data.csv", "model.json"):
         shutil.copy(source / name, tmp_path / name)
     shutil.copy(source / "version-2.ledger", tmp_path / "market.ledger")
-    from dpmarket.campaign import train_file
-
     old = train_file(tmp_path / "market.toml", tmp_path / "quotes.csv", "-", tmp_path / "again.json")
     assert not old.is_new
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()

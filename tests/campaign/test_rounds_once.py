@@ -33,13 +33,17 @@ def test_a_quotes_file_says_its_round_scale_and_currency_once(desk):
     desk.market.write_text(market_text(money={"minor_units": 1000, "currency": "CHF"}))
     entered = desk.quote().round
     rows = read_rows(desk / "quotes.csv")
-    assert [rows[0][name] for name in ("currency", "minor_units", "round")] == ["CHF", "1000", entered.identity]
+    assert [rows[0][name] for name in ("currency", "minor_units", "round")] == [
+        "CHF",
+        "1000",
+        entered.identity,
+    ]
     assert {row["round"] for row in rows[1:]} == {""}
     quotes = read_quotes(desk / "quotes.csv")
     assert (quotes.scale, quotes.currency, quotes.round) == (1000, "CHF", entered.identity)
     assert quotes.seller_ids == seller_ids(60)
     # Rows of two files in one are no quotes.
-    both = rows + [dict(rows[0], seller="other", round="f" * 32)]
+    both = [*rows, dict(rows[0], seller="other", round="f" * 32)]
     write_rows(desk / "both.csv", list(rows[0]), [row.values() for row in both])
     with pytest.raises(FileProblem, match="several rounds"):
         read_quotes(desk / "both.csv")

@@ -50,7 +50,12 @@ def market(tmp_path):
     outcome = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01)).run(COSTS, IDS)
     write_outcome(tmp_path / "outcome.json", outcome)
     amounts = outcome.in_minor_units().amounts
-    columns = {"seller": IDS, "epsilon": outcome.epsilons, "payment_minor_units": amounts}
+    columns = {
+        "seller": IDS,
+        "epsilon": outcome.epsilons,
+        "payment_minor_units": amounts,
+        "minor_units": ["100"] + [None] * 29,
+    }
     write_table(tmp_path / "quotes.csv", columns)
     write_table(tmp_path / "quotes.parquet", columns)
     order = np.random.default_rng(0).permutation(30)
@@ -58,6 +63,20 @@ def market(tmp_path):
     write_table(tmp_path / "dear.csv", {"seller": IDS, "cost": 3.0 * COSTS})
     write_table(tmp_path / "few.csv", {"seller": IDS[1:], "cost": COSTS[1:]})
     return tmp_path
+
+
+def test_participation_takes_the_scale_from_the_quotes_and_from_nowhere_else(market):
+    """Payments of 1/50 of what is due passed where the audit was told another scale than the market's."""
+    outcome = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01)).run(COSTS, IDS)
+    amounts = outcome.in_minor_units(10_000).amounts // 50
+    columns = {"seller": IDS, "epsilon": outcome.epsilons, "payment_minor_units": amounts}
+    write_table(market / "poor.csv", {**columns, "minor_units": ["10000"] + [None] * 29})
+    assert "FAILED" in run("participation", "poor.csv", "costs.csv", cwd=market, code=1).stdout
+    refusal = run("participation", "poor.csv", "costs.csv", "--minor-units", "100", cwd=market, code=1).stderr
+    assert "found 10000 and 100" in refusal
+    write_table(market / "old.csv", columns)
+    assert "found none and none" in run("participation", "old.csv", "costs.csv", cwd=market, code=1).stderr
+    run("participation", "old.csv", "costs.csv", "--minor-units", "10000", cwd=market, code=1)
 
 
 @pytest.mark.parametrize("decided", ["outcome.json", "quotes.csv", "quotes.parquet"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -16,6 +17,10 @@ COMMAND = Path(sys.executable).with_name("dpmarket")
 SAME = ("market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv")
 
 
+def _but_round(data):
+    return re.sub(rb",[0-9a-f]{32}\n", b",\n", data)
+
+
 def test_two_runs_have_the_same_market_and_other_noise(demo, tmp_path):
     """The second run is the command's, as a newcomer calls it."""
     done = subprocess.run(
@@ -24,7 +29,8 @@ def test_two_runs_have_the_same_market_and_other_noise(demo, tmp_path):
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "dpmarket-demo"
     for name in SAME:
-        assert (folder / name).read_bytes() == (demo.folder / name).read_bytes(), name
+        # A round's identity is by the key of its own ledger.
+        assert _but_round((folder / name).read_bytes()) == _but_round((demo.folder / name).read_bytes()), name
     one, two = (
         json.loads((place / "model.json").read_text())["coef_grid"] for place in (demo.folder, folder)
     )

@@ -59,7 +59,13 @@ class Desk:
     def quote(self, reports="reports.csv", output="quotes.csv", online=False, overwrite=True, **options):
         decide = decide_online if online else decide_offline
         return quote_file(
-            self.market, self / reports, self / output, decide, overwrite=overwrite, ledger=self.place, **options
+            self.market,
+            self / reports,
+            self / output,
+            decide,
+            overwrite=overwrite,
+            ledger=self.place,
+            **options,
         )
 
     def train(self, *quotes, data="data.csv", output="model.json"):

@@ -89,6 +89,8 @@ def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Rem
     expected = market.sellers.expected
     people = costs.size if expected is None else min(costs.size, expected)
     objective, plan = planned_objective(market, people, _share(market, remaining))
+    if market.objective.weight_cap is None:
+        objective = _for_few(objective, costs, dist, market.objective.max_epsilon)
     outcome = OfflineMechanism(dist, objective).run(costs)
     return Decision(
         outcome=outcome,
@@ -234,8 +236,8 @@ def _limited(
     """Return the objective with a weight cap and a mean epsilon whose product is at most the limit.
 
     Epsilon is at most their product. Where the buyer gave only one or neither, they are as far from the
-    typical market's own as the limit allows, in equal proportion, so that they rarely matter. Also returns
-    whether they do in the typical market.
+    typical market's own as the limit allows, so that they rarely matter. Also returns whether they do in the
+    typical market.
     """
     from dpmarket.mechanisms import population_curve
 
@@ -252,9 +254,26 @@ def _limited(
     typical, largest = float(epsilons.mean()), float(epsilons.max())
     if cap is None:
         spread = largest / typical if typical > 0.0 else float(people)
-        cap = max(1.0, spread * max(1.0, math.sqrt(limit / largest) if largest > 0.0 else 1.0))
+        # Most of the room goes to the weights, of which a market of few sellers needs more.
+        cap = max(1.0, spread * max(1.0, (limit / largest) ** 0.75 if largest > 0.0 else 1.0))
     mean = _quotient(limit, cap)
     return replace(objective, weight_cap=cap, max_mean_epsilon=mean), mean < typical
+
+
+def _for_few(
+    objective: BuyerObjective, costs: FloatArray, dist: CostDistribution, limit: float
+) -> BuyerObjective:
+    """Return an objective under which few sellers within the distribution can have all of the weight.
+
+    Whoever reports more than the distribution knows is never bought from. If so few are left that a weight
+    cap of this module's own choice could not be kept, the limit bounds the total epsilon instead. Which of
+    the two holds does not depend on what a seller within the distribution reports.
+    """
+    assert objective.weight_cap is not None
+    within = int((costs <= dist.support[1]).sum())
+    if within * objective.weight_cap >= costs.size:
+        return objective
+    return replace(objective, weight_cap=float(costs.size), max_mean_epsilon=_quotient(limit, costs.size))
 
 
 def _quotient(limit: float, cap: float) -> float:

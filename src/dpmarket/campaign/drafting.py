@@ -21,7 +21,7 @@ from dpmarket.campaign.reports import EXCLUDED, FULL, LIFETIME, Reports, not_inv
 from dpmarket.errors import LedgerRefusal
 from dpmarket.files import Table, make_table
 from dpmarket.ledger import Connection, Round, balance_of, money, rounds
-from dpmarket.ledger.odometer import open_promises
+from dpmarket.ledger.odometer import charges, held_by, open_promises
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewRound
 
 
@@ -157,19 +157,28 @@ def draft_of(
     return Draft(new, choice.left_out, on_top, choice.revision)
 
 
-def draft_again(key: bytes, known: Round, connection: Connection) -> Draft:
+def draft_again(key: bytes, known: Round, connection: Connection, market: Market) -> Draft:
     """Return the round that promises spent quotes once more, as they were decided, all of it on top.
 
-    Who withdrew is not asked again.
+    Who withdrew, or has too little left of a lifetime's epsilon, is not asked again.
 
     Raises
     ------
-    LedgerRefusal : everybody withdrew.
+    LedgerRefusal : nobody is left.
     """
     quotes = rounds.quotes_of(connection, known.number)
     quotes = quotes.filter(~rounds.withdrawn_of(connection, known.number, quotes))
+    left = []
+    limit = market.sellers.lifetime_epsilon
+    if limit is not None:
+        over = charges(connection, quotes) + held_by(known) > limit
+        left = [(quotes.filter(over), LIFETIME)]
+        quotes = quotes.filter(~over)
     if quotes.height == 0:
-        raise LedgerRefusal("everybody who was quoted has withdrawn: there is nobody to promise anything.")
+        raise LedgerRefusal(
+            "everybody who was quoted has withdrawn, or has too little left of a lifetime's epsilon: there "
+            "is nobody to promise anything."
+        )
     parameters, plan, header = rounds.decision_of(connection, known.number)
     new = NewRound(
         quotes=quotes,
@@ -186,7 +195,7 @@ def draft_again(key: bytes, known: Round, connection: Connection) -> Draft:
     )
     promised = quotes.filter(rounds.amounts_of(quotes)[0] > 0.0)
     on_top = OnTop(promised.height, *rounds.totals(promised))
-    return Draft(new, None, on_top, rounds.revision_of(connection))
+    return Draft(new, _with_reasons(left), on_top, rounds.revision_of(connection))
 
 
 def enter_draft(

@@ -163,7 +163,7 @@ def quote_file(
                     _tell_again(market, entered, quotes, left, outputs)
                     return _result(market, entered, outcome, False, left, outputs, below, above)
                 if known:
-                    draft = draft_again(opened_ledger.key, known[-1], connection)
+                    draft = draft_again(opened_ledger.key, known[-1], connection, market)
                     outcome = stored_outcome(connection, known[-1])
                 else:
                     if choice is None:

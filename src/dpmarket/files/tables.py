@@ -276,8 +276,8 @@ def _not_a_table(place: _Source, kind: str, name: str) -> str:
     where = csv_problem(read_bytes(place) if isinstance(place, Path) else place)
     return (
         f"cannot understand {name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text with a header "
-        "row and commas between columns, the same number in every row (a comma inside a cell needs quotes around "
-        "the cell; decimals have points)."
+        "row and commas between columns, the same number in every row (a comma inside a cell needs quotes "
+        "around the cell; decimals have points)."
     )
 
 
