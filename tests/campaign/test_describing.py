@@ -33,7 +33,7 @@ def test_totals_are_the_sums_of_what_the_quotes_say(folder):
     epsilons = [float(row["epsilon"]) for row in rows]
     quotes, ledger = describe(folder / "quotes.csv").data, describe(folder / "market.ledger").data
     assert quotes["sellers"] == ledger["sellers"] == 60
-    assert quotes["total_epsilon"] == pytest.approx(sum(epsilons))
+    assert quotes["total_promise"] == pytest.approx(sum(epsilons))
     gone = next(row for row in rows if row["seller"] == "007")
     assert ledger["promised"] == pytest.approx(sum(epsilons) - float(gone["epsilon"]))
     assert ledger["spent"] <= ledger["promised"]

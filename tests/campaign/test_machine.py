@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -25,7 +26,6 @@ from hypothesis.stateful import (
 
 from dpmarket.campaign import read_quotes, spending
 from dpmarket.errors import DpmarketError, LedgerRefusal
-from dpmarket.files import make_table
 from dpmarket.ledger import (
     balance_of,
     charges,
@@ -230,7 +230,7 @@ class Machine(RuleBasedStateMachine):
             for name in CAMPAIGNS:
                 self._check_campaign(connection, name, found)
             if not self.lost_withdrawals:
-                counted = charges(connection, make_table({"seller": PEOPLE}))
+                counted = charges(connection, pl.DataFrame({"seller": PEOPLE}))
                 assert (counted <= LIFETIME * (1 + 1e-12)).all()
 
     def _check_campaign(self, connection, name, found):

@@ -1,9 +1,6 @@
-"""certify, receipts, verify and signing-key, through the installed entry point, on a real campaign."""
+"""certify, receipts, verify and signing-key on a real campaign."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,15 +10,7 @@ from dpmarket.campaign import decide_offline as offline
 from dpmarket.errors import NotCertifiable
 from dpmarket.ledger import existing_ledger, releases, tables, writing
 from support.campaigns import make_campaign, read_rows, seller_ids, write_rows
-
-COMMAND = Path(sys.executable).with_name("dpmarket")
-
-
-def run(*arguments, cwd, code=0, **options):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, **options)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+from support.commands import run
 
 
 def campaign(folder, train=True):

@@ -1,11 +1,11 @@
 """Rounds: entered once, known by their identity, spent once, withdrawn from before that; chains that tell."""
 
 import numpy as np
+import polars as pl
 import pytest
 import sqlalchemy as sa
 
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.files import make_table
 from dpmarket.ledger import (
     accounts,
     charges,
@@ -139,7 +139,7 @@ def test_a_lifetime_counts_the_ceiling_while_open_and_what_was_spent_after(ledge
     with writing(ledger) as connection:
         one = enter(connection, quotes([0.5, 0.25], ["a", "b"]), ceiling=2.0)
         enter(connection, quotes([0.5], ["c"]), name="without a ceiling")
-        asked = make_table({"seller": ["b", "a", "nobody", "c"]})
+        asked = pl.DataFrame({"seller": ["b", "a", "nobody", "c"]})
         assert charges(connection, asked).tolist() == [2.0, 2.0, 0.0, np.inf]
         rounds.withdraw(connection, one.number, ["b"])
         assert charges(connection, asked).tolist() == [0.0, 2.0, 0.0, np.inf]
@@ -230,9 +230,9 @@ def test_many_sellers_take_several_pages_and_read_back_the_same(ledger, monkeypa
 def test_a_digest_does_not_depend_on_the_order_and_on_nothing_else():
     key, ids = b"k" * 32, ["ann", "bob", "annb", "ob", ""]
     costs = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    own = digests.reports_digest(key, make_table({"who": ids}), "who", costs)
+    own = digests.reports_digest(key, pl.DataFrame({"who": ids}), "who", costs)
     order = [3, 0, 4, 1, 2]
-    shuffled = make_table({"who": [ids[k] for k in order]})
+    shuffled = pl.DataFrame({"who": [ids[k] for k in order]})
     assert digests.reports_digest(key, shuffled, "who", costs[order]) == own
     for other_key, other_ids, other_costs in (
         (b"l" * 32, ids, costs),
@@ -241,7 +241,7 @@ def test_a_digest_does_not_depend_on_the_order_and_on_nothing_else():
         (key, ["bob", "ann", "annb", "ob", ""], costs),
         (key, ids[:4], costs[:4]),
     ):
-        other = digests.reports_digest(other_key, make_table({"who": other_ids}), "who", other_costs)
+        other = digests.reports_digest(other_key, pl.DataFrame({"who": other_ids}), "who", other_costs)
         assert other != own
 
 
@@ -256,7 +256,7 @@ def test_the_hash_of_rows_is_siphash_2_4():
 
 
 def test_references_are_the_same_whenever_asked_for_and_differ_by_all_they_are_for():
-    key, table = b"k" * 32, make_table({"who": ["ann", "bob"]})
+    key, table = b"k" * 32, pl.DataFrame({"who": ["ann", "bob"]})
     own = digests.references(key, "payout", table, "who", np.array([1, 1]))
     assert own == digests.references(key, "payout", table, "who", np.array([1, 1]))
     assert len(set(own)) == 2

@@ -1,19 +1,16 @@
 """The demonstration: the same market every time, other noise, and nobody's files overwritten."""
 
 import json
-import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dpmarket.errors import FileProblem
 from dpmarket.report.demo import run_demo
+from support.commands import run
 
-COMMAND = Path(sys.executable).with_name("dpmarket")
 SAME = ("market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv")
 
 
@@ -23,10 +20,7 @@ def _but_round(data):
 
 def test_two_runs_have_the_same_market_and_other_noise(demo, tmp_path):
     """The second run is the command's, as a newcomer calls it."""
-    done = subprocess.run(
-        [COMMAND, "demo", "--repetitions", "2"], capture_output=True, text=True, cwd=tmp_path, env=os.environ
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("demo", "--repetitions", "2", cwd=tmp_path)
     folder = tmp_path / "dpmarket-demo"
     for name in SAME:
         # A round's identity is by the key of its own ledger.

@@ -42,12 +42,16 @@ class Forks:
 
 
 def _serve():
+    import importlib
+    import pkgutil
+
     import numpy as np
 
     import dpmarket as dpm
-    import dpmarket.campaign
-    import dpmarket.cli.app
 
+    for module in pkgutil.walk_packages(dpm.__path__, "dpmarket."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
     # Compile without touching polars, whose threads a fork would not have.
     dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1, 1, 0.01)).run(np.linspace(1, 5, 60))
     dpm.PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)).fit(np.eye(4) / 2, [0, 1, 0, 1])
@@ -61,7 +65,7 @@ def _serve():
                 os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
             code = 0
             try:
-                dpmarket.cli.app.main()
+                dpm.cli.app.main()
             except SystemExit as end:
                 code = end.code or 0
             sys.stdout.flush()

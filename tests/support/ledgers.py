@@ -5,9 +5,10 @@ import os
 import secrets
 
 import numpy as np
+import polars as pl
 import sqlalchemy as sa
 
-from dpmarket.files import make_table, table_to_bytes
+from dpmarket.files import table_to_bytes
 from dpmarket.ledger import money, outside, rounds
 from dpmarket.ledger.engine import new_id
 
@@ -43,7 +44,7 @@ def quotes(epsilons, ids=None):
     epsilons = np.asarray(epsilons, dtype=float)
     ids = [f"søren {k}" for k in range(epsilons.size)] if ids is None else ids
     payments = np.ceil(300 * epsilons).astype(np.int64)
-    return make_table({"seller": ids, "epsilon": epsilons, "payment_minor_units": payments})
+    return pl.DataFrame({"seller": ids, "epsilon": epsilons, "payment_minor_units": payments})
 
 
 def campaign_in(connection, name="spring"):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
@@ -172,7 +173,8 @@ def write_receipts_table(
     """
     sellers, receipts = zip(*certificate.receipts(), strict=True)
     texts = [receipt.decode() for receipt in receipts]
-    write_table(target, {"seller": [str(seller) for seller in sellers], "receipt": texts}, overwrite)
+    table = pl.DataFrame({"seller": [str(seller) for seller in sellers], "receipt": texts})
+    write_table(target, table, overwrite)
     return len(texts)
 
 
@@ -207,7 +209,7 @@ def _released(model: ModelFile) -> ReleasedModel:
         intercept_scaling=model.intercept_scaling,
         clip=False,
         l2=model.l2,
-        total_epsilon=model.total_epsilon,
+        noise_rate=model.noise_rate,
         row_bound=model.row_bound,
         rows_per_person=model.rows_per_person,
         gradient_bound=model.gradient_bound,

@@ -71,7 +71,7 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
         "kind": "quotes",
         "sellers": epsilons.size,
         "bought_from": int(bought.sum()),
-        "total_epsilon": float(epsilons.sum()),
+        "total_promise": float(epsilons.sum()),
         "total_payment_minor_units": int(amounts.sum()),
         "minor_units": quotes.scale,
         "currency": quotes.currency,
@@ -83,7 +83,7 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
     rows = [
         ("sellers", f"{epsilons.size:,}"),
         ("bought from", f"{int(bought.sum()):,}"),
-        ("sum of epsilons", f"{epsilons.sum():.6g}"),
+        ("total promise", f"{epsilons.sum():.6g}"),
         ("payments, before withdrawals", total),
     ]
     if bought.any():
@@ -102,7 +102,7 @@ def _model(path: str | os.PathLike[str]) -> Description:
     rows = [
         ("predicts", f"{model.label_column}: {model.labels[1]!r} or {model.labels[0]!r}"),
         ("records", f"{model.records:,}"),
-        ("total epsilon", f"{model.total_epsilon:.6g}"),
+        ("noise rate", f"{model.noise_rate:.6g}"),
         ("l2", f"{model.l2:.4g}"),
         ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
         *((f"coefficient of {name}", value) for name, value in rows),

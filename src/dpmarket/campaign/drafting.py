@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
 from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.deciding import (
@@ -19,7 +20,6 @@ from dpmarket.campaign.identity import round_identity
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.reports import EXCLUDED, FULL, LIFETIME, Reports, not_invited
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import Table, make_table
 from dpmarket.ledger import Connection, Round, balance_of, money, rounds
 from dpmarket.ledger.odometer import charges, held_by, open_promises
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewRound
@@ -54,8 +54,8 @@ class Choice:
     """
 
     decision: Decision
-    quoted: Table
-    left_out: Table | None
+    quoted: pl.DataFrame
+    left_out: pl.DataFrame | None
     revision: int
 
 
@@ -72,7 +72,7 @@ class Draft:
     """
 
     new: NewRound
-    left_out: Table | None
+    left_out: pl.DataFrame | None
     on_top: OnTop | None
     revision: int
 
@@ -129,7 +129,7 @@ def draft_of(
 ) -> Draft:
     """Return the round that a choice is, and what it promises on top of open promises."""
     decision = choice.decision
-    quotes = make_table(
+    quotes = pl.DataFrame(
         {
             SELLER: choice.quoted.get_column(SELLER),
             EPSILON: decision.outcome.epsilons,
@@ -249,7 +249,7 @@ def _ceiling(market: Market, decide: Decide) -> float | None:
     return None if cap is None or mean is None else min(cap * mean, market.objective.max_epsilon)
 
 
-def _with_reasons(left: list[tuple[Table, str]]) -> Table | None:
+def _with_reasons(left: list[tuple[pl.DataFrame, str]]) -> pl.DataFrame | None:
     sellers = [seller for rows, _ in left for seller in rows.get_column(SELLER).to_list()]
     reasons = [reason for rows, reason in left for _ in range(rows.height)]
-    return make_table({SELLER: sellers, "reason": reasons}) if sellers else None
+    return pl.DataFrame({SELLER: sellers, "reason": reasons}) if sellers else None

@@ -6,22 +6,23 @@ import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray
 from dpmarket.errors import FileProblem
-from dpmarket.files import Finding, Table, bytes_of_texts, empty_texts, find, repeated
+from dpmarket.files import ColumnProblem, bytes_of_texts, find, repeated
 
 _BLANKS = np.zeros(256, dtype=bool)
 _BLANKS[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32]] = True
 
 
-def tidy_ids(table: Table, id_column: str) -> Table:
+def tidy_ids(table: pl.DataFrame, id_column: str) -> pl.DataFrame:
     r"""Return a table with its ids in Unicode's form NFC, in which the same letters are the same bytes.
 
     Examples
     --------
-    >>> from dpmarket.files import make_table
-    >>> tidy_ids(make_table({"who": ["Zoe\u0308"]}), "who").get_column("who").to_list() == ["Zo\u00eb"]
+    >>> written = pl.DataFrame({"who": ["Zoe\u0308"]})
+    >>> tidy_ids(written, "who").get_column("who").to_list() == ["Zo\u00eb"]
     True
     """
     column = table.get_column(id_column)
@@ -47,13 +48,13 @@ def tidy_names(sellers: Sequence[str]) -> list[str]:
     return [tidy_id(seller) for seller in sellers]
 
 
-def id_findings(table: Table, id_column: str) -> list[Finding]:
+def id_problems(table: pl.DataFrame, id_column: str) -> list[ColumnProblem]:
     """Find rows without a seller's id, repeated ids, ids with blanks around them or a NUL in them.
 
     Arrays of texts drop NUL characters at the end, so that two sellers would look like one; a blank that
     nobody sees makes two sellers of one.
     """
-    empty: BoolArray = empty_texts(table, id_column)
+    empty: BoolArray = (table.get_column(id_column).fill_null("") == "").to_numpy()
     nul, blank = _looked_at(table, id_column)
     return [
         *find(id_column, "no seller id", empty),
@@ -63,7 +64,7 @@ def id_findings(table: Table, id_column: str) -> list[Finding]:
     ]
 
 
-def _looked_at(table: Table, id_column: str) -> tuple[BoolArray, BoolArray]:
+def _looked_at(table: pl.DataFrame, id_column: str) -> tuple[BoolArray, BoolArray]:
     """Return which rows have a NUL in their id, and which a blank at an end of it; in one pass."""
     nul, blank = np.zeros(table.height, dtype=bool), np.zeros(table.height, dtype=bool)
     first, plain = 0, True

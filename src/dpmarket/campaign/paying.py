@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+import polars as pl
+
 from dpmarket.campaign.ids import tidy_id
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import Table, read_table, refuse_existing, refuse_same, write_table, writing_table
+from dpmarket.files import read_table, refuse_existing, refuse_same, write_table, writing_table
 from dpmarket.ledger import (
     Balance,
     CampaignEntry,
@@ -83,14 +85,14 @@ def pay_out(
                 campaign = _campaign(connection, place.campaign)
                 payout = _numbered(connection, campaign, repeat)
                 lines = lines_of(connection, payout)
-            write_table(output, _columns(lines, market, campaign), overwrite)
+            write_table(output, _as_written(lines, market, campaign), overwrite)
             return PayoutFile(payout, campaign.minor_units, campaign.currency)
         with writing(opened) as connection:
             campaign = _campaign(connection, place.campaign)
             payout, lines = make_payout(connection, campaign.id)
             # Shown while the entry is still open: if the file cannot be written, nothing is entered. If the
             # entry fails, the file goes; its references would be the same the next time.
-            with writing_table(output, _columns(lines, market, campaign), overwrite):
+            with writing_table(output, _as_written(lines, market, campaign), overwrite):
                 pass
     return PayoutFile(payout, campaign.minor_units, campaign.currency)
 
@@ -163,12 +165,13 @@ def _numbered(connection: Connection, campaign: CampaignEntry, number: int) -> P
     return found[0]
 
 
-def _columns(lines: Table, market: Market, campaign: CampaignEntry) -> dict[str, object]:
+def _as_written(lines: pl.DataFrame, market: Market, campaign: CampaignEntry) -> pl.DataFrame:
     amounts = lines.get_column(AMOUNT).to_numpy()
-    return {
+    columns = {
         REFERENCE: lines.get_column(REFERENCE),
         market.sellers.id_column: lines.get_column(SELLER),
         "payment": amounts / campaign.minor_units,
         AMOUNT: amounts,
         "currency": [campaign.currency] * lines.height,
     }
+    return pl.DataFrame(columns)

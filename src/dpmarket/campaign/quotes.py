@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign.ids import id_findings, tidy_ids
+from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.errors import FileProblem
-from dpmarket.files import Table, column_names, find, make_table, numbers_of, read_table, refuse
+from dpmarket.files import column_names, find, numbers_of, read_table, refuse
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER
 
 _ABOUT = ("currency", "minor_units", "round")
@@ -29,7 +30,7 @@ class Quotes:
     round : the identity of the round in its ledger; None in files of earlier versions.
     """
 
-    table: Table
+    table: pl.DataFrame
     scale: int | None
     currency: str
     round: str | None
@@ -52,19 +53,20 @@ class Quotes:
         """The payments in minor units, shape (sellers,)."""
         return np.asarray(self.table.get_column(PAYMENT).to_numpy())
 
-    def columns(self, id_column: str) -> dict[str, Any]:
-        """Return the columns of the file: what is the same for all stands in the first row only."""
+    def as_written(self, id_column: str) -> pl.DataFrame:
+        """Return the table of the file: what is the same for all stands in the first row only."""
         assert self.scale is not None
-        first = np.zeros(len(self), dtype=np.int64)
-        first[0] = 1
-        about = (self.currency, str(self.scale), self.round)
-        return {
+        about = zip(_ABOUT, (self.currency, str(self.scale), self.round), strict=True)
+        columns: dict[str, Any] = {
             id_column: self.table.get_column(SELLER),
             EPSILON: self.table.get_column(EPSILON),
             "payment": self.amounts / self.scale,
             PAYMENT: self.table.get_column(PAYMENT),
-            **{name: [value] + [None] * (len(self) - 1) for name, value in zip(_ABOUT, about, strict=True)},
         }
+        first = {name: pl.Series([value], dtype=pl.String) for name, value in about}
+        return pl.DataFrame(
+            columns | {name: value.extend_constant(None, len(self) - 1) for name, value in first.items()}
+        )
 
 
 def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) -> Quotes:
@@ -85,14 +87,14 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
     wanted = [id_column, EPSILON, PAYMENT, *_ABOUT]
     table = read_table(source, wanted, [id_column, *_ABOUT], [EPSILON, PAYMENT], if_there=_ABOUT)
     table = tidy_ids(table, id_column)
-    epsilons, findings = numbers_of(table, EPSILON)
+    epsilons, problems = numbers_of(table, EPSILON)
     payments, more = numbers_of(table, PAYMENT)
     whole = np.isnan(payments) | ((payments == np.rint(payments)) & (payments >= 0.0) & (payments < 2.0**53))
-    findings += more
-    findings += find(EPSILON, "an epsilon below 0", epsilons < 0.0)
-    findings += find(PAYMENT, "no whole number of minor units", ~whole)
-    findings += id_findings(table, id_column)
-    refuse(table, source, findings)
+    problems += more
+    problems += find(EPSILON, "an epsilon below 0", epsilons < 0.0)
+    problems += find(PAYMENT, "no whole number of minor units", ~whole)
+    problems += id_problems(table, id_column)
+    refuse(table, source, problems)
     currency, scale, identity = (_said(table, name, source) for name in _ABOUT)
     if scale is not None and not (scale.isdecimal() and 0 < int(scale) < 2**53):
         raise FileProblem(f"cannot use {source}: expected minor_units to be a whole number >= 1.")
@@ -101,10 +103,10 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         EPSILON: epsilons,
         PAYMENT: payments.astype(np.int64),
     }
-    return Quotes(make_table(columns), None if scale is None else int(scale), currency or "", identity)
+    return Quotes(pl.DataFrame(columns), None if scale is None else int(scale), currency or "", identity)
 
 
-def _said(table: Table, name: str, source: str | os.PathLike[str]) -> str | None:
+def _said(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> str | None:
     """Return the one value of a column in which only some rows say it, None if none does."""
     if name not in table.columns:
         return None

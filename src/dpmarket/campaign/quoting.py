@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.deciding import Decide, mechanism_of
 from dpmarket.campaign.drafting import Draft, OnTop, choose, draft_again, draft_of, enter_draft
@@ -21,9 +23,7 @@ from dpmarket.campaign.rules import refuse_changed, rules_of
 from dpmarket.campaign.stored import stored_outcome
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
-    Table,
     is_standard_stream,
-    make_table,
     parquet_bytes,
     refuse_existing,
     refuse_same,
@@ -79,7 +79,7 @@ class _Outputs:
     not_quoted: str | os.PathLike[str] | None
     overwrite: bool
 
-    def refuse_no_list(self, left_out: Table | None) -> None:
+    def refuse_no_list(self, left_out: pl.DataFrame | None) -> None:
         """Refuse quotes for the standard output where somebody must be listed and there is no file for it."""
         if left_out is not None and self.not_quoted is None:
             raise FileProblem(
@@ -87,10 +87,10 @@ class _Outputs:
                 "with --not-quoted."
             )
 
-    def list_left_out(self, left_out: Table | None) -> None:
+    def list_left_out(self, left_out: pl.DataFrame | None) -> None:
         """Write who was not quoted, and why."""
         if left_out is not None and self.not_quoted is not None:
-            write_table(self.not_quoted, left_out.to_dict(), overwrite=True)
+            write_table(self.not_quoted, left_out, overwrite=True)
 
 
 def quote_file(
@@ -188,15 +188,15 @@ def _enter_and_tell(
 ) -> Round | None:
     """Enter a draft while its file is being written; None if the ledger has changed since it was drafted."""
     quotes = Quotes(draft.new.quotes, draft.new.minor_units, market.money.currency, draft.new.identity)
-    columns = quotes.columns(market.sellers.id_column)
+    told = quotes.as_written(market.sellers.id_column)
     # Encoding takes longest: if the output is a Parquet file, the ledger keeps the same bytes.
     to_parquet = not is_standard_stream(outputs.quotes) and table_kind(outputs.quotes) == ".parquet"
-    parquet = parquet_bytes(make_table(columns)) if to_parquet else None
+    parquet = parquet_bytes(told) if to_parquet else None
     if draft.left_out is not None:
         draft = replace(draft, new=replace(draft.new, left_out=table_to_bytes(draft.left_out)))
     content = table_to_bytes(draft.new.quotes) if parquet is None else parquet
     try:
-        with writing_table(outputs.quotes, columns, outputs.overwrite, parquet):  # told when it is entered
+        with writing_table(outputs.quotes, told, outputs.overwrite, parquet):  # told when it is entered
             with writing(ledger) as connection:
                 if rounds.revision_of(connection) != draft.revision:
                     raise _Changed
@@ -208,13 +208,13 @@ def _enter_and_tell(
 
 
 def _tell_again(
-    market: Market, entered: Round, table: Table, left_out: Table | None, outputs: _Outputs
+    market: Market, entered: Round, table: pl.DataFrame, left_out: pl.DataFrame | None, outputs: _Outputs
 ) -> None:
     """Write the quotes that these reports were given before."""
     outputs.refuse_no_list(left_out)
     quotes = Quotes(table, entered.minor_units, market.money.currency, entered.identity)
     outputs.list_left_out(left_out)
-    write_table(outputs.quotes, quotes.columns(market.sellers.id_column), outputs.overwrite)
+    write_table(outputs.quotes, quotes.as_written(market.sellers.id_column), outputs.overwrite)
 
 
 def _refuse_on_top(draft: Draft, market: Market, again: bool) -> None:
@@ -233,7 +233,7 @@ def _result(
     entered: Round,
     outcome: Outcome,
     is_new: bool,
-    left_out: Table | None,
+    left_out: pl.DataFrame | None,
     outputs: _Outputs,
     below: int,
     above: int,

@@ -7,22 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.campaign.ids import id_findings, tidy_ids
+from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.quotes import Quotes
-from dpmarket.files import (
-    Finding,
-    Table,
-    empty_texts,
-    equals_text,
-    find,
-    numbers_of,
-    positions_in,
-    read_table,
-    refuse,
-)
+from dpmarket.files import ColumnProblem, find, numbers_of, positions_in, read_table, refuse
 from dpmarket.ledger.rounds import SELLER
 
 
@@ -44,7 +35,7 @@ class Records:
 
 
 def read_records(
-    market: Market, people: Table, promised: FloatArray, source: str | os.PathLike[str]
+    market: Market, people: pl.DataFrame, promised: FloatArray, source: str | os.PathLike[str]
 ) -> Records:
     """Read the rows of everybody who was promised something, or refuse with all that is wrong.
 
@@ -64,19 +55,19 @@ def read_records(
     texts = [id_column, label.column]
     table = tidy_ids(read_table(source, [id_column, *names, label.column], texts, names), id_column)
     owners = positions_in(table, id_column, people, SELLER)
-    findings = id_findings(table, id_column)
-    strangers = (owners < 0) & ~empty_texts(table, id_column)
-    findings += find(id_column, "a seller without a quote", strangers)
+    problems = id_problems(table, id_column)
+    strangers = (owners < 0) & (table.get_column(id_column).fill_null("") != "").to_numpy()
+    problems += find(id_column, "a seller without a quote", strangers)
     rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
     features, more, clipped = _features(market, table, rows)
     positive, wrong = _labels(market, table, rows)
-    refuse(table, source, [*findings, *more, *wrong])
+    refuse(table, source, [*problems, *more, *wrong])
     return Records(owners[rows], features, positive, clipped)
 
 
 def refuse_absent(
     market: Market,
-    people: Table,
+    people: pl.DataFrame,
     promised: FloatArray,
     records: Records,
     quotes: Sequence[tuple[Quotes, str | os.PathLike[str]]],
@@ -101,27 +92,28 @@ def refuse_absent(
 
 
 def _features(
-    market: Market, table: Table, rows: IntArray
-) -> tuple[FloatArray, list[Finding], dict[str, int]]:
+    market: Market, table: pl.DataFrame, rows: IntArray
+) -> tuple[FloatArray, list[ColumnProblem], dict[str, int]]:
     values = np.empty((rows.size, len(market.features)))
-    findings: list[Finding] = []
+    problems: list[ColumnProblem] = []
     clipped = {}
     for position, (name, bounds) in enumerate(market.features.items()):
         values[:, position], more = numbers_of(table, name, rows)
-        findings += more
+        problems += more
         outside = (values[:, position] < bounds.low) | (values[:, position] > bounds.high)
         if market.training.outside_bounds == "refuse":
-            findings += find(name, "a value outside the public bounds", outside, rows)
+            problems += find(name, "a value outside the public bounds", outside, rows)
         elif outside.any():
             clipped[name] = int(outside.sum())
-    return values, findings, clipped
+    return values, problems, clipped
 
 
-def _labels(market: Market, table: Table, rows: IntArray) -> tuple[BoolArray, list[Finding]]:
+def _labels(market: Market, table: pl.DataFrame, rows: IntArray) -> tuple[BoolArray, list[ColumnProblem]]:
     column, values = market.label.column, market.label.values
     if isinstance(values[0], int):
         numbers, _ = numbers_of(table, column, rows)
         negative, positive = numbers == values[0], numbers == values[1]
     else:
-        negative, positive = (equals_text(table, column, str(value), rows) for value in values)
+        texts = table.get_column(column).gather(rows)
+        negative, positive = ((texts == str(value)).fill_null(False).to_numpy() for value in values)
     return positive, find(column, "neither of the two labels", ~(negative | positive), rows)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign.ids import id_findings, tidy_ids
+from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.files import Table, find, make_table, numbers_of, positions_in, read_table, refuse
+from dpmarket.files import find, numbers_of, positions_in, read_table, refuse
 from dpmarket.ledger import Connection, charges
 from dpmarket.ledger.rounds import SELLER
 
@@ -31,7 +32,7 @@ class Reports:
     costs : their reports, money per unit of epsilon, in the same order.
     """
 
-    sellers: Table
+    sellers: pl.DataFrame
     costs: FloatArray
 
     def only(self, rows: IntArray) -> Reports:
@@ -50,11 +51,11 @@ def read_reports(market: Market, source: str | os.PathLike[str]) -> Reports:
     table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
     table = tidy_ids(table, id_column)
     with ThreadPoolExecutor(1) as thread:
-        ids = thread.submit(id_findings, table, id_column)
-        costs, findings = numbers_of(table, cost_column)
-        findings += find(cost_column, "a cost below 0", costs < 0.0)
-        refuse(table, source, findings + ids.result())
-    return Reports(make_table({SELLER: table.get_column(id_column)}), costs)
+        ids = thread.submit(id_problems, table, id_column)
+        costs, problems = numbers_of(table, cost_column)
+        problems += find(cost_column, "a cost below 0", costs < 0.0)
+        refuse(table, source, problems + ids.result())
+    return Reports(pl.DataFrame({SELLER: table.get_column(id_column)}), costs)
 
 
 def outside_distribution(market: Market, costs: FloatArray) -> tuple[int, int]:
@@ -100,10 +101,10 @@ def not_invited(
     return excluded, np.setdiff1d(over, excluded)
 
 
-def _listed(market: Market, source: Path) -> Table:
+def _listed(market: Market, source: Path) -> pl.DataFrame:
     id_column = market.sellers.id_column
     table = tidy_ids(read_table(source, [id_column], [id_column]), id_column)
     sellers = table.get_column(id_column).drop_nulls().unique(maintain_order=True)
     if len(sellers) == 0:
         raise FileProblem(f"cannot use {source}: it names nobody.")
-    return make_table({SELLER: sellers})
+    return pl.DataFrame({SELLER: sellers})

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file
 from dpmarket.campaign.records import Records
 from dpmarket.errors import EntropyUnavailable, FileProblem, Infeasible, LedgerRefusal
-from dpmarket.files import Table, make_table, positions_in, sum_by
+from dpmarket.files import positions_in
 from dpmarket.ledger import Connection, Ledger, Round, outside, reading, releases, rounds, writing
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.restoring import describe_round
@@ -25,7 +26,7 @@ from dpmarket.privacy import weights_for
 from dpmarket.privacy.noise import NoiseDraw, SecureNoise
 from dpmarket.progress import StageProgress
 
-ReadRecords = Callable[[Table, FloatArray], Records]
+ReadRecords = Callable[[pl.DataFrame, FloatArray], Records]
 """Reads the records of people (column seller) who were promised something (0: not to be looked at)."""
 
 
@@ -40,14 +41,14 @@ class LastMoment(SecureNoise):
 
     mark: Callable[[], None]
 
-    def draw(self, n_coefficients: int, total_epsilon: float, accuracy: float) -> NoiseDraw:
-        """Mark, then return noise of rate ``total_epsilon`` within ``accuracy`` of an ideal sample."""
+    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Mark, then return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
         try:
             os.urandom(32)
         except NotImplementedError:
             raise EntropyUnavailable("the operating system gave no entropy; no noise was drawn.") from None
         self.mark()
-        return super().draw(n_coefficients, total_epsilon, accuracy)
+        return super().draw(n_coefficients, noise_rate, accuracy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class People:
     withdrawn : how many withdrew, over all rounds.
     """
 
-    table: Table
+    table: pl.DataFrame
     promised: FloatArray
     parts: tuple[tuple[int, FloatArray, IntArray], ...]
     withdrawn: int
@@ -82,11 +83,15 @@ class Spending:
     Attributes
     ----------
     model : what was released.
+    total_promise : the epsilons of those it was trained on, together.
+    withdrawn : how many of the quoted sellers had withdrawn before.
     clipped : as in :class:`~dpmarket.campaign.records.Records`: for the data holder's eyes only.
     raised_l2 : the penalty to which the market file's was raised because of withdrawals; None if it was not.
     """
 
     model: ModelFile
+    total_promise: float
+    withdrawn: int
     clipped: dict[str, int]
     raised_l2: float | None
 
@@ -102,8 +107,8 @@ def people_of(connection: Connection, numbers: Sequence[int]) -> People:
     if len(found) == 1:
         number, quotes, own = found[0]
         return People(quotes.select(SELLER), own, ((number, own, np.arange(own.size)),), withdrawn)
-    tables = [make_table({SELLER: quotes.get_column(SELLER), "promised": own}) for _, quotes, own in found]
-    everybody = sum_by(tables, SELLER)
+    tables = [pl.DataFrame({SELLER: quotes.get_column(SELLER), "promised": own}) for _, quotes, own in found]
+    everybody = pl.concat(tables).group_by(SELLER, maintain_order=True).sum()
     parts = tuple(
         (number, own, positions_in(quotes, SELLER, everybody, SELLER)) for number, quotes, own in found
     )
@@ -172,7 +177,7 @@ def spend_and_train(
         except BaseException:
             _give_up(ledger, attempt, bool(marked))
             raise
-    return Spending(model, records.clipped, raised)
+    return Spending(model, float(people.promised.sum()), people.withdrawn, records.clipped, raised)
 
 
 def _refuse_nobody(people: People) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.amounts import money_text
@@ -17,17 +18,9 @@ from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.campaign.quotes import Quotes, read_quotes
 from dpmarket.campaign.records import Records, read_records, refuse_absent
 from dpmarket.campaign.rules import refuse_changed
-from dpmarket.campaign.spending import spend_and_train
+from dpmarket.campaign.spending import people_of, spend_and_train
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import (
-    Table,
-    positions_in,
-    read_table,
-    refuse_existing,
-    refuse_same,
-    same_content,
-    write_bytes,
-)
+from dpmarket.files import positions_in, read_table, refuse_existing, refuse_same, write_bytes
 from dpmarket.ledger import Connection, Round, reading, releases, rounds, withdraw, writing
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
@@ -41,8 +34,10 @@ class TrainingResult:
 
     Attributes
     ----------
-    model : what was released.
+    model : what was released; its ``noise_rate`` is what training made of the promises.
     is_new : whether it was trained now.
+    total_promise : the epsilons of those it was trained on, together.
+    withdrawn : how many of the quoted sellers had withdrawn before.
     clipped : counts, per feature, values outside their public bounds. It is read from the data and is for
         the data holder's eyes only.
     raised_l2 : the penalty to which the market file's was raised because of withdrawals; None if it was not.
@@ -50,6 +45,8 @@ class TrainingResult:
 
     model: ModelFile
     is_new: bool
+    total_promise: float
+    withdrawn: int
     clipped: dict[str, int]
     raised_l2: float | None = None
 
@@ -106,17 +103,18 @@ def train_file(
                 raise LedgerRefusal("the same round of quotes is given twice.")
             _refuse_other_rules(connection, found, market)
             kept = _model_of(connection, found)
+            people = people_of(connection, [one.number for one in found])
         if kept is not None:
-            result = TrainingResult(kept, False, {})
+            result = TrainingResult(kept, False, float(people.promised.sum()), people.withdrawn, {})
         else:
 
-            def read(people: Table, promised: FloatArray) -> Records:
+            def read(people: pl.DataFrame, promised: FloatArray) -> Records:
                 records = read_records(market, people, promised, data)
                 refuse_absent(market, people, promised, records, quoted)
                 return records
 
             spending = spend_and_train(opened_ledger, found, market, read, progress)
-            result = TrainingResult(spending.model, True, spending.clipped, spending.raised_l2)
+            result = TrainingResult(is_new=True, **vars(spending))
     write_bytes(output, result.model.to_json().encode(), overwrite)
     progress("Writing the model", 1.0)
     return result
@@ -208,7 +206,7 @@ def known_round(connection: Connection, quotes: Quotes) -> Round:
         by_use = {"open": 0, "released": 1}
         known.sort(key=lambda found: (by_use.get(found.state, 2), -found.number))
     for found in known:
-        if same_content(rounds.quotes_of(connection, found.number), quotes.table):
+        if rounds.quotes_of(connection, found.number).equals(quotes.table):
             return found
     raise LedgerRefusal(
         "no such quotes were given: the ledger has no round with exactly these sellers, epsilons and "

@@ -198,11 +198,11 @@ def _participation(
     from dpmarket.campaign import read_quotes
     from dpmarket.campaign.ids import tidy_ids
     from dpmarket.errors import FileProblem
-    from dpmarket.files import column_names, number_column, read_table, text_column
+    from dpmarket.files import column_names, number_column, read_table
     from dpmarket.mechanisms import read_outcome
 
     table = read_table(costs, [id_column, cost_column], texts=[id_column])
-    names = text_column(tidy_ids(table, id_column), id_column)
+    names = tidy_ids(table, id_column).get_column(id_column).to_list()
     own = dict(zip(names, number_column(table, cost_column, costs), strict=True))
     ending = decided.suffix.lower()
     if ending == ".csv" or (ending == ".parquet" and "payment_minor_units" in column_names(decided)):

@@ -73,6 +73,7 @@ def quote(
     entered, outcome = quoting.round, quoting.outcome
     data = {
         **outcome.header(),
+        "total_promise": outcome.total_promise,
         "sellers": entered.sellers,
         "total_payment_minor_units": entered.payments,
         "minor_units": entered.minor_units,
@@ -97,10 +98,15 @@ def quote(
             f"These promises protect little: {quoting.weakly_protected:,} sellers are promised an epsilon "
             f"above {quoting.weak_epsilon:g}, with which an even guess about them can become 95% sure."
         )
-    notes = [f"The quotes are in {output}."] if str(output) != "-" else []
+    notes = [
+        "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
+        "training divides by its bound on rows, and leaves out who withdraws."
+    ]
+    if str(output) != "-":
+        notes.append(f"The quotes are in {output}.")
     if quoting.not_quoted is not None:
         notes.append(f"Who was not quoted is listed in {quoting.not_quoted}.")
-    voice.tell("Quotes: every seller's best report was the truth", rows, data, " ".join(notes) or None)
+    voice.tell("Quotes: every seller's best report was the truth", rows, data, "\n".join(notes))
 
 
 _REASONS = {

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.files import Table, bytes_of_texts
+from dpmarket.files import bytes_of_texts
 from dpmarket.ledger import kernels
 from dpmarket.ledger.journal import keyed
 
 _LANES = 4
 
 
-def reports_digest(key: bytes, table: Table, id_column: str, costs: FloatArray) -> str:
+def reports_digest(key: bytes, table: pl.DataFrame, id_column: str, costs: FloatArray) -> str:
     """Return a keyed digest of who reported what, the same for every order of the rows.
 
     Parameters
@@ -38,7 +39,7 @@ def reports_digest(key: bytes, table: Table, id_column: str, costs: FloatArray) 
     return keyed(key, "reports", str(first), *(str(part) for part in sums.tolist()))
 
 
-def references(key: bytes, subject: str, table: Table, id_column: str, numbers: IntArray) -> list[str]:
+def references(key: bytes, subject: str, table: pl.DataFrame, id_column: str, numbers: IntArray) -> list[str]:
     """Return a reference for every row of a table, 32 hexadecimal digits: the same whenever it is asked for.
 
     Parameters

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import FileProblem
-from dpmarket.files import Table, make_table, positions_in, sum_by
+from dpmarket.files import positions_in
 from dpmarket.ledger import rounds
 from dpmarket.ledger.engine import Connection
 from dpmarket.ledger.rounds import SELLER, Round
@@ -43,7 +44,7 @@ class StatementLine:
     state: str
 
 
-def accounts(connection: Connection, campaign: str | None = None) -> Table:
+def accounts(connection: Connection, campaign: str | None = None) -> pl.DataFrame:
     """Return one row per seller, over all rounds: seller, promised, spent (epsilon), paid (minor units).
 
     ``promised`` leaves out what was withdrawn. ``paid`` counts a payment from the moment on at which its
@@ -64,13 +65,13 @@ def accounts(connection: Connection, campaign: str | None = None) -> Table:
             "spent": rounds.spent_of(connection, found),
             "paid": np.where(kept & (found.state != "open"), payments, 0),
         }
-        parts.append(make_table(columns))
+        parts.append(pl.DataFrame(columns))
     if not parts:
         raise FileProblem("cannot show the ledger: no quotes were given yet.")
-    return sum_by(parts, SELLER)
+    return pl.concat(parts).group_by(SELLER, maintain_order=True).sum()
 
 
-def charges(connection: Connection, sellers: Table) -> FloatArray:
+def charges(connection: Connection, sellers: pl.DataFrame) -> FloatArray:
     """Return what a lifetime limit counts for sellers, in their order: column seller.
 
     A round that is open counts with its public ceiling, which no report has any part in; infinitely much if
@@ -87,7 +88,7 @@ def charges(connection: Connection, sellers: Table) -> FloatArray:
     return counted
 
 
-def open_promises(connection: Connection, campaign: str, sellers: Table) -> Table:
+def open_promises(connection: Connection, campaign: str, sellers: pl.DataFrame) -> pl.DataFrame:
     """Return those of the sellers who have a promise in this campaign that is neither spent nor withdrawn."""
     waiting = np.zeros(sellers.height, dtype=bool)
     for found in rounds.rounds_of(connection, campaign):
@@ -103,7 +104,7 @@ def open_promises(connection: Connection, campaign: str, sellers: Table) -> Tabl
 
 def statement(connection: Connection, seller: str) -> list[StatementLine]:
     """Return what the ledger knows about one person, round by round, oldest first."""
-    asked = make_table({SELLER: [seller]})
+    asked = pl.DataFrame({SELLER: [seller]})
     lines = []
     for found in rounds.rounds_of(connection):
         quotes = rounds.quotes_of(connection, found.number)

@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import polars as pl
 import sqlalchemy as sa
 
-from dpmarket.files import Table, table_from_bytes
+from dpmarket.files import table_from_bytes
 from dpmarket.ledger import tables
 from dpmarket.ledger.engine import Connection
 
@@ -30,7 +31,7 @@ def kept(connection: Connection, table: sa.Table, keys: Mapping[str, Any]) -> by
     return b"".join(bytes(row.content) for row in rows)
 
 
-def kept_table(connection: Connection, table: sa.Table, keys: Mapping[str, Any]) -> Table:
+def kept_table(connection: Connection, table: sa.Table, keys: Mapping[str, Any]) -> pl.DataFrame:
     """Return the table whose Parquet file was kept.
 
     Raises

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import Table, make_table, positions_in, sum_by, table_to_bytes
+from dpmarket.files import positions_in, table_to_bytes
 from dpmarket.ledger import money, rounds, tables
 from dpmarket.ledger.digests import references
 from dpmarket.ledger.engine import Connection, new_id, now
@@ -50,12 +51,12 @@ def payouts_of(connection: Connection, campaign: str) -> list[Payout]:
     return [Payout(*row) for row in rows]
 
 
-def lines_of(connection: Connection, payout: Payout) -> Table:
+def lines_of(connection: Connection, payout: Payout) -> pl.DataFrame:
     """Return the lines of a payout: columns reference, seller, payment_minor_units."""
     return kept_table(connection, tables.payout_page, {"payout": payout.id, "entry": 0})
 
 
-def make_payout(connection: Connection, campaign: str) -> tuple[Payout, Table]:
+def make_payout(connection: Connection, campaign: str) -> tuple[Payout, pl.DataFrame]:
     """Enter everything that sellers are owed and that is in no payout as a new one; return it, and its lines.
 
     Who withdrew is owed nothing.
@@ -73,7 +74,7 @@ def make_payout(connection: Connection, campaign: str) -> tuple[Payout, Table]:
             + (" Earlier payouts wait to be confirmed (--repeat writes one again)." if waiting else "")
         )
     numbers = np.asarray(owed.get_column("before").to_numpy())
-    lines = make_table(
+    lines = pl.DataFrame(
         {
             REFERENCE: references(key_of(connection), f"payout {campaign}", owed, SELLER, numbers),
             SELLER: owed.get_column(SELLER),
@@ -99,7 +100,7 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
     ------
     LedgerRefusal : a reference that is in no payout, or of which the other was entered already.
     """
-    wanted = make_table({REFERENCE: list(dict.fromkeys(asked))})
+    wanted = pl.DataFrame({REFERENCE: list(dict.fromkeys(asked))})
     found = np.zeros(wanted.height, dtype=bool)
     entered = 0
     for payout in payouts_of(connection, campaign):
@@ -131,13 +132,13 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
     return entered
 
 
-def _keep(connection: Connection, payout: str, entry: int, kind: str, table: Table) -> None:
+def _keep(connection: Connection, payout: str, entry: int, kind: str, table: pl.DataFrame) -> None:
     keys = {"payout": payout, "entry": entry, "kind": kind}
     keep(connection, tables.payout_page, keys, table_to_bytes(table))
 
 
 def _states(
-    connection: Connection, payout: Payout, lines: Table
+    connection: Connection, payout: Payout, lines: pl.DataFrame
 ) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
     """Return what became of each line of a payout: pending, confirmed or returned."""
     states = np.full(lines.height, "pending", dtype="U9")
@@ -149,7 +150,7 @@ def _states(
     return states
 
 
-def _owed(connection: Connection, campaign: str) -> Table:
+def _owed(connection: Connection, campaign: str) -> pl.DataFrame:
     """Return who is owed how much that is in no payout: seller, payment_minor_units, lines before."""
     parts = []
     for found in rounds.rounds_of(connection, campaign):
@@ -164,11 +165,15 @@ def _owed(connection: Connection, campaign: str) -> Table:
         back = _states(connection, payout, lines) == "returned"
         parts.append(_part(lines, np.where(back, 0, -lines.get_column(AMOUNT).to_numpy()), 1))
     if not parts:
-        return make_table({SELLER: [], AMOUNT: np.zeros(0, dtype=np.int64)})
-    total = sum_by(parts, SELLER)
+        return pl.DataFrame({SELLER: [], AMOUNT: np.zeros(0, dtype=np.int64)})
+    total = pl.concat(parts).group_by(SELLER, maintain_order=True).sum()
     return total.filter(total.get_column(AMOUNT) > 0)
 
 
-def _part(table: Table, amounts: np.ndarray[tuple[int], np.dtype[np.int64]], lines: int) -> Table:
+def _part(
+    table: pl.DataFrame, amounts: np.ndarray[tuple[int], np.dtype[np.int64]], lines: int
+) -> pl.DataFrame:
     before = np.full(table.height, lines, dtype=np.int64)
-    return make_table({SELLER: table.get_column(SELLER), AMOUNT: amounts.astype(np.int64), "before": before})
+    return pl.DataFrame(
+        {SELLER: table.get_column(SELLER), AMOUNT: amounts.astype(np.int64), "before": before}
+    )

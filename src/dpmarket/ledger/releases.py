@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import make_table, table_to_bytes
+from dpmarket.files import table_to_bytes
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, now
 from dpmarket.ledger.journal import record
@@ -115,7 +116,7 @@ def release(
     LedgerRefusal : the attempt has no mark, or has ended.
     """
     for number, (epsilons, weights) in spent.items():
-        content = table_to_bytes(make_table({"spent": np.asarray(epsilons), WEIGHT: np.asarray(weights)}))
+        content = table_to_bytes(pl.DataFrame({"spent": np.asarray(epsilons), WEIGHT: np.asarray(weights)}))
         keep(connection, tables.page, {"round": number, "kind": "spent"}, content)
     if not _step(connection, attempt, ("marked",), state="released", ended_at=now(), model=model):
         raise LedgerRefusal("this training has ended already: its model is not kept.")

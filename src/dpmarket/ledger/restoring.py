@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.files import Table, positions_in, table_from_bytes, table_to_bytes
+from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import money, outside, releases, rounds
 from dpmarket.ledger.engine import Connection, Ledger, reading, writing
 
@@ -180,7 +181,7 @@ def _restored_round(connection: Connection, known: Mapping[str, Any]) -> tuple[i
     return found.number, False
 
 
-def _entered_round(connection: Connection, known: Mapping[str, Any], page: Table) -> rounds.Round:
+def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.DataFrame) -> rounds.Round:
     campaign = rounds.campaign_named(connection, known["campaign"])
     if campaign is None:
         campaign = rounds.make_campaign(

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import Table, make_table, positions_in
+from dpmarket.files import positions_in
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, new_id, now
 from dpmarket.ledger.journal import canonical, record
@@ -97,7 +98,7 @@ class NewRound:
     left_out : who reported and was not quoted, columns seller and reason; None if nobody.
     """
 
-    quotes: Table
+    quotes: pl.DataFrame
     content: bytes
     identity: str
     digest: str
@@ -233,12 +234,12 @@ def decision_of(connection: Connection, number: int) -> tuple[dict[str, Any], An
     return dict(json.loads(row.parameters)), plan, header
 
 
-def quotes_of(connection: Connection, number: int) -> Table:
+def quotes_of(connection: Connection, number: int) -> pl.DataFrame:
     """Return the quotes of a round: columns seller, epsilon, payment_minor_units."""
     return as_known(kept_table(connection, tables.page, {"round": number, "kind": "quoted"}))
 
 
-def left_out_of(connection: Connection, number: int) -> Table | None:
+def left_out_of(connection: Connection, number: int) -> pl.DataFrame | None:
     """Return who reported for a round and was not quoted, columns seller and reason; None if nobody."""
     query = sa.select(sa.func.count()).where(tables.left_out.c.round == number)
     if connection.execute(query).scalar_one() == 0:
@@ -246,18 +247,18 @@ def left_out_of(connection: Connection, number: int) -> Table | None:
     return kept_table(connection, tables.left_out, {"round": number})
 
 
-def as_known(quotes: Table) -> Table:
+def as_known(quotes: pl.DataFrame) -> pl.DataFrame:
     """Return the columns by which quotes are known, under the ledger's own names."""
     columns = {SELLER: quotes.to_series(0), EPSILON: quotes.get_column(EPSILON)}
-    return make_table({**columns, PAYMENT: quotes.get_column(PAYMENT)})
+    return pl.DataFrame({**columns, PAYMENT: quotes.get_column(PAYMENT)})
 
 
-def totals(quotes: Table) -> tuple[float, int]:
+def totals(quotes: pl.DataFrame) -> tuple[float, int]:
     """Return the sums of epsilons and of payments."""
     return float(quotes.get_column(EPSILON).sum()), int(quotes.get_column(PAYMENT).sum())
 
 
-def amounts_of(quotes: Table) -> tuple[FloatArray, IntArray]:
+def amounts_of(quotes: pl.DataFrame) -> tuple[FloatArray, IntArray]:
     """Return the columns of numbers: epsilons, and payments in minor units."""
     return (
         np.asarray(quotes.get_column(EPSILON).to_numpy()),
@@ -286,13 +287,13 @@ def weights_of(connection: Connection, number: int) -> FloatArray:
     return np.asarray(spent.get_column(WEIGHT).to_numpy())
 
 
-def withdrawn_of(connection: Connection, number: int, quotes: Table) -> BoolArray:
+def withdrawn_of(connection: Connection, number: int, quotes: pl.DataFrame) -> BoolArray:
     """Return which sellers of a round have withdrawn, in the order of its quotes."""
     query = sa.select(tables.withdrawal.c.seller).where(tables.withdrawal.c.round == number)
     sellers = list(connection.execute(query).scalars())
     withdrawn = np.zeros(quotes.height, dtype=bool)
     if sellers:
-        withdrawn[positions_in(make_table({SELLER: sellers}), SELLER, quotes, SELLER)] = True
+        withdrawn[positions_in(pl.DataFrame({SELLER: sellers}), SELLER, quotes, SELLER)] = True
     return withdrawn
 
 
@@ -308,7 +309,7 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int
     if not sellers:
         return 0
     quotes = quotes_of(connection, number)
-    asked = make_table({SELLER: list(dict.fromkeys(sellers))})
+    asked = pl.DataFrame({SELLER: list(dict.fromkeys(sellers))})
     places = positions_in(asked, SELLER, quotes, SELLER)
     unknown = int((places < 0).sum())
     if unknown:

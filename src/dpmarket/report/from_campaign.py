@@ -24,7 +24,6 @@ from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
-    equals_text,
     find,
     numbers_of,
     positions_in,
@@ -203,12 +202,11 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     """
     names = [feature.name for feature in model.features]
     table = read_table(source, [*names, model.label_column], [model.label_column], names)
-    columns, findings = zip(*(numbers_of(table, name) for name in names), strict=True)
-    negative, positive = (
-        equals_text(table, model.label_column, str(label), np.arange(table.height)) for label in model.labels
-    )
+    columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
+    texts = table.get_column(model.label_column)
+    negative, positive = ((texts == str(label)).fill_null(False).to_numpy() for label in model.labels)
     wrong = find(model.label_column, "neither of the two labels", ~(negative | positive))
-    refuse(table, source, [*(finding for some in findings for finding in some), *wrong])
+    refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
     labels = np.asarray(model.labels)[positive.astype(np.int64)]
     return PublicData(
         features=np.column_stack(columns),

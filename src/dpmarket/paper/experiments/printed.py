@@ -76,7 +76,7 @@ def _rows(task: _Task) -> list[Row]:
             "reading": task.reading,
             "mean_epsilon": mean,
             "objective": float(value),
-            "chosen": outcome.total_epsilon / costs.size,
+            "chosen": outcome.noise_rate / costs.size,
             "edge": outcome.edge,
         }
         for mean, value in zip(config.mean_epsilons, outcome.grid_values, strict=True)

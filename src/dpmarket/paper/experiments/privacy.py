@@ -27,7 +27,7 @@ class PrivacyConfig:
     """Settings: twenty people, one of whom has the whole weight a, the others the rest in equal parts."""
 
     weight: float = 0.05
-    total_epsilon: float = 20.0
+    noise_rate: float = 20.0
     products: tuple[float, ...] = tuple(np.geomspace(2e-3, 20.0, 13).tolist())
 
 
@@ -44,7 +44,7 @@ def compute_privacy(config: PrivacyConfig, work: Work) -> ResultTable:
 
 def _row(task: _Task) -> Row:
     config = task.config
-    eta, l2 = config.total_epsilon, task.product / config.total_epsilon
+    eta, l2 = config.noise_rate, task.product / config.noise_rate
     weights = np.full(round(1.0 / config.weight), config.weight)
     return {
         "product": task.product,
@@ -63,7 +63,7 @@ class JointPrivacyConfig:
     people: tuple[int, ...] = (7, 11, 21)
     concentrations: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
     l2: float = 0.5
-    total_epsilon: float = 20.0
+    noise_rate: float = 20.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _joint_row(task: _JointTask) -> Row:
         BuyerObjective(task.concentration, 1.0, 1e-3),
         config.l2,
         payments=ExpectedPayments(),
-        mean_epsilons=[config.total_epsilon / m],
+        mean_epsilons=[config.noise_rate / m],
         noise_source=SeededNoise(0),
     )
     rows = np.ones((m, 1))
@@ -97,16 +97,16 @@ def _joint_row(task: _JointTask) -> Row:
     outputs = np.linspace(-200.0, 200.0, 8_001)[:, None]
     one, other = (mechanism.run(costs, rows, labels) for labels in (signs, changed))
     ratio = np.abs(
-        log_density(outputs, signs[:, None] * rows, one.loss_weights, one.total_epsilon, config.l2)
-        - log_density(outputs, changed[:, None] * rows, other.loss_weights, other.total_epsilon, config.l2)
+        log_density(outputs, signs[:, None] * rows, one.loss_weights, one.noise_rate, config.l2)
+        - log_density(outputs, changed[:, None] * rows, other.loss_weights, other.noise_rate, config.l2)
     )
     both = (one, other)
     return {
         "people": m,
         "concentration": task.concentration,
         "exact": float(ratio.max()),
-        "paper": max(float(paper_privacy_loss(o.loss_weights, o.total_epsilon, config.l2)[-1]) for o in both),
-        "formula": max(float(privacy_loss(o.loss_weights, o.total_epsilon, config.l2)[-1]) for o in both),
+        "paper": max(float(paper_privacy_loss(o.loss_weights, o.noise_rate, config.l2)[-1]) for o in both),
+        "formula": max(float(privacy_loss(o.loss_weights, o.noise_rate, config.l2)[-1]) for o in both),
     }
 
 
