@@ -37,7 +37,7 @@ def stored_outcome(connection: Connection, found: Round) -> Outcome:
             "epsilons": epsilons,
             "payments": amounts / found.minor_units,
             "payment_errors": np.zeros(epsilons.size),
-            "loss_weights": _shares(epsilons),
+            "planned_weights": _shares(epsilons),
         }
     )
 
