@@ -44,7 +44,12 @@ def market(tmp_path):
     outcome = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01)).run(COSTS, IDS)
     write_outcome(tmp_path / "outcome.json", outcome)
     amounts = outcome.in_minor_units().amounts
-    columns = {"seller": IDS, "epsilon": outcome.epsilons, "payment_minor_units": amounts}
+    columns = {
+        "seller": IDS,
+        "epsilon": outcome.epsilons,
+        "payment_minor_units": amounts,
+        "minor_units": ["100"] + [None] * 29,
+    }
     write_table(tmp_path / "quotes.csv", pl.DataFrame(columns))
     write_table(tmp_path / "quotes.parquet", pl.DataFrame(columns))
     order = np.random.default_rng(0).permutation(30)
@@ -54,6 +59,22 @@ def market(tmp_path):
     write_table(tmp_path / "dear.csv", pl.DataFrame({"seller": IDS, "cost": 3.0 * COSTS}))
     write_table(tmp_path / "few.csv", pl.DataFrame({"seller": IDS[1:], "cost": COSTS[1:]}))
     return tmp_path
+
+
+def test_participation_takes_the_scale_from_the_quotes_and_from_nowhere_else(market):
+    """Payments of 1/50 of what is due passed where the audit was told another scale than the market's."""
+    outcome = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01)).run(COSTS, IDS)
+    amounts = outcome.in_minor_units(10_000).amounts // 50
+    columns = {"seller": IDS, "epsilon": outcome.epsilons, "payment_minor_units": amounts}
+    told = pl.DataFrame({**columns, "minor_units": ["10000"] + [None] * 29})
+    write_table(market / "poor.csv", told)
+    poor = ("audit", "participation", "poor.csv", "costs.csv")
+    assert "FAILED" in run(*poor, cwd=market, code=1).stdout
+    assert "found 10000 and 100" in run(*poor, "--minor-units", "100", cwd=market, code=1).stderr
+    write_table(market / "old.csv", pl.DataFrame(columns))
+    old = ("audit", "participation", "old.csv", "costs.csv")
+    assert "found none and none" in run(*old, cwd=market, code=1).stderr
+    assert "FAILED" in run(*old, "--minor-units", "10000", cwd=market, code=1).stdout
 
 
 @pytest.mark.parametrize("decided", ["outcome.json", "quotes.csv", "quotes.parquet"])

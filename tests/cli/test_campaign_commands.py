@@ -66,7 +66,7 @@ def test_standard_input_and_output_take_the_place_of_files(tmp_path):
     make_campaign(tmp_path)
     reports = (tmp_path / "reports.csv").read_text(encoding="utf-8")
     done = run_installed("quote", "-", "-o", "-", cwd=tmp_path, input=reports)
-    assert done.stdout.startswith("seller,epsilon,payment,payment_minor_units\n")
+    assert done.stdout.startswith("seller,epsilon,payment,payment_minor_units,currency,minor_units,round\n")
     assert "bought from" in done.stderr
     quotes = done.stdout
     train = ("train", "data.csv", "--quotes", "-", "-o", "-", "--json")

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from dpmarket.campaign import certify_quotes, quote_file, train_file
+from dpmarket.campaign import certify_quotes, ledger_path, quote_file, train_file
 from dpmarket.campaign import decide_offline as offline
-from dpmarket.campaign.ledger import debit, existing_ledger, ledger_path
 from dpmarket.errors import NotCertifiable
+from dpmarket.ledger import existing_ledger, releases, tables, writing
 from support.campaigns import make_campaign, read_rows, seller_ids, write_rows
 from support.commands import run
 
@@ -66,8 +66,9 @@ def test_what_was_not_trained_on_gets_no_certificate(tmp_path):
     campaign(tmp_path, train=False)
     with pytest.raises(NotCertifiable, match="not been trained on"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
-    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger:
-        debit(ledger, 1)  # as a training that was killed leaves it
+    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger, writing(ledger) as connection:
+        releases.debit(connection, "x", [1])  # as a training that was killed leaves it
+        releases.mark(connection, "x")
     with pytest.raises(NotCertifiable, match="spent at"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
 
@@ -93,9 +94,10 @@ def test_the_certificate_tells_the_market_and_the_model_as_they_are_in_their_fil
 
 def test_a_model_whose_noise_was_not_secret_gets_no_certificate(tmp_path):
     campaign(tmp_path)
-    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger:
-        model = json.loads(ledger.execute("SELECT model FROM training").fetchone()[0])
-        ledger.execute("UPDATE training SET model = ?", (json.dumps(model | {"secure_noise": False}),))
+    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger, writing(ledger) as connection:
+        model = json.loads(connection.execute(tables.release.select()).one().model)
+        changed = json.dumps(model | {"secure_noise": False})
+        connection.execute(tables.release.update().values(model=changed))
     with pytest.raises(NotCertifiable, match="secret noise"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
 

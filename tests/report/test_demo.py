@@ -1,6 +1,7 @@
 """The demonstration: the same market every time, other noise, and nobody's files overwritten."""
 
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -13,12 +14,17 @@ from support.commands import run
 SAME = ("market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv")
 
 
+def _but_round(data):
+    return re.sub(rb",[0-9a-f]{32}\n", b",\n", data)
+
+
 def test_two_runs_have_the_same_market_and_other_noise(demo, tmp_path):
     """The second run is the command's, as a newcomer calls it."""
     done = run("demo", "--repetitions", "2", cwd=tmp_path)
     folder = tmp_path / "dpmarket-demo"
     for name in SAME:
-        assert (folder / name).read_bytes() == (demo.folder / name).read_bytes(), name
+        # A round's identity is by the key of its own ledger.
+        assert _but_round((folder / name).read_bytes()) == _but_round((demo.folder / name).read_bytes()), name
     one, two = (
         json.loads((place / "model.json").read_text())["coef_grid"] for place in (demo.folder, folder)
     )

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.market_file import Market, to_distribution
+from dpmarket.campaign.reports import Reports
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import (
     is_standard_stream,
@@ -25,12 +25,13 @@ from dpmarket.files import (
     read_toml,
     repeated,
 )
+from dpmarket.ledger.rounds import SELLER
 
 _WAY_OUT = "Fit it to people who will not sell: otherwise lying pays."
 
 
 def refuse_own_reports(
-    market_path: str | os.PathLike[str], market: Market, table: pl.DataFrame, reports: str | os.PathLike[str]
+    market_path: str | os.PathLike[str], market: Market, found: Reports, reports: str | os.PathLike[str]
 ) -> None:
     """Refuse reports that the market's cost distribution was fitted to.
 
@@ -42,14 +43,14 @@ def refuse_own_reports(
     ----------
     market_path : the market file.
     market : as read from it.
-    table : the reports.
+    found : the reports.
     reports : the file that they were read from.
 
     Raises
     ------
     FileProblem : says which of it was found; no id and no cost.
     """
-    costs, _ = numbers_of(table, market.sellers.cost_column)
+    costs = found.costs
     if _is_made_of(market, costs):
         raise FileProblem(f"the cost distribution was fitted to these very reports. {_WAY_OUT}")
     pilot, column = _pilot(market_path)
@@ -64,7 +65,7 @@ def refuse_own_reports(
         raise FileProblem(f"the cost distribution was fitted to the same costs. {_WAY_OUT}")
     if ids in people.columns:
         people = people.filter(~repeated(people, ids))
-        common = int((positions_in(table, ids, people, ids) >= 0).sum())
+        common = int((positions_in(found.sellers, SELLER, people, ids) >= 0).sum())
         if common:
             raise FileProblem(
                 f"{common} of these sellers are people of the pilot that the cost distribution was fitted "

@@ -16,7 +16,16 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines 
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something is wrong.")]
 MarketOption = Annotated[
     Path,
-    typer.Option("--market", "-m", help="The market file; the privacy ledger lies beside it, as .ledger."),
+    typer.Option("--market", "-m", help="The market file; the ledger lies beside it, as .ledger."),
+]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        envvar="DPMARKET_LEDGER",
+        show_envvar=False,
+        help="A shared ledger: a file, or postgresql://...; in place of the market file's ledger.url.",
+    ),
 ]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 

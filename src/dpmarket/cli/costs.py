@@ -76,7 +76,11 @@ def fit(
     as_json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Fit distributions to a pilot's reported costs and rank them by how well they predict."""
+    """Fit distributions to a pilot's reported costs and rank them by how well they predict.
+
+    People of the pilot must not be sellers later: their reports would move the prices that they are paid.
+    The market file's sellers.excluded leaves them out by their ids.
+    """
     from dpmarket.costs import fit_costs
     from dpmarket.files import number_column, read_table, refuse_same, to_json, write_json
 
@@ -117,7 +121,8 @@ def fit(
             ]
             for c in fitted.candidates
         ],
-        None if output is None else f"The best one is in {output}: dpmarket costs show {output}",
+        "People of the pilot must not be sellers: exclude them by their ids (sellers.excluded)."
+        + ("" if output is None else f" The best distribution is in {output}: dpmarket costs show {output}"),
     )
 
 

@@ -50,7 +50,7 @@ def menu(
     """
     from dpmarket.allocation import BuyerObjective
     from dpmarket.campaign import read_market
-    from dpmarket.campaign.quoting import online_curve
+    from dpmarket.campaign.deciding import online_curve
     from dpmarket.cli.render import number, print_table
     from dpmarket.files import to_json
     from dpmarket.mechanisms import OnlineMechanism, population_curve
@@ -58,7 +58,7 @@ def menu(
     if market is not None:
         if (costs, payment_weight, sellers) != (None, None, None):
             raise typer.BadParameter("leave out --costs, --payment-weight and --sellers: the file says it.")
-        curve = online_curve(read_market(market))
+        curve, _ = online_curve(read_market(market))
     elif costs is None or payment_weight is None or sellers is None:
         raise typer.BadParameter("name a market file, or --costs, --payment-weight and --sellers.")
     else:

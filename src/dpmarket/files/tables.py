@@ -14,6 +14,7 @@ import polars as pl
 
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
+from dpmarket.files.diagnosis import csv_problem
 
 _Source = Path | bytes
 
@@ -64,17 +65,27 @@ def read_table(
         raise
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
         # polars quotes the offending cell, which may be private: its words are not passed on.
-        raise FileProblem(
-            f"cannot understand {name} as CSV: expected UTF-8 text with a header row and "
-            "commas between columns, the same number in every row (a comma inside a cell needs quotes "
-            "around the cell; decimals have points)."
-            if kind == ".csv"
-            else f"cannot understand {name} as Parquet."
-        ) from None
+        raise FileProblem(_not_a_table(place, kind, name)) from None
+    if kind == ".csv":
+        table = _without_blank_end(table)
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
     table = table.with_columns([_as_text(table, text, name) for text in texts])
     return table if wanted is None else table.select(wanted)
+
+
+def column_names(source: str | os.PathLike[str]) -> list[str]:
+    """Return the names of a file's columns, in order.
+
+    Raises
+    ------
+    FileProblem : no such file, or no table.
+    """
+    place, kind = _open(source)
+    try:
+        return _header(place, kind)
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
+        raise FileProblem(f"cannot understand {source} as a table.") from None
 
 
 def csv_columns(data: bytes) -> dict[str, list[str]]:
@@ -223,12 +234,39 @@ def table_kind(path: str | os.PathLike[str]) -> str:
 
 def _open(source: str | os.PathLike[str]) -> tuple[_Source, str]:
     if is_standard_stream(source):
-        data = read_bytes(source)
-        return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+        return _stream(read_bytes(source))
     path = Path(source)
-    if not path.is_file():
+    if path.is_dir():
+        raise FileProblem(f"cannot read {path}: it is a folder; name a file.")
+    if not path.exists():
         raise FileProblem(f"cannot read {path}: there is no such file.")
+    if not path.is_file():  # a pipe or a device: read once, told by its first bytes
+        return _stream(read_bytes(path))
     return path, table_kind(path)
+
+
+def _stream(data: bytes) -> tuple[bytes, str]:
+    return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+
+
+def _not_a_table(place: _Source, kind: str, name: str) -> str:
+    """Say why something is no table; nothing of polars' own words, which quote cells."""
+    if kind == ".parquet":
+        return f"cannot understand {name} as Parquet."
+    where = csv_problem(read_bytes(place) if isinstance(place, Path) else place)
+    return (
+        f"cannot understand {name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text with a header "
+        "row and commas between columns, the same number in every row (a comma inside a cell needs quotes "
+        "around the cell; decimals have points)."
+    )
+
+
+def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table without the rows at its end in which nothing stands: blank lines after the last one."""
+    kept = table.height
+    while kept > 0 and all(value is None for value in table.row(kept - 1)):
+        kept -= 1
+    return table if kept == table.height else table.head(kept)
 
 
 def _readable(place: _Source) -> Path | io.BytesIO:
