@@ -16,6 +16,7 @@ import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.market_file import Market, to_distribution
+from dpmarket.campaign.pricing import curve_for, error_model_of, prices_for
 from dpmarket.errors import FileProblem, LedgerRefusal
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ def decide_online(market: Market, costs: FloatArray, remaining: Remaining = Rema
     return Decision(outcome, amounts[quoted], quoted, curve.largest_epsilon, plan)
 
 
+def way_to_decide(market: Market, decide: Decide) -> Decide:
+    """Return how a market decides: as asked for, or, where it posts one price for all, by that curve."""
+    return decide_online if market.objective.mechanism == "posted price" else decide
+
+
 def mechanism_of(decide: Decide) -> str:
     """Return the name of the mechanism that a way to decide is: ``online`` or ``offline``."""
     return "online" if decide is decide_online else "offline"
@@ -146,15 +152,12 @@ def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
     ------
     FileProblem : the market file does not say how many sellers are expected.
     """
-    from dpmarket.mechanisms import population_curve
-
     if market.sellers.expected is None:
         raise FileProblem(
             "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
         )
-    dist = to_distribution(market.costs.distribution)
     objective, plan = planned_objective(market, market.sellers.expected, Fraction(1))
-    curve = population_curve(dist, objective, market.sellers.expected)
+    curve = curve_for(market, objective, market.sellers.expected)
     limit = market.objective.max_epsilon
     if curve.max_epsilon > limit:
         margin = min(curve.margin_epsilon, limit)
@@ -176,17 +179,10 @@ def planned_objective(market: Market, people: int, share: Fraction) -> tuple[Buy
     The objective, with bounds under which nobody can be asked for more than ``objective.max_epsilon``, and
     with the payment weight that meets this share of the budget, rounding included; and the plan, or None.
     """
-    from dpmarket.allocation import BuyerObjective
-
     wanted = market.objective
     dist = to_distribution(market.costs.distribution)
-    objective = BuyerObjective(
-        wanted.concentration,
-        wanted.noise,
-        1.0 if wanted.payment_weight is None else wanted.payment_weight,
-        wanted.weight_cap,
-        wanted.max_mean_epsilon,
-    )
+    money = float(Fraction(wanted.budget or 0.0) * share)
+    objective = prices_for(market, people, money)
     if wanted.budget is None:
         return _limited(objective, dist, people, wanted.max_epsilon)[0], None
     from dpmarket.planning import plan_payment_weight
@@ -196,7 +192,7 @@ def planned_objective(market: Market, people: int, share: Fraction) -> tuple[Buy
             dist,
             objective,
             people,
-            float(Fraction(wanted.budget or 0.0) * share),
+            money,
             wanted.confidence,
             minor_units=market.money.minor_units,
         )
@@ -206,7 +202,7 @@ def planned_objective(market: Market, people: int, share: Fraction) -> tuple[Buy
     if narrow:  # the limit changes what is bought, and so what it costs
         plan = planned(objective)
         objective = plan.objective
-    return objective, replace(plan, objective=objective)
+    return objective, replace(plan, objective=objective, error_model=error_model_of(market))
 
 
 def budget_in_minor_units(market: Market) -> int | None:

@@ -120,9 +120,9 @@ class Objective(_Table):
     budget: float | None = key(
         None,
         "a number > 0",
-        "Total of all payments, in money, rounding included: the payment weight is planned from it, the cost "
-        "distribution and sellers.expected, or the number of reports if fewer come. Offline it is met on "
-        "average; online it is never exceeded. This or a payment weight.",
+        "Total of all payments, in money, rounding included: prices and payment weight are planned from it, "
+        "the cost distribution, sellers.expected, or the number of reports if fewer come, and the number of "
+        "features. Offline it is met on average; online it is never exceeded. This or a payment weight.",
         example=500.0,
         gt=0,
     )
@@ -142,8 +142,27 @@ class Objective(_Table):
         gt=0,
         lt=1,
     )
-    concentration: float = key(1.0, "a number >= 0", "Price of uneven weights (the paper's mu).", ge=0)
-    noise: float = key(1.0, "a number > 0", "Price of noise (the paper's sigma).", gt=0)
+    mechanism: Literal["best", "posted price"] = key(
+        "best",
+        '"best" or "posted price"',
+        "Best: everybody's promise follows from their cost, as suits the objective best. Posted price: one "
+        "epsilon at one price for all, take it or leave it, the best for the budget; told in a line.",
+    )
+    concentration: float | None = key(
+        None,
+        "a number >= 0",
+        "Price of uneven weights (the paper's mu). Leave it and noise out with a budget: both are then "
+        "suggested, for the least expected error. Left out otherwise: 1.",
+        example=1.0,
+        ge=0,
+    )
+    noise: float | None = key(
+        None,
+        "a number > 0",
+        "Price of noise (the paper's sigma). Left out: as concentration.",
+        example=1.0,
+        gt=0,
+    )
     weight_cap: float | None = key(
         None,
         "a number >= 1",
@@ -394,6 +413,9 @@ def _contradictions(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         if len(given) != 1:
             what = "both" if given else "neither"
             found.append(("objective", f"objective: expected either payment_weight or budget, found {what}."))
+        if objective.get("mechanism") == "posted price" and "budget" not in objective:
+            line = "objective.mechanism: expected a budget beside a posted price, found none."
+            found.append(("objective.mechanism", line))
         for name in ("confidence", "shares"):
             if name in objective and "budget" not in objective:
                 path = f"objective.{name}"

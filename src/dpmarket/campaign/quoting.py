@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from dpmarket.campaign.amounts import money_text
-from dpmarket.campaign.deciding import Decide, mechanism_of
+from dpmarket.campaign.deciding import Decide, mechanism_of, way_to_decide
 from dpmarket.campaign.drafting import Draft, OnTop, choose, draft_again, draft_of, enter_draft
 from dpmarket.campaign.identity import round_digest
 from dpmarket.campaign.market_file import Market, read_market
+from dpmarket.campaign.pilots import refuse_own_reports
 from dpmarket.campaign.place import opened, place_of
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.campaign.reports import outside_distribution, read_reports
@@ -141,8 +142,10 @@ def quote_file(
         refuse_same(outputs.not_quoted, market_path, *place.files, reports, output)
     if not overwrite:
         refuse_existing(output)
+    decide = way_to_decide(market, decide)
     progress("Reading reports", 0.0)
     found = read_reports(market, reports)
+    refuse_own_reports(market_path, market, found, reports)
     below, above = outside_distribution(market, found.costs)
     progress("Deciding promises and payments", 0.15)
     folder = os.fspath(market_path)

@@ -88,7 +88,9 @@ def fit(
         refuse_same(output, pilot)
     fitted = fit_costs(number_column(read_table(pilot, [column]), column, pilot), low, high)
     if output is not None:
-        write_json(output, {"distribution": fitted.distribution.to_dict()}, overwrite=force)
+        # Named, so that quoting can refuse the pilot's people; without a folder, which nobody need know.
+        source = {"file": pilot.name, "column": column}
+        write_json(output, {"distribution": fitted.distribution.to_dict(), "pilot": source}, overwrite=force)
     if as_json:
         data = {
             "samples": fitted.sample_count,

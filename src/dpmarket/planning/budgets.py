@@ -104,13 +104,7 @@ def plan_payment_weight(
                 f"expected a confidence of at most {possible!r}, for which {_MOST_CAMPAIGNS} simulated "
                 f"campaigns are enough, got {confidence!r}."
             )
-    if objective.max_mean_epsilon is not None:
-        most = sellers * objective.max_mean_epsilon * _limit_of_price(dist, objective, sellers)
-        if budget >= most:
-            raise Infeasible(
-                f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in "
-                f"expectation with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
-            )
+    refuse_unspendable(dist, objective, sellers, budget)
     source = np.random.default_rng(0) if rng is None else rng
     if minor_units is None:
         found = find_payment_weight(dist, objective, sellers, payments, budget, source)
@@ -169,6 +163,20 @@ def _units_added(dist: CostDistribution, objective: BuyerObjective, sellers: int
         return 1.0
     exact = offers.payments[bought] * minor_units
     return float(np.mean(np.ceil(exact) - exact))
+
+
+def refuse_unspendable(
+    dist: CostDistribution, objective: BuyerObjective, sellers: int, budget: float
+) -> None:
+    """Refuse a budget that ``max_mean_epsilon`` keeps from being spent, whatever the payment weight."""
+    if objective.max_mean_epsilon is None:
+        return
+    most = sellers * objective.max_mean_epsilon * _limit_of_price(dist, objective, sellers)
+    if budget >= most:
+        raise Infeasible(
+            f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in "
+            f"expectation with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
+        )
 
 
 def _limit_of_price(dist: CostDistribution, objective: BuyerObjective, sellers: int) -> float:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpmarket.campaign import Market, ModelFile, place_of, read_market, read_quo
 from dpmarket.campaign.identity import was_reported
 from dpmarket.campaign.model_file import model_from_json
 from dpmarket.campaign.place import opened_existing
+from dpmarket.campaign.pricing import error_model_of, prospect_for
 from dpmarket.campaign.reports import read_reports
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.training import known_round
@@ -41,7 +43,6 @@ from dpmarket.mechanisms import Outcome
 from dpmarket.report.evidence import Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.options import budget_options
 from dpmarket.report.page import render_page
-from dpmarket.report.rule import market_of
 from dpmarket.report.score import score_model
 from dpmarket.report.summary import Material, Summary, summarise
 
@@ -100,10 +101,10 @@ def report_campaign(
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
         digest, verified = _certificate(certificate, found.model)
-    dist, objective = market_of(found.outcome)
     budget = found.market.objective.budget
     paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
-    options = budget_options(dist, objective, found.outcome.epsilons.size, paid if budget is None else budget)
+    expect = partial(prospect_for, found.market, found.outcome.epsilons.size)
+    options = budget_options(expect, paid if budget is None else budget)
     progress("Auditing", 0.6)
     audits = (*audits_of(found), *verified)
     progress("Writing the page", 0.9)
@@ -116,6 +117,7 @@ def report_campaign(
             amounts=found.amounts,
             withdrawn=found.withdrawn,
             budget=budget,
+            error_model=error_model_of(found.market),
             options=options,
             model=found.model,
             score=score,
