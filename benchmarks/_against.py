@@ -36,6 +36,8 @@ MARKET = """
 distribution = "uniform(1, 5)"
 [objective]
 payment_weight = 0.001
+concentration = 1.0
+noise = 1.0
 [features]
 age = { low = 18, high = 90 }
 [label]
