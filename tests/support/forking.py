@@ -1,8 +1,8 @@
 """Run commands in forks of a process that has loaded everything, so that a kill hits work, not imports.
 
 Run as a script: reads one JSON list per line, a file for the output (or null), the number of the write after
-which the fork kills itself (or null) and the arguments; writes the process id of the fork, then, when it has ended,
-its exit code (negative: the signal that killed it).
+which the fork kills itself (or null) and the arguments; writes the process id of the fork, then, once it has
+ended, its exit code (negative: the signal that killed it).
 """
 
 import json
