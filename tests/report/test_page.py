@@ -35,6 +35,12 @@ def simple_page(sellers=200, title="A market", **others):
     return render_page(summarise(Material(title, outcome, costs, 100, **others)))
 
 
+@pytest.fixture
+def without_charts(monkeypatch):
+    """Leave out what takes longest, where it is not what is tested."""
+    monkeypatch.setattr("dpmarket.report.charts.inline_svg", lambda *_, **__: "<svg></svg>")
+
+
 def test_every_number_on_the_page_is_the_summarys_and_shown_as_what_it_is(demo, page):
     """Exact in the attribute; rounded correctly in the text that people read."""
     data = json.loads(json.dumps(demo.summary.to_dict()))
@@ -140,12 +146,12 @@ def test_the_page_stands_alone_and_every_chart_has_a_text_alternative(page, demo
     assert demo.report.stat().st_size < 300_000
 
 
-def test_a_title_is_text_and_never_markup():
+def test_a_title_is_text_and_never_markup(without_charts):
     page = Page(simple_page(title="<script>alert(1)</script> & more"))
     assert "<script>alert(1)</script> & more" in page.text
 
 
-def test_a_page_without_model_test_data_or_certificate_says_so():
+def test_a_page_without_model_test_data_or_certificate_says_so(without_charts):
     page = Page(simple_page())
     assert "No model has been trained yet" in page.prose
     assert "No certificate was given" in page.prose
@@ -158,7 +164,7 @@ def test_a_market_too_small_to_hide_in_is_refused(sellers):
         simple_page(sellers)
 
 
-def test_a_failed_audit_is_said_loudly():
+def test_a_failed_audit_is_said_loudly(without_charts):
     class Failed:
         passed = False
 
