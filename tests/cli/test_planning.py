@@ -74,7 +74,18 @@ def test_what_cannot_be_planned_is_refused_in_one_line(arguments, words):
 
 
 def test_sweep_and_compare_print_tables_and_go_on_after_a_stop(tmp_path):
-    arguments = ("sweep", *UNIFORM, "--sellers", 500, "--budgets", "50,200", "--repetitions", 3, "--features", 3)
+    arguments = (
+        "sweep",
+        *UNIFORM,
+        "--sellers",
+        500,
+        "--budgets",
+        "50,200",
+        "--repetitions",
+        3,
+        "--features",
+        3,
+    )
     table = json.loads(run(*arguments, "--json", "--keep-in", "rows.json", cwd=tmp_path).stdout)
     assert table["rows"][0]["payment"] < table["rows"][1]["payment"]
     assert (tmp_path / "rows.json").exists()
