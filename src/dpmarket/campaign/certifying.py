@@ -25,17 +25,21 @@ from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
 from dpmarket.campaign.quoting import read_quotes
 from dpmarket.campaign.training import known_round
-from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase
+from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase, read_rules
 from dpmarket.errors import NotCertifiable
 from dpmarket.files import Database, Table, write_folder, write_table
 from dpmarket.progress import StageProgress
 
 
-def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLike[str]) -> Certificate:
+def certify_quotes(
+    market_path: str | os.PathLike[str],
+    quotes: str | os.PathLike[str],
+    rules: str | os.PathLike[str] | None = None,
+) -> Certificate:
     """Return the certificate of a file of quotes and the model that was trained on it.
 
     Promises, payments, spent epsilons and the model are the ledger's; the quotes file says which round is
-    meant. Who withdrew before training is certified with nothing promised and nothing paid.
+    meant. Of who withdrew before training it is certified what they were quoted, and that nothing is owed.
 
     Parameters
     ----------
@@ -43,6 +47,8 @@ def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLik
         The market file; the ledger lies beside it.
     quotes
         The file that ``quote`` wrote, unchanged.
+    rules
+        The file that ``commit`` wrote and that was published before the reports, if there is one.
 
     Returns
     -------
@@ -57,7 +63,7 @@ def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLik
         If no such quotes were given.
     NotCertifiable
         If the round has no released model (not trained yet, or spent by a training that ended without one),
-        or its noise was not secret.
+        its noise was not secret, or the quotes were not made by the published rules, after these.
     """
     market = read_market(market_path)
     quoted = read_quotes(quotes, market.sellers.id_column)
@@ -69,20 +75,21 @@ def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLik
         model = model_from_json(kept)
         if not model.secure_noise:
             raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
-        gone = withdrawn_of(ledger, found.number, quoted)
-        payments = quoted.get_column(PAYMENT).to_numpy().astype(np.float64)
         purchase = Purchase(
             mechanism=found.mechanism,
             parameters=parameters_of(ledger, found.number),
             seller_ids=np.array(quoted.get_column(SELLER).to_list(), dtype=np.str_),
-            promises=np.where(gone, 0.0, quoted.get_column(EPSILON).to_numpy()),
-            payments=np.where(gone, 0.0, payments),
+            promises=quoted.get_column(EPSILON).to_numpy(),
+            payments=quoted.get_column(PAYMENT).to_numpy().astype(np.float64),
             minor_units=found.minor_units,
             spent=spent_of(ledger, found),
             weights=weights_of(ledger, found.number),
-            withdrawn=int(gone.sum()),
+            withdrew=withdrawn_of(ledger, found.number, quoted),
         )
-    return certify_purchase(purchase, _released(model))
+    reference = None
+    if rules is not None:
+        reference = read_rules(rules).reference(purchase.mechanism, purchase.parameters, found.quoted_at)
+    return certify_purchase(purchase, _released(model), rules=reference)
 
 
 def write_receipts_folder(
@@ -173,6 +180,7 @@ def _released(model: ModelFile) -> ReleasedModel:
         coef_grid=tuple(model.coef_grid),
         grid=model.grid,
         stretch=model.stretch,
+        features=tuple((feature.name, feature.low, feature.high) for feature in model.features),
         classes=(model.labels[0], model.labels[1]),
         fit_intercept=True,
         intercept_scaling=model.intercept_scaling,

@@ -6,6 +6,8 @@ from .atomic import refuse_existing as refuse_existing
 from .atomic import refuse_same as refuse_same
 from .atomic import write_bytes as write_bytes
 from .atomic import write_folder as write_folder
+from .bounded import parse_json as parse_json
+from .bounded import parse_toml as parse_toml
 from .columns import Finding as Finding
 from .columns import contains_text as contains_text
 from .columns import empty_texts as empty_texts
