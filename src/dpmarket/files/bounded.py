@@ -19,7 +19,7 @@ LARGEST_TOML = 1 << 18
 """Bytes of a TOML file: a market's rules are some hundred lines."""
 _DEPTH = 64
 _CONTAINERS = 1_000_000
-_DIGITS = 400
+_DIGITS = 300
 _PARTS = 16
 _WORD = 200
 # Strings and comments are passed over whole; brackets, separators, dots and words are looked at.

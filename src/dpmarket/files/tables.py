@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,11 +16,18 @@ import polars as pl
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
+from dpmarket.files.strangers import (
+    Source,
+    most_unpacked,
+    refuse_unreadable_csv,
+    refuse_unreadable_parquet,
+    size_of,
+)
+
+_SILENCE = threading.RLock()
 
 Table = pl.DataFrame
 """A table in memory; other rooms treat it as opaque and come here to use it."""
-
-_Source = Path | bytes
 
 
 def read_table(
@@ -49,24 +57,27 @@ def read_table(
     place, kind = _open(source)
     name = "the standard input" if is_standard_stream(source) else str(source)
     if kind == ".csv":
-        _refuse_other_dialects(place, name)
+        refuse_unreadable_csv(place, name)
+    else:
+        refuse_unreadable_parquet(place, name)
     try:
-        there = _header(place, kind)
-        wanted = None
-        if columns is not None:
-            wanted = [column for column in columns if column in there or column not in if_there]
-            _refuse_missing(wanted, there, name)
-        texts = [column for column in texts if column in there]
-        table = (
-            _read_csv(place, wanted, texts, numbers)
-            if kind == ".csv"
-            else pl.read_parquet(_readable(place), columns=wanted)
-        )
+        with _silenced():
+            there = _header(place, kind)
+            wanted = None
+            if columns is not None:
+                wanted = [column for column in columns if column in there or column not in if_there]
+                _refuse_missing(wanted, there, name)
+            texts = [column for column in texts if column in there]
+            table = (
+                _read_csv(place, wanted, texts, numbers)
+                if kind == ".csv"
+                else pl.read_parquet(_readable(place), columns=wanted)
+            )
     except pl.exceptions.NoDataError:
         raise FileProblem(f"cannot read {name}: the file is empty.") from None
     except FileProblem:
         raise
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         # polars quotes the offending cell, which may be private: its words are not passed on.
         raise FileProblem(
             f"cannot understand {name} as CSV: expected UTF-8 text with a header row and "
@@ -78,6 +89,7 @@ def read_table(
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
     table = table.with_columns([_as_text(table, text, name) for text in texts])
+    _refuse_endless_texts(table, place, name)
     return table if wanted is None else table.select(wanted)
 
 
@@ -241,7 +253,26 @@ def table_kind(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def _open(source: str | os.PathLike[str]) -> tuple[_Source, str]:
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Send what polars itself writes to the standard error nowhere: it may quote a damaged file there."""
+    with _SILENCE:
+        try:
+            kept = os.dup(2)
+        except OSError:  # there is no standard error
+            yield
+            return
+        sink = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(sink, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(sink)
+
+
+def _open(source: str | os.PathLike[str]) -> tuple[Source, str]:
     if is_standard_stream(source):
         data = read_bytes(source)
         return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
@@ -251,32 +282,11 @@ def _open(source: str | os.PathLike[str]) -> tuple[_Source, str]:
     return path, table_kind(path)
 
 
-def _readable(place: _Source) -> Path | io.BytesIO:
+def _readable(place: Source) -> Path | io.BytesIO:
     return place if isinstance(place, Path) else io.BytesIO(place)
 
 
-def _refuse_other_dialects(place: _Source, name: str) -> None:
-    """Say in a clear word what a header row tells about a file that is no CSV with commas."""
-    if isinstance(place, Path):
-        try:
-            with place.open("rb") as file:
-                head = file.read(1 << 16)
-        except OSError as problem:
-            raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
-    else:
-        head = place[: 1 << 16]
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileProblem(f"cannot read {name}: it is in UTF-16 (byte-order mark); save it as UTF-8.")
-    header = head.split(b"\n", 1)[0]
-    for mark, word in ((b";", "semicolons"), (b"\t", "tabs")):
-        if mark in header and b"," not in header:
-            raise FileProblem(
-                f"cannot read {name}: its columns are separated by {word}; save it with commas between "
-                "columns and points in decimals."
-            )
-
-
-def _header(place: _Source, kind: str) -> list[str]:
+def _header(place: Source, kind: str) -> list[str]:
     if kind == ".parquet":
         return list(pl.read_parquet_schema(_readable(place)))
     # Without a header polars renames nothing, so that a column that is there twice is seen.
@@ -302,7 +312,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
 
 
 def _read_csv(
-    place: _Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
+    place: Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
 ) -> Table:
     kinds: dict[str, Any] = dict.fromkeys(texts, pl.String)
     try:
@@ -335,6 +345,14 @@ def _as_text(table: Table, column: str, name: str) -> pl.Series:
         f"cannot use column {column!r} of {name}: expected text in UTF-8 or numbers, found cells of type "
         f"{values.dtype.base_type()}."
     ) from None
+
+
+def _refuse_endless_texts(table: Table, place: Source, name: str) -> None:
+    """Refuse texts that many cells share: in memory they are one until somebody asks for each of them."""
+    texts = [column for column in table.columns if table.schema[column] == pl.String]
+    total = sum(int(table.get_column(column).str.len_bytes().sum() or 0) for column in texts)
+    if total > most_unpacked(size_of(place)):
+        raise FileProblem(f"cannot read {name}: its texts are longer than those of any honest table.")
 
 
 def _series(values: Any) -> Any:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import private_bytes, read_json, read_parquet, to_json, write_parquet
+from dpmarket.files import parse_json, private_bytes, read_json, read_parquet, to_json, write_parquet
 from dpmarket.mechanisms.adaptive import SCHEMA as ADAPTIVE
 from dpmarket.mechanisms.adaptive import AdaptiveMechanism
 from dpmarket.mechanisms.online import SCHEMA as ONLINE
@@ -92,7 +92,13 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
     columns, notes = read_parquet(source)
     if _KEY not in notes:
         raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
-    return Outcome.from_dict(json.loads(notes[_KEY]) | columns)
+    try:
+        header = parse_json(notes[_KEY])
+    except InvalidInput:
+        header = None
+    if not isinstance(header, dict):
+        raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
+    return Outcome.from_dict(header | columns)
 
 
 def write_market_state(
