@@ -11,11 +11,11 @@ WORKERS ?= 2
 ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow bench accuracy lint docs clean
+.PHONY: help demo test test-slow faults bench accuracy lint docs clean
 
 help:
 	@sed -n 's/^# //p' Makefile
-	@echo "make test-slow, bench, accuracy, lint, docs, clean: see CONTRIBUTING.md"
+	@echo "make test-slow, faults, bench, accuracy, lint, docs, clean: see CONTRIBUTING.md"
 
 $(VENV)/ready-base: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -59,6 +59,10 @@ test: lint
 
 test-slow: $(VENV)/ready-developers $(VENV)/ready-docs
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m slow
+
+## Half an hour: every fault of tests/faults/faults.toml must be found by a test of `make test`.
+faults: $(VENV)/ready-developers
+	$(BIN)/python tests/faults/plant.py --workers $(WORKERS)
 
 ## A script that fails keeps its older results; the page is written all the same. buyers.py takes long.
 bench: $(VENV)/ready-developers

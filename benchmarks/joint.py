@@ -10,7 +10,7 @@ import dpmarket as dpm
 from _results import Table, at_least, at_most, measure, tell
 from _timing import best_seconds, compare
 from dpmarket.datasets import breast_cancer, separable
-from dpmarket.paper.joint.optimum import Market
+from dpmarket.paper.joint.optimum import BuyableSellers
 
 NOISE = dpm.privacy.SeededNoise(0)
 
@@ -27,7 +27,7 @@ def inner(X, y, l2, concentration, reading, sigma, noise_rate):
     objective = dpm.BuyerObjective(concentration, sigma, 0.1)
     mechanism = dpm.paper.JointMechanism(dist, objective, l2, reading=reading, noise_source=NOISE)
     setting = mechanism.with_records(X, y).setting
-    return setting.problem(Market.of(setting, dpm.virtual_costs(costs, dist)), noise_rate)
+    return setting.problem(BuyableSellers.of(setting, dpm.virtual_costs(costs, dist)), noise_rate)
 
 
 def against_descent():

@@ -51,6 +51,10 @@ def test_an_outcome_is_read_to_the_last_bit_and_written_anew(tmp_path, name):
     assert outcome.planned_weights.tolist() == stored["loss_weights"]
     assert outcome.planned_noise_rate == stored["total_epsilon"]
     assert (outcome.mechanism, outcome.parameters) == (stored["mechanism"], stored["parameters"])
+    if name in ("posted.json", "cheapest.parquet", "same.json"):
+        assert outcome.optimality is None  # nothing had been minimised: the zeros in the file say nothing
+    else:
+        assert outcome.optimality.to_dict() == {part: stored[part] for part in outcome.optimality.to_dict()}
     write_outcome(tmp_path / "again.json", outcome)
     again = json.loads((tmp_path / "again.json").read_text(encoding="utf-8"))
     assert again["schema"] == "dpmarket.outcome/2"

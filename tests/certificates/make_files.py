@@ -71,6 +71,7 @@ def online():
         spent=np.array(model.epsilons_),
         weights=np.array(model.loss_weights_),
         withdrew=np.zeros(SELLERS, dtype=bool),
+        quotes=np.ones(SELLERS, dtype=np.int64),
     )
     reference = rules.reference("online", outcome.parameters, "2026-02-01T00:00:00+00:00")
     (FOLDER / "online.rules.json").write_bytes(rules.data)

@@ -393,7 +393,8 @@ def test_a_dictionary_of_all_lines_opens_no_commitment(certificate):
     for values, name in zip(certificate.lines.values, IDS.tolist(), strict=True):
         packed = struct.pack(">4d", *values)
         for salt in (b"", bytes(32), hashlib.sha256(name.encode()).digest(), certificate.body[:32]):
-            guess = hashlib.sha256(b"dpmarket-line-2" + salt + packed + b"kt" + name.encode()).hexdigest()
+            text_id = b"k\0\0\0\1t" + name.encode()
+            guess = hashlib.sha256(b"dpmarket-line-2" + salt + packed + text_id).hexdigest()
             assert guess.encode() not in leaves
         assert float(values[0]) == 0.0 or repr(float(values[0])) not in text
     # The true salt does open it: the guesses above were of the right form.
@@ -402,7 +403,7 @@ def test_a_dictionary_of_all_lines_opens_no_commitment(certificate):
         b"dpmarket-line-2"
         + certificate.lines.salts[32 * k : 32 * (k + 1)]
         + struct.pack(">4d", *certificate.lines.values[k])
-        + b"kt"
+        + b"k\0\0\0\1t"
         + IDS[k].encode()
     )
     assert opened.hexdigest().encode() in leaves

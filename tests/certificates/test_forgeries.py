@@ -324,7 +324,10 @@ def test_the_number_one_and_the_text_one_may_both_be_sellers(papers):
 
 @pytest.mark.parametrize(
     ("version", "column"),
-    [*((version, column) for version in VERSIONS for column in ("id", *VALUES)), ("version-2", "withdrew")],
+    [
+        *((version, column) for version in VERSIONS for column in ("id", *VALUES)),
+        *(("version-2", column) for column in ("withdrew", "quotes")),
+    ],
 )
 def test_openings_with_a_value_of_another_type_are_refused(version, column):
     papers = Papers.read(version, "offline")
@@ -504,6 +507,42 @@ def test_a_menu_that_does_not_pay_what_each_bit_costs_is_found(online, change):
     change(forged.body["menu"])
     found = verify(forged.certificate, receipt=forged.receipt(bought(online)))
     assert {"menu", "receipt's offer"} <= failing(found)
+
+
+def test_several_quotes_add_up_to_several_offers_of_the_menu(online):
+    """Somebody who sold three times has one line; nothing else says how often."""
+    k = bought(online)
+    others = sorted(
+        (line for j, line in enumerate(online.lines) if j != k and line["promise"] > 0.0),
+        key=lambda line: line["promise"],
+    )[-2:]
+    promise = online.lines[k]["promise"] + sum(line["promise"] for line in others)
+    payment = online.lines[k]["payment"] + sum(line["payment"] for line in others)
+    sold = {"promise": promise, "payment": payment, "quotes": 3}
+    together = online.with_lines(lambda lines: lines[k].update(sold))
+    assert found_in(together, k) == (set(), set())
+    for wrong in (
+        {"quotes": 2},
+        {"quotes": 1},
+        {"payment": 0.9 * payment // 1},
+        {"payment": 1.1 * payment // 1},
+    ):
+        forged = online.with_lines(lambda lines, wrong=wrong: lines[k].update(sold | wrong))
+        assert found_in(forged, k) == ({"receipt's offer"}, {"offers"}), wrong
+    found = verify_payments(together.certificate, together.openings, online.reports)
+    assert found.passed
+    assert verdicts(found)["several quotes"] == "not made"
+
+
+def test_without_a_menu_everybody_has_one_quote():
+    papers = Papers.read("version-2", "offline")
+    k = bought(papers)
+    forged = with_value(papers, k, "quotes", 2)
+    assert found_in(forged, k) == ({"receipt's numbers"}, {"quotes"})
+    for none in (0, -1, 10**7):
+        other = with_value(papers, k, "quotes", 2)
+        receipt = rewritten(other.receipt(k), line=other.lines[k] | {"quotes": none})
+        assert "layout" in failing(verify(other.certificate, receipt=receipt))
 
 
 def test_offers_for_everybody_have_a_menu_and_others_have_none(online):

@@ -126,6 +126,7 @@ def purchase(certificate, **changes):
         "spent": spent,
         "weights": weights,
         "withdrew": np.zeros(SELLERS, dtype=bool),
+        "quotes": np.ones(SELLERS, dtype=np.int64),
     }
     return Purchase(**parts | changes)
 
@@ -142,6 +143,7 @@ def purchase(certificate, **changes):
         ({"weights": np.full(SELLERS, np.inf)}, "weights"),
         ({"withdrew": np.zeros(SELLERS - 1, dtype=bool)}, "withdrew"),
         ({"withdrew": np.zeros(SELLERS)}, "withdrew"),
+        ({"quotes": np.ones(SELLERS - 1, dtype=np.int64)}, "quotes"),
         ({"minor_units": 0}, "minor_units"),
     ],
 )
@@ -204,18 +206,26 @@ def test_what_releasing_costs_must_have_been_charged(certificate, model):
     ],
 )
 def test_lines_without_ids_four_values_or_salts_are_refused(ids, shape, salt_bytes):
+    states = np.zeros(2, dtype=bool), np.ones(2, dtype=np.int64)
     with pytest.raises(InvalidInput, match="expected"):
-        Lines(np.array(ids), np.zeros(shape), bytes(salt_bytes), np.zeros(2, dtype=bool))
+        Lines(np.array(ids), np.zeros(shape), bytes(salt_bytes), *states)
 
 
 @pytest.mark.parametrize("withdrew", [np.zeros(3, dtype=bool), np.zeros(2), np.zeros((2, 1), dtype=bool)])
 def test_lines_that_do_not_say_of_everybody_whether_they_withdrew_are_refused(withdrew):
     with pytest.raises(InvalidInput, match="true or false"):
-        Lines(np.array(["a", "b"]), np.zeros((2, 4)), bytes(64), withdrew)
+        Lines(np.array(["a", "b"]), np.zeros((2, 4)), bytes(64), withdrew, np.ones(2, dtype=np.int64))
+
+
+@pytest.mark.parametrize("quotes", [np.zeros(2, dtype=np.int64), np.ones(3, dtype=np.int64), None])
+def test_lines_that_do_not_say_of_everybody_how_many_quotes_they_add_up_are_refused(quotes):
+    with pytest.raises(InvalidInput, match="quote"):
+        Lines(np.array(["a", "b"]), np.zeros((2, 4)), bytes(64), np.zeros(2, dtype=bool), quotes)
 
 
 def test_an_id_that_no_file_can_hold_is_refused():
-    lines = Lines(np.array(["a", "\ud800"]), np.zeros((2, 4)), bytes(64), np.zeros(2, dtype=bool))
+    states = np.zeros(2, dtype=bool), np.ones(2, dtype=np.int64)
+    lines = Lines(np.array(["a", "\ud800"]), np.zeros((2, 4)), bytes(64), *states)
     with pytest.raises(InvalidInput, match="UTF-8"):
         commit(lines)
 
@@ -225,6 +235,7 @@ def test_lines_and_ids_cannot_be_changed_after_they_were_committed_to(certificat
         certificate.lines.values,
         certificate.lines.ids,
         certificate.lines.withdrew,
+        certificate.lines.quotes,
         certificate.tree.positions,
     ):
         with pytest.raises(ValueError, match="read-only"):
@@ -258,7 +269,8 @@ def test_commitments_that_begin_alike_are_sorted_by_all_their_bytes(monkeypatch)
             return next(found) if self.data.startswith(b"dpmarket-line-2") else real(self.data).digest()
 
     monkeypatch.setattr("dpmarket.certificates.commitments.sha256", Fixed)
-    tree = commit(Lines(np.arange(5), np.zeros((5, 4)), bytes(160), np.zeros(5, dtype=bool)))
+    states = np.zeros(5, dtype=bool), np.ones(5, dtype=np.int64)
+    tree = commit(Lines(np.arange(5), np.zeros((5, 4)), bytes(160), *states))
     assert [tree.leaves[k + 8] for k in range(0, 160, 32)] == [1, 2, 3, 4, 5]
     assert tree.positions.tolist() == [4, 0, 3, 1, 2]
 

@@ -1,27 +1,16 @@
-"""certify, receipts, verify and signing-key, through the installed entry point, on a real campaign."""
+"""certify, receipts, verify and signing-key on a real campaign."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpmarket.campaign import certify_quotes, quote_file, train_file
+from dpmarket.campaign import certify_quotes, ledger_path, quote_file, train_file
 from dpmarket.campaign import decide_offline as offline
-from dpmarket.campaign.ledger import debit, existing_ledger, ledger_path
 from dpmarket.errors import NotCertifiable
+from dpmarket.ledger import existing_ledger, releases, tables, writing
 from support.campaigns import make_campaign, read_rows, seller_ids, write_rows
-
-COMMAND = Path(sys.executable).with_name("dpmarket")
-
-
-def run(*arguments, cwd, code=0, **options):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, **options)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+from support.commands import run
 
 
 def campaign(folder, train=True):
@@ -77,8 +66,9 @@ def test_what_was_not_trained_on_gets_no_certificate(tmp_path):
     campaign(tmp_path, train=False)
     with pytest.raises(NotCertifiable, match="not been trained on"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
-    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger:
-        debit(ledger, 1)  # as a training that was killed leaves it
+    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger, writing(ledger) as connection:
+        releases.debit(connection, "x", [1])  # as a training that was killed leaves it
+        releases.mark(connection, "x")
     with pytest.raises(NotCertifiable, match="spent at"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
 
@@ -106,9 +96,10 @@ def test_the_certificate_tells_the_market_and_the_model_as_they_are_in_their_fil
 
 def test_a_model_whose_noise_was_not_secret_gets_no_certificate(tmp_path):
     campaign(tmp_path)
-    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger:
-        model = json.loads(ledger.execute("SELECT model FROM training").fetchone()[0])
-        ledger.execute("UPDATE training SET model = ?", (json.dumps(model | {"secure_noise": False}),))
+    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger, writing(ledger) as connection:
+        model = json.loads(connection.execute(tables.release.select()).one().model)
+        changed = json.dumps(model | {"secure_noise": False})
+        connection.execute(tables.release.update().values(model=changed))
     with pytest.raises(NotCertifiable, match="secret noise"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
 

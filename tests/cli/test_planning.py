@@ -1,20 +1,12 @@
-"""The commands that plan: through the installed entry point."""
+"""The commands that plan: what they print, and what they refuse."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-COMMAND = Path(sys.executable).with_name("dpmarket")
+from support.commands import run
+
 UNIFORM = ("--costs", "uniform(1, 5)")
-
-
-def run(*arguments, code=0, cwd=None):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == code, done.stderr
-    return done
 
 
 def test_plan_budget_prints_a_payment_weight_that_meets_the_budget():

@@ -75,8 +75,8 @@ def test_an_outcome_cannot_be_changed_and_adds_up():
     assert outcome.epsilons.sum() == outcome.total_promise == pytest.approx(outcome.planned_noise_rate)
     assert outcome.planned_weights.sum() == pytest.approx(1.0)
     assert dict(outcome.summary())["sellers"] == "3"
-    parts = outcome.concentration_part + outcome.noise_part + outcome.payment_part
-    assert outcome.objective_value == parts
+    best = outcome.optimality
+    assert best.objective_value == best.concentration_part + best.noise_part + best.payment_part
 
 
 def test_minor_units_round_up_and_never_down():

@@ -155,7 +155,7 @@ def test_the_outcome_is_the_buyers_objective_of_what_was_bought():
     costs = DIST.sample(40, np.random.default_rng(1))
     outcome, objective = market().run(costs), CURVE.objective
     psi, epsilons = dpm.virtual_costs(costs, DIST), outcome.epsilons
-    assert outcome.objective_value == pytest.approx(
+    assert outcome.optimality.objective_value == pytest.approx(
         np.linalg.norm(epsilons) / epsilons.sum() + 1 / epsilons.sum() + 0.01 * float(psi @ epsilons)
     )
     assert outcome.parameters["objective"] == objective.to_dict()

@@ -22,7 +22,7 @@ from dpmarket.paper import (
     RandomStarts,
 )
 from dpmarket.paper.joint import InnerSolution
-from dpmarket.paper.joint.optimum import Market, _Evaluation, solve
+from dpmarket.paper.joint.optimum import BuyableSellers, _Evaluation, solve
 from dpmarket.paper.joint.search import Evaluated, prove, search
 from dpmarket.privacy import SeededNoise
 from support.joint import cancer, synthetic
@@ -511,4 +511,4 @@ def test_the_feasible_sellers_are_those_with_finite_virtual_costs():
     mechanism, X, y, _ = market(m=6)
     setting = mechanism.with_records(X, y).setting
     psi = np.array([1.0, np.inf, 2.0, 3.0, np.inf, 4.0])
-    assert Market.of(setting, psi).positions.tolist() == [0, 2, 3, 5]
+    assert BuyableSellers.of(setting, psi).positions.tolist() == [0, 2, 3, 5]

@@ -180,7 +180,8 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
     assert few.rule.is_planned
     assert few.excess_risk is few.kkt_residual is None
     text = render_page(few)
-    for value in (outcome.total_promise, outcome.cutoff, outcome.noise_part, outcome.concentration_part):
+    best = outcome.optimality
+    for value in (outcome.planned_noise_rate, best.cutoff, best.noise_part, best.concentration_part):
         assert repr(value) not in text
     withdrawn[:20] = True
     assert not summarise(Material("Many left", outcome, costs, 100, withdrawn=withdrawn)).rule.is_planned
@@ -217,7 +218,7 @@ def test_money_has_the_decimals_of_its_currency(minor_units, text):
 
 
 def test_the_page_does_not_grow_with_the_market():
-    assert len(simple_page(100_000)) < 1.3 * len(simple_page(1_000))
+    assert len(simple_page(30_000)) < 1.3 * len(simple_page(1_000))
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def leaf(line, salt, version):
     name = line["id"]
     kind = b"t" + name.encode() if isinstance(name, str) else b"n%d" % name
     numbers = struct.pack(">4d", *(line[value] for value in VALUES))
-    state = b"" if version == 1 else (b"w" if line["withdrew"] else b"k")
+    state = b"" if version == 1 else (b"w" if line["withdrew"] else b"k") + line["quotes"].to_bytes(4, "big")
     return hashlib.sha256(
         b"dpmarket-line-%d" % version + bytes.fromhex(salt) + numbers + state + kind
     ).digest()
@@ -65,7 +65,7 @@ class Papers:
     def of(cls, certificate, openings, reports=None):
         """Take the papers apart, from bytes."""
         opened = json.loads(openings)
-        names = [name for name in ("id", *VALUES, "withdrew") if name in opened]
+        names = [name for name in ("id", *VALUES, "withdrew", "quotes") if name in opened]
         rows = zip(*(opened[name] for name in names), strict=True)
         body = json.loads(bytes(certificate))["body"]
         lines = [dict(zip(names, row, strict=True)) for row in rows]

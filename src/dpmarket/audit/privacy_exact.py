@@ -12,8 +12,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import IntArray, read_only
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.people import audited_people
+from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import Weights, find_worst_case
 from dpmarket.progress import Progress

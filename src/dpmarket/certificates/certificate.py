@@ -92,8 +92,8 @@ class Certificate:
         """Return all lines with their salts, for the buyer's safe and for an auditor. Confidential."""
         lines = self.lines
         columns = {name: lines.values[:, k].tolist() for k, name in enumerate(VALUES)}
-        if lines.withdrew is not None:
-            columns["withdrew"] = lines.withdrew.tolist()
+        if lines.withdrew is not None and lines.quotes is not None:
+            columns |= {"withdrew": lines.withdrew.tolist(), "quotes": lines.quotes.tolist()}
         return _canonical(
             {
                 "schema": f"{OPENINGS}/{lines.version}",
@@ -201,6 +201,7 @@ def certify(
         spent=spent,
         weights=weights,
         withdrew=_named(outcome, withdrawn),
+        quotes=np.ones(outcome.epsilons.size, dtype=np.int64),
     )
     return certify_purchase(purchase, ReleasedModel.of(model, features), already_spent)
 
@@ -247,7 +248,8 @@ def certify_purchase(
     if bool(((purchase.spent + purchase.weights)[purchase.withdrew] > 0.0).any()):
         raise NotCertifiable("expected nothing spent on who withdrew; somebody's record was used.")
     values = np.column_stack([purchase.promises, purchase.payments, purchase.spent, purchase.weights])
-    lines = Lines(np.array(purchase.seller_ids), values, fresh_salts(len(values)), purchase.withdrew.copy())
+    states = purchase.withdrew.copy(), purchase.quotes.copy()
+    lines = Lines(np.array(purchase.seller_ids), values, fresh_salts(len(values)), *states)
     tree = commit(lines)
     body = body_of(purchase, model, lines, tree.root, rules)
     return Certificate(_canonical(body).rstrip(b"\n"), lines, tree)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
 
@@ -39,6 +39,8 @@ class Purchase:
         Weight of each seller in training.
     withdrew
         Who left before training: what they were quoted stands in their line, and nothing of it is owed.
+    quotes
+        How many quotes each line adds up: 1, unless somebody sold several times by the same menu.
     """
 
     mechanism: str
@@ -50,6 +52,7 @@ class Purchase:
     spent: FloatArray
     weights: FloatArray
     withdrew: BoolArray
+    quotes: IntArray
 
     def __post_init__(self) -> None:
         for name in ("promises", "payments", "spent", "weights"):
@@ -60,6 +63,7 @@ class Purchase:
         checks.same_length("withdrew", self.withdrew, "seller_ids", self.seller_ids)
         if self.withdrew.dtype != np.bool_:
             raise InvalidInput("expected withdrew to be true or false for each seller.")
+        checks.same_length("quotes", self.quotes, "seller_ids", self.seller_ids)
         if self.minor_units is not None:
             checks.whole("minor_units", self.minor_units, minimum=1)
 

@@ -72,9 +72,11 @@ def read_certificate(source: str | os.PathLike[str], openings: str | os.PathLike
         version = {f"{OPENINGS}/{k}": k for k in (1, 2)}[opened["schema"]]
         values = np.array([opened[name] for name in VALUES], dtype=np.float64).T
         withdrew = None if version == 1 else np.array(opened["withdrew"], dtype=np.bool_)
-        lines = Lines(np.array(opened["id"]), values.copy(), bytes.fromhex("".join(opened["salt"])), withdrew)
+        quotes = None if version == 1 else np.array(opened["quotes"], dtype=np.int64)
+        salts = bytes.fromhex("".join(opened["salt"]))
+        lines = Lines(np.array(opened["id"]), values.copy(), salts, withdrew, quotes)
         body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source} and its openings in {openings}.") from None
     certificate = Certificate(body, lines, commit(lines))
     if bytes(certificate) != data or certificate.digest != opened["certificate"]:

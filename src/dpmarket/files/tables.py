@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
+from dpmarket.files.diagnosis import csv_problem
 from dpmarket.files.strangers import (
     Source,
     most_unpacked,
@@ -26,9 +26,6 @@ from dpmarket.files.strangers import (
 
 _SILENCE = threading.RLock()
 
-Table = pl.DataFrame
-"""A table in memory; other rooms treat it as opaque and come here to use it."""
-
 
 def read_table(
     source: str | os.PathLike[str],
@@ -36,7 +33,7 @@ def read_table(
     texts: Sequence[str] = (),
     numbers: Sequence[str] = (),
     if_there: Sequence[str] = (),
-) -> Table:
+) -> pl.DataFrame:
     """Read a .csv or .parquet file, all columns or the named ones.
 
     Parameters
@@ -56,10 +53,7 @@ def read_table(
     """
     place, kind = _open(source)
     name = "the standard input" if is_standard_stream(source) else str(source)
-    if kind == ".csv":
-        refuse_unreadable_csv(place, name)
-    else:
-        refuse_unreadable_parquet(place, name)
+    _refuse_unreadable(place, kind, name)
     try:
         with _silenced():
             there = _header(place, kind)
@@ -79,18 +73,31 @@ def read_table(
         raise
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         # polars quotes the offending cell, which may be private: its words are not passed on.
-        raise FileProblem(
-            f"cannot understand {name} as CSV: expected UTF-8 text with a header row and "
-            "commas between columns, the same number in every row (a comma inside a cell needs quotes "
-            "around the cell; decimals have points)."
-            if kind == ".csv"
-            else f"cannot understand {name} as Parquet."
-        ) from None
+        raise FileProblem(_not_a_table(place, kind, name)) from None
+    if kind == ".csv":
+        table = _without_blank_end(table)
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
     table = table.with_columns([_as_text(table, text, name) for text in texts])
-    _refuse_endless_texts(table, place, name)
+    if kind == ".parquet":
+        _refuse_endless_texts(table, place, name)
     return table if wanted is None else table.select(wanted)
+
+
+def column_names(source: str | os.PathLike[str]) -> list[str]:
+    """Return the names of a file's columns, in order.
+
+    Raises
+    ------
+    FileProblem : no such file, or no table.
+    """
+    place, kind = _open(source)
+    _refuse_unreadable(place, kind, str(source))
+    try:
+        with _silenced():
+            return _header(place, kind)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
+        raise FileProblem(f"cannot understand {source} as a table.") from None
 
 
 def csv_columns(data: bytes) -> dict[str, list[str]]:
@@ -108,30 +115,29 @@ def csv_columns(data: bytes) -> dict[str, list[str]]:
     return {name: table.get_column(name).to_list() for name in table.columns}
 
 
-def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: bool = True) -> None:
-    """Write columns of equal length to a .csv or .parquet file, atomically, losing no bit.
+def write_table(target: str | os.PathLike[str], table: pl.DataFrame, overwrite: bool = True) -> None:
+    """Write a table to a .csv or .parquet file, atomically, losing no bit.
 
     Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV.
 
     Parameters
     ----------
     target : the ending decides: ``.csv`` or ``.parquet``.
-    columns : by name: arrays, lists of texts, or columns of other tables.
+    table : what is written.
     overwrite : whether an existing file is replaced; without it, it is refused.
 
     Raises
     ------
-    InvalidInput : columns of different lengths.
     FileProblem : another ending, a file that exists, or one that cannot be written.
     """
-    with writing_table(target, columns, overwrite):
+    with writing_table(target, table, overwrite):
         pass
 
 
 @contextlib.contextmanager
 def writing_table(
     target: str | os.PathLike[str],
-    columns: Mapping[str, Any],
+    table: pl.DataFrame,
     overwrite: bool = True,
     parquet: bytes | None = None,
 ) -> Iterator[None]:
@@ -142,14 +148,10 @@ def writing_table(
 
     Parameters
     ----------
-    target, columns, overwrite : as for :func:`write_table`.
-    parquet : what :func:`parquet_bytes` made of the same columns, if somebody needed it before.
+    target, table, overwrite : as for :func:`write_table`.
+    parquet : what :func:`parquet_bytes` made of the same table, if somebody needed it before.
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise InvalidInput(f"expected columns of equal length, got {lengths}.")
-    table = make_table(columns)
     if is_standard_stream(target):
         yield
         write_bytes(target, table.write_csv().encode())
@@ -167,51 +169,40 @@ def writing_table(
         writing.result()
 
 
-def make_table(columns: Mapping[str, Any]) -> Table:
-    """Make a table in memory from arrays, lists of texts, or columns of other tables, of one length."""
-    return pl.DataFrame({name: _series(values) for name, values in columns.items()})
-
-
 def write_parquet(
     target: str | os.PathLike[str],
-    columns: Mapping[str, Any],
+    table: pl.DataFrame,
     notes: Mapping[str, str],
     overwrite: bool = True,
 ) -> None:
-    """Write columns, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
+    """Write a table, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
 
     Parameters
     ----------
-    target, columns, overwrite : as for :func:`write_table`.
+    target, table, overwrite : as for :func:`write_table`.
     notes : texts by name, kept in the file's metadata.
 
     Raises
     ------
     FileProblem : a file that exists or cannot be written.
     """
-    data = parquet_bytes(make_table(columns), notes)
+    data = parquet_bytes(table, notes)
     with atomic_path(target, overwrite, PRIVATE) as temporary:
         temporary.write_bytes(data)
 
 
-def read_parquet(source: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read what :func:`write_parquet` wrote: the columns as arrays (texts as lists), and the notes.
+def read_parquet(source: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Read what :func:`write_parquet` wrote: the table, and the notes.
 
     Raises
     ------
     FileProblem : no such file, or no Parquet.
     """
     table = read_table(source)
-    columns = {
-        name: table.get_column(name).to_list()
-        if table.get_column(name).dtype == pl.String
-        else table.get_column(name).to_numpy()
-        for name in table.columns
-    }
-    return columns, dict(pl.read_parquet_metadata(Path(source)))
+    return table, dict(pl.read_parquet_metadata(Path(source)))
 
 
-def parquet_bytes(table: Table, notes: Mapping[str, str] | None = None) -> bytes:
+def parquet_bytes(table: pl.DataFrame, notes: Mapping[str, str] | None = None) -> bytes:
     """Turn a table, and texts that belong to the whole of it, into a Parquet file."""
     buffer = io.BytesIO()
     # The lowest level takes little more than half the time of the usual one, and files are about as small.
@@ -220,14 +211,14 @@ def parquet_bytes(table: Table, notes: Mapping[str, str] | None = None) -> bytes
     return buffer.getvalue()
 
 
-def table_to_bytes(table: Table) -> bytes:
+def table_to_bytes(table: pl.DataFrame) -> bytes:
     """Turn a table into Parquet for keeping inside a database: rather in little time than in little space."""
     buffer = io.BytesIO()
     table.write_parquet(buffer, compression="lz4", statistics=False)
     return buffer.getvalue()
 
 
-def table_from_bytes(data: bytes) -> Table:
+def table_from_bytes(data: bytes) -> pl.DataFrame:
     """Turn what :func:`table_to_bytes` or :func:`parquet_bytes` made into the table again.
 
     Raises
@@ -253,6 +244,13 @@ def table_kind(path: str | os.PathLike[str]) -> str:
     return ending
 
 
+def _refuse_unreadable(place: Source, kind: str, name: str) -> None:
+    if kind == ".csv":
+        refuse_unreadable_csv(place, name)
+    else:
+        refuse_unreadable_parquet(place, name)
+
+
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
     """Send what polars itself writes to the standard error nowhere: it may quote a damaged file there."""
@@ -274,12 +272,39 @@ def _silenced() -> Iterator[None]:
 
 def _open(source: str | os.PathLike[str]) -> tuple[Source, str]:
     if is_standard_stream(source):
-        data = read_bytes(source)
-        return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+        return _stream(read_bytes(source))
     path = Path(source)
-    if not path.is_file():
+    if path.is_dir():
+        raise FileProblem(f"cannot read {path}: it is a folder; name a file.")
+    if not path.exists():
         raise FileProblem(f"cannot read {path}: there is no such file.")
+    if not path.is_file():  # a pipe or a device: read once, told by its first bytes
+        return _stream(read_bytes(path))
     return path, table_kind(path)
+
+
+def _stream(data: bytes) -> tuple[bytes, str]:
+    return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+
+
+def _not_a_table(place: Source, kind: str, name: str) -> str:
+    """Say why something is no table; nothing of polars' own words, which quote cells."""
+    if kind == ".parquet":
+        return f"cannot understand {name} as Parquet."
+    where = csv_problem(read_bytes(place) if isinstance(place, Path) else place)
+    return (
+        f"cannot understand {name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text with a header "
+        "row and commas between columns, the same number in every row (a comma inside a cell needs quotes "
+        "around the cell; decimals have points)."
+    )
+
+
+def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table without the rows at its end in which nothing stands: blank lines after the last one."""
+    if table.height == 0 or any(value is not None for value in table.row(-1)):
+        return table
+    filled = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series().arg_true()
+    return table.head(int(filled[-1]) + 1 if filled.len() else 0)
 
 
 def _readable(place: Source) -> Path | io.BytesIO:
@@ -313,7 +338,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
 
 def _read_csv(
     place: Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
-) -> Table:
+) -> pl.DataFrame:
     kinds: dict[str, Any] = dict.fromkeys(texts, pl.String)
     try:
         return pl.read_csv(
@@ -334,7 +359,7 @@ def _read_csv(
         )
 
 
-def _as_text(table: Table, column: str, name: str) -> pl.Series:
+def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:
     values = table.get_column(column)
     try:
         if not values.dtype.is_nested():
@@ -347,16 +372,12 @@ def _as_text(table: Table, column: str, name: str) -> pl.Series:
     ) from None
 
 
-def _refuse_endless_texts(table: Table, place: Source, name: str) -> None:
+def _refuse_endless_texts(table: pl.DataFrame, place: Source, name: str) -> None:
     """Refuse texts that many cells share: in memory they are one until somebody asks for each of them."""
     texts = [column for column in table.columns if table.schema[column] == pl.String]
     total = sum(int(table.get_column(column).str.len_bytes().sum() or 0) for column in texts)
     if total > most_unpacked(size_of(place)):
         raise FileProblem(f"cannot read {name}: its texts are longer than those of any honest table.")
-
-
-def _series(values: Any) -> Any:
-    return values if isinstance(values, np.ndarray | pl.Series) else list(values)
 
 
 def _names(names: Sequence[str]) -> str:

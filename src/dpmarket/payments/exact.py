@@ -23,7 +23,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.payments import integral_kernels, kernels
-from dpmarket.payments.interpolation import Table, tabulate, tabulate_virtual_costs
+from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
 from dpmarket.payments.uniqueness import candidate_basins
 
 TOLERANCE = 2e-10
@@ -260,7 +260,7 @@ class _Market:
             return None
         return premiums, (error + _FINE + self.psi.error) * (costs + premiums)
 
-    def _premium_table(self, low: float, high: float) -> Table:
+    def _premium_table(self, low: float, high: float) -> PiecewiseSeries:
         allocation = self.allocation
         edge = allocation.cutoff - allocation.max_weight * allocation.spread
         walls = [*self.psi.walls, *self.psi.edges]
@@ -282,7 +282,7 @@ class _Market:
 
 
 @lru_cache(maxsize=64)
-def _table(dist: CostDistribution, exponent: int) -> Table:
+def _table(dist: CostDistribution, exponent: int) -> PiecewiseSeries:
     """Tabulate psi up to 2^exponent or the top; markets with the same distribution share it."""
     return tabulate_virtual_costs(
         dist, min(largest_cost_at(math.ldexp(1.0, exponent), dist), dist.support[1])

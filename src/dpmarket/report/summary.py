@@ -18,13 +18,13 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
 from dpmarket.campaign import ModelFile
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms import Curve, Outcome
-from dpmarket.planning.comparison import Comparison
+from dpmarket.mechanisms import Curve, OnlineMechanism, Outcome
+from dpmarket.planning import Comparison, ErrorModel, expected_error
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
-from dpmarket.report.rule import market_of, planned_rule, rule_of
+from dpmarket.report.rule import mechanism_behind, planned_rule, rule_of
 from dpmarket.report.score import Score
 
 SCHEMA = "dpmarket.report/2"
@@ -45,6 +45,7 @@ class Material:
     amounts : payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
     withdrawn : who withdrew before training, shape (m,); None: nobody.
     budget : what the buyer set out to spend, money.
+    error_model : what noise and few people cost the model that is trained, for the error to expect.
     options : what more and less money would have bought.
     model, score : the released model, and its error on public data.
     comparison : what other buyers would have got for the same money.
@@ -59,6 +60,7 @@ class Material:
     amounts: IntArray | None = None
     withdrawn: BoolArray | None = None
     budget: float | None = None
+    error_model: ErrorModel | None = None
     options: tuple[Option, ...] = ()
     model: ModelFile | None = None
     score: Score | None = None
@@ -122,7 +124,10 @@ class Summary:
     totals : counts and sums over all sellers who have not withdrawn.
     rule : what was offered at every cost.
     bought_groups, other_groups : sellers bought from, and the others, in groups of at least ten.
-    excess_risk, kkt_residual : of the outcome; None where somebody withdrew.
+    one_by_one : whether sellers were quoted one by one, by a curve fixed beforehand.
+    expected_error, noise_share : the error to expect and the share of noise in it; None where somebody
+        withdrew, and without an error model.
+    kkt_residual : of the outcome; None where somebody withdrew.
     meanings : what the promises mean for the people who got them.
     noise_standard_error : bound on what noise adds to a coefficient; None without a model.
     comparison : other buyers, as plain data; None if they were not compared.
@@ -136,7 +141,9 @@ class Summary:
     rule: Rule
     bought_groups: tuple[Group, ...]
     other_groups: tuple[Group, ...]
-    excess_risk: float | None
+    one_by_one: bool
+    expected_error: float | None
+    noise_share: float | None
     kkt_residual: float | None
     budget: float | None
     options: tuple[Option, ...]
@@ -172,7 +179,7 @@ def summarise(material: Material) -> Summary:
         reported; arguments that do not belong together.
     """
     outcome = material.outcome
-    dist, _ = market_of(outcome)
+    mechanism = mechanism_behind(outcome)
     costs = checks.non_negative_vector("reported_costs", material.reported_costs)
     checks.same_length("reported_costs", costs, "outcome.epsilons", outcome.epsilons)
     kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
@@ -188,10 +195,13 @@ def summarise(material: Material) -> Summary:
     totals = _totals(epsilons, amounts, material.minor_units, withdrew)
     curve = planned_rule(outcome) if few_withdrew else rule_of(outcome)
     bought = epsilons > 0.0
-    ends = group_ends(dist, curve.reach)
+    ends = group_ends(mechanism.dist, curve.reach)
     payments = amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
-    shown_all = withdrew == 0
+    optimality = outcome.optimality if withdrew == 0 else None
+    error = None
+    if withdrew == 0 and material.error_model is not None:
+        error = expected_error(outcome, material.error_model)
     return Summary(
         title=material.title,
         mechanism=outcome.mechanism,
@@ -199,8 +209,10 @@ def summarise(material: Material) -> Summary:
         rule=_rule(curve, few_withdrew),
         bought_groups=groups[0],
         other_groups=groups[1],
-        excess_risk=outcome.concentration_part + outcome.noise_part if shown_all else None,
-        kkt_residual=outcome.kkt_residual if shown_all else None,
+        one_by_one=isinstance(mechanism, OnlineMechanism),
+        expected_error=None if error is None else error.total,
+        noise_share=None if error is None else error.noise_share,
+        kkt_residual=None if optimality is None else optimality.kkt_residual,
         budget=material.budget,
         options=material.options,
         meanings=_meanings(totals, curve),

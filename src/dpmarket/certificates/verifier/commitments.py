@@ -1,7 +1,8 @@
 """Check commitments: from a line to its leaf, from a leaf to the root.
 
 A leaf is the SHA-256 of a prefix, the salt, the line's numbers as big-endian doubles, in version 2 whether
-the seller withdrew, and the id. Eight neighbours are hashed into a node; the root covers the number of lines.
+the seller withdrew and how many quotes the line adds up, and the id. Eight neighbours are hashed into a node;
+the root covers the number of lines.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .constants import LARGEST_NUMBER
+from .constants import LARGEST_NUMBER, MOST_QUOTES
 from .layout import VALUES, Body
 from .reading import hash_of
 from .verdicts import FAILS, NOT_MADE, Broken, Check, judged
@@ -26,15 +27,17 @@ def leaf_of(line: Mapping[str, Any], salt: str, version: int) -> bytes:
     numbers = [line[value] for value in VALUES]
     if not all(0.0 <= number <= LARGEST_NUMBER for number in numbers):
         raise Broken("a line's numbers must be at least 0, and not beyond all bounds")
-    return hashed_line(version, hash_of(salt), numbers, line["withdrew"], line["id"])
+    if not 1 <= line["quotes"] <= MOST_QUOTES:
+        raise Broken("a line adds up at least one quote, and not beyond all bounds")
+    return hashed_line(version, hash_of(salt), numbers, line["withdrew"], line["quotes"], line["id"])
 
 
 def hashed_line(
-    version: int, salt: bytes, numbers: Sequence[float], withdrew: bool, name: str | int
+    version: int, salt: bytes, numbers: Sequence[float], withdrew: bool, quotes: int, name: str | int
 ) -> bytes:
     """Return the hash of a line that was checked before."""
     kind = b"t" + name.encode() if isinstance(name, str) else b"n%d" % name
-    state = b"" if version == 1 else (b"w" if withdrew else b"k")
+    state = b"" if version == 1 else (b"w" if withdrew else b"k") + quotes.to_bytes(4, "big")
     prefix = b"dpmarket-line-1" if version == 1 else b"dpmarket-line-2"
     return hashlib.sha256(prefix + salt + struct.pack(">4d", *numbers) + state + kind).digest()
 

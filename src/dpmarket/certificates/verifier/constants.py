@@ -32,6 +32,7 @@ RANGES = {
 LARGEST_CELL = 2**63
 LARGEST_UNITS = 2**53
 LARGEST_MARKET = 10**10
+MOST_QUOTES = 10**6
 LARGEST_NUMBER = 1e15
 """No promise, payment, spent epsilon or total is larger."""
 

@@ -64,10 +64,10 @@ _RELEASES: dict[str, dict[str, Any]] = {
 _MENU = {"cost": list, "epsilon": list, "payment": list}
 _COMMITMENT = {"committed_at": str, "digest": str, "quoted_at": str}
 _LINE_1 = {"id": (str, int), "promise": float, "payment": float, "spent": float, "weight": float}
-_LINE_2 = {**_LINE_1, "withdrew": bool}
+_LINE_2 = {**_LINE_1, "quotes": int, "withdrew": bool}
 _RECEIPT = {"certificate": str, "path": list, "position": int, "salt": str, "schema": str}
 _OPENINGS_1 = {"certificate": str, "schema": str, **dict.fromkeys(("id", "salt", *VALUES), list)}
-_OPENINGS_2 = {**_OPENINGS_1, "withdrew": list}
+_OPENINGS_2 = {**_OPENINGS_1, "quotes": list, "withdrew": list}
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ class Lines:
     spent: list[float]
     weights: list[float]
     withdrew: list[bool]
+    quotes: list[int]
     salts: list[str]
 
 
@@ -152,12 +153,12 @@ def body_of(found: Mapping[str, Any]) -> Body:
 
 
 def receipt_of(found: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-    """Return a receipt's parts, whose line says for both versions whether the seller withdrew."""
+    """Return a receipt's parts; a line of version 1 is one quote, of somebody who did not withdraw."""
     if _version(found, RECEIPT, "the receipt") != version:
         raise Broken("the receipt is of another version than the certificate")
     line = _LINE_1 if version == 1 else _LINE_2
     refuse_other_parts(found, {**_RECEIPT, "line": line}, "the receipt")
-    return {**found, "line": {"withdrew": False, **found["line"]}}
+    return {**found, "line": {"withdrew": False, "quotes": 1, **found["line"]}}
 
 
 def lines_of(found: Mapping[str, Any], version: int) -> Lines:
@@ -171,9 +172,11 @@ def lines_of(found: Mapping[str, Any], version: int) -> Lines:
         types = kind if isinstance(kind, tuple) else (kind,)
         if len(found[name]) != count or not set(map(type, found[name])) <= set(types):
             raise Broken(f"{name!r} in the openings is not one value of its type for every line")
-    withdrew = found["withdrew"] if version == 2 else [False] * count
+    withdrew, quotes = [False] * count, [1] * count
+    if version == 2:
+        withdrew, quotes = found["withdrew"], found["quotes"]
     promises, payments, spent, weights = (found[name] for name in VALUES)
-    return Lines(found["id"], promises, payments, spent, weights, withdrew, found["salt"])
+    return Lines(found["id"], promises, payments, spent, weights, withdrew, quotes, found["salt"])
 
 
 def refuse_other_parts(found: Any, shape: Mapping[str, Any], what: str) -> None:

@@ -31,40 +31,55 @@ class Menu:
 
     def __init__(self, costs: Sequence[float], epsilons: Sequence[float], payments: Sequence[float]) -> None:
         self.costs, self.epsilons, self.payments = costs, epsilons, payments
+        self._exact = [Fraction(epsilon) for epsilon in epsilons]
         self.slack = _TOLERANCE * Fraction(payments[-1])
 
-    def has(self, promise: float, payment: float, minor_units: int | None) -> bool:
-        """Whether it offers this, rounded up by at most the smallest unit of money: by exact comparison."""
+    def has(self, promise: float, payment: float, quotes: int, minor_units: int | None) -> bool:
+        """Whether so many of its offers, each rounded up by at most a unit, add up to this: exactly."""
         unit = Fraction(1, minor_units) if minor_units else Fraction(0)
         paid = Fraction(payment) * (unit or 1)
         if promise == 0.0:
             return paid == 0
         e, last = Fraction(promise), Fraction(self.epsilons[-1])
-        if e > last * (1 + _BEYOND):
+        if e > quotes * last * (1 + _BEYOND):
             return False
-        k = min(bisect_right(self.epsilons, promise), len(self.epsilons) - 1)
-        left, right = Fraction(self.epsilons[k - 1]), Fraction(self.epsilons[k])
-        before, after = Fraction(self.payments[k - 1]), Fraction(self.payments[k])
-        chord = before + (after - before) * (min(e, last) - left) / (right - left)
-        highest = min(
-            before + Fraction(self.costs[k - 1]) * (e - left), after - Fraction(self.costs[k]) * (right - e)
-        )
-        return chord - self.slack <= paid <= highest + unit + self.slack
+        # Payments are concave in epsilon: several offers that add up to e are paid least if all but one are
+        # the largest or nothing, and most if all are alike.
+        e = min(e, quotes * last)
+        most, rest = divmod(e, last)
+        lowest = most * Fraction(self.payments[-1]) + self._chord(rest)
+        highest = quotes * self._highest(e / quotes)
+        return lowest - quotes * self.slack <= paid <= highest + quotes * (unit + self.slack)
 
-    def lacks(self, promises: Any, payments: Any, minor_units: int | None) -> int:
+    def _segment(self, e: Fraction) -> int:
+        """Return the number of the point at whose left e lies."""
+        return min(max(bisect_right(self._exact, e), 1), len(self._exact) - 1)
+
+    def _chord(self, e: Fraction) -> Fraction:
+        k = self._segment(e)
+        left, right = self._exact[k - 1], self._exact[k]
+        before, after = Fraction(self.payments[k - 1]), Fraction(self.payments[k])
+        return before + (after - before) * (e - left) / (right - left)
+
+    def _highest(self, e: Fraction) -> Fraction:
+        k = self._segment(e)
+        before = Fraction(self.payments[k - 1]) + Fraction(self.costs[k - 1]) * (e - self._exact[k - 1])
+        after = Fraction(self.payments[k]) - Fraction(self.costs[k]) * (self._exact[k] - e)
+        return min(before, after)
+
+    def lacks(self, promises: Any, payments: Any, quotes: Any, minor_units: int | None) -> int:
         """Return how many of many offers it does not have: by floats what is clear, by fractions the rest."""
         x, y, c = (np.array(column) for column in (self.epsilons, self.payments, self.costs))
         unit = 1.0 / minor_units if minor_units else 0.0
         paid = payments * (unit or 1.0)
-        k = np.minimum(np.searchsorted(x, promises, side="right"), x.size - 1)
+        k = np.clip(np.searchsorted(x, promises, side="right"), 1, x.size - 1)
         chord = np.interp(promises, x, y)
         highest = np.minimum(y[k - 1] + c[k - 1] * (promises - x[k - 1]), y[k] - c[k] * (x[k] - promises))
         half = float(self.slack) / 2.0
-        clear = (
-            (promises > 0.0) & (promises <= x[-1]) & (chord - half <= paid) & (paid <= highest + unit + half)
-        )
-        left = zip(promises[~clear].tolist(), payments[~clear].tolist(), strict=True)
-        return sum(not self.has(*offer, minor_units) for offer in left)
+        inside = (promises > 0.0) & (promises <= x[-1]) & (quotes == 1)
+        clear = inside & (chord - half <= paid) & (paid <= highest + unit + half)
+        rest = zip(promises[~clear].tolist(), payments[~clear].tolist(), quotes[~clear].tolist(), strict=True)
+        return sum(not self.has(e, paid, count, minor_units) for e, paid, count in rest)
 
 
 def menu_of(body: Body) -> Menu | None:

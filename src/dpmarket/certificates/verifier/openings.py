@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .commitments import hashed_line
-from .constants import LARGEST_NUMBER
+from .constants import LARGEST_NUMBER, MOST_QUOTES
 from .layout import Body, Lines, Totals, lines_of
 from .losses import losses, release_up
 from .menus import Menu
@@ -30,6 +30,8 @@ def read_openings(body: Body, data: bytes) -> tuple[Lines, str]:
     numbers = np.array([lines.promises, lines.payments, lines.spent, lines.weights])
     if not bool(((numbers >= 0.0) & (numbers <= LARGEST_NUMBER)).all()):
         raise Broken("a line's numbers must be at least 0, and not beyond all bounds")
+    if not 1 <= min(lines.quotes) <= max(lines.quotes) <= MOST_QUOTES:
+        raise Broken("a line adds up at least one quote, and not beyond all bounds")
     return lines, found["certificate"]
 
 
@@ -41,6 +43,7 @@ def openings_checks(
         lines.salts,
         zip(lines.promises, lines.payments, lines.spent, lines.weights, strict=True),
         lines.withdrew,
+        lines.quotes,
         lines.ids,
         strict=True,
     )
@@ -66,12 +69,16 @@ def openings_checks(
         ),
         judged("totals", _follow(lines, body), "follow from the lines", "do not follow from the lines"),
     ]
+    if body.menu is None:
+        single = max(lines.quotes) == 1
+        checks.append(judged("quotes", single, "one for each seller", "several for one, without a menu"))
     if body.minor_units is not None:
         whole = all(payment.is_integer() for payment in lines.payments)
         checks.append(judged("money", whole, "in whole units", "some payments are no whole number of units"))
     if body.menu is not None:
         payments = np.array(lines.payments)
-        wrong = len(names) if menu is None else menu.lacks(promises, payments, body.minor_units)
+        quotes = np.array(lines.quotes)
+        wrong = len(names) if menu is None else menu.lacks(promises, payments, quotes, body.minor_units)
         checks.append(
             judged("offers", wrong == 0, "all on the public menu", f"{wrong} are not what the menu offers")
         )

@@ -14,6 +14,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from secrets import SystemRandom
 from typing import Any
 
@@ -96,10 +97,17 @@ def payment_checks(
     costs = np.array([float(reports[name]) for name in lines.ids])
     if not bool(((costs >= 0.0) & (costs < math.inf)).all()):
         return [Check("payments", FAILS, "some reports are no costs")]
-    checks = [_participation(body, lines, costs)]
+    strangers = len(reports) - len(lines.ids)
+    checks = []
+    several = [k for k, quotes in enumerate(lines.quotes) if quotes > 1]
+    if several:
+        # Who sold several times reported several times, and one report says nothing about the sum.
+        lines, costs = _without(lines, several), np.delete(costs, several)
+        detail = f"{len(several)} sellers sold several times, and are compared with the menu only"
+        checks.append(Check("several quotes", NOT_MADE, detail))
+    checks.append(_participation(body, lines, costs))
     try:
         if body.mechanism == "offline":
-            strangers = len(reports) - len(lines.ids)
             return [*checks, *_offline(body, lines, costs, strangers, payments_checked)]
         if body.mechanism == "online":
             return [*checks, *_online(body, lines, costs, payments_checked)]
@@ -108,6 +116,13 @@ def payment_checks(
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         return [*checks, Check("payments", FAILS, f"cannot be recomputed ({type(problem).__name__})")]
     return [*checks, Check("payments", NOT_MADE, f"not known for the mechanism {body.mechanism!r}")]
+
+
+def _without(lines: Lines, places: list[int]) -> Lines:
+    gone = set(places)
+    names = [field.name for field in fields(lines)]
+    columns = ([value for k, value in enumerate(getattr(lines, name)) if k not in gone] for name in names)
+    return Lines(*columns)
 
 
 def chance_of_missing(wrong: int, drawn: int, among: int) -> float:

@@ -24,6 +24,7 @@ def receipt_checks(
     inside = climbs(body, leaf_of(line, receipt["salt"], body.version), receipt["position"], receipt["path"])
     mine = (
         f"is in the certificate: id {line['id']!r}, promise {line['promise']!r}, payment {line['payment']!r}"
+        + (f", {line['quotes']} quotes together" if line["quotes"] > 1 else "")
         + (", withdrawn" if line["withdrew"] else "")
     )
     covered = is_covered(line["weight"], line["spent"], body)
@@ -42,7 +43,8 @@ def receipt_checks(
             judged("receipt's payment", whole, "in whole units of money", "is no whole number of units")
         )
     if body.menu is not None:
-        offered = menu is not None and menu.has(line["promise"], line["payment"], body.minor_units)
+        offer = line["promise"], line["payment"], line["quotes"]
+        offered = menu is not None and menu.has(*offer, body.minor_units)
         checks.append(
             judged("receipt's offer", offered, "is on the public menu", "is not what the menu offers")
         )
@@ -62,6 +64,8 @@ def is_worth_it(promise: float, payment: float, cost: float, minor_units: int | 
 
 def _fits(line: Mapping[str, Any], body: Body) -> bool:
     totals = body.totals
+    if line["quotes"] > 1 and body.menu is None:
+        return False
     if line["withdrew"]:
         return totals.withdrawn >= 1
     return bool(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Tables, verdict
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Tables, verdict
 
 _SECTION = "Numerical Results, online"
 _NAMES = {1.0: "U[1, 5]", 0.0: "U[0, 1]"}
@@ -35,7 +35,7 @@ def _literal_story(table: ResultTable) -> str:
     return story
 
 
-def _disparity(tables: Tables) -> Finding:
+def _disparity(tables: Tables) -> Judgement:
     table = tables["online"]
     gaps = {
         (low, buyer): _part(table, low, buyer).number("loss") - _part(table, low, "offline").number("loss")
@@ -43,21 +43,21 @@ def _disparity(tables: Tables) -> Finding:
         for buyer in ("literal", "population", "adaptive")
     }
     shrinks = {key: bool(np.isfinite(gap).all() and gap[-1] < gap[0]) for key, gap in gaps.items()}
-    told = [f"{buyer} {gap[0]:.1e} to {gap[-1]:.1e}" for (low, buyer), gap in gaps.items() if low == 0.0]
+    phrases = [f"{buyer} {gap[0]:.1e} to {gap[-1]:.1e}" for (low, buyer), gap in gaps.items() if low == 0.0]
     first, last = _part(table, 0.0, "offline").number("sellers")[[0, -1]]
     ours = all(shrinks[low, buyer] for low in _NAMES for buyer in ("population", "adaptive"))
-    return Finding(
+    return Judgement(
         verdict(shrinks[1.0, "literal"], shrinks[0.0, "literal"]),
         "On U[1, 5], the paper's own costs, Algorithm 3 as printed "
         f"{'does' if shrinks[1.0, 'literal'] else 'does not'} (f(0) is 0 there; 1/8, the density at the "
         f"lower end of the virtual costs, is put in its place): {_literal_story(table)}. On U[0, 1], where "
-        f"the assumption holds, the gaps from m = {first:,.0f} to m = {last:,.0f} are: {', '.join(told)}. "
+        f"the assumption holds, the gaps from m = {first:,.0f} to m = {last:,.0f} are: {', '.join(phrases)}. "
         "The population and the adaptive curve "
         f"{'shrink' if ours else 'do not always shrink'} the gap on both.",
     )
 
 
-def _loss_falls(tables: Tables) -> Finding:
+def _loss_falls(tables: Tables) -> Judgement:
     table = tables["online"]
     offline = {low: _part(table, low, "offline").number("loss") for low in _NAMES}
     literal = {low: _falling(_part(table, low, "literal").number("loss")) for low in _NAMES}
@@ -66,7 +66,7 @@ def _loss_falls(tables: Tables) -> Finding:
     floor = 2.0 * math.sqrt(config["noise"] * config["payment_weight"])
     mine = _part(table, 1.0, "literal").number("loss")
     way = ", ".join(f"{value:.3f}" for value in mine[np.isfinite(mine)])
-    return Finding(
+    return Judgement(
         verdict(both and literal[1.0], both and literal[0.0]),
         f"The offline loss {'falls' if both else 'does not fall'} at every m on both (U[1, 5]: "
         f"{offline[1.0][0]:.3f} to {offline[1.0][-1]:.3f}; U[0, 1]: {offline[0.0][0]:.3f} to "
@@ -77,7 +77,7 @@ def _loss_falls(tables: Tables) -> Finding:
     )
 
 
-def _ratio(tables: Tables) -> Finding:
+def _ratio(tables: Tables) -> Judgement:
     table = tables["online"]
     last = {
         (low, buyer): float(_part(table, low, buyer).number("ratio")[-1])
@@ -86,7 +86,7 @@ def _ratio(tables: Tables) -> Finding:
     }
     near = {key: bool(abs(value - 1.0) < 0.01) for key, value in last.items()}
     m = _part(table, 0.0, "offline").number("sellers")[-1]
-    return Finding(
+    return Judgement(
         verdict(near[1.0, "literal"], near[0.0, "literal"]),
         f"On U[1, 5] not with the printed algorithm ({_literal_story(table)}); on U[0, 1] yes: "
         f"{last[0.0, 'literal']:.5f} at m = {m:,.0f}. Population curve {last[1.0, 'population']:.5f} and "
@@ -110,7 +110,7 @@ def leading_term(mu: float, sigma: float, gamma: float, density: float, sellers:
     return float(constant * (sigma * mu**2 * gamma / sellers) ** 0.25)
 
 
-def _rate(tables: Tables) -> Finding:
+def _rate(tables: Tables) -> Judgement:
     table = tables["online"]
     slopes = {}
     for low in _NAMES:
@@ -123,7 +123,7 @@ def _rate(tables: Tables) -> Finding:
     sellers = float(part.number("sellers")[-1])
     reached = float(part.number("loss")[-1]) / leading_term(mu, sigma, gamma, 0.5, sellers)
     holds = abs(slopes[0.0] + 0.25) < 0.03
-    return Finding(
+    return Judgement(
         verdict(holds, False),
         f"On U[0, 1] the slope of log loss against log m is {slopes[0.0]:.3f} between the two largest m, "
         f"and the loss is {reached:.3f} times the lemma's leading term (E₂ = 4 f^(−1/4)). On U[1, 5], "

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Tables, verdict
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Tables, verdict
 
 
-def _error_bound(tables: Tables) -> Finding:
+def _error_bound(tables: Tables) -> Judgement:
     table = tables["error-bound"]
     broken, corrected = table.number("printed_broken"), table.number("corrected_broken")
     allowed = float(table.number("allowed")[0])
     records = table.number("records")
     fails = records[broken > allowed]
-    return Finding(
+    return Judgement(
         verdict(bool((broken <= allowed).all()), False),
         "Records all alike and a small coefficient of the wrong sign: every prediction is wrong, and the "
         f"printed bound is below 1 in {broken.max():.0%} of runs at m = "
@@ -22,7 +22,7 @@ def _error_bound(tables: Tables) -> Finding:
     )
 
 
-def _asymptotic(tables: Tables) -> Finding:
+def _asymptotic(tables: Tables) -> Judgement:
     table = tables["asymptotic"]
     radius = max(table.values_of("coef_radius"))
     part = table.where(buyer="offline", coef_radius=radius)
@@ -31,7 +31,7 @@ def _asymptotic(tables: Tables) -> Finding:
     falls = bool(value[-1] < value[0])
     within = bool(exceeding[-1] < exceeding[0])
     nu = table.configuration["allowance"]
-    return Finding(
+    return Judgement(
         verdict(falls and within, falls),
         f"With β = {radius:g} the mean of error + γ·payments falls from {value[0]:.3f} (m = {m[0]:,.0f}) "
         f"to {value[-1]:.3f} (m = {m[-1]:,.0f}), towards log(1 + e^(−ρβ)) = {floor[-1]:.3f}; the share of "
@@ -40,7 +40,7 @@ def _asymptotic(tables: Tables) -> Finding:
     )
 
 
-def _online_asymptotic(tables: Tables) -> Finding:
+def _online_asymptotic(tables: Tables) -> Judgement:
     table = tables["asymptotic"]
     radius = max(table.values_of("coef_radius"))
     offline, literal = (
@@ -48,14 +48,14 @@ def _online_asymptotic(tables: Tables) -> Finding:
     )
     spread = table.where(buyer="offline", coef_radius=radius).number("objective_se")
     similar = bool(abs(literal[-1] - offline[-1]) <= 2.0 * spread[-1] + 0.01)
-    return Finding(
+    return Judgement(
         verdict(similar, bool(literal[-1] < literal[0])),
         f"On U[0, 1] Algorithm 3 reaches {literal[-1]:.4f} at the largest m, offline {offline[-1]:.4f}; at "
         f"the smallest {literal[0]:.3f} against {offline[0]:.3f}.",
     )
 
 
-def _arrivals(tables: Tables) -> Finding:
+def _arrivals(tables: Tables) -> Judgement:
     table = tables["arrivals"]
     worst, few = 0.0, 0.0
     for curve in table.values_of("curve"):
@@ -65,31 +65,31 @@ def _arrivals(tables: Tables) -> Finding:
             worst = max(worst, float(product.max()))
             few = max(few, float(part.number("ratio")[part.number("participation").argmin()]))
     lowest = float(table.number("participation").min())
-    return Finding(
+    return Judgement(
         verdict(worst <= 1.0 + 0.02, worst <= 2.0),
         f"Loss with a fraction ξ of the sellers over loss with all, times ξ: at most {worst:.3f} for ξ "
         f"from {lowest:g} to 1 (at ξ = {lowest:g} the loss is {few:.1f} times as large); 1 would be 1/ξ.",
     )
 
 
-def _budget(tables: Tables) -> Finding:
+def _budget(tables: Tables) -> Judgement:
     table = tables["budget"]
     bounded = True
-    told = []
+    phrases = []
     for low in table.values_of("low"):
         for target in table.values_of("target"):
             part = table.where(low=low, target=target)
             budget = part.number("budget")[np.isfinite(part.number("budget"))]
             bounded = bounded and bool((np.diff(budget) < 0.0).all())
-            told.append(
+            phrases.append(
                 f"U[{low:g}, {part.number('high')[0]:g}], excess risk {target:g}: {budget[0]:.3g} to "
                 f"{budget[-1]:.3g} (limit {part.number('limit')[0]:g})"
             )
-    return Finding(
+    return Judgement(
         verdict(bounded, False),
         ("It even falls" if bounded else "It does not always fall")
         + " with the number of sellers: "
-        + "; ".join(told)
+        + "; ".join(phrases)
         + ".",
     )
 

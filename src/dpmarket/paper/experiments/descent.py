@@ -21,7 +21,7 @@ from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.figures.lines import draw_descent
 from dpmarket.paper.joint import JointMechanism, PaperDescent, ReducedSolver
-from dpmarket.paper.joint.optimum import Market
+from dpmarket.paper.joint.optimum import BuyableSellers
 from dpmarket.paper.joint.solvers import InnerSolution
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
@@ -72,7 +72,7 @@ def _rows(task: _Task) -> list[Row]:
         noise_source=SeededNoise(config.seed),
     )
     setting = mechanism.with_records(*parts.sellers).setting
-    problem = setting.problem(Market.of(setting, virtual_costs(costs, dist)), config.noise_rate)
+    problem = setting.problem(BuyableSellers.of(setting, virtual_costs(costs, dist)), config.noise_rate)
     starts = rng.standard_normal((config.starts, parts.n_features))
     newton = [ReducedSolver().solve(problem, start) for start in starts]
     exact = min(newton, key=lambda found: found.value)

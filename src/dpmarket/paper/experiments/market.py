@@ -196,6 +196,7 @@ def _offline(
 ) -> Row:
     objective = BuyerObjective(task.concentration, task.noise, gamma, task.config.weight_cap)
     outcome = OfflineMechanism(dist, objective).run(costs)
+    assert outcome.optimality is not None  # the offline mechanism always says how good its choice is
     expected = float(virtual_costs(costs, dist) @ outcome.epsilons)
     rows, signs = parts.sellers
     models = []
@@ -217,7 +218,7 @@ def _offline(
         models,
         outcome.total_payment,
         expected,
-        outcome.objective_value,
+        outcome.optimality.objective_value,
         outcome.planned_noise_rate,
     )
 

@@ -13,7 +13,7 @@ Tables = Mapping[str, ResultTable]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Judgement:
     """A verdict with what was measured, in one or two sentences.
 
     Attributes
@@ -36,14 +36,14 @@ class Claim:
     where : section or label in the paper.
     statement : what the paper says, in our words.
     experiments : the tables that decide.
-    judge : tables in, finding out.
+    judge : tables in, judgement out.
     """
 
     key: str
     where: str
     statement: str
     experiments: tuple[str, ...]
-    judge: Callable[[Tables], Finding]
+    judge: Callable[[Tables], Judgement]
 
 
 def verdict(always: bool, sometimes: bool) -> Verdict:

@@ -13,7 +13,7 @@ from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.row_bounds import scales_for
 from dpmarket.mechanisms.inputs import check_dist_and_objective, one_cost, position
-from dpmarket.mechanisms.outcome import seller_ids as checked_ids
+from dpmarket.mechanisms.outcome import checked_ids
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.paper.joint.optimum import Setting, Solved, solve
 from dpmarket.paper.joint.outcome import JointOutcome
@@ -258,7 +258,7 @@ class JointMarket:
     ) -> JointOutcome:
         mechanism, setting, best = self.mechanism, self.setting, solved.best
         eta, w, a = best.noise_rate, best.inner.coefficients, best.inner.weights
-        problem = setting.problem(solved.market, eta)
+        problem = setting.problem(solved.buyable, eta)
         objective = mechanism.objective
         assert mechanism.reading is not None
         return JointOutcome(
@@ -269,7 +269,7 @@ class JointMarket:
             payment_rule=mechanism.rule,
             loss_weights=solved.spread(a),
             noise_rate=eta,
-            coefficients=setting.train(solved.market, best).coefficients,
+            coefficients=setting.train(solved.buyable, best).coefficients,
             training_loss=float(a @ losses(problem, w)),
             pull_part=float(problem.pull @ w),
             ridge_part=0.5 * setting.l2 * float(w @ w),

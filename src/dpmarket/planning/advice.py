@@ -1,0 +1,133 @@
+"""Say when a budget buys little more than noise, and what would change that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.optimize import brentq
+
+from dpmarket import checks
+from dpmarket.costs import CostDistribution
+from dpmarket.planning.error_model import ExpectedError, estimator_error
+from dpmarket.planning.prices import typical_purchase
+
+
+@dataclass(frozen=True)
+class NoiseAdvice:
+    """That noise dominates what a budget buys, and from where on it would not.
+
+    Attributes
+    ----------
+    noise_ratio : the expected length of the noise, as a multiple of what usual data have to tell; above 1.
+    budget : money, a budget at which it would be 1; None where no budget is enough, because
+        ``max_mean_epsilon`` holds the promises down.
+    features : the most features with which it would be at most 1 for the same money, the constant not
+        counted; None where even one is too many.
+    """
+
+    noise_ratio: float
+    budget: float | None
+    features: int | None
+
+    def sentence(self) -> str:
+        """Say it."""
+        ways = []
+        if self.budget is not None:
+            ways.append(f"with a budget of {_rounded_up(self.budget)} or more")
+        if self.features is not None:
+            ways.append(f"with {self.features} feature{'s' if self.features > 1 else ''} or fewer")
+        others = f" It would not {', or '.join(ways)}." if ways else " Ask more people."
+        return (
+            f"Noise dominates: it is {self.noise_ratio:.2g} times as long as what usual data have to tell, "
+            f"and such a model is often no better than guessing.{others}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values by name."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def noise_advice(
+    dist: CostDistribution,
+    sellers: int,
+    budget: float,
+    features: int,
+    *,
+    weight_cap: float | None = None,
+    max_mean_epsilon: float | None = None,
+) -> NoiseAdvice | None:
+    """Return advice where noise dominates the best that a budget can buy; None where it does not.
+
+    Noise dominates where its expected length exceeds the mean gradient of usual records, a fifth of the row
+    bound. Records differ: some still teach a model something there, on others it needs far less noise.
+
+    Parameters
+    ----------
+    dist, sellers, budget, weight_cap, max_mean_epsilon
+        As in :func:`~dpmarket.planning.prices.suggest_prices`.
+    features
+        Number of columns of a record, the constant not counted.
+
+    Returns
+    -------
+    NoiseAdvice or None
+        A function of these arguments alone.
+
+    Raises
+    ------
+    InvalidInput, Infeasible
+        As :func:`~dpmarket.planning.prices.suggest_prices`.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> advice = noise_advice(Uniform(1, 5), sellers=456, budget=100.0, features=30)
+    >>> round(advice.budget), advice.features
+    (362, 7)
+    >>> noise_advice(Uniform(1, 5), sellers=456, budget=600.0, features=30) is None
+    True
+    """
+    features = checks.whole("features", features, minimum=1)
+
+    def error(money: float, columns: int, bound: float | None) -> ExpectedError:
+        model = estimator_error(columns)
+        return typical_purchase(
+            dist, sellers, money, model, weight_cap=weight_cap, max_mean_epsilon=bound
+        ).error
+
+    here = error(budget, features, max_mean_epsilon)
+    if not here.noise_dominates:
+        return None
+    enough = None
+    at_bound = math.inf if max_mean_epsilon is None else sellers * max_mean_epsilon
+    if not estimator_error(features).predict(1.0, at_bound).noise_dominates:
+        # The bound does not bind there, so that it can be left out; with it, larger budgets are refused.
+        enough = _enough_budget(lambda money: error(money, features, None).noise_ratio, budget)
+    fewer = _most(lambda columns: not error(budget, columns, max_mean_epsilon).noise_dominates, features)
+    return NoiseAdvice(here.noise_ratio, enough, fewer)
+
+
+def _enough_budget(noise_ratio: Callable[[float], float], budget: float) -> float:
+    """Return a larger budget at which the noise ratio is 1, the first that is met in growing steps."""
+    high = math.log(budget)
+    while noise_ratio(math.exp(high)) > 1.0:
+        high += 1.0
+    return math.exp(brentq(lambda x: math.log(noise_ratio(math.exp(x))), high - 1.0, high, xtol=1e-6))
+
+
+def _most(fits: Callable[[int], bool], too_many: int) -> int | None:
+    """Return the largest number that fits, if fewer fit whenever more do; None if not even 1 does."""
+    low, high = 0, too_many
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low or None
+
+
+def _rounded_up(money: float) -> str:
+    """Return money to three digits, never less than it is."""
+    digits = 2 - math.floor(math.log10(money))
+    return f"{math.ceil(money * 10.0**digits) / 10.0**digits:,.10g}"
