@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -34,11 +35,41 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
         _ = dpmarket.nosuch
 
 
-@pytest.mark.parametrize("code", ["import dpmarket", "import dpmarket.cli"])
-def test_importing_takes_no_numerical_library_along(code):
-    check = f"{code}\nimport sys\nprint([n for n in {HEAVY} if n in sys.modules])"
+LOADS_NOT = {
+    "import dpmarket": HEAVY,
+    "import dpmarket.cli": HEAVY,
+    "import dpmarket; dpmarket.Uniform(1, 5).virtual_cost(2.0)": ("scipy", "polars", "numba", "sklearn"),
+    "import dpmarket; dpmarket.verify(b'')": ("scipy", "polars", "numba", "sklearn", "dpmarket.errors"),
+    "from dpmarket.mechanisms import *": ("sklearn", "scipy.stats", "matplotlib"),
+    "import dpmarket.campaign": HEAVY,
+}
+
+
+@pytest.mark.parametrize(("code", "names"), LOADS_NOT.items(), ids=LOADS_NOT)
+def test_what_is_used_loads_only_what_it_needs(code, names):
+    check = f"{code}\nimport sys\nprint([n for n in {names} if n in sys.modules])"
     run = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_each_public_name_is_written_once():
+    for stub in (ROOT / "src" / "dpmarket").rglob("__init__.pyi"):
+        names = [line.split(" as ")[1] for line in stub.read_text().splitlines()]
+        assert len(set(names)) == len(names), stub
+        assert "__all__ = [" not in stub.with_suffix(".py").read_text()
+
+
+def test_at_the_top_level_is_only_what_most_people_need():
+    values = [getattr(dpmarket, name) for name in dpmarket.__all__]
+    names = [value for value in values if callable(value) and not isinstance(value, type(dpmarket))]
+    errors = [value for value in names if isinstance(value, type) and issubclass(value, Exception)]
+    assert len(names) - len(errors) <= 30
+
+
+def test_the_figure_of_the_house_is_drawn_from_its_imports():
+    made = runpy.run_path(str(ROOT / "docs" / "make_house_figure.py"))["draw"]()
+    figure = ROOT / "docs" / "_static" / "house.svg"
+    assert figure.read_text() == made, "run python docs/make_house_figure.py"
 
 
 def test_every_docstring_example_gives_what_it_says():

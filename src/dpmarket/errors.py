@@ -80,7 +80,7 @@ class EntropyUnavailable(DpmarketError, RuntimeError):
     >>> from unittest.mock import patch
     >>> import dpmarket as dpm
     >>> with patch("os.urandom", side_effect=NotImplementedError):
-    ...     dpm.privacy.SecureNoise().draw(n_coefficients=3, total_epsilon=2.0, accuracy=1e-9)
+    ...     dpm.privacy.SecureNoise().draw(n_coefficients=3, noise_rate=2.0, accuracy=1e-9)
     Traceback (most recent call last):
         ...
     dpmarket.errors.EntropyUnavailable: the operating system gave no entropy; no noise was drawn.
@@ -137,8 +137,8 @@ class LedgerRefusal(DpmarketError):
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from dpmarket.campaign.ledger import debit, enter_round, open_ledger
-    >>> from dpmarket.files import make_table
-    >>> quotes = make_table({"seller": ["ann"], "epsilon": [0.5], "payment_minor_units": [150]})
+    >>> import polars as pl
+    >>> quotes = pl.DataFrame({"seller": ["ann"], "epsilon": [0.5], "payment_minor_units": [150]})
     >>> with TemporaryDirectory() as folder, open_ledger(f"{folder}/market.ledger") as ledger:
     ...     entered, is_new = enter_round(ledger, quotes, "offline", 100, {})
     ...     training = debit(ledger, entered.number)

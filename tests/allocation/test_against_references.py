@@ -2,7 +2,7 @@
 
 - enumeration: all splits of the sellers into capped, interior and left out, in 60-digit arithmetic;
 - the path on a fine grid of spreads, cutoffs by bisection, minima refined by golden-section search;
-- cvxpy at fixed total epsilons.
+- cvxpy at fixed total promises.
 """
 
 import itertools
@@ -57,7 +57,7 @@ def random_objective(rng, m, typical_cost):
 
 
 def by_enumeration(psi, objective):
-    """Return (value, weights, total epsilon) of the best point that can be the minimum."""
+    """Return (value, weights, total promise) of the best point that can be the minimum."""
     with mp.workdps(60):
         m = len(psi)
         order = np.argsort(psi, kind="stable")
@@ -85,7 +85,7 @@ def by_enumeration(psi, objective):
 
 
 def candidates(x, mu, sigma, gamma, cap, bound):
-    """Yield weights and total epsilon of every point that can be the minimum."""
+    """Yield weights and total promise of every point that can be the minimum."""
     m = len(x)
     for N, l in itertools.combinations(range(m + 1), 2):  # noqa: E741
         inside, capped = x[N:l], x[:N]
@@ -143,7 +143,7 @@ def assert_matches_enumeration(seed):
     found = allocate(psi, objective)
     assert found.objective_value <= value * (1 + 1e-14)
     assert found.objective_value >= value * (1 - 1e-14)
-    assert found.total_epsilon == pytest.approx(eta, rel=1e-10)
+    assert found.total_promise == pytest.approx(eta, rel=1e-10)
     np.testing.assert_allclose(found.loss_weights, weights, atol=1e-10)
     assert found.kkt_residual < 1e-12
 
@@ -164,7 +164,7 @@ def test_solver_agrees_with_enumeration_on_many_more(block):
 
 
 def along_the_path(psi, objective, log_spreads):
-    """Return objective and total epsilon at given spreads, cutoffs by bisection."""
+    """Return objective and total promise at given spreads, cutoffs by bisection."""
     mu, sigma, gamma = objective.concentration, objective.noise, objective.payment_weight
     m = psi.size
     cap = 1.0 if objective.weight_cap is None else min(objective.weight_cap / m, 1.0)
@@ -240,7 +240,7 @@ def test_several_local_minima_are_all_found_and_compared():
         assert len(found.local_minima) == dips
         values = [minimum.objective_value for minimum in found.local_minima]
         assert found.objective_value == pytest.approx(min(values), rel=1e-13)
-        etas = [minimum.total_epsilon for minimum in found.local_minima]
+        etas = [minimum.total_promise for minimum in found.local_minima]
         assert etas == sorted(etas, reverse=True)
         if dips > 1:
             several += 1
@@ -252,11 +252,11 @@ def test_several_local_minima_are_all_found_and_compared():
     assert not_last >= 3
 
 
-# --- cvxpy at fixed total epsilons ---------------------------------------------------------------
+# --- cvxpy at fixed total promises ---------------------------------------------------------------
 
 
 def by_cvxpy(psi, objective, eta):
-    """Return the value of a feasible point near cvxpy's minimiser at this total epsilon."""
+    """Return the value of a feasible point near cvxpy's minimiser at this total promise."""
     m = psi.size
     mu, sigma, gamma = objective.concentration, objective.noise, objective.payment_weight
     cap = 1.0 if objective.weight_cap is None else min(objective.weight_cap / m, 1.0)
@@ -284,11 +284,11 @@ def assert_not_above_cvxpy(seed):
     bound = np.inf
     if objective.max_mean_epsilon is not None:
         bound = psi.size * objective.max_mean_epsilon
-    etas = np.minimum(found.total_epsilon * np.array([0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 10.0]), bound)
+    etas = np.minimum(found.total_promise * np.array([0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 10.0]), bound)
     values = np.array([by_cvxpy(psi, objective, eta) for eta in np.unique(etas)])
     assert np.isfinite(values).any()
     assert found.objective_value <= values.min() * (1 + 1e-9)
-    at_own = by_cvxpy(psi, objective, found.total_epsilon)
+    at_own = by_cvxpy(psi, objective, found.total_promise)
     if np.isfinite(at_own):
         assert found.objective_value == pytest.approx(at_own, rel=1e-5)
     assert found.kkt_residual < 1e-9

@@ -16,8 +16,7 @@ from dpmarket.audit import (
     audit_privacy_sampled,
     weights_of,
 )
-from dpmarket.audit.events import choose_event, epsilon_bound
-from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.audit.distinguishing import choose_event, epsilon_bound, neighbours_of
 from dpmarket.learning.reference import (
     LargeEpsilonsOnly,
     OutputPerturbation,
@@ -172,7 +171,7 @@ def test_dropped_slack_and_half_the_noise_are_caught_by_the_exact_density():
     assert not audit_privacy_exact(without_slack(promises, 1e-3), promises, people=[0]).passed
     right = weights_for(promises, 1e-3)
     assert audit_privacy_exact(right, promises, people=[0]).passed
-    half = Weights(right.loss_weights, 2.0 * right.total_epsilon, right.l2)
+    half = Weights(right.loss_weights, 2.0 * right.noise_rate, right.l2)
     assert not audit_privacy_exact(half, promises, people=[0]).passed
 
 

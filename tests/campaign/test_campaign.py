@@ -5,6 +5,7 @@ import time
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket import BuyerObjective, FileProblem, OfflineMechanism, Uniform, population_curve
@@ -164,9 +165,7 @@ def test_the_model_file_holds_all_that_an_outsider_needs(campaign):
     campaign.quote()
     model = campaign.train().model
     plan = ReleasePlan(model.grid, model.gradient_bound, model.noise_accuracy, model.numerical_epsilon)
-    cost = release_cost(
-        plan, len(model.coef_grid), model.total_epsilon, model.l2, model.row_bound, 1.0 + 1e-9
-    )
+    cost = release_cost(plan, len(model.coef_grid), model.noise_rate, model.l2, model.row_bound, 1.0 + 1e-9)
     assert cost <= model.numerical_reserve
     assert cost == pytest.approx(model.numerical_epsilon, rel=1e-6)
     # Coefficients that matter, all of them, in place of the noisy ones.
@@ -416,7 +415,7 @@ def test_data_of_a_wrong_type_are_refused_and_give_the_debit_back(campaign, colu
     campaign.quote()
     columns = read_table(campaign / "data.csv", HEADER, ["seller"]).to_dict(as_series=False)
     columns[column] = [b"s3cret\xff"] * 60
-    write_parquet(campaign / "data.parquet", columns, {})
+    write_parquet(campaign / "data.parquet", pl.DataFrame(columns), {})
     with pytest.raises(FileProblem, match=f"column '{column}'") as refusal:
         campaign.train(data="data.parquet")
     assert "s3cret" not in str(refusal.value)

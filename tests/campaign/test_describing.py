@@ -31,7 +31,7 @@ def test_totals_are_the_sums_of_what_the_quotes_say(folder):
     epsilons = [float(row["epsilon"]) for row in rows]
     quotes, ledger = describe(folder / "quotes.csv").data, describe(folder / "market.ledger").data
     assert quotes["sellers"] == ledger["sellers"] == 60
-    assert quotes["total_epsilon"] == pytest.approx(sum(epsilons))
+    assert quotes["total_promise"] == pytest.approx(sum(epsilons))
     assert ledger["promised"] == pytest.approx(sum(epsilons))
     assert ledger["spent"] <= ledger["promised"]
     paid = sum(int(row["payment_minor_units"]) for row in rows)

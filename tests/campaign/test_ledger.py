@@ -4,20 +4,21 @@ import sqlite3
 import threading
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket import FileProblem
 from dpmarket.campaign import accounts, check_ledger, existing_ledger, ledger_path, open_ledger, rounds_of
 from dpmarket.campaign import ledger as books
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import make_table, parquet_bytes
+from dpmarket.files import parquet_bytes
 
 
 def quotes(epsilons, ids=None):
     epsilons = np.asarray(epsilons, dtype=float)
     ids = [f"søren {k}" for k in range(epsilons.size)] if ids is None else ids
     payments = np.ceil(300 * epsilons).astype(np.int64)
-    return make_table({"seller": ids, "epsilon": epsilons, "payment_minor_units": payments})
+    return pl.DataFrame({"seller": ids, "epsilon": epsilons, "payment_minor_units": payments})
 
 
 def enter(ledger, table):
@@ -241,7 +242,7 @@ def test_many_sellers_take_several_pages_and_read_back_the_same(ledger, monkeypa
 
 def test_quotes_that_are_a_parquet_file_are_kept_as_it_is_and_known_by_the_ledgers_names(ledger):
     table = quotes([0.5, 0.25])
-    file = make_table({"wer": table.get_column("seller"), "more": [1, 2], **table.drop("seller").to_dict()})
+    file = pl.DataFrame({"wer": table.get_column("seller"), "more": [1, 2], **table.drop("seller").to_dict()})
     content = parquet_bytes(file)
     entered, _ = books.enter_round(ledger, file, "offline", 100, {}, parquet=content)
     assert ledger.execute("SELECT content FROM page").fetchall() == [(content,)]

@@ -54,7 +54,7 @@ def test_the_body_tells_the_market_the_model_and_its_constants_as_they_are(certi
     assert weight_total == pytest.approx(model.loss_weights_.sum(), rel=1e-8)
     assert body["training"] == {
         "l2": 0.3,
-        "total_epsilon": model.total_epsilon_,
+        "noise_rate": model.noise_rate_,
         "row_bound": model.row_bound_,
         "rows_per_person": 2,
         "n_coefficients": 4,

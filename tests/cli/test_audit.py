@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket import BuyerObjective, OfflineMechanism, Uniform
@@ -51,12 +52,14 @@ def market(tmp_path):
     write_outcome(tmp_path / "outcome.json", outcome)
     amounts = outcome.in_minor_units().amounts
     columns = {"seller": IDS, "epsilon": outcome.epsilons, "payment_minor_units": amounts}
-    write_table(tmp_path / "quotes.csv", columns)
-    write_table(tmp_path / "quotes.parquet", columns)
+    write_table(tmp_path / "quotes.csv", pl.DataFrame(columns))
+    write_table(tmp_path / "quotes.parquet", pl.DataFrame(columns))
     order = np.random.default_rng(0).permutation(30)
-    write_table(tmp_path / "costs.csv", {"seller": [IDS[k] for k in order], "cost": COSTS[order]})
-    write_table(tmp_path / "dear.csv", {"seller": IDS, "cost": 3.0 * COSTS})
-    write_table(tmp_path / "few.csv", {"seller": IDS[1:], "cost": COSTS[1:]})
+    write_table(
+        tmp_path / "costs.csv", pl.DataFrame({"seller": [IDS[k] for k in order], "cost": COSTS[order]})
+    )
+    write_table(tmp_path / "dear.csv", pl.DataFrame({"seller": IDS, "cost": 3.0 * COSTS}))
+    write_table(tmp_path / "few.csv", pl.DataFrame({"seller": IDS[1:], "cost": COSTS[1:]}))
     return tmp_path
 
 

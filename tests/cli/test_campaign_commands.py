@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from dpmarket.files import write_table
@@ -49,6 +50,27 @@ def test_a_campaign_from_the_command_line(tmp_path):
     assert not any(repr(float(cost))[:6] in text for cost in costs for text in said)
 
 
+def test_quote_and_train_tell_the_total_promise_from_the_noise_rate_and_why_they_differ(tmp_path):
+    make_campaign(tmp_path)
+    said = run("quote", "reports.csv", "-o", "quotes.csv", cwd=tmp_path).stdout
+    epsilons = {row["seller"]: float(row["epsilon"]) for row in read_rows(tmp_path / "quotes.csv")}
+    assert f"{sum(epsilons.values()):.6g}" in said.split("total promise")[1].splitlines()[0]
+    assert "training divides by its bound on rows" in said
+    run("withdraw", "7", "--quotes", "quotes.csv", cwd=tmp_path)
+    train = ("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json", "--force")
+    said = run(*train, cwd=tmp_path).stdout
+    left = sum(epsilons.values()) - epsilons["7"]
+    assert f"{left:.6g}" in said.split("total promise")[1].splitlines()[0]
+    again = json.loads(run(*train, "--json", cwd=tmp_path).stdout)
+    model = again["model"]
+    assert f"{model['noise_rate']:.6g}" in said.split("noise rate")[1].splitlines()[0]
+    assert "divided by the bound on rows (1.414)" in said
+    assert "Who withdrew (1) is not in it" in said
+    assert (again["withdrawn"], again["total_promise"]) == (1, pytest.approx(left))
+    # No slack is left at the default penalty, and the reserve is a millionth of every promise.
+    assert model["noise_rate"] * model["row_bound"] == pytest.approx(left, rel=1e-4)
+
+
 def test_standard_input_and_output_take_the_place_of_files(tmp_path):
     make_campaign(tmp_path)
     reports = (tmp_path / "reports.csv").read_text(encoding="utf-8")
@@ -79,7 +101,9 @@ def test_refusals_have_exit_code_1_one_line_per_problem_and_no_value(tmp_path):
         "column 'cost': a cost below 0 in 1 row: line 4.",
         "column 'seller': a seller id that an earlier row has already in 1 row: line 3.",
     ]
-    write_table(tmp_path / "q.csv", {"seller": ["a"], "epsilon": [0.5], "payment_minor_units": [50]})
+    write_table(
+        tmp_path / "q.csv", pl.DataFrame({"seller": ["a"], "epsilon": [0.5], "payment_minor_units": [50]})
+    )
     refusal = run("train", "data.csv", "--quotes", "q.csv", "-o", "m.json", cwd=tmp_path, code=1).stderr
     assert "cannot find the ledger" in refusal
     refusal = run("predict", "reports.csv", "data.csv", cwd=tmp_path, code=1).stderr

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket import __version__
@@ -64,7 +65,7 @@ def test_costs_show_tells_quantiles_and_ironing():
 
 def test_costs_fit_writes_a_distribution_that_show_reads(tmp_path):
     costs = np.random.default_rng(0).uniform(1, 5, 300)
-    write_table(tmp_path / "pilot.csv", {"who": [f"p{k}" for k in range(300)], "cost": costs})
+    write_table(tmp_path / "pilot.csv", pl.DataFrame({"who": [f"p{k}" for k in range(300)], "cost": costs}))
     output = run("costs", "fit", "pilot.csv", "-o", "fit.json", cwd=tmp_path).stdout
     assert "uniform" in output
     shown = json.loads(run("costs", "show", "fit.json", "--json", cwd=tmp_path).stdout)

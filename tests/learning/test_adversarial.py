@@ -59,12 +59,12 @@ class Counting:
         {"loss_weights": np.full((RECORDS, 1), 1 / RECORDS)},
         {"rows_per_person": 1.5},
         {"row_bound": "2"},
-        {"total_epsilon": np.nan},
+        {"noise_rate": np.nan},
     ],
 )
 def test_prepared_weights_that_make_no_sense_cannot_be_made(change):
     good = {
-        "loss_weights": np.full(RECORDS, 1 / RECORDS), "total_epsilon": 50.0, "l2": 1.0,
+        "loss_weights": np.full(RECORDS, 1 / RECORDS), "noise_rate": 50.0, "l2": 1.0,
         "row_bound": 2.0, "rows_per_person": 1, "numerical_epsilon": 1e-6,
     }  # fmt: skip
     Weights(**good)

@@ -27,8 +27,8 @@ class Scaled:
     def __init__(self, seed, factor):
         self.source, self.factor = SeededNoise(seed), factor
 
-    def draw(self, n_coefficients, total_epsilon, accuracy):
-        return self.source.draw(n_coefficients, total_epsilon * self.factor, accuracy)
+    def draw(self, n_coefficients, noise_rate, accuracy):
+        return self.source.draw(n_coefficients, noise_rate * self.factor, accuracy)
 
 
 def fits(x, y, promises, l2, count, factor=1.0):
@@ -60,9 +60,7 @@ def cell_counts_of_one_coefficient(factor, count):
     weights = weights_for(PROMISES, 1.1, 1.0, 1, 1e-6)
     edges = (np.arange(low, high + 2) - 0.5) * models[0].grid_
     inner = edges[:-1, None] + np.linspace(0.0, 1.0, 33) * models[0].grid_
-    density = np.exp(
-        log_density(inner[..., None], SIGNED_1, weights.loss_weights, weights.total_epsilon, 1.1)
-    )
+    density = np.exp(log_density(inner[..., None], SIGNED_1, weights.loss_weights, weights.noise_rate, 1.1))
     expected = count * np.trapezoid(density, inner, axis=1)
     assert expected.sum() == pytest.approx(count, rel=1e-4)
     return np.bincount(np.clip(cells, low, high) - low, minlength=high - low + 1), expected
@@ -93,7 +91,7 @@ def square_probabilities(grid):
     for k in range(len(totals)):
         part = points[k * SIDE * 3 : (k + 1) * SIDE * 3]
         w = np.stack(np.meshgrid(part, points, indexing="ij"), axis=-1)
-        density = np.exp(log_density(w, SIGNED_2, weights.loss_weights, weights.total_epsilon, 1.1))
+        density = np.exp(log_density(w, SIGNED_2, weights.loss_weights, weights.noise_rate, 1.1))
         totals[k] = density.reshape(len(part), -1, SIDE * 3).sum(axis=(0, 2)) * (grid / 3.0) ** 2
     assert totals.sum() == pytest.approx(1.0, rel=1e-3)
     return totals

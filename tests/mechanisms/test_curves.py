@@ -67,7 +67,7 @@ def test_a_step_buys_as_much_as_planned_and_treats_an_ironed_interval_alike():
     np.testing.assert_allclose(curve.epsilons(costs), best.epsilons, rtol=1e-9)
     steep = population_curve(Uniform(1, 5), objective, 300)
     grid = Uniform(1, 5).quantile((np.arange(300) + 0.5) / 300)
-    planned = dpm.allocate(dpm.virtual_costs(grid, Uniform(1, 5)), objective).total_epsilon
+    planned = dpm.allocate(dpm.virtual_costs(grid, Uniform(1, 5)), objective).total_promise
     assert steep.epsilons(grid).sum() == pytest.approx(planned, rel=1e-9)
 
 

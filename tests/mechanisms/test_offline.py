@@ -68,15 +68,15 @@ def test_files_that_hold_no_outcome_are_refused(tmp_path):
 def test_an_outcome_cannot_be_changed_and_adds_up():
     outcome = MARKETS["uniform"].run([1.5, 2.0, 2.5])
     with pytest.raises(dataclasses.FrozenInstanceError):
-        outcome.total_epsilon = 1.0
-    for name in ("epsilons", "payments", "loss_weights", "payment_errors", "seller_ids"):
+        outcome.planned_noise_rate = 1.0
+    for name in ("epsilons", "payments", "planned_weights", "payment_errors", "seller_ids"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(outcome, name)[0] = 1
-    assert outcome.epsilons.sum() == pytest.approx(outcome.total_epsilon)
-    assert outcome.loss_weights.sum() == pytest.approx(1.0)
+    assert outcome.epsilons.sum() == outcome.total_promise == pytest.approx(outcome.planned_noise_rate)
+    assert outcome.planned_weights.sum() == pytest.approx(1.0)
     assert dict(outcome.summary())["sellers"] == "3"
-    parts = outcome.concentration_part + outcome.noise_part + outcome.payment_part
-    assert outcome.objective_value == parts
+    best = outcome.optimality
+    assert best.objective_value == best.concentration_part + best.noise_part + best.payment_part
 
 
 def test_minor_units_round_up_and_never_down():

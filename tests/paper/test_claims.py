@@ -54,8 +54,10 @@ def test_the_quick_settings_give_the_published_verdicts(name):
     experiments = [experiment_named(table) for table in needed]
     tables = {e.name: e.compute(e.quick, Work()) for e in experiments}
     found = {claim.key: claim.judge(tables) for claim in mine}
-    assert {key: finding.verdict for key, finding in found.items()} == {key: VERDICTS[key] for key in found}
+    assert {key: judgement.verdict for key, judgement in found.items()} == {
+        key: VERDICTS[key] for key in found
+    }
     for claim in mine:
         measured = found[claim.key].measured
-        assert any(letter.isdigit() for letter in measured), "a finding states what was measured"
+        assert any(letter.isdigit() for letter in measured), "a judgement states what was measured"
         assert "nan" not in measured

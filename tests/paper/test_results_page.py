@@ -30,9 +30,11 @@ def test_every_claim_is_judged_and_printed_with_its_verdict(tables):
     page = (PUBLISHED / "results.md").read_text()
     found = judge(tables)
     assert [claim for claim, _ in found] == list(CLAIMS)
-    for claim, finding in found:
-        assert f"- **{claim.statement}** ({claim.where})\n  *{finding.verdict}*. {finding.measured}" in page
-        assert "nan" not in finding.measured
+    for claim, judgement in found:
+        assert (
+            f"- **{claim.statement}** ({claim.where})\n  *{judgement.verdict}*. {judgement.measured}" in page
+        )
+        assert "nan" not in judgement.measured
     for experiment in EXPERIMENTS:
         assert f"(figures/{experiment.name}.svg)" in page
         assert f"dpmarket reproduce {experiment.name}`" in page

@@ -169,10 +169,10 @@ def test_a_basin_that_appears_only_as_the_report_moves_is_found():
     allocation, paid = pay(costs, objective, dist)
     assert len(allocation.local_minima) == 1
 
-    def total_epsilon(z):
-        return allocate(np.array([528.535, z, 0.81056]), objective).total_epsilon
+    def total_promise(z):
+        return allocate(np.array([528.535, z, 0.81056]), objective).total_promise
 
-    assert total_epsilon(0.2100) - total_epsilon(0.2104) > 0.3
+    assert total_promise(0.2100) - total_promise(0.2104) > 0.3
     assert paid.payments[1] == pytest.approx(by_solving_again(costs, 1, objective, dist), rel=1e-9)
 
 

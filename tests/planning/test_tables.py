@@ -10,7 +10,7 @@ import dpmarket as dpm
 from dpmarket import BuyerObjective, FileProblem, InvalidInput, OfflineMechanism, Uniform
 from dpmarket.datasets import separable, standard_bounds
 from dpmarket.mechanisms import CheapestK, OnlineMechanism, PostedPrice, population_curve
-from dpmarket.planning import Trial, best_cheapest_k, best_posted_price
+from dpmarket.planning import Trial, best_cheapest_k, best_posted_price, excess_risk
 from dpmarket.planning.rows import compute_rows
 from support.rows import fail_at_three, square
 
@@ -56,7 +56,7 @@ def test_a_sweep_over_budgets_spends_them_and_buys_less_risk_for_more(tmp_path):
         DIST, objectives, 1_500, repetitions=8, processes=2, keep_in=tmp_path / "sweep.json"
     )
     assert again == table
-    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.planning.sweep/1"
+    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.planning.sweep/2"
 
 
 def test_test_errors_fall_with_the_budget_and_are_repeatable():
@@ -167,7 +167,7 @@ def test_the_simple_buyers_get_their_best_setting_and_ours_is_better_in_every_ma
         outcomes = [buyer.run(costs) for costs in markets]
         virtual = [o.epsilons @ dpm.virtual_costs(c, DIST) for o, c in zip(outcomes, markets, strict=True)]
         return np.array(
-            [dpm.planning.excess_risk(o, objective) for o in outcomes]
+            [excess_risk(o.planned_weights, o.planned_noise_rate, objective) for o in outcomes]
         ) + planned.payment_weight * np.array(virtual)
 
     ours = values(OfflineMechanism(DIST, planned))

@@ -69,7 +69,7 @@ def test_loss_is_rounded_up_where_the_slack_is_about_to_vanish(distance):
 
 
 @given(weights, rates, bounds, row_counts)
-def test_no_slack_when_total_epsilon_times_l2_is_at_least_twice_the_row_bound(a, eta, bound, rows):
+def test_no_slack_when_noise_rate_times_l2_is_at_least_twice_the_row_bound(a, eta, bound, rows):
     l2 = 2.0 * bound / eta
     while eta * l2 < 2.0 * bound:
         l2 = np.nextafter(l2, np.inf)
@@ -78,7 +78,7 @@ def test_no_slack_when_total_epsilon_times_l2_is_at_least_twice_the_row_bound(a,
 
 
 @given(weights, rates, bounds, row_counts, st.floats(1e-6, 0.999))
-def test_slack_whenever_total_epsilon_times_l2_is_below_twice_the_row_bound(a, eta, bound, rows, beta):
+def test_slack_whenever_noise_rate_times_l2_is_below_twice_the_row_bound(a, eta, bound, rows, beta):
     assert loss(a, eta, 2.0 * bound * beta / eta, bound, rows) > a * eta * bound * (1 + 1e-14)
 
 
@@ -156,9 +156,9 @@ def test_weights_that_are_no_weights_are_refused(function, values):
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, "1", None])
-@pytest.mark.parametrize("place", ["total_epsilon", "l2", "row_bound"])
+@pytest.mark.parametrize("place", ["noise_rate", "l2", "row_bound"])
 def test_scalars_that_make_no_sense_are_refused(place, value):
-    arguments = {"total_epsilon": 1.0, "l2": 1.0, "row_bound": 1.0, place: value}
+    arguments = {"noise_rate": 1.0, "l2": 1.0, "row_bound": 1.0, place: value}
     with pytest.raises(InvalidInput, match=place):
         privacy_loss([0.5, 0.5], **arguments)
 
@@ -173,7 +173,7 @@ def test_row_counts_that_are_no_counts_are_refused(value):
     ("eta", "l2", "bound"), [(1e300, 1.0, 1e99), (1e-300, 1e-300, 1.0), (1e200, 1.0, 1.0)]
 )
 def test_products_beyond_the_range_of_floats_are_refused(eta, l2, bound):
-    with pytest.raises(InvalidInput, match="total_epsilon"):
+    with pytest.raises(InvalidInput, match="noise_rate"):
         privacy_loss([1.0], eta, l2, bound)
 
 

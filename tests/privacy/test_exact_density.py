@@ -80,7 +80,7 @@ def test_the_determinant_survives_a_tiny_penalty():
         {"signed_rows": [[1.0, 2.0]]},
         {"row_weights": [0.5, 0.5]},
         {"row_weights": [-1.0]},
-        {"total_epsilon": 0.0},
+        {"noise_rate": 0.0},
         {"l2": np.inf},
     ],
     ids=str,
@@ -90,7 +90,7 @@ def test_densities_are_computed_for_sensible_arguments_only(changes):
         "outputs": [0.0],
         "signed_rows": [[1.0]],
         "row_weights": [1.0],
-        "total_epsilon": 1.0,
+        "noise_rate": 1.0,
         "l2": 1.0,
     }
     log_density(**arguments)

@@ -111,7 +111,7 @@ def test_every_person_of_a_small_market_keeps_the_promise():
     promises = np.array([0.3, 1.0, 2.0])
     weights = weights_for(promises, 0.1)
     for person, promise in enumerate(promises):
-        worst = find_worst_case(weights.loss_weights, person, weights.total_epsilon, 0.1)
+        worst = find_worst_case(weights.loss_weights, person, weights.noise_rate, 0.1)
         assert 0.5 * promise < worst.log_ratio <= promise
 
 

@@ -67,7 +67,7 @@ def test_the_summary_is_the_outcomes_by_another_computation(demo):
     assert (totals.sellers, totals.bought, totals.not_bought) == (456, bought.sum(), (~bought).sum())
     assert totals.paid_minor_units == cents.sum()
     assert totals.paid == cents.sum() / 100
-    assert totals.total_epsilon == pytest.approx(math.fsum(epsilons), rel=1e-12)
+    assert totals.total_promise == pytest.approx(math.fsum(epsilons), rel=1e-12)
     assert totals.mean_epsilon == pytest.approx(math.fsum(epsilons) / bought.sum(), rel=1e-12)
     assert totals.mean_payment == pytest.approx(cents.sum() / bought.sum() / 100, rel=1e-12)
     for groups, some in ((demo.summary.bought_groups, bought), (demo.summary.other_groups, ~bought)):
@@ -176,11 +176,12 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
     withdrawn[gone] = True
     few = summarise(Material("One left", outcome, costs, 100, withdrawn=withdrawn))
     assert (few.totals.sellers, few.totals.withdrawn) == (299, 1)
-    assert few.totals.total_epsilon == pytest.approx(np.delete(outcome.epsilons, gone).sum())
+    assert few.totals.total_promise == pytest.approx(np.delete(outcome.epsilons, gone).sum())
     assert few.rule.is_planned
     assert few.excess_risk is few.kkt_residual is None
     text = render_page(few)
-    for value in (outcome.total_epsilon, outcome.cutoff, outcome.noise_part, outcome.concentration_part):
+    best = outcome.optimality
+    for value in (outcome.planned_noise_rate, best.cutoff, best.noise_part, best.concentration_part):
         assert repr(value) not in text
     withdrawn[:20] = True
     assert not summarise(Material("Many left", outcome, costs, 100, withdrawn=withdrawn)).rule.is_planned

@@ -77,7 +77,7 @@ def audit_accounting(
         extra_shown = _rounded_up(extra)
     details = {
         "weight_total": float(weights.loss_weights.sum()),
-        "total_epsilon": weights.total_epsilon,
+        "noise_rate": weights.noise_rate,
         "l2": weights.l2,
         "row_bound": weights.row_bound,
         "rows_per_person": weights.rows_per_person,
@@ -98,7 +98,7 @@ def weights_of(model: Any) -> Weights | None:
     """Return the weights and constants that a fitted model says it was trained with, or None if it says none.
 
     A model opens its books by the attributes of
-    :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``total_epsilon_``, ``l2_``,
+    :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``noise_rate_``, ``l2_``,
     ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and, unless it is 1, ``rows_per_person_``.
 
     Parameters
@@ -114,12 +114,12 @@ def weights_of(model: Any) -> Weights | None:
     ------
     InvalidInput : what the model says are no weights or constants.
     """
-    names = ("loss_weights_", "total_epsilon_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
+    names = ("loss_weights_", "noise_rate_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
     if not all(hasattr(model, name) for name in names):
         return None
     rows = min(int(getattr(model, "rows_per_person_", 1)), len(model.coef_grid_))
     return Weights(
-        model.loss_weights_, model.total_epsilon_, model.l2_, model.row_bound_, rows, model.numerical_epsilon_
+        model.loss_weights_, model.noise_rate_, model.l2_, model.row_bound_, rows, model.numerical_epsilon_
     )
 
 
@@ -142,7 +142,7 @@ def _spent(
 
 def _loss(weight: float, weights: Weights) -> Any:
     """Return formula (*) for one weight, from below its maximum by less than 1e-17 of the bracket's size."""
-    a, eta, bound = mpmath.mpf(weight), mpmath.mpf(weights.total_epsilon), mpmath.mpf(weights.row_bound)
+    a, eta, bound = mpmath.mpf(weight), mpmath.mpf(weights.noise_rate), mpmath.mpf(weights.row_bound)
     rows = weights.rows_per_person
     slope = a * eta * bound / 2
     bend = a * bound**2 / (rows * mpmath.mpf(weights.l2))
@@ -161,7 +161,7 @@ def _loss(weight: float, weights: Weights) -> Any:
 
 def _release_cost(plan: ReleasePlan, weights: Weights, n: int) -> Any:
     """Return what releasing on the grid costs everybody with a weight."""
-    l2, eta, bound = (mpmath.mpf(value) for value in (weights.l2, weights.total_epsilon, weights.row_bound))
+    l2, eta, bound = (mpmath.mpf(value) for value in (weights.l2, weights.noise_rate, weights.row_bound))
     total = mpmath.fsum(mpmath.mpf(value) for value in weights.loss_weights.tolist())
     rho = (mpmath.mpf(plan.gradient_bound) + mpmath.mpf(plan.noise_accuracy)) / l2
     grid = mpmath.mpf(plan.grid)

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.audit.shape import verdict
+from dpmarket.audit.findings import verdict
+from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import Outcome
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.audit.participation/1"
 _SHOWN = 20
@@ -77,6 +81,18 @@ class ParticipationAudit:
         if self.positions:
             rows.append(("first at positions", ", ".join(map(str, self.positions))))
         return rows
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:4])
+
+    def _repr_html_(self) -> str:
+        return html_table("Audit of participation", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return what was looked at and what was found, a row each."""
+        import polars as pl
+
+        return pl.DataFrame(self.summary(), schema=["what", "found"], orient="row")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.audit.accounting import audit_accounting, weights_of
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.audit.distinguishing import neighbours_of
+from dpmarket.audit.findings import PrivacyFindings, verdict
 from dpmarket.audit.privacy_exact import audit_privacy_exact
 from dpmarket.audit.privacy_sampled import audit_privacy_sampled
-from dpmarket.audit.shape import verdict
+from dpmarket.display import html_table, short_repr
 from dpmarket.learning import Learner
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.audit.privacy/1"
 
@@ -92,6 +95,18 @@ class PrivacyAudit:
             same = "the same for neighbours" if self.books_agree else "not the same for neighbours"
             rows.append(("books", same))
         return rows
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:4])
+
+    def _repr_html_(self) -> str:
+        return html_table("Audit of privacy", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per way of auditing and audited person: method, person, promise, found."""
+        import polars as pl
+
+        return pl.concat([findings.to_frame() for findings in self.findings])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -168,7 +183,7 @@ def _books(model: Any) -> tuple[object, ...] | None:
         return None
     return (
         weights.loss_weights.tobytes(),
-        weights.total_epsilon,
+        weights.noise_rate,
         weights.l2,
         weights.row_bound,
         weights.rows_per_person,

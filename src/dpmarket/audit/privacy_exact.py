@@ -12,8 +12,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import IntArray, read_only
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.people import audited_people
+from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import Weights, find_worst_case
 from dpmarket.progress import Progress
@@ -65,7 +64,7 @@ def audit_privacy_exact(
         found[k] = find_worst_case(
             weights.loss_weights,
             person,
-            weights.total_epsilon,
+            weights.noise_rate,
             weights.l2,
             weights.row_bound,
             weights.rows_per_person,
@@ -81,5 +80,5 @@ def audit_privacy_exact(
         found=read_only(found),
         broken=int((found > theirs + _ROUNDING * (1.0 + theirs)).sum()),
         false_alarm=0.0,
-        details={"n_features": n_features, "total_epsilon": weights.total_epsilon, "l2": weights.l2},
+        details={"n_features": n_features, "noise_rate": weights.noise_rate, "l2": weights.l2},
     )

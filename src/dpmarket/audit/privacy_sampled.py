@@ -1,7 +1,7 @@
 """Turn a learner, as a black box, into a lower bound on what it really gives away of each audited person.
 
-For each person: pairs of neighbouring data sets (:mod:`dpmarket.audit.neighbours`), many models trained
-on both sides, an event that tells the sides apart (:mod:`dpmarket.audit.events`). One half of the models
+For each person: pairs of neighbouring data sets, many models trained on both sides, an event that tells the
+sides apart (both in :mod:`dpmarket.audit.distinguishing`). One half of the models
 chooses the pair and the event; the other half, trained afresh on that pair alone, bounds it. So every
 audited person is one try, and the false-alarm rate is divided among them (Bonferroni).
 """
@@ -17,10 +17,8 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.audit.events import choose_event, epsilon_bound
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.neighbours import N_FEATURES, Neighbours, neighbours_of
-from dpmarket.audit.people import audited_people
+from dpmarket.audit.distinguishing import N_FEATURES, Neighbours, choose_event, epsilon_bound, neighbours_of
+from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import Learner
 from dpmarket.progress import Progress

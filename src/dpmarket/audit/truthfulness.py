@@ -10,22 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.answers import Answers, ask
-from dpmarket.audit.gains import GainProfile, GainTally
-from dpmarket.audit.lies import first_lies, second_lies, width
-from dpmarket.audit.pairs import best_pair_gain
-from dpmarket.audit.shape import verdict
+from dpmarket.audit.asking import Answers, GainProfile, GainTally, ask
+from dpmarket.audit.findings import verdict
+from dpmarket.audit.lies import best_pair_gain, first_lies, second_lies, width
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_table, short_repr
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms import Mechanism
 from dpmarket.mechanisms.inputs import check_distribution
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.audit.truthfulness/1"
 _CHECKED_AGAIN = 3
@@ -146,6 +148,21 @@ class TruthfulnessAudit:
             ("batch against single answers", f"{self.disagreement:.1e}"),
             ("largest gain of a pair (information)", f"{self.pair_gain:.3g}"),
         ]
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:4])
+
+    def _repr_html_(self) -> str:
+        return html_table("Audit of truthfulness", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the profile of gains: how far lies are from the truth, largest and mean gain."""
+        import polars as pl
+
+        profile = self.gain_profile
+        return pl.DataFrame(
+            {"distance": profile.distances, "largest_gain": profile.largest, "mean_gain": profile.mean}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data; the worst lie can be repeated from it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 
 from dpmarket.campaign.ledger import (
     EPSILON,
@@ -17,10 +18,10 @@ from dpmarket.campaign.ledger import (
     withdrawn_of,
 )
 from dpmarket.errors import FileProblem
-from dpmarket.files import Database, Table, damage, make_table, sum_by
+from dpmarket.files import Database, damage
 
 
-def accounts(ledger: Database) -> Table:
+def accounts(ledger: Database) -> pl.DataFrame:
     """Return one row per seller, over all rounds: seller, promised, spent (epsilon), paid (minor units).
 
     ``promised`` leaves out what was withdrawn. ``paid`` counts a payment from the moment on at which its
@@ -31,20 +32,20 @@ def accounts(ledger: Database) -> Table:
     FileProblem : the ledger is empty or damaged.
     """
     parts = []
-    for found in rounds_of(ledger):
-        quotes = quotes_of(ledger, found.number)
-        kept = ~withdrawn_of(ledger, found.number, quotes)
+    for entered in rounds_of(ledger):
+        quotes = quotes_of(ledger, entered.number)
+        kept = ~withdrawn_of(ledger, entered.number, quotes)
         payments = quotes.get_column(PAYMENT).to_numpy()
         columns = {
             SELLER: quotes.get_column(SELLER),
             "promised": np.where(kept, quotes.get_column(EPSILON).to_numpy(), 0.0),
-            "spent": spent_of(ledger, found),
-            "paid": np.where(kept & (found.state != "open"), payments, 0),
+            "spent": spent_of(ledger, entered),
+            "paid": np.where(kept & (entered.state != "open"), payments, 0),
         }
-        parts.append(make_table(columns))
+        parts.append(pl.DataFrame(columns))
     if not parts:
         raise FileProblem("cannot show the ledger: no quotes were given yet.")
-    return sum_by(parts, SELLER)
+    return pl.concat(parts).group_by(SELLER, maintain_order=True).sum()
 
 
 def check_ledger(ledger: Database) -> None:
@@ -59,21 +60,21 @@ def check_ledger(ledger: Database) -> None:
     FileProblem : with one line for everything found.
     """
     problems = damage(ledger)
-    for found in rounds_of(ledger):
-        quotes = quotes_of(ledger, found.number)
+    for entered in rounds_of(ledger):
+        quotes = quotes_of(ledger, entered.number)
         epsilons = quotes.get_column(EPSILON).to_numpy()
-        kept = ~withdrawn_of(ledger, found.number, quotes)
-        spent = spent_of(ledger, found)
+        kept = ~withdrawn_of(ledger, entered.number, quotes)
+        spent = spent_of(ledger, entered)
         checks = {
-            "sellers": quotes.height == found.sellers,
-            "promises": math.isclose(float(epsilons.sum()), found.promised, rel_tol=1e-9, abs_tol=1e-300),
-            "payments": int(quotes.get_column(PAYMENT).sum()) == found.payments,
+            "sellers": quotes.height == entered.sellers,
+            "promises": math.isclose(float(epsilons.sum()), entered.promised, rel_tol=1e-9, abs_tol=1e-300),
+            "payments": int(quotes.get_column(PAYMENT).sum()) == entered.payments,
             "amounts spent": spent.size == epsilons.size
             and bool(((spent >= 0.0) & (spent <= np.where(kept, epsilons, 0.0))).all()),
-            "models": (released_model(ledger, found.number) is not None) == (found.state == "released"),
+            "models": (released_model(ledger, entered.number) is not None) == (entered.state == "released"),
         }
         problems += [
-            f"round {found.number}: its {name} do not add up." for name, good in checks.items() if not good
+            f"round {entered.number}: its {name} do not add up." for name, good in checks.items() if not good
         ]
     if problems:
         raise FileProblem(f"the ledger does not add up: {len(problems)} problems.", problems)

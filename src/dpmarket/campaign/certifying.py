@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 
 from dpmarket.campaign.ledger import (
     EPSILON,
@@ -27,7 +28,7 @@ from dpmarket.campaign.quoting import read_quotes
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase
 from dpmarket.errors import NotCertifiable
-from dpmarket.files import Database, Table, write_folder, write_table
+from dpmarket.files import Database, write_folder, write_table
 from dpmarket.progress import StageProgress
 
 
@@ -62,24 +63,24 @@ def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLik
     market = read_market(market_path)
     quoted = read_quotes(quotes, market.sellers.id_column)
     with existing_ledger(ledger_path(market_path)) as ledger:
-        found = _released_round(ledger, quoted) or known_round(ledger, quoted)
-        kept = released_model(ledger, found.number)
+        entered = _released_round(ledger, quoted) or known_round(ledger, quoted)
+        kept = released_model(ledger, entered.number)
         if kept is None:
-            raise NotCertifiable(_why_no_model(found))
+            raise NotCertifiable(_why_no_model(entered))
         model = model_from_json(kept)
         if not model.secure_noise:
             raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
-        gone = withdrawn_of(ledger, found.number, quoted)
+        gone = withdrawn_of(ledger, entered.number, quoted)
         payments = quoted.get_column(PAYMENT).to_numpy().astype(np.float64)
         purchase = Purchase(
-            mechanism=found.mechanism,
-            parameters=parameters_of(ledger, found.number),
+            mechanism=entered.mechanism,
+            parameters=parameters_of(ledger, entered.number),
             seller_ids=np.array(quoted.get_column(SELLER).to_list(), dtype=np.str_),
             promises=np.where(gone, 0.0, quoted.get_column(EPSILON).to_numpy()),
             payments=np.where(gone, 0.0, payments),
-            minor_units=found.minor_units,
-            spent=spent_of(ledger, found),
-            weights=weights_of(ledger, found.number),
+            minor_units=entered.minor_units,
+            spent=spent_of(ledger, entered),
+            weights=weights_of(ledger, entered.number),
             withdrawn=int(gone.sum()),
         )
     return certify_purchase(purchase, _released(model))
@@ -145,7 +146,8 @@ def write_receipts_table(
     """
     sellers, receipts = zip(*certificate.receipts(), strict=True)
     texts = [receipt.decode() for receipt in receipts]
-    write_table(target, {"seller": [str(seller) for seller in sellers], "receipt": texts}, overwrite)
+    table = pl.DataFrame({"seller": [str(seller) for seller in sellers], "receipt": texts})
+    write_table(target, table, overwrite)
     return len(texts)
 
 
@@ -157,15 +159,15 @@ def _index(names: list[tuple[object, str]]) -> bytes:
     return ("\n".join(rows) + "\n").encode()
 
 
-def _released_round(ledger: Database, quotes: Table) -> Round | None:
+def _released_round(ledger: Database, quotes: pl.DataFrame) -> Round | None:
     """Return the newest round with exactly these quotes that has a model, if there is one."""
-    return next((found for found in matching_rounds(ledger, quotes) if found.state == "released"), None)
+    return next((entered for entered in matching_rounds(ledger, quotes) if entered.state == "released"), None)
 
 
-def _why_no_model(found: Round) -> str:
-    if found.state == "open":
+def _why_no_model(entered: Round) -> str:
+    if entered.state == "open":
         return "these quotes have not been trained on: there is no model to certify."
-    return f"the promises of these quotes were spent at {found.debited_at}, and no model was released."
+    return f"the promises of these quotes were spent at {entered.debited_at}, and no model was released."
 
 
 def _released(model: ModelFile) -> ReleasedModel:
@@ -178,7 +180,7 @@ def _released(model: ModelFile) -> ReleasedModel:
         intercept_scaling=model.intercept_scaling,
         clip=False,
         l2=model.l2,
-        total_epsilon=model.total_epsilon,
+        noise_rate=model.noise_rate,
         row_bound=model.row_bound,
         rows_per_person=model.rows_per_person,
         gradient_bound=model.gradient_bound,

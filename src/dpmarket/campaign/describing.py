@@ -56,21 +56,21 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 def _quotes(path: str | os.PathLike[str]) -> Description:
     table = read_table(path, [EPSILON, PAYMENT], (), [EPSILON, PAYMENT])
-    epsilons, findings = numbers_of(table, EPSILON)
+    epsilons, problems = numbers_of(table, EPSILON)
     payments, more = numbers_of(table, PAYMENT)
-    refuse(table, path, [*findings, *more])
+    refuse(table, path, [*problems, *more])
     bought = epsilons > 0.0
     data: dict[str, Any] = {
         "kind": "quotes",
         "sellers": epsilons.size,
         "bought_from": int(bought.sum()),
-        "total_epsilon": float(epsilons.sum()),
+        "total_promise": float(epsilons.sum()),
         "total_payment_minor_units": int(payments.sum()),
     }
     rows = [
         ("sellers", f"{epsilons.size:,}"),
         ("bought from", f"{int(bought.sum()):,}"),
-        ("sum of epsilons", f"{epsilons.sum():.6g}"),
+        ("total promise", f"{epsilons.sum():.6g}"),
         ("to pay, in minor units", f"{int(payments.sum()):,}"),
     ]
     if bought.any():
@@ -89,7 +89,7 @@ def _model(path: str | os.PathLike[str]) -> Description:
     rows = [
         ("predicts", f"{model.label_column}: {model.labels[1]!r} or {model.labels[0]!r}"),
         ("records", f"{model.records:,}"),
-        ("total epsilon", f"{model.total_epsilon:.6g}"),
+        ("noise rate", f"{model.noise_rate:.6g}"),
         ("l2", f"{model.l2:.4g}"),
         ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
         *((f"coefficient of {name}", value) for name, value in rows),
@@ -130,12 +130,12 @@ def _ledger(path: str | os.PathLike[str]) -> Description:
         ("paid, in minor units", f"{totals['paid_minor_units']:,}"),
         *(
             (
-                f"round {found.number}, {found.quoted_at}",
-                f"{found.sellers:,} sellers, {found.mechanism}, {found.state}",
+                f"round {entered.number}, {entered.quoted_at}",
+                f"{entered.sellers:,} sellers, {entered.mechanism}, {entered.state}",
             )
-            for found in rounds
+            for entered in rounds
         ),
         ("adds up", "yes"),
     ]
-    data = {"kind": "ledger", **totals, "rounds": [vars(found) for found in rounds]}
+    data = {"kind": "ledger", **totals, "rounds": [vars(entered) for entered in rounds]}
     return Description(f"Ledger in {path}", rows, data)

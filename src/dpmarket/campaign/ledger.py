@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
     Database,
-    Table,
-    make_table,
     open_database,
     positions_in,
-    same_content,
     table_from_bytes,
     table_to_bytes,
     transaction,
@@ -144,7 +142,7 @@ def existing_ledger(path: str | os.PathLike[str]) -> Iterator[Database]:
 
 def enter_round(
     ledger: Database,
-    quotes: Table,
+    quotes: pl.DataFrame,
     mechanism: str,
     minor_units: int,
     parameters: Mapping[str, Any],
@@ -189,40 +187,40 @@ def rounds_of(ledger: Database) -> list[Round]:
 
 def round_of(ledger: Database, number: int) -> Round:
     """Return one round."""
-    return next(found for found in rounds_of(ledger) if found.number == number)
+    return next(entered for entered in rounds_of(ledger) if entered.number == number)
 
 
-def matching_rounds(ledger: Database, quotes: Table) -> list[Round]:
+def matching_rounds(ledger: Database, quotes: pl.DataFrame) -> list[Round]:
     """Return the rounds whose quotes are exactly these, newest first: every id, epsilon and payment."""
     _, payments = _totals(quotes)
     return [
-        found
-        for found in reversed(rounds_of(ledger))
-        if found.sellers == quotes.height
-        and found.payments == payments
-        and same_content(quotes_of(ledger, found.number), quotes)
+        entered
+        for entered in reversed(rounds_of(ledger))
+        if entered.sellers == quotes.height
+        and entered.payments == payments
+        and quotes_of(ledger, entered.number).equals(quotes)
     ]
 
 
-def quotes_of(ledger: Database, number: int) -> Table:
+def quotes_of(ledger: Database, number: int) -> pl.DataFrame:
     """Return the quotes of a round: columns seller, epsilon, payment_minor_units."""
     return _as_known(_kept(ledger, number, "quoted"))
 
 
-def spent_of(ledger: Database, found: Round) -> FloatArray:
+def spent_of(ledger: Database, entered: Round) -> FloatArray:
     """Return what each seller of a round has spent in it, in the order of its quotes.
 
     Nothing while it is open; the whole promise from the debit on; what the released model really spent, which
     is never more, once there is one. Withdrawn sellers spend nothing.
     """
-    if found.state == "released":
-        spent = _kept(ledger, found.number, "spent")
+    if entered.state == "released":
+        spent = _kept(ledger, entered.number, "spent")
         return np.asarray(spent.get_column("spent").to_numpy())
-    quotes = quotes_of(ledger, found.number)
-    if found.state == "open":
+    quotes = quotes_of(ledger, entered.number)
+    if entered.state == "open":
         return np.zeros(quotes.height)
     epsilons = np.asarray(quotes.get_column(EPSILON).to_numpy())
-    return np.where(withdrawn_of(ledger, found.number, quotes), 0.0, epsilons)
+    return np.where(withdrawn_of(ledger, entered.number, quotes), 0.0, epsilons)
 
 
 def weights_of(ledger: Database, number: int) -> FloatArray:
@@ -236,12 +234,12 @@ def parameters_of(ledger: Database, number: int) -> dict[str, Any]:
     return dict(json.loads(row[0]))
 
 
-def withdrawn_of(ledger: Database, number: int, quotes: Table) -> BoolArray:
+def withdrawn_of(ledger: Database, number: int, quotes: pl.DataFrame) -> BoolArray:
     """Return which sellers of a round have withdrawn, in the order of its quotes."""
     rows = ledger.execute("SELECT seller FROM withdrawal WHERE round = ?", (number,)).fetchall()
     withdrawn = np.zeros(quotes.height, dtype=bool)
     if rows:
-        sellers = make_table({SELLER: [row[0] for row in rows]})
+        sellers = pl.DataFrame({SELLER: [row[0] for row in rows]})
         withdrawn[positions_in(sellers, SELLER, quotes, SELLER)] = True
     return withdrawn
 
@@ -257,17 +255,17 @@ def withdraw(ledger: Database, number: int, sellers: Sequence[str]) -> int:
     """
     if not sellers:
         return 0
-    asked = make_table({SELLER: list(dict.fromkeys(sellers))})
+    asked = pl.DataFrame({SELLER: list(dict.fromkeys(sellers))})
     unknown = int((positions_in(asked, SELLER, quotes_of(ledger, number), SELLER) < 0).sum())
     if unknown:
         raise LedgerRefusal(
             f"cannot withdraw: {unknown} of {asked.height} sellers have no quote in this file."
         )
     with transaction(ledger):
-        found = round_of(ledger, number)
-        if found.state != "open":
+        entered = round_of(ledger, number)
+        if entered.state != "open":
             raise LedgerRefusal(
-                f"cannot withdraw: training on these quotes began at {found.debited_at}, and what it took "
+                f"cannot withdraw: training on these quotes began at {entered.debited_at}, and what it took "
                 "cannot be taken back."
             )
         rows = [(number, seller, _now()) for seller in asked.get_column(SELLER).to_list()]
@@ -284,9 +282,9 @@ def debit(ledger: Database, number: int) -> int:
     LedgerRefusal : they are spent already.
     """
     with transaction(ledger):
-        found = round_of(ledger, number)
-        if found.state != "open":
-            raise LedgerRefusal(spent_already(found))
+        entered = round_of(ledger, number)
+        if entered.state != "open":
+            raise LedgerRefusal(spent_already(entered))
         return int(
             ledger.execute(
                 "INSERT INTO training (round, state, debited_at) VALUES (?, 'debited', ?) RETURNING number",
@@ -306,7 +304,7 @@ def give_back(ledger: Database, training: int) -> None:
 
 def release(ledger: Database, training: int, model: str, spent: FloatArray, loss_weights: FloatArray) -> None:
     """Keep a released model, and what it spent on each seller of the round with which weight, in one step."""
-    content = table_to_bytes(make_table({"spent": spent, WEIGHT: loss_weights}))
+    content = table_to_bytes(pl.DataFrame({"spent": spent, WEIGHT: loss_weights}))
     with transaction(ledger):
         number = ledger.execute("SELECT round FROM training WHERE number = ?", (training,)).fetchone()[0]
         ledger.execute(
@@ -324,10 +322,10 @@ def released_model(ledger: Database, number: int) -> str | None:
     return None if row is None else str(row[0])
 
 
-def spent_already(found: Round) -> str:
+def spent_already(entered: Round) -> str:
     """Say why a round whose promises are spent cannot be trained on."""
     return (
-        f"the promises of these quotes were spent at {found.debited_at} by a training that is under way or "
+        f"the promises of these quotes were spent at {entered.debited_at} by a training that is under way or "
         "ended without a model. To train, make new promises: dpmarket quote --again."
     )
 
@@ -338,20 +336,20 @@ def _keep(ledger: Database, number: int, kind: str, content: bytes) -> None:
     ledger.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", rows)
 
 
-def _kept(ledger: Database, number: int, kind: str) -> Table:
+def _kept(ledger: Database, number: int, kind: str) -> pl.DataFrame:
     rows = ledger.execute(
         "SELECT content FROM page WHERE round = ? AND kind = ? ORDER BY number", (number, kind)
     )
     return table_from_bytes(b"".join(row[0] for row in rows))
 
 
-def _as_known(quotes: Table) -> Table:
+def _as_known(quotes: pl.DataFrame) -> pl.DataFrame:
     """Return the columns by which quotes are known, under the ledger's own names."""
     columns = {SELLER: quotes.to_series(0), EPSILON: quotes.get_column(EPSILON)}
-    return make_table({**columns, PAYMENT: quotes.get_column(PAYMENT)})
+    return pl.DataFrame({**columns, PAYMENT: quotes.get_column(PAYMENT)})
 
 
-def _totals(quotes: Table) -> tuple[float, int]:
+def _totals(quotes: pl.DataFrame) -> tuple[float, int]:
     return float(quotes.get_column(EPSILON).sum()), int(quotes.get_column(PAYMENT).sum())
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.campaign.ledger import (
@@ -23,13 +24,10 @@ from dpmarket.campaign.ledger import (
 from dpmarket.campaign.market_file import Market, read_market, to_distribution
 from dpmarket.errors import FileProblem
 from dpmarket.files import (
-    Finding,
-    Table,
+    ColumnProblem,
     contains_text,
-    empty_texts,
     find,
     is_standard_stream,
-    make_table,
     numbers_of,
     parquet_bytes,
     read_table,
@@ -109,7 +107,7 @@ def quote_file(
     outcome = _decided(market, table, reports, decide)
     scale = market.money.minor_units
     amounts = outcome.in_minor_units(scale).amounts
-    quotes = make_table(
+    quotes = pl.DataFrame(
         {
             market.sellers.id_column: table.get_column(market.sellers.id_column),
             EPSILON: outcome.epsilons,
@@ -121,8 +119,8 @@ def quote_file(
     # Encoding takes longest: if the output is a Parquet file, the ledger keeps the same bytes.
     to_parquet = not is_standard_stream(output) and table_kind(output) == ".parquet"
     parquet = parquet_bytes(quotes) if to_parquet else None
-    told = writing_table(output, quotes.to_dict(), overwrite, parquet)
-    with told, open_ledger(ledger_path(market_path)) as ledger:  # told when the promises are entered
+    writing = writing_table(output, quotes, overwrite, parquet)
+    with writing, open_ledger(ledger_path(market_path)) as ledger:  # shown when the promises are entered
         entered, is_new = enter_round(
             ledger, quotes, outcome.mechanism, scale, outcome.parameters, again, parquet
         )
@@ -168,6 +166,10 @@ def decide_online(market: Market, costs: FloatArray) -> Outcome:
     return OnlineMechanism(dist, curve).run(costs)
 
 
+DECISIONS: dict[str, Decide] = {"offline": decide_offline, "online": decide_online}
+"""The ways to decide that a ledger's rounds name."""
+
+
 def planned_objective(market: Market) -> BuyerObjective:
     """Return the buyer's objective; with a budget, its payment weight is planned without any report.
 
@@ -192,7 +194,7 @@ def planned_objective(market: Market) -> BuyerObjective:
     return plan.objective
 
 
-def read_quotes(source: str | os.PathLike[str], id_column: str) -> Table:
+def read_quotes(source: str | os.PathLike[str], id_column: str) -> pl.DataFrame:
     """Read a quotes file as the ledger knows it: columns seller, epsilon, payment_minor_units.
 
     Raises
@@ -200,28 +202,29 @@ def read_quotes(source: str | os.PathLike[str], id_column: str) -> Table:
     FileProblem : cells that are no numbers, epsilons that are negative, payments that are not whole.
     """
     table = read_table(source, [id_column, EPSILON, PAYMENT], [id_column], [EPSILON, PAYMENT])
-    epsilons, findings = numbers_of(table, EPSILON)
+    epsilons, problems = numbers_of(table, EPSILON)
     payments, more = numbers_of(table, PAYMENT)
     whole = np.isnan(payments) | ((payments == np.rint(payments)) & (payments >= 0.0) & (payments < 2.0**53))
-    findings += more
-    findings += find(EPSILON, "an epsilon below 0", epsilons < 0.0)
-    findings += find(PAYMENT, "no whole number of minor units", ~whole)
-    findings += id_findings(table, id_column)
-    refuse(table, source, findings)
+    problems += more
+    problems += find(EPSILON, "an epsilon below 0", epsilons < 0.0)
+    problems += find(PAYMENT, "no whole number of minor units", ~whole)
+    problems += id_problems(table, id_column)
+    refuse(table, source, problems)
     columns = {
         SELLER: table.get_column(id_column),
         EPSILON: epsilons,
         PAYMENT: payments.astype(np.int64),
     }
-    return make_table(columns)
+    return pl.DataFrame(columns)
 
 
-def id_findings(table: Table, id_column: str) -> list[Finding]:
+def id_problems(table: pl.DataFrame, id_column: str) -> list[ColumnProblem]:
     """Find rows without a seller's id, ids that stood in an earlier row already, and ids with a NUL.
 
     Arrays of texts drop NUL characters at the end, so that two sellers would look like one.
     """
-    empty: BoolArray = empty_texts(table, id_column)
+    ids = table.get_column(id_column)
+    empty: BoolArray = (ids.fill_null("") == "").to_numpy()  # white space is an id
     return [
         *find(id_column, "no seller id", empty),
         *find(id_column, "a seller id that an earlier row has already", repeated(table, id_column) & ~empty),
@@ -233,15 +236,15 @@ def _columns(market: Market) -> tuple[str, str]:
     return market.sellers.id_column, market.sellers.cost_column
 
 
-def _decided(market: Market, table: Table, source: str | os.PathLike[str], decide: Decide) -> Outcome:
+def _decided(market: Market, table: pl.DataFrame, source: str | os.PathLike[str], decide: Decide) -> Outcome:
     """Check the reports and decide. No decision depends on the ids: they are looked at meanwhile."""
     id_column, cost_column = _columns(market)
-    costs, findings = numbers_of(table, cost_column)
-    findings += find(cost_column, "a cost below 0", costs < 0.0)
+    costs, problems = numbers_of(table, cost_column)
+    problems += find(cost_column, "a cost below 0", costs < 0.0)
     with ThreadPoolExecutor(1) as thread:
-        ids = thread.submit(id_findings, table, id_column)
-        if findings:
-            refuse(table, source, findings + ids.result())
+        ids = thread.submit(id_problems, table, id_column)
+        if problems:
+            refuse(table, source, problems + ids.result())
         try:
             return decide(market, costs)
         finally:

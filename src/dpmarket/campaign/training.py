@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.ledger import (
@@ -27,14 +28,11 @@ from dpmarket.campaign.ledger import (
 )
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file, model_from_json
-from dpmarket.campaign.quoting import id_findings, read_quotes
+from dpmarket.campaign.quoting import id_problems, read_quotes
 from dpmarket.errors import EntropyUnavailable, Infeasible, InvalidInput, LedgerRefusal
 from dpmarket.files import (
+    ColumnProblem,
     Database,
-    Finding,
-    Table,
-    empty_texts,
-    equals_text,
     find,
     numbers_of,
     positions_in,
@@ -56,14 +54,18 @@ class TrainingResult:
 
     Attributes
     ----------
-    model : what was released.
+    model : what was released; its ``noise_rate`` is what training made of the promises.
     is_new : whether it was trained now.
+    total_promise : the epsilons of those it was trained on, together.
+    withdrawn : how many of the quoted sellers had withdrawn before.
     clipped : counts, per feature, values outside their public bounds. It is read from the data and is for
         the data holder's eyes only.
     """
 
     model: ModelFile
     is_new: bool
+    total_promise: float
+    withdrawn: int
     clipped: dict[str, int]
 
 
@@ -106,17 +108,20 @@ def train_file(
     progress("Reading quotes", 0.0)
     quoted = read_quotes(quotes, market.sellers.id_column)
     with existing_ledger(ledger_path(market_path)) as ledger:
-        found = known_round(ledger, quoted)
-        kept = released_model(ledger, found.number)
+        entered = known_round(ledger, quoted)
+        kept = released_model(ledger, entered.number)
         if kept is not None:
-            result = TrainingResult(model_from_json(kept), False, {})
-        elif found.state != "open":
-            raise LedgerRefusal(spent_already(found))
+            model, clipped, is_new = model_from_json(kept), dict[str, int](), False
+        elif entered.state != "open":
+            raise LedgerRefusal(spent_already(entered))
         else:
-            result = _train(ledger, found, market, quoted, quotes, data, progress)
-    write_bytes(output, result.model.to_json().encode(), overwrite)
+            model, clipped = _train(ledger, entered, market, quoted, quotes, data, progress)
+            is_new = True
+        gone = withdrawn_of(ledger, entered.number, quoted)
+    write_bytes(output, model.to_json().encode(), overwrite)
     progress("Writing the model", 1.0)
-    return result
+    total_promise = float(quoted.get_column(EPSILON).to_numpy()[~gone].sum())
+    return TrainingResult(model, is_new, total_promise, int(gone.sum()), clipped)
 
 
 def withdraw_sellers(
@@ -137,8 +142,8 @@ def withdraw_sellers(
     """
     market = read_market(market_path)
     with existing_ledger(ledger_path(market_path)) as ledger:
-        found = known_round(ledger, read_quotes(quotes, market.sellers.id_column))
-        return withdraw(ledger, found.number, sellers)
+        entered = known_round(ledger, read_quotes(quotes, market.sellers.id_column))
+        return withdraw(ledger, entered.number, sellers)
 
 
 def withdraw_absent(
@@ -166,13 +171,13 @@ def withdraw_absent(
     absent = quoted.get_column(EPSILON).to_numpy() > 0.0
     absent[present[present >= 0]] = False
     with existing_ledger(ledger_path(market_path)) as ledger:
-        found = known_round(ledger, quoted)
+        entered = known_round(ledger, quoted)
         return withdraw(
-            ledger, found.number, quoted.get_column(SELLER).gather(np.flatnonzero(absent)).to_list()
+            ledger, entered.number, quoted.get_column(SELLER).gather(np.flatnonzero(absent)).to_list()
         )
 
 
-def known_round(ledger: Database, quotes: Table) -> Round:
+def known_round(ledger: Database, quotes: pl.DataFrame) -> Round:
     """Return the round that these quotes are: an open one if there is, else the newest.
 
     Raises
@@ -186,22 +191,22 @@ def known_round(ledger: Database, quotes: Table) -> Round:
             "payments. Use the file that 'dpmarket quote' wrote, as it was written, and its market file."
         )
     by_use = {"open": 0, "released": 1, "debited": 2}
-    return min(known, key=lambda found: by_use[found.state])
+    return min(known, key=lambda entered: by_use[entered.state])
 
 
 def _train(
     ledger: Database,
-    found: Round,
+    entered: Round,
     market: Market,
-    quotes: Table,
+    quotes: pl.DataFrame,
     quotes_source: str | os.PathLike[str],
     data: str | os.PathLike[str],
     progress: StageProgress,
-) -> TrainingResult:
-    training = debit(ledger, found.number)
+) -> tuple[ModelFile, dict[str, int]]:
+    training = debit(ledger, entered.number)
     try:
         epsilons = np.asarray(quotes.get_column(EPSILON).to_numpy())
-        promised = np.where(withdrawn_of(ledger, found.number, quotes), 0.0, epsilons)
+        promised = np.where(withdrawn_of(ledger, entered.number, quotes), 0.0, epsilons)
         progress("Reading data", 0.1)
         records = _read_records(market, quotes, promised, data)
         _refuse_absent(market, quotes, quotes_source, promised, records.owners)
@@ -231,7 +236,7 @@ def _train(
     spent[records.owners] = estimator.epsilons_
     loss_weights[records.owners] = estimator.loss_weights_
     release(ledger, training, model.to_json(), spent, loss_weights)
-    return TrainingResult(model, True, records.clipped)
+    return model, records.clipped
 
 
 @dataclass(frozen=True)
@@ -256,7 +261,7 @@ def _fit(market: Market, records: _Records, promised: FloatArray) -> PrivateLogi
 
 
 def _read_records(
-    market: Market, quotes: Table, promised: FloatArray, source: str | os.PathLike[str]
+    market: Market, quotes: pl.DataFrame, promised: FloatArray, source: str | os.PathLike[str]
 ) -> _Records:
     """Read the rows of everybody who was promised something, or refuse with all that is wrong."""
     id_column, label = market.sellers.id_column, market.label
@@ -264,46 +269,47 @@ def _read_records(
     texts = [id_column, label.column]
     table = read_table(source, [id_column, *names, label.column], texts, names)
     owners = positions_in(table, id_column, quotes, SELLER)
-    findings = id_findings(table, id_column)
-    strangers = (owners < 0) & ~empty_texts(table, id_column)
-    findings += find(id_column, "a seller without a quote", strangers)
+    problems = id_problems(table, id_column)
+    strangers = (owners < 0) & (table.get_column(id_column).fill_null("") != "").to_numpy()
+    problems += find(id_column, "a seller without a quote", strangers)
     rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
     features, more, clipped = _features(market, table, rows)
     positive, wrong = _labels(market, table, rows)
-    refuse(table, source, [*findings, *more, *wrong])
+    refuse(table, source, [*problems, *more, *wrong])
     return _Records(owners[rows], features, positive, clipped)
 
 
 def _features(
-    market: Market, table: Table, rows: IntArray
-) -> tuple[FloatArray, list[Finding], dict[str, int]]:
+    market: Market, table: pl.DataFrame, rows: IntArray
+) -> tuple[FloatArray, list[ColumnProblem], dict[str, int]]:
     values = np.empty((rows.size, len(market.features)))
-    findings: list[Finding] = []
+    problems: list[ColumnProblem] = []
     clipped = {}
     for position, (name, bounds) in enumerate(market.features.items()):
         values[:, position], more = numbers_of(table, name, rows)
-        findings += more
+        problems += more
         outside = (values[:, position] < bounds.low) | (values[:, position] > bounds.high)
         if market.training.outside_bounds == "refuse":
-            findings += find(name, "a value outside the public bounds", outside, rows)
+            problems += find(name, "a value outside the public bounds", outside, rows)
         elif outside.any():
             clipped[name] = int(outside.sum())
-    return values, findings, clipped
+    return values, problems, clipped
 
 
-def _labels(market: Market, table: Table, rows: IntArray) -> tuple[BoolArray, list[Finding]]:
+def _labels(market: Market, table: pl.DataFrame, rows: IntArray) -> tuple[BoolArray, list[ColumnProblem]]:
     column, values = market.label.column, market.label.values
     if isinstance(values[0], int):
         numbers, _ = numbers_of(table, column, rows)
         negative, positive = numbers == values[0], numbers == values[1]
     else:
-        negative, positive = (equals_text(table, column, str(value), rows) for value in values)
+        texts = table.get_column(column).gather(rows)
+        negative, positive = ((texts == str(value)).fill_null(False).to_numpy() for value in values)
     return positive, find(column, "neither of the two labels", ~(negative | positive), rows)
 
 
 def _refuse_absent(
     market: Market,
-    quotes: Table,
+    quotes: pl.DataFrame,
     source: str | os.PathLike[str],
     promised: FloatArray,
     owners: IntArray,

@@ -373,7 +373,7 @@ def _spent_before(purchase: Purchase, already_spent: Mapping[Any, float] | None)
 def _training(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
     return {
         "l2": model.l2,
-        "total_epsilon": model.total_epsilon,
+        "total_epsilon": model.noise_rate,
         "row_bound": model.row_bound,
         "rows_per_person": model.rows_per_person,
         "weight_total": weight_total * (1.0 + 1e-9),
@@ -391,7 +391,7 @@ def _training(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
 def _check_accounting(purchase: Purchase, model: ReleasedModel) -> None:
     """Refuse to certify numbers that do not follow from one another."""
     weights = purchase.weights
-    charged = privacy_loss(weights, model.total_epsilon, model.l2, model.row_bound, model.rows_per_person)
+    charged = privacy_loss(weights, model.noise_rate, model.l2, model.row_bound, model.rows_per_person)
     charged = np.where(weights > 0.0, charged + model.numerical_epsilon, 0.0)
     if not bool((purchase.spent >= charged * (1.0 - 1e-12)).all()):
         raise NotCertifiable("expected spent epsilons that follow from the model's weights; they do not.")

@@ -8,7 +8,7 @@ from dpmarket.certificates.signing import read_signature
 from dpmarket.certificates.verifier.certificate import Verification, verify
 from dpmarket.certificates.verifier.payments import payment_checks
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import number_column, read_bytes, read_table, text_column
+from dpmarket.files import number_column, read_bytes, read_table
 
 Path = str | os.PathLike[str]
 
@@ -81,7 +81,7 @@ def check_certificate(
         return result
     table = read_table(reports, ["seller", "cost"], ["seller"], ["cost"])
     costs = dict(
-        zip(text_column(table, "seller"), number_column(table, "cost", reports).tolist(), strict=True)
+        zip(table.get_column("seller").to_list(), number_column(table, "cost", reports).tolist(), strict=True)
     )
     return Verification((*result.checks, *payment_checks(proof, opened, costs, payments_checked)))
 

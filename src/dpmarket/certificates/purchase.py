@@ -74,7 +74,7 @@ class ReleasedModel:
         The two labels, negative class first.
     fit_intercept, intercept_scaling, clip
         Whether rows got a constant, which one, and whether longer rows were shortened.
-    l2, total_epsilon, row_bound, rows_per_person
+    l2, noise_rate, row_bound, rows_per_person
         Penalty, noise rate, and the bounds on rows with their constant and on the rows of a person.
     gradient_bound, noise_accuracy, numerical_epsilon
         The release plan: how accurately was computed, and what releasing on the grid costs.
@@ -88,7 +88,7 @@ class ReleasedModel:
     intercept_scaling: float
     clip: bool
     l2: float
-    total_epsilon: float
+    noise_rate: float
     row_bound: float
     rows_per_person: int
     gradient_bound: float
@@ -109,7 +109,7 @@ class ReleasedModel:
             intercept_scaling=float(model.intercept_scaling_),
             clip=bool(model.clip),
             l2=model.l2_,
-            total_epsilon=model.total_epsilon_,
+            noise_rate=model.noise_rate_,
             row_bound=model.row_bound_,
             rows_per_person=model.rows_per_person_,
             gradient_bound=plan.gradient_bound,

@@ -192,16 +192,18 @@ def _participation(
 ) -> ParticipationAudit:
     """Match costs to sellers by id, and audit an outcome or a quotes file."""
     from dpmarket.audit import audit_paid_amounts, audit_participation
-    from dpmarket.files import number_column, read_table, text_column
+    from dpmarket.files import number_column, read_table
     from dpmarket.mechanisms import read_outcome
 
     table = read_table(costs, [id_column, cost_column], texts=[id_column])
-    own = dict(zip(text_column(table, id_column), number_column(table, cost_column, costs), strict=True))
+    own = dict(
+        zip(table.get_column(id_column).to_list(), number_column(table, cost_column, costs), strict=True)
+    )
     ending = decided.suffix.lower()
     if ending == ".csv" or (ending == ".parquet" and "payment_minor_units" in read_table(decided).columns):
         columns = [id_column, "epsilon", "payment_minor_units"]
         quotes = read_table(decided, columns, texts=[id_column])
-        ordered = _in_order(own, text_column(quotes, id_column), table.height, costs)
+        ordered = _in_order(own, quotes.get_column(id_column).to_list(), table.height, costs)
         epsilons = number_column(quotes, "epsilon", decided)
         amounts = number_column(quotes, "payment_minor_units", decided)
         return audit_paid_amounts(epsilons, amounts, ordered, minor_units)

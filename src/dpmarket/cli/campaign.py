@@ -112,15 +112,28 @@ def train(
     rows = [
         ("records", f"{model.records:,}"),
         ("features", f"{len(model.features)}"),
-        ("total epsilon", number(model.total_epsilon, 6)),
+        ("total promise", number(result.total_promise, 6)),
+        ("noise rate", number(model.noise_rate, 6)),
         ("l2", number(model.l2)),
         ("noise in a coefficient, at most", number(model.noise_standard_error)),
     ]
     title = (
         "A new model, all promises kept" if result.is_new else "The model that these quotes already bought"
     )
-    note = None if str(output) == "-" else f"The model is in {output}."
-    voice.tell(title, rows, {"is_new": result.is_new, "model": model.to_dict()}, note)
+    note = (
+        f"The noise rate is the total promise of the {model.records:,} sellers trained on, divided by the "
+        f"bound on rows ({number(model.row_bound)}), less what the penalty's slack takes. Who withdrew "
+        f"({result.withdrawn:,}) is not in it."
+    )
+    if str(output) != "-":
+        note += f"\nThe model is in {output}."
+    data_of_it = {
+        "is_new": result.is_new,
+        "total_promise": result.total_promise,
+        "withdrawn": result.withdrawn,
+        "model": model.to_dict(),
+    }
+    voice.tell(title, rows, data_of_it, note)
 
 
 def predict(

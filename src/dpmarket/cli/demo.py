@@ -63,7 +63,7 @@ def demo(
                 f"{standing.payment:,.0f}",
                 f"{standing.share_bought:.0%}",
                 number(standing.epsilon_quantiles[1], 3),
-                f"{standing.error:.1%} ± {standing.error_error:.1%}",
+                f"{standing.error:.1%} ± {standing.error_standard_error:.1%}",
             )
             for standing in done.comparison.standings
         ]

@@ -26,7 +26,7 @@ app = typer.Typer(help="What a budget buys: plan a purchase from the cost distri
 TargetOption = Annotated[
     float,
     typer.Option(
-        help="Excess risk to reach: concentration times the norm of the weights, plus noise / total epsilon."
+        help="Excess risk to reach: concentration times the norm of the weights, plus noise / noise rate."
     ),
 ]
 BudgetOption = Annotated[float, typer.Option(help="Money to spend on all sellers together.")]

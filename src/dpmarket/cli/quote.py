@@ -52,6 +52,7 @@ def quote(
     entered, outcome = quoting.round, quoting.outcome
     data = {
         **outcome.header(),
+        "total_promise": outcome.total_promise,
         "sellers": entered.sellers,
         "total_payment_minor_units": entered.payments,
         "round": entered.number,
@@ -63,5 +64,10 @@ def quote(
         (f"to pay, in 1/{entered.minor_units}", f"{entered.payments:,}"),
         ("round in the ledger", f"{entered.number} ({'new' if quoting.is_new else entered.state})"),
     ]
-    note = f"The quotes are in {output}." if str(output) != "-" else None
+    note = (
+        "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
+        "training divides by its bound on rows, and leaves out who withdraws."
+    )
+    if str(output) != "-":
+        note += f"\nThe quotes are in {output}."
     voice.tell("Quotes: every seller's best report was the truth", rows, data, note)

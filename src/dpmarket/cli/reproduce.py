@@ -53,16 +53,18 @@ def reproduce(
     page = write_page(output) if every else None
     names = {experiment.name for experiment in chosen}
     found = [
-        (claim, finding) for claim, finding in judge(read_tables(output)) if names & set(claim.experiments)
+        (claim, judgement)
+        for claim, judgement in judge(read_tables(output))
+        if names & set(claim.experiments)
     ]
     data = {
         "output": str(output),
         "claims": [
             {"claim": claim.key, "where": claim.where, "statement": claim.statement}
-            | {"verdict": finding.verdict, "measured": finding.measured}
-            for claim, finding in found
+            | {"verdict": judgement.verdict, "measured": judgement.measured}
+            for claim, judgement in found
         ],
     }
     note = f"Tables and figures are in {output}." + ("" if page is None else f" The page is {page}.")
-    rows = [[claim.key, finding.verdict] for claim, finding in found]
+    rows = [[claim.key, judgement.verdict] for claim, judgement in found]
     voice.tell("The paper's claims", rows, data, note)

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize.elementwise import find_root
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -108,6 +107,8 @@ class Mixture(IronedDistribution):
 
             def excess(c: Any, probability: Any) -> Any:
                 return self._cdf(c) - probability
+
+            from scipy.optimize.elementwise import find_root  # slow to load
 
             found = find_root(excess, bracket, args=(u[search],))
             missed = ~found.success

@@ -10,14 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
-
-Table = pl.DataFrame
-"""A table in memory; other rooms treat it as opaque and come here to use it."""
 
 _Source = Path | bytes
 
@@ -28,7 +24,7 @@ def read_table(
     texts: Sequence[str] = (),
     numbers: Sequence[str] = (),
     if_there: Sequence[str] = (),
-) -> Table:
+) -> pl.DataFrame:
     """Read a .csv or .parquet file, all columns or the named ones.
 
     Parameters
@@ -96,30 +92,29 @@ def csv_columns(data: bytes) -> dict[str, list[str]]:
     return {name: table.get_column(name).to_list() for name in table.columns}
 
 
-def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: bool = True) -> None:
-    """Write columns of equal length to a .csv or .parquet file, atomically, losing no bit.
+def write_table(target: str | os.PathLike[str], table: pl.DataFrame, overwrite: bool = True) -> None:
+    """Write a table to a .csv or .parquet file, atomically, losing no bit.
 
     Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV.
 
     Parameters
     ----------
     target : the ending decides: ``.csv`` or ``.parquet``.
-    columns : by name: arrays, lists of texts, or columns of other tables.
+    table : what is written.
     overwrite : whether an existing file is replaced; without it, it is refused.
 
     Raises
     ------
-    InvalidInput : columns of different lengths.
     FileProblem : another ending, a file that exists, or one that cannot be written.
     """
-    with writing_table(target, columns, overwrite):
+    with writing_table(target, table, overwrite):
         pass
 
 
 @contextlib.contextmanager
 def writing_table(
     target: str | os.PathLike[str],
-    columns: Mapping[str, Any],
+    table: pl.DataFrame,
     overwrite: bool = True,
     parquet: bytes | None = None,
 ) -> Iterator[None]:
@@ -130,14 +125,10 @@ def writing_table(
 
     Parameters
     ----------
-    target, columns, overwrite : as for :func:`write_table`.
-    parquet : what :func:`parquet_bytes` made of the same columns, if somebody needed it before.
+    target, table, overwrite : as for :func:`write_table`.
+    parquet : what :func:`parquet_bytes` made of the same table, if somebody needed it before.
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise InvalidInput(f"expected columns of equal length, got {lengths}.")
-    table = make_table(columns)
     if is_standard_stream(target):
         yield
         write_bytes(target, table.write_csv().encode())
@@ -155,51 +146,40 @@ def writing_table(
         writing.result()
 
 
-def make_table(columns: Mapping[str, Any]) -> Table:
-    """Make a table in memory from arrays, lists of texts, or columns of other tables, of one length."""
-    return pl.DataFrame({name: _series(values) for name, values in columns.items()})
-
-
 def write_parquet(
     target: str | os.PathLike[str],
-    columns: Mapping[str, Any],
+    table: pl.DataFrame,
     notes: Mapping[str, str],
     overwrite: bool = True,
 ) -> None:
-    """Write columns, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
+    """Write a table, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
 
     Parameters
     ----------
-    target, columns, overwrite : as for :func:`write_table`.
+    target, table, overwrite : as for :func:`write_table`.
     notes : texts by name, kept in the file's metadata.
 
     Raises
     ------
     FileProblem : a file that exists or cannot be written.
     """
-    data = parquet_bytes(make_table(columns), notes)
+    data = parquet_bytes(table, notes)
     with atomic_path(target, overwrite, PRIVATE) as temporary:
         temporary.write_bytes(data)
 
 
-def read_parquet(source: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read what :func:`write_parquet` wrote: the columns as arrays (texts as lists), and the notes.
+def read_parquet(source: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Read what :func:`write_parquet` wrote: the table, and the notes.
 
     Raises
     ------
     FileProblem : no such file, or no Parquet.
     """
     table = read_table(source)
-    columns = {
-        name: table.get_column(name).to_list()
-        if table.get_column(name).dtype == pl.String
-        else table.get_column(name).to_numpy()
-        for name in table.columns
-    }
-    return columns, dict(pl.read_parquet_metadata(Path(source)))
+    return table, dict(pl.read_parquet_metadata(Path(source)))
 
 
-def parquet_bytes(table: Table, notes: Mapping[str, str] | None = None) -> bytes:
+def parquet_bytes(table: pl.DataFrame, notes: Mapping[str, str] | None = None) -> bytes:
     """Turn a table, and texts that belong to the whole of it, into a Parquet file."""
     buffer = io.BytesIO()
     # The lowest level takes little more than half the time of the usual one, and files are about as small.
@@ -208,14 +188,14 @@ def parquet_bytes(table: Table, notes: Mapping[str, str] | None = None) -> bytes
     return buffer.getvalue()
 
 
-def table_to_bytes(table: Table) -> bytes:
+def table_to_bytes(table: pl.DataFrame) -> bytes:
     """Turn a table into Parquet for keeping inside a database: rather in little time than in little space."""
     buffer = io.BytesIO()
     table.write_parquet(buffer, compression="lz4", statistics=False)
     return buffer.getvalue()
 
 
-def table_from_bytes(data: bytes) -> Table:
+def table_from_bytes(data: bytes) -> pl.DataFrame:
     """Turn what :func:`table_to_bytes` or :func:`parquet_bytes` made into the table again.
 
     Raises
@@ -303,7 +283,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
 
 def _read_csv(
     place: _Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
-) -> Table:
+) -> pl.DataFrame:
     kinds: dict[str, Any] = dict.fromkeys(texts, pl.String)
     try:
         return pl.read_csv(
@@ -324,7 +304,7 @@ def _read_csv(
         )
 
 
-def _as_text(table: Table, column: str, name: str) -> pl.Series:
+def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:
     values = table.get_column(column)
     try:
         if not values.dtype.is_nested():
@@ -335,10 +315,6 @@ def _as_text(table: Table, column: str, name: str) -> pl.Series:
         f"cannot use column {column!r} of {name}: expected text in UTF-8 or numbers, found cells of type "
         f"{values.dtype.base_type()}."
     ) from None
-
-
-def _series(values: Any) -> Any:
-    return values if isinstance(values, np.ndarray | pl.Series) else list(values)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.curves import Curve
-from dpmarket.mechanisms.outcome import minor_amounts, seller_ids
+from dpmarket.mechanisms.outcome import checked_ids, minor_amounts
 from dpmarket.mechanisms.quotes import Quote, Quotes
 
 OPEN, ACCEPTED, DECLINED = 0, 1, 2
@@ -175,7 +175,7 @@ class Books:
             raise InvalidInput("expected seller ids for all quotes of a market or for none.")
         if ids is None:
             return None
-        names: list[Any] = seller_ids(ids, count).tolist()
+        names: list[Any] = checked_ids(ids, count).tolist()
         known = self._ids or {}
         if known and names and type(names[0]) is not type(next(iter(known))):
             raise InvalidInput("expected seller ids of one kind, texts or whole numbers.")

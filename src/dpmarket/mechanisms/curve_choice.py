@@ -21,7 +21,7 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
     """Return the curve that is best for the typical market: costs at the distribution's mid-quantiles.
 
     Solves the offline problem for sellers with costs ``F^-1((i - 1/2)/m)``, i = 1..m, and keeps its cutoff,
-    spread, total epsilon and cap. As m grows, the buyer's objective approaches the offline optimum.
+    spread, total promise and cap. As m grows, the buyer's objective approaches the offline optimum.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
     size = sellers / points
     psi = virtual_costs(dist.quantile((np.arange(points) + 0.5) / points), dist)
     allocation = allocate(psi, _grouped(objective, size))
-    total = allocation.total_epsilon / size
+    total = allocation.total_promise / size
     cap = math.inf
     if objective.weight_cap is not None:
         cap = min(allocation.max_weight * total, max_epsilon(objective))
@@ -67,7 +67,7 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
         return Curve(dist, objective, sellers, math.inf, math.inf, min(total / points, cap))
     if allocation.spread > 0.0:
         return Curve(dist, objective, sellers, total / allocation.spread, allocation.cutoff, cap)
-    return _cheapest(dist, objective, sellers, allocation.total_epsilon)
+    return _cheapest(dist, objective, sellers, allocation.total_promise)
 
 
 def _grouped(objective: BuyerObjective, size: float) -> BuyerObjective:

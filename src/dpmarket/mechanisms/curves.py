@@ -27,7 +27,7 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.inputs import check_dist_and_objective
 from dpmarket.mechanisms.outcome import finite_or_none
 from dpmarket.payments import integral_kernels
-from dpmarket.payments.interpolation import Table, tabulate_virtual_costs
+from dpmarket.payments.interpolation import PiecewiseSeries, tabulate_virtual_costs
 
 SCHEMA = "dpmarket.curve/1"
 # What adding and multiplying a handful of floats may lose, relative to the terms.
@@ -279,7 +279,7 @@ class Curve:
         return piecewise
 
 
-def _antiderivative(psi: Table, slope: float, cutoff: float) -> Table:
+def _antiderivative(psi: PiecewiseSeries, slope: float, cutoff: float) -> PiecewiseSeries:
     """Tabulate the integral of ``slope * (cutoff - psi)`` from a cost to the table's end."""
     half = 0.5 * np.diff(psi.edges)[:, None]
     rates = -slope * psi.coefficients
@@ -291,7 +291,7 @@ def _antiderivative(psi: Table, slope: float, cutoff: float) -> Table:
     later = np.append(np.cumsum((ends - starts)[::-1])[::-1], 0.0)[1:]
     falling = -rising
     falling[:, 0] += ends + later
-    return Table(psi.edges, np.ascontiguousarray(falling), psi.walls, False, psi.error)
+    return PiecewiseSeries(psi.edges, np.ascontiguousarray(falling), psi.walls, False, psi.error)
 
 
 def _number(value: float | None) -> float:

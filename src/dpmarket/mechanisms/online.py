@@ -12,7 +12,7 @@ from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.books import Books
 from dpmarket.mechanisms.curves import Curve
-from dpmarket.mechanisms.inputs import check_distribution, position
+from dpmarket.mechanisms.inputs import check_distribution, position, settings_of
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.quotes import Quotes
 from dpmarket.mechanisms.quoting import QuotingMarket
@@ -106,6 +106,17 @@ class OnlineMechanism(QuotingMarket):
             "budget": self._books.budget,
             "minor_units": self._books.minor_units,
         }
+
+    @classmethod
+    def from_settings(cls, data: Mapping[str, Any]) -> OnlineMechanism:
+        """Make a market with these :meth:`settings`, to which nobody has come yet."""
+        dist, curve, budget = settings_of(data, cls.name, "distribution", "curve", "budget")
+        return cls(
+            distribution_from_dict(dist),
+            Curve.from_dict(curve),
+            budget=budget,
+            minor_units=data.get("minor_units"),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain data. It holds reported costs: confidential."""

@@ -30,7 +30,7 @@ _DECADES = 6.0
 _WIDE, _SMALL = 31, 9
 _ZOOMS = 16
 _SHRINK = 0.33
-# Of the bound on the total epsilon: less than this is nothing left to buy.
+# Of the bound on the total promise: less than this is nothing left to buy.
 _USED_UP = 1e-12
 
 

@@ -23,7 +23,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.payments import integral_kernels, kernels
-from dpmarket.payments.interpolation import Table, tabulate, tabulate_virtual_costs
+from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
 from dpmarket.payments.uniqueness import candidate_basins
 
 TOLERANCE = 2e-10
@@ -181,7 +181,7 @@ class _Market:
         smooth = np.zeros(costs.size, dtype=bool)
         if self.problem.regime == kernels.CHEAPEST:
             # Those at the margin, who get what is left, follow another function of their cost.
-            smooth = epsilons == self.allocation.max_weight * self.allocation.total_epsilon
+            smooth = epsilons == self.allocation.max_weight * self.allocation.total_promise
         elif self.basins.bought.size == 1:
             smooth[:] = True
         found = None
@@ -260,7 +260,7 @@ class _Market:
             return None
         return premiums, (error + _FINE + self.psi.error) * (costs + premiums)
 
-    def _premium_table(self, low: float, high: float) -> Table:
+    def _premium_table(self, low: float, high: float) -> PiecewiseSeries:
         allocation = self.allocation
         edge = allocation.cutoff - allocation.max_weight * allocation.spread
         walls = [*self.psi.walls, *self.psi.edges]
@@ -274,7 +274,7 @@ class _Market:
             weights = np.full(costs.size, allocation.max_weight)
             if self.problem.regime == kernels.PATH:
                 weights = np.minimum((allocation.cutoff - virtual) / allocation.spread, weights)
-            epsilons = weights * allocation.total_epsilon
+            epsilons = weights * allocation.total_promise
             premiums, _ = self.integrated(costs, virtual, np.maximum(epsilons, 1e-300), _FINE)
             return premiums.reshape(points.shape)
 
@@ -282,7 +282,7 @@ class _Market:
 
 
 @lru_cache(maxsize=64)
-def _table(dist: CostDistribution, exponent: int) -> Table:
+def _table(dist: CostDistribution, exponent: int) -> PiecewiseSeries:
     """Tabulate psi up to 2^exponent or the top; markets with the same distribution share it."""
     return tabulate_virtual_costs(
         dist, min(largest_cost_at(math.ldexp(1.0, exponent), dist), dist.support[1])
@@ -297,7 +297,7 @@ def _problem(psi: FloatArray, settings: PathSettings, objective: BuyerObjective)
     return kernels.Problem(
         psi=psi,
         regime=regime,
-        most_epsilon=settings.max_total_epsilon,
+        most_epsilon=settings.max_total_promise,
         sums=np.append(0.0, np.cumsum(psi)) if regime == kernels.CHEAPEST else np.empty(0),
         total=float(psi.sum()),
         cap=settings.max_weight,

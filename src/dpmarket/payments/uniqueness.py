@@ -91,7 +91,7 @@ def _alone(problem: Problem, minimum: LocalMinimum, threshold: float, unit: floa
             return False
         low, high = middle * (1.0 - stretch), middle * (1.0 + stretch)
         first, last = _describe(problem, low), _describe(problem, high)
-        # At a bound on the total epsilon the path starts there: below it nothing is feasible.
+        # At a bound on the total promise the path starts there: below it nothing is feasible.
         if (minimum.at_bound or first.value > threshold) and last.value > threshold:
             break
         stretch *= 2.0

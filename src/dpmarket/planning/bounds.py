@@ -20,26 +20,11 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
 from dpmarket.datasets import PublicData
 from dpmarket.errors import InvalidInput
 
 SCHEMA = "dpmarket.error-bound/1"
 _LN2 = math.log(2.0)
-
-
-class Allotment(Protocol):
-    """What decides the excess risk: an :class:`Allocation` and an :class:`Outcome` are two of this kind."""
-
-    @property
-    def loss_weights(self) -> FloatArray:
-        """Weight of each record, shape (m,); they sum to 1."""
-        ...
-
-    @property
-    def total_epsilon(self) -> float:
-        """The noise rate eta."""
-        ...
 
 
 class Prices(Protocol):
@@ -167,13 +152,14 @@ def sharp_bound_constants(
     return BoundConstants(mu, beta * quantile, beta, d, float(noise_delta), n, bound)
 
 
-def excess_risk(allotment: Allotment, prices: Prices) -> float:
-    """Return ``concentration * |loss_weights| + noise / total_epsilon``, what an allocation costs in error.
+def excess_risk(loss_weights: object, noise_rate: float, prices: Prices) -> float:
+    """Return ``concentration * |loss_weights| + noise / noise_rate``, what weights and noise cost in error.
 
     Parameters
     ----------
-    allotment : an allocation, an outcome, or anything else with ``loss_weights`` and ``total_epsilon``.
-    prices : a buyer's objective, or the constants of a bound. Other objectives than the allotment's own are
+    loss_weights : weight of each record, at least 0, shape (m,): planned, or of a training.
+    noise_rate : the paper's eta, at least 0.
+    prices : a buyer's objective, or the constants of a bound. Other objectives than the buyer's own are
         allowed: this is how buyers are compared.
 
     Returns
@@ -184,20 +170,21 @@ def excess_risk(allotment: Allotment, prices: Prices) -> float:
     Raises
     ------
     InvalidInput
-        If weights or total epsilon are negative or no numbers.
+        If weights or noise rate are negative or no numbers.
 
     Examples
     --------
     >>> from dpmarket.allocation import BuyerObjective, allocate
     >>> objective = BuyerObjective(1.0, 1.0, 0.01)
-    >>> round(excess_risk(allocate([1.0, 1.0], objective), objective), 6)
+    >>> allocation = allocate([1.0, 1.0], objective)
+    >>> round(excess_risk(allocation.loss_weights, allocation.total_promise, objective), 6)
     0.807107
     """
-    weights = checks.non_negative_vector("loss_weights", allotment.loss_weights)
-    total = checks.non_negative("total_epsilon", allotment.total_epsilon)
-    if total == 0.0:
+    weights = checks.non_negative_vector("loss_weights", loss_weights)
+    eta = checks.non_negative("noise_rate", noise_rate)
+    if eta == 0.0:
         return math.inf
-    return float(prices.concentration * np.linalg.norm(weights) + prices.noise / total)
+    return float(prices.concentration * np.linalg.norm(weights) + prices.noise / eta)
 
 
 @dataclass(frozen=True)
@@ -230,7 +217,12 @@ class ErrorBound:
 
 
 def error_bound(
-    data: PublicData, coefficients: object, allotment: Allotment, constants: BoundConstants, noise: object
+    data: PublicData,
+    coefficients: object,
+    loss_weights: object,
+    noise_rate: float,
+    constants: BoundConstants,
+    noise: object,
 ) -> ErrorBound:
     """Return the bound on the error of a model that was trained on public records.
 
@@ -242,7 +234,8 @@ def error_bound(
     ----------
     data : the training records, as the model saw them: rows no longer than the constants' ``row_bound``.
     coefficients : shape (features,), no longer than the constants' ``coef_radius``.
-    allotment : the weight of each record, 1 in sum, and the noise rate.
+    loss_weights : the weight of each record, 1 in sum.
+    noise_rate : the paper's eta, above 0.
     constants : from :func:`bound_constants` or :func:`sharp_bound_constants`, with the loss in bits.
     noise : the noise b' of the training objective, shape (features,); zeros for a model without noise.
 
@@ -260,10 +253,9 @@ def error_bound(
 
     Examples
     --------
-    >>> from dpmarket.allocation import BuyerObjective, allocate
     >>> data = PublicData([[0.5], [-1.0]], [1, 0], (0, 1), low=-1.0, high=1.0, name="two", source="made up")
-    >>> allocation = allocate([1.0, 1.0], BuyerObjective(1.0, 1.0, 0.01))
-    >>> bound = error_bound(data, [2.0], allocation, sharp_bound_constants(2.0, 0.1, 0.1, 1), noise=[0.0])
+    >>> constants = sharp_bound_constants(2.0, 0.1, 0.1, 1)
+    >>> bound = error_bound(data, [2.0], [0.5, 0.5], 10.0, constants, noise=[0.0])
     >>> round(bound.training_loss, 4)
     0.3175
     """
@@ -284,11 +276,11 @@ def error_bound(
             f"expected as many coefficients, noise components and constants' n_features as features "
             f"({data.n_features}), got {w.size}, {b.size} and {constants.n_features}."
         )
-    weights = checks.non_negative_vector("loss_weights", allotment.loss_weights)
+    weights = checks.non_negative_vector("loss_weights", loss_weights)
     checks.same_length("loss_weights", weights, "data", data)
     if not abs(float(weights.sum()) - 1.0) <= 1e-9:
         raise InvalidInput("expected loss_weights that sum to 1, got others.")
-    total = checks.positive("total_epsilon", allotment.total_epsilon)
+    eta = checks.positive("noise_rate", noise_rate)
     tolerance = 1.0 + 1e-12
     if float(np.linalg.norm(w)) > constants.coef_radius * tolerance:
         raise InvalidInput("expected coefficients no longer than the constants' coef_radius.")
@@ -299,7 +291,7 @@ def error_bound(
         training_loss=float(weights @ losses),
         noise_loss=float(b @ w),
         concentration_part=float(constants.concentration * np.linalg.norm(weights)),
-        noise_part=constants.noise / total,
+        noise_part=constants.noise / eta,
         probability=1.0 - constants.delta - constants.noise_delta,
     )
 

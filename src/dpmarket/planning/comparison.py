@@ -26,7 +26,7 @@ from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_standard_error
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.comparison/1"
+SCHEMA = "dpmarket.comparison/2"
 _QUANTILES = (0.05, 0.5, 0.95)
 _SHARES = 200  # prices and numbers of winners that the simple buyers choose from
 
@@ -49,7 +49,7 @@ class Standing:
     Attributes
     ----------
     buyer, budget : who, and with how much money in expectation.
-    error, error_error : test error.
+    error, error_standard_error : test error.
     payment, payment_error : total payment, money.
     overall, overall_error : test error + payment_weight * payment.
     behind, behind_error : overall error less that of the first buyer, repetition by repetition.
@@ -60,7 +60,7 @@ class Standing:
     buyer: str
     budget: float
     error: float
-    error_error: float
+    error_standard_error: float
     payment: float
     payment_error: float
     overall: float
@@ -237,7 +237,7 @@ def best_posted_price(
 ) -> PostedPrice:
     """Return the posted price with the least excess risk for a budget, from the distribution alone.
 
-    With a price that a share F accepts, ``sellers * F`` records of equal weight are bought at a total epsilon
+    With a price that a share F accepts, ``sellers * F`` records of equal weight are bought at a total promise
     of ``budget / price``.
 
     Parameters
@@ -347,7 +347,7 @@ def _compare_at(task: _Task) -> Row:
     standings = []
     overall = values[:, :, 0] + task.payment_weight * values[:, :, 1]
     for b, name in enumerate(task.buyers):
-        error, error_error = mean_and_standard_error(values[b, :, 0])
+        error, error_standard_error = mean_and_standard_error(values[b, :, 0])
         payment, payment_error = mean_and_standard_error(values[b, :, 1])
         total, total_error = mean_and_standard_error(overall[b])
         behind, behind_error = mean_and_standard_error(overall[b] - overall[0])
@@ -358,7 +358,7 @@ def _compare_at(task: _Task) -> Row:
                 "buyer": name,
                 "budget": task.budget,
                 "error": error,
-                "error_error": error_error,
+                "error_standard_error": error_standard_error,
                 "payment": payment,
                 "payment_error": payment_error,
                 "overall": total,

@@ -23,7 +23,7 @@ from dpmarket.progress import Progress
 Row = dict[str, Any]
 Task = TypeVar("Task")
 
-SCHEMA = "dpmarket.rows/1"
+SCHEMA = "dpmarket.rows/2"
 
 
 def compute_rows(

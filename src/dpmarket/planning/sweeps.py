@@ -20,7 +20,7 @@ from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_standard_error
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.planning.sweep/1"
+SCHEMA = "dpmarket.planning.sweep/2"
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -36,7 +36,7 @@ class SweepRow:
     mean_epsilon : over all sellers.
     epsilon_quantiles : 5%, 25%, 50%, 75% and 95% quantiles over all sellers.
     share_bought : of the sellers.
-    test_error, test_error_error : of models trained with these promises; None without public data.
+    test_error, test_error_standard_error : of models trained with these promises; None without public data.
     """
 
     objective: BuyerObjective
@@ -48,7 +48,7 @@ class SweepRow:
     epsilon_quantiles: tuple[float, ...]
     share_bought: float
     test_error: float | None
-    test_error_error: float | None
+    test_error_standard_error: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name."""
@@ -226,14 +226,14 @@ def _row(task: _Task) -> Row:
         costs = task.dist.sample(task.sellers, np.random.default_rng(seeds[2 * k]))
         outcome = mechanism.run(costs)
         payments.append(outcome.total_payment)
-        risks.append(excess_risk(outcome, task.objective))
+        risks.append(excess_risk(outcome.planned_weights, outcome.planned_noise_rate, task.objective))
         epsilons.append(outcome.epsilons)
         if task.trial is not None:
             errors.append(task.trial.run(outcome.epsilons, int(seeds[2 * k + 1])))
     promised = np.concatenate(epsilons)
     payment, payment_error = mean_and_standard_error(np.array(payments))
     risk, risk_error = mean_and_standard_error(np.array(risks))
-    error, error_error = mean_and_standard_error(np.array(errors)) if errors else (None, None)
+    error, error_standard_error = mean_and_standard_error(np.array(errors)) if errors else (None, None)
     return {
         "objective": task.objective.to_dict(),
         "payment": payment,
@@ -244,7 +244,7 @@ def _row(task: _Task) -> Row:
         "epsilon_quantiles": np.quantile(promised, _QUANTILES).tolist(),
         "share_bought": float(np.mean(promised > 0.0)),
         "test_error": error,
-        "test_error_error": error_error,
+        "test_error_standard_error": error_standard_error,
     }
 
 

@@ -22,7 +22,7 @@ from dpmarket.planning.scoring import Trial
 from dpmarket.planning.sweeps import sweep
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.tuning/1"
+SCHEMA = "dpmarket.tuning/2"
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Candidate:
     ----------
     objective : with the payment weight that spends the budget in expectation.
     l2 : ridge penalty, or None for the suggested one.
-    test_error, test_error_error : mean over the repetitions and its standard error.
+    test_error, test_error_standard_error : mean over the repetitions and its standard error.
     payment : mean total payment, money.
     """
 
     objective: BuyerObjective
     l2: float | None
     test_error: float
-    test_error_error: float
+    test_error_standard_error: float
     payment: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,6 +175,6 @@ def _row(task: _Task) -> Row:
     row = table.rows[0]
     return {
         "test_error": row.test_error,
-        "test_error_error": row.test_error_error,
+        "test_error_standard_error": row.test_error_standard_error,
         "payment": row.payment,
     }

@@ -58,7 +58,7 @@ def loss_upper(scaled: FloatArray, beta: float) -> FloatArray:
     scaled
         Values of c, at least 0 and below 1e100.
     beta
-        ``total_epsilon * l2 / (2 * row_bound)``, at least 1e-150.
+        ``noise_rate * l2 / (2 * row_bound)``, at least 1e-150.
 
     Returns
     -------

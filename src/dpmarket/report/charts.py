@@ -88,7 +88,9 @@ def _budget_chart(summary: Summary) -> str:
 def _buyers_chart(standings: list[dict[str, object]]) -> str:
     figure, (axes,) = new_figure(height=1.1 + 0.42 * len(standings))
     names = [str(row["buyer"]) for row in standings]
-    errors, spreads = ([float(str(row[key])) for row in standings] for key in ("error", "error_error"))
+    errors, spreads = (
+        [float(str(row[key])) for row in standings] for key in ("error", "error_standard_error")
+    )
     draw_buyers(axes, names, errors, spreads)
     words = "; ".join(
         f"{name} {error:.1%}, give or take {2 * spread:.1%}"

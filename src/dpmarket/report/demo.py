@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -93,35 +94,35 @@ def run_demo(
     quote_file(market, reports, quotes, decide_offline)
     progress("Training a model that keeps every promise", 0.35)
     train_file(market, quotes, place / "data.csv", place / "model.json")
-    found = read_campaign(market, reports, quotes)
-    assert found.model is not None
+    campaign = read_campaign(market, reports, quotes)
+    assert campaign.model is not None
     progress("Quoting the same people one by one", 0.4)
-    online = _online(found.outcome)
-    offer = online.run(found.costs, _ids(len(sellers)))
-    _write_quotes(place / "quotes-online.csv", offer, found.round.minor_units)
+    online = _online(campaign.outcome)
+    offer = online.run(campaign.costs, _ids(len(sellers)))
+    _write_quotes(place / "quotes-online.csv", offer, campaign.round.minor_units)
     progress("Certifying", 0.45)
     certificate = certify_quotes(market, quotes)
     write_certificate(certificate, place / "certificate.json", place / "openings.json")
     verified = ("Does the certificate hold together?", Verified(verify(certificate)))
     progress("Auditing", 0.5)
-    audits = (*audits_of(found), verified)
+    audits = (*audits_of(campaign), verified)
     progress("Trying other buyers with the same money", 0.65)
-    comparison = _compare(found.outcome, data, online, repetitions)
+    comparison = _compare(campaign.outcome, data, online, repetitions)
     write_json(place / "comparison.json", comparison.to_dict())
     progress("Writing the report", 0.9)
-    dist, objective = market_of(found.outcome)
+    dist, objective = market_of(campaign.outcome)
     summary = summarise(
         Material(
             title=TITLE,
-            outcome=found.outcome,
-            reported_costs=found.costs,
-            minor_units=found.round.minor_units,
-            amounts=found.amounts,
-            withdrawn=found.withdrawn,
+            outcome=campaign.outcome,
+            reported_costs=campaign.costs,
+            minor_units=campaign.round.minor_units,
+            amounts=campaign.amounts,
+            withdrawn=campaign.withdrawn,
             budget=BUDGET,
             options=budget_options(dist, objective, len(sellers), BUDGET),
-            model=found.model,
-            score=score_model(found.model, public),
+            model=campaign.model,
+            score=score_model(campaign.model, public),
             comparison=comparison,
             audits=audits,
             digest=certificate.digest,
@@ -131,7 +132,7 @@ def run_demo(
     write_json(place / "summary.json", summary.to_dict())
     write_bytes(report, render_page(summary).encode())
     progress("Done", 1.0)
-    paid = offer.in_minor_units(found.round.minor_units)
+    paid = offer.in_minor_units(campaign.round.minor_units)
     return Demo(
         folder=place,
         report=report,
@@ -168,11 +169,12 @@ def _write_files(place: Path, sellers: PublicData, public: PublicData) -> None:
     """Write what a campaign starts from: the market file, reports, the sellers' records, public records."""
     ids = _ids(len(sellers))
     write_bytes(place / "market.toml", _market_file(sellers).encode())
-    write_table(place / "reports.csv", {"seller": ids, "cost": _costs(len(sellers))})
+    write_table(place / "reports.csv", pl.DataFrame({"seller": ids, "cost": _costs(len(sellers))}))
     for name, part in (("data.csv", sellers), ("public-test.csv", public)):
         columns: dict[str, Any] = {"seller": ids} if part is sellers else {}
         columns |= {feature: part.features[:, k] for k, feature in enumerate(part.feature_names)}
-        write_table(place / name, {**columns, "diagnosis": [str(label) for label in part.labels]})
+        columns["diagnosis"] = [str(label) for label in part.labels]
+        write_table(place / name, pl.DataFrame(columns))
 
 
 def _ids(sellers: int) -> list[str]:
@@ -224,7 +226,7 @@ def _write_quotes(target: Path, offer: Outcome, minor_units: int) -> None:
         "payment": amounts / minor_units,
         "payment_minor_units": amounts,
     }
-    write_table(target, columns)
+    write_table(target, pl.DataFrame(columns))
 
 
 def _compare(outcome: Outcome, data: PublicData, online: OnlineMechanism, repetitions: int) -> Comparison:

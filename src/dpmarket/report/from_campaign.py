@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
@@ -17,8 +18,6 @@ from dpmarket.campaign import (
     Market,
     ModelFile,
     Round,
-    decide_offline,
-    decide_online,
     existing_ledger,
     ledger_path,
     read_market,
@@ -26,14 +25,12 @@ from dpmarket.campaign import (
 )
 from dpmarket.campaign.ledger import EPSILON, PAYMENT, SELLER, released_model, weights_of, withdrawn_of
 from dpmarket.campaign.model_file import model_from_json
+from dpmarket.campaign.quoting import DECISIONS
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
-    Table,
-    empty_texts,
-    equals_text,
     find,
     numbers_of,
     positions_in,
@@ -93,35 +90,37 @@ def report_campaign(
     if not overwrite:
         refuse_existing(output)
     progress("Deciding the quotes once more", 0.0)
-    found = read_campaign(market_path, reports, quotes)
+    campaign = read_campaign(market_path, reports, quotes)
     progress("Scoring and planning", 0.25)
     score = None
     if test is not None:
-        if found.model is None:
+        if campaign.model is None:
             raise FileProblem("expected a trained model for the test data: these quotes were not trained on.")
-        score = score_model(found.model, read_public_data(found.model, test))
+        score = score_model(campaign.model, read_public_data(campaign.model, test))
     digest: str | None = None
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
-        digest, verified = _certificate(certificate, found.model)
-    dist, objective = market_of(found.outcome)
-    budget = found.market.objective.budget
-    paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
-    options = budget_options(dist, objective, found.outcome.epsilons.size, paid if budget is None else budget)
+        digest, verified = _certificate(certificate, campaign.model)
+    dist, objective = market_of(campaign.outcome)
+    budget = campaign.market.objective.budget
+    paid = int(campaign.amounts[~campaign.withdrawn].sum()) / campaign.round.minor_units
+    options = budget_options(
+        dist, objective, campaign.outcome.epsilons.size, paid if budget is None else budget
+    )
     progress("Auditing", 0.6)
-    audits = (*audits_of(found), *verified)
+    audits = (*audits_of(campaign), *verified)
     progress("Writing the page", 0.9)
     summary = summarise(
         Material(
             title=title,
-            outcome=found.outcome,
-            reported_costs=found.costs,
-            minor_units=found.round.minor_units,
-            amounts=found.amounts,
-            withdrawn=found.withdrawn,
+            outcome=campaign.outcome,
+            reported_costs=campaign.costs,
+            minor_units=campaign.round.minor_units,
+            amounts=campaign.amounts,
+            withdrawn=campaign.withdrawn,
             budget=budget,
             options=options,
-            model=found.model,
+            model=campaign.model,
             score=score,
             audits=audits,
             digest=digest,
@@ -164,7 +163,7 @@ def read_campaign(market_path: Path, reports: Path, quotes: Path) -> Campaign:
         withdrawn = withdrawn_of(ledger, entered.number, quoted)
         kept = released_model(ledger, entered.number)
         loss_weights = None if kept is None else weights_of(ledger, entered.number)
-    decide = decide_online if entered.mechanism == "online" else decide_offline
+    decide = DECISIONS[entered.mechanism]
     epsilons, amounts = (np.asarray(quoted.get_column(name).to_numpy()) for name in (EPSILON, PAYMENT))
     outcome = decide(market, costs)
     again = outcome.in_minor_units(entered.minor_units).amounts
@@ -210,12 +209,11 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     """
     names = [feature.name for feature in model.features]
     table = read_table(source, [*names, model.label_column], [model.label_column], names)
-    columns, findings = zip(*(numbers_of(table, name) for name in names), strict=True)
-    negative, positive = (
-        equals_text(table, model.label_column, str(label), np.arange(table.height)) for label in model.labels
-    )
+    columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
+    texts = table.get_column(model.label_column)
+    negative, positive = ((texts == str(label)).fill_null(False).to_numpy() for label in model.labels)
     wrong = find(model.label_column, "neither of the two labels", ~(negative | positive))
-    refuse(table, source, [*(finding for some in findings for finding in some), *wrong])
+    refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
     labels = np.asarray(model.labels)[positive.astype(np.int64)]
     return PublicData(
         features=np.column_stack(columns),
@@ -229,14 +227,14 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     )
 
 
-def _costs_of(market: Market, quoted: Table, source: Path) -> FloatArray:
+def _costs_of(market: Market, quoted: pl.DataFrame, source: Path) -> FloatArray:
     """Return every quoted seller's reported cost."""
     id_column, cost_column = market.sellers.id_column, market.sellers.cost_column
     table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
-    costs, findings = numbers_of(table, cost_column)
-    findings += find(id_column, "no seller id", empty_texts(table, id_column))
-    findings += find(cost_column, "a cost below 0", costs < 0.0)
-    refuse(table, source, findings)
+    costs, problems = numbers_of(table, cost_column)
+    problems += find(id_column, "no seller id", (table.get_column(id_column).fill_null("") == "").to_numpy())
+    problems += find(cost_column, "a cost below 0", costs < 0.0)
+    refuse(table, source, problems)
     rows = positions_in(quoted, SELLER, table, id_column)
     if table.height != quoted.height or (rows < 0).any():
         raise LedgerRefusal(

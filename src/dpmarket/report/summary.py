@@ -18,16 +18,16 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
 from dpmarket.campaign import ModelFile
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms import Curve, Outcome
+from dpmarket.mechanisms import Curve, OnlineMechanism, Outcome
 from dpmarket.planning.comparison import Comparison
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
-from dpmarket.report.rule import market_of, planned_rule, rule_of
+from dpmarket.report.rule import mechanism_behind, planned_rule, rule_of
 from dpmarket.report.score import Score
 
-SCHEMA = "dpmarket.report/1"
+SCHEMA = "dpmarket.report/2"
 _POINTS = 81  # of the rule, as drawn
 _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
 
@@ -78,7 +78,7 @@ class Totals:
     paid_minor_units: int
     minor_units: int
     paid: float
-    total_epsilon: float
+    total_promise: float
     mean_epsilon: float
     mean_payment: float
 
@@ -122,6 +122,7 @@ class Summary:
     totals : counts and sums over all sellers who have not withdrawn.
     rule : what was offered at every cost.
     bought_groups, other_groups : sellers bought from, and the others, in groups of at least ten.
+    one_by_one : whether sellers were quoted one by one, by a curve fixed beforehand.
     excess_risk, kkt_residual : of the outcome; None where somebody withdrew.
     meanings : what the promises mean for the people who got them.
     noise_standard_error : bound on what noise adds to a coefficient; None without a model.
@@ -136,6 +137,7 @@ class Summary:
     rule: Rule
     bought_groups: tuple[Group, ...]
     other_groups: tuple[Group, ...]
+    one_by_one: bool
     excess_risk: float | None
     kkt_residual: float | None
     budget: float | None
@@ -172,7 +174,7 @@ def summarise(material: Material) -> Summary:
         reported; arguments that do not belong together.
     """
     outcome = material.outcome
-    dist, _ = market_of(outcome)
+    mechanism = mechanism_behind(outcome)
     costs = checks.non_negative_vector("reported_costs", material.reported_costs)
     checks.same_length("reported_costs", costs, "outcome.epsilons", outcome.epsilons)
     kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
@@ -188,10 +190,10 @@ def summarise(material: Material) -> Summary:
     totals = _totals(epsilons, amounts, material.minor_units, withdrew)
     curve = planned_rule(outcome) if few_withdrew else rule_of(outcome)
     bought = epsilons > 0.0
-    ends = group_ends(dist, curve.reach)
+    ends = group_ends(mechanism.dist, curve.reach)
     payments = amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
-    shown_all = withdrew == 0
+    optimality = outcome.optimality if withdrew == 0 else None
     return Summary(
         title=material.title,
         mechanism=outcome.mechanism,
@@ -199,8 +201,9 @@ def summarise(material: Material) -> Summary:
         rule=_rule(curve, few_withdrew),
         bought_groups=groups[0],
         other_groups=groups[1],
-        excess_risk=outcome.concentration_part + outcome.noise_part if shown_all else None,
-        kkt_residual=outcome.kkt_residual if shown_all else None,
+        one_by_one=isinstance(mechanism, OnlineMechanism),
+        excess_risk=None if optimality is None else optimality.excess_risk,
+        kkt_residual=None if optimality is None else optimality.kkt_residual,
         budget=material.budget,
         options=material.options,
         meanings=_meanings(totals, curve),
@@ -231,7 +234,7 @@ def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew:
         paid_minor_units=paid,
         minor_units=minor_units,
         paid=paid / minor_units,
-        total_epsilon=float(epsilons.sum()),
+        total_promise=float(epsilons.sum()),
         mean_epsilon=float(epsilons[bought].mean()),
         mean_payment=float(amounts[bought].mean()) / minor_units,
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Tables, verdict
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Tables, verdict
 
 _SECTION = "Additional Experiments"
 
 
-def _errors_in_mu(tables: Tables) -> Finding:
+def _errors_in_mu(tables: Tables) -> Judgement:
     joint = tables["concentration"].where(method="joint")
     mu = joint.number("concentration")
     parts = []
@@ -25,15 +25,15 @@ def _errors_in_mu(tables: Tables) -> Finding:
             f"{name.replace('_', ' ')} {values[0]:.3f} at μ = {mu[0]:g}, {values[best]:.3f} at μ = "
             f"{mu[best]:.3g}, {values[-1]:.3f} at μ = {mu[-1]:.0e}"
         )
-    return Finding(verdict(falls and rises and slight, falls), "; ".join(parts) + ".")
+    return Judgement(verdict(falls and rises and slight, falls), "; ".join(parts) + ".")
 
 
-def _loss_hides_errors(tables: Tables) -> Finding:
+def _loss_hides_errors(tables: Tables) -> Judgement:
     joint = tables["concentration"].where(method="joint")
     loss, wrong = joint.number("chosen_loss"), joint.number("train_error")
     best = int(wrong.argmin())
     seen = bool(loss[0] < loss[best] and wrong[0] > wrong[best])
-    return Finding(
+    return Judgement(
         verdict(seen, False),
         f"At the smallest μ the weighted loss that was minimised is {loss[0]:.3f} while {wrong[0]:.1%} of "
         f"the training records end up misclassified; at the best μ it is {loss[best]:.3f} with "
@@ -41,7 +41,7 @@ def _loss_hides_errors(tables: Tables) -> Finding:
     )
 
 
-def _terms_needed(tables: Tables) -> Finding:
+def _terms_needed(tables: Tables) -> Judgement:
     table = tables["concentration"]
     joint = table.where(method="joint")
     best = int(joint.number("test_error").argmin())
@@ -49,15 +49,15 @@ def _terms_needed(tables: Tables) -> Finding:
     bare = table.where(method="without terms")
     without, spread = bare.number("test_error")[0], bare.number("test_error_se")[0]
     worse = bool(without - with_terms > 2.0 * np.hypot(error, spread))
-    return Finding(
+    return Judgement(
         verdict(worse, False),
         "Minimising the loss over (w, a, η) alone ends at a noise rate of "
-        f"{bare.number('total_epsilon')[0]:.0f} and a test error of {without:.3f}; with the terms it is "
-        f"{with_terms:.3f} at the best μ, with a noise rate of {joint.number('total_epsilon')[best]:.0f}.",
+        f"{bare.number('noise_rate')[0]:.0f} and a test error of {without:.3f}; with the terms it is "
+        f"{with_terms:.3f} at the best μ, with a noise rate of {joint.number('noise_rate')[best]:.0f}.",
     )
 
 
-def _equal_weights(tables: Tables) -> Finding:
+def _equal_weights(tables: Tables) -> Judgement:
     table = tables["concentration"]
     values = {
         method: (
@@ -69,7 +69,7 @@ def _equal_weights(tables: Tables) -> Finding:
     equal, best = values["equal weights"], values["without records"]
     better = equal[0] - best[0] > 2.0 * np.hypot(equal[1], best[1])
     joint = float(table.where(method="joint").number("test_error").min())
-    return Finding(
+    return Judgement(
         verdict(bool(better), False),
         f"Equal weights with η = m·min ε have a test error of {equal[0]:.3f}; weights in proportion to the "
         f"promises {values['proportional'][0]:.3f}, this library's choice (without looking at records) "
@@ -78,14 +78,14 @@ def _equal_weights(tables: Tables) -> Finding:
     )
 
 
-def _noise_rate(tables: Tables) -> Finding:
+def _noise_rate(tables: Tables) -> Judgement:
     table = tables["noise-rate"]
     x, test, spread = (table.number(name) for name in ("mean_epsilon", "test_error", "test_error_se"))
     steps = np.diff(test)
     allowed = 2.0 * np.hypot(spread[1:], spread[:-1])
     falls = bool((steps <= np.maximum(allowed, 0.01)).all())
     ends = bool(test[-1] < test[0] - allowed[0])
-    return Finding(
+    return Judgement(
         verdict(falls and ends, ends),
         f"With equal weights the test error falls from {test[0]:.3f} at mean ε = {x[0]:g} to "
         f"{test[-1]:.3f} at "

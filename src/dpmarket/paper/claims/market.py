@@ -8,7 +8,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform, virtual_costs
 from dpmarket.paper.experiments.market import LOWEST, RATIO
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Tables, verdict
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Tables, verdict
 
 _SECTION = "Numerical Results, offline"
 
@@ -22,7 +22,7 @@ def _curve(table: ResultTable, buyer: str, mark: str, name: str) -> tuple[FloatA
     return weights, mean, np.where(spread > 0.0, spread, noise)
 
 
-def _reading(tables: Tables) -> Finding:
+def _reading(tables: Tables) -> Judgement:
     table = tables["market"]
     exact = True
     for low in LOWEST.values():
@@ -35,7 +35,7 @@ def _reading(tables: Tables) -> Finding:
     euler = table.where(reading="euler", buyer="joint", seed=first, **settings)
     order, other = np.argsort(euler.number("payment_weight")), np.argsort(ten.number("payment_weight"))
     difference = float(np.abs(euler.number("overall")[order] / ten.number("overall")[other] - 1.0).max())
-    return Finding(
+    return Judgement(
         verdict(exact and difference < 1e-6, exact),
         "psi(c) = 2c − e⁻⁴ in both readings of e⁻⁴. Euler's number is used here. Powers of ten give the "
         f"same errors and overall errors at payment weights {RATIO:.1f} times as large (largest relative "
@@ -43,7 +43,7 @@ def _reading(tables: Tables) -> Finding:
     )
 
 
-def _tradeoff(tables: Tables) -> Finding:
+def _tradeoff(tables: Tables) -> Judgement:
     weights, errors, spread = _curve(tables["market"], "joint", "fixed", "test_error")
     payments = _curve(tables["market"], "joint", "fixed", "expected_payments")[1]
     falls = bool((np.diff(payments) < 0.0).all())
@@ -51,7 +51,7 @@ def _tradeoff(tables: Tables) -> Finding:
     noise = 2.0 * np.hypot(spread[1:], spread[:-1])
     never_back = bool((steps >= -np.maximum(noise, 0.01)).all())
     rises = bool(errors[-1] - errors[0] > noise[-1])
-    return Finding(
+    return Judgement(
         verdict(falls and rises and never_back, falls and rises),
         f"From γ = {weights[0]:.0e} to {weights[-1]:.0e} payments fall from {payments[0]:.3g} to "
         f"{payments[-1]:.3g}, at every step; the test error rises from {errors[0]:.3f} to {errors[-1]:.3f}"
@@ -59,7 +59,7 @@ def _tradeoff(tables: Tables) -> Finding:
     )
 
 
-def _budget(tables: Tables) -> Finding:
+def _budget(tables: Tables) -> Judgement:
     payments = _curve(tables["market"], "joint", "fixed", "expected_payments")[1]
     lie = tables["budget-lie"]
     true = float(lie.number("cost")[0])
@@ -69,7 +69,7 @@ def _budget(tables: Tables) -> Finding:
     fixed = lie.number("utility_fixed_weight")
     gain, honest = adjusted[best] - adjusted[truth], fixed.max() - fixed[truth]
     monotone = bool((np.diff(payments) < 0.0).all())
-    return Finding(
+    return Judgement(
         verdict(monotone and gain <= 1e-9, monotone),
         "Payments fall with γ, so that a budget can be met. Done with the actual reports it makes lying "
         f"pay: in a market of three, a seller with cost {true:g} gains {gain:.4f} (from "
@@ -95,7 +95,7 @@ def _advantage(table: ResultTable, ours: str, other: str, mark: str) -> tuple[Fl
     return gains[0], _curve(table, other, mark, "overall")[2]
 
 
-def _regularised(tables: Tables) -> Finding:
+def _regularised(tables: Tables) -> Judgement:
     table = tables["market"]
     weights, ours, _ = _curve(table, "joint", "tuned", "overall")
     theirs = _curve(table, "naive", "tuned", "overall")[1]
@@ -104,7 +104,7 @@ def _regularised(tables: Tables) -> Finding:
     clear = fair > 2.0 * spread
     lost = weights[(printed <= 0.0) | ~clear]
     where = f" Not so, or not beyond error, from γ = {lost[0]:.0e} on." if lost.size else ""
-    return Finding(
+    return Judgement(
         verdict(bool((printed > 0.0).all() and clear.all()), bool(clear.any())),
         "Against the naive buyer as printed, whose line search ends at its grid's lowest ε, the overall "
         f"error is lower at {(printed > 0.0).sum()} of {weights.size} payment weights, by up to "
@@ -114,7 +114,7 @@ def _regularised(tables: Tables) -> Finding:
     )
 
 
-def _baseline(tables: Tables) -> Finding:
+def _baseline(tables: Tables) -> Judgement:
     table = tables["market"]
     weights, ours, _ = _curve(table, "joint", "fixed", "overall")
     base = _curve(table, "baseline", "tuned", "overall")[1]
@@ -127,29 +127,29 @@ def _baseline(tables: Tables) -> Finding:
         if useless.size
         else f"Guessing without data has {guess[0]:.3f}, worse at every γ."
     )
-    return Finding(
+    return Judgement(
         verdict(bool(below.all()), bool(below.any())),
         f"Without payments and privacy the error is {base[0]:.3f}; with them {ours[0]:.3f} at the "
         "smallest γ. " + ending,
     )
 
 
-def _guarantee(tables: Tables) -> Finding:
+def _guarantee(tables: Tables) -> Judgement:
     table = tables["market"]
-    told, worse = [], 0
+    phrases, worse = [], 0
     for mark, name in (("fixed", "one setting for all γ"), ("tuned", "tuned at each γ")):
         joint, offline = (_curve(table, buyer, mark, "overall")[1] for buyer in ("joint", "offline"))
         gain, spread = _advantage(table, "offline", "joint", mark)
         worse += int((gain < -2.0 * np.maximum(spread, 0.005)).sum())
-        told.append(
+        phrases.append(
             f"{name}: {offline[0]:.3f} at the smallest γ, median {np.median(offline):.3f}, against "
             f"{joint[0]:.3f} and {np.median(joint):.3f} (lower at {(gain > 0.0).sum()} of {gain.size})"
         )
-    return Finding(
+    return Judgement(
         verdict(worse == 0, worse <= gain.size),
         "Overall error of choosing promises without the records and training with a certified guarantee, "
-        f"against that of the appendix algorithm, which has none. {'; '.join(told)}. Worse beyond error at "
-        f"{worse} of {2 * gain.size}: the guarantee costs the buyer "
+        f"against that of the appendix algorithm, which has none. {'; '.join(phrases)}. Worse beyond error "
+        f"at {worse} of {2 * gain.size}: the guarantee costs the buyer "
         + ("nothing that could be measured." if worse == 0 else "something there."),
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Sheet, Tables, sheet, verdict
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Sheet, Tables, sheet, verdict
 
 _SECTION = "Numerical Results, online"
 _PAPER, _MASS = 1.0, 0.0  # lower ends of the costs: the paper's U[1, 5], and U[0, 1] with mass at 0
@@ -63,11 +63,11 @@ def _setting(tables: Tables) -> str:
 def _story(table: ResultTable, low: float, scale: float) -> str:
     m, ratio = _sellers(table), _line(table, low, scale, "literal", "ratio")
     best = int(ratio.argmin())
-    told = ", ".join(f"{value:.2f}" for value in ratio[:best]) + f", {ratio[best]:.3f}"
-    return f"{told} for m = {m[0]:,.0f} to {m[best]:,.0f}"
+    phrases = ", ".join(f"{value:.2f}" for value in ratio[:best]) + f", {ratio[best]:.3f}"
+    return f"{phrases} for m = {m[0]:,.0f} to {m[best]:,.0f}"
 
 
-def _disparity(tables: Tables) -> Finding:
+def _disparity(tables: Tables) -> Judgement:
     table = tables["online"]
     everywhere, where_said = True, True
     for low in (_PAPER, _MASS):
@@ -80,7 +80,7 @@ def _disparity(tables: Tables) -> Finding:
     gap = _line(table, _PAPER, scale, "literal", "loss") - _line(table, _PAPER, scale, "offline", "loss")
     inside = _within(table, _PAPER, scale)
     m = _sellers(table)
-    return Finding(
+    return Judgement(
         verdict(everywhere, where_said),
         f"On the paper's costs with μ²/(σγ) = {scale:,.0f} the printed Algorithm 3 comes from "
         f"{gap[0]:.3f} above the offline loss (m = {m[0]:,.0f}) to {gap[inside[-1]]:.5f} above it "
@@ -91,7 +91,7 @@ def _disparity(tables: Tables) -> Finding:
     )
 
 
-def _loss_falls(tables: Tables) -> Finding:
+def _loss_falls(tables: Tables) -> Judgement:
     table = tables["online"]
     everywhere, where_said, offline = True, True, True
     for low in (_PAPER, _MASS):
@@ -105,7 +105,7 @@ def _loss_falls(tables: Tables) -> Finding:
     mine, best = (_line(table, _PAPER, scale, buyer, "loss") for buyer in ("literal", "offline"))
     last = int(_within(table, _PAPER, scale)[-1])
     floor = 2.0 * math.sqrt(table.configuration["noise"] * table.configuration["shown_payment_weight"])
-    return Finding(
+    return Judgement(
         verdict(everywhere and offline, where_said and offline),
         f"The offline loss falls at every step, in every setting. On the paper's costs with μ²/(σγ) = "
         f"{scale:,.0f} that of Algorithm 3 falls from {mine[0]:.3f} to {mine[last]:.4f} (m = {m[last]:,.0f}; "
@@ -114,7 +114,7 @@ def _loss_falls(tables: Tables) -> Finding:
     )
 
 
-def _ratio(tables: Tables) -> Finding:
+def _ratio(tables: Tables) -> Judgement:
     table = tables["online"]
     everywhere, where_said = True, True
     for low in (_PAPER, _MASS):
@@ -129,7 +129,7 @@ def _ratio(tables: Tables) -> Finding:
     after = [f"{value:.2f} at m = {m[k]:,.0f}" for k, value in enumerate(paper) if m[k] > _REACH * scale]
     later = f" Then it rises again: {after[-2] if len(after) > 1 else after[-1]}." if after else ""
     population = [float(_line(table, low, scale, "population", "ratio").max()) for low in (_PAPER, _MASS)]
-    return Finding(
+    return Judgement(
         verdict(everywhere, where_said),
         f"On the paper's costs with μ²/(σγ) = {scale:,.0f} the ratio of the printed algorithm is "
         f"{_story(table, _PAPER, scale)}.{later} On U[0, 1] it is {mass[-1]:.4f} at m = {m[-1]:,.0f}. The "

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Tables, verdict
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Tables, verdict
 
 
-def _bound(tables: Tables) -> Finding:
+def _bound(tables: Tables) -> Judgement:
     table = tables["privacy"]
     found, paper, ours = (table.number(name) for name in ("found", "paper", "formula"))
     holds = bool((found <= paper).all() and (found <= ours * (1.0 + 1e-12)).all())
     tight = int(table.number("product").argmin())
-    return Finding(
+    return Judgement(
         verdict(holds, False),
         f"Nothing above it was found, but it is loose: at Λη = {table.number('product')[tight]:.2g} it "
         f"claims {paper[tight]:.2f}, the exact supremum is at least {found[tight]:.3f}, this library's "
@@ -20,14 +20,14 @@ def _bound(tables: Tables) -> Finding:
     )
 
 
-def _slack(tables: Tables) -> Finding:
+def _slack(tables: Tables) -> Judgement:
     table = tables["privacy"]
     product, found, bare = (table.number(name) for name in ("product", "found", "without_slack"))
     below = product < 2.0
     overspent = found[below] > bare[below]
     safe = bool((found[~below] <= bare[~below] * (1.0 + 1e-12)).all())
     worst = float((found / bare).max())
-    return Finding(
+    return Judgement(
         verdict(safe and not overspent.any(), safe),
         "Leaving Δ out is safe from Λη = 2 on, whatever mΛ is. Below it the true loss can exceed a·η: up to "
         f"{worst:.1f} times, at Λη = {product[int((found / bare).argmax())]:.2g}. Condition: Λη ≥ 2 (the "
@@ -35,11 +35,11 @@ def _slack(tables: Tables) -> Finding:
     )
 
 
-def _joint(tables: Tables) -> Finding:
+def _joint(tables: Tables) -> Judgement:
     table = tables["joint-privacy"]
     exact, paper, ours = (table.number(name) for name in ("exact", "paper", "formula"))
     worst = int(np.argmax(exact / paper))
-    return Finding(
+    return Judgement(
         verdict(bool((exact <= paper).all()), False),
         f"With weights from the records the exact loss of one person is {exact[worst]:.1f} where the "
         f"proposition says {paper[worst]:.2f} and the tight formula {ours[worst]:.2f} "

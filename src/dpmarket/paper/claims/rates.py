@@ -8,7 +8,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Sheet, Tables, sheet, verdict, yes
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Sheet, Tables, sheet, verdict, yes
 from dpmarket.paper.figures.rate import SHAPES
 
 _LEMMA = "Lemma `thm: offline perf`"
@@ -39,12 +39,12 @@ def _rate_setting(tables: Tables) -> str:
     )
 
 
-def _rate(tables: Tables) -> Finding:
+def _rate(tables: Tables) -> Judgement:
     parts = _parts(tables["rate"], steady=True)
     slopes = [_slope(part) for part in parts]
     reached = [float(part.number("loss")[-1] / part.number("leading")[-1]) for part in parts]
     holds = all(abs(slope + 0.25) < 0.03 for slope in slopes) and all(abs(r - 1.0) < 0.05 for r in reached)
-    return Finding(
+    return Judgement(
         verdict(holds, False),
         f"The slope of log loss against log m is between {min(slopes):.3f} and {max(slopes):.3f} at the two "
         f"largest m, and the loss there is {min(reached):.3f} to {max(reached):.3f} times the leading term "
@@ -84,18 +84,18 @@ def _falls(shares: FloatArray, draws: int) -> bool:
     return bool((np.diff(shares) <= 3.0 * np.hypot(spread[1:], spread[:-1])).all())
 
 
-def _probability(tables: Tables) -> Finding:
+def _probability(tables: Tables) -> Judgement:
     table = tables["rate"]
     config = table.configuration
     part = _parts(table, steady=True)[0]
     shares, m = part.number("exceeding"), part.number("sellers")
     falls = all(_falls(one.number("exceeding"), config["draws"]) for one in _parts(table, steady=True))
     spread = part.number("spread") * m**0.25
-    told = ", ".join(f"{share:.1%}" for share in shares)
-    return Finding(
+    phrases = ", ".join(f"{share:.1%}" for share in shares)
+    return Judgement(
         verdict(falls and bool(shares[-1] <= shares[0]), falls),
         f"For r' = {config['excess']:g} and the bound (1 + {config['margin']:g} m^(−r')) times the leading "
-        f"term: {told} of the draws are above it on U[0, 1] for m = {m[0]:,.0f} to {m[-1]:,.0f}. The relative "
+        f"term: {phrases} of the draws are above it on U[0, 1] for m = {m[0]:,.0f} to {m[-1]:,.0f}. The relative "
         f"spread of the loss times m^(1/4) stays between {spread.min():.2f} and {spread.max():.2f}: "
         "fluctuations of size m^(−1/4), for which exceeding by m^(−r') has the probability "
         "exp(−const·m^(1/2−2r')) that the lemma states.",
@@ -125,21 +125,21 @@ def _probability_robustness(tables: Tables) -> Sheet:
     )
 
 
-def _density(tables: Tables) -> Finding:
+def _density(tables: Tables) -> Judgement:
     parts = _parts(tables["rate"], steady=False)
     falls = all(bool((np.diff(part.number("loss")) < 0.0).all()) for part in parts)
     wanted = [-0.5 / (2.0 + float(part.number("power")[0])) for part in parts]
     slopes = [_slope(part) for part in parts]
     near = all(abs(slope - want) < 0.03 for slope, want in zip(slopes, wanted, strict=True))
-    told = "; ".join(
+    phrases = "; ".join(
         f"density like c^{part.number('power')[0]:.0f}: {slope:.3f} (expected {want:.3f})"
         for part, slope, want in zip(parts, slopes, wanted, strict=True)
     )
-    return Finding(
+    return Judgement(
         verdict(falls and near, falls),
         "The proof goes through with (λ − γψ)⁺ of order m^(−1/(n+2)), where n is the first derivative of the "
         f"density that is not 0 at 0: the loss falls like m^(−1/(2(n+2))). Slopes at the two largest m: "
-        f"{told}. Similar in kind, slower in rate.",
+        f"{phrases}. Similar in kind, slower in rate.",
     )
 
 
@@ -182,13 +182,13 @@ def _arrivals_setting(tables: Tables) -> str:
     )
 
 
-def _arrivals(tables: Tables) -> Finding:
+def _arrivals(tables: Tables) -> Judgement:
     worst, few = 0.0, 0.0
     for part in _arrivals_parts(tables["arrivals"]):
         worst = max(worst, float((part.number("ratio") * part.number("participation")).max()))
         few = max(few, float(part.number("ratio")[part.number("participation").argmin()]))
     lowest = float(tables["arrivals"].number("participation").min())
-    return Finding(
+    return Judgement(
         verdict(worst <= 1.0 + 0.02, worst <= 2.0),
         f"Loss with a fraction ξ of the sellers over loss with all, times ξ: at most {worst:.3f} for ξ "
         f"from {lowest:g} to 1 (at ξ = {lowest:g} the loss is {few:.1f} times as large); 1 would be 1/ξ.",
@@ -237,23 +237,23 @@ def _budget_setting(tables: Tables) -> str:
     )
 
 
-def _budget(tables: Tables) -> Finding:
+def _budget(tables: Tables) -> Judgement:
     table = tables["budget"]
-    falls, reached, told = True, True, []
+    falls, reached, phrases = True, True, []
     for part in _budget_parts(table):
         possible = np.isfinite(part.number("budget"))
         budget = part.number("budget")[possible]
         falls = falls and bool((np.diff(budget) < 0.0).all())
         reached = reached and bool(possible.all())
-        told.append(
+        phrases.append(
             f"U[{part.number('low')[0]:g}, {part.number('high')[0]:g}], excess risk "
             f"{part.number('target')[0]:g}: {budget[0]:.3g} (m = {part.number('sellers')[possible][0]:,.0f}) "
             f"to {budget[-1]:.3g}, limit {part.number('limit')[0]:g}"
         )
-    return Finding(
+    return Judgement(
         verdict(falls and reached, falls),
         f"Where the target can be reached, the budget even {'falls' if falls else 'does not always fall'} "
-        f"with the number of sellers: {'; '.join(told)}. Condition: enough sellers. No money brings the "
+        f"with the number of sellers: {'; '.join(phrases)}. Condition: enough sellers. No money brings the "
         "excess risk below μ/√m, so that a target of 0.1 with μ = 1 needs more than 100 people.",
     )
 

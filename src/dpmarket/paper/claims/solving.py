@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Tables, verdict
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Tables, verdict
 
 _SAME = 1e-3
 _FAST = 1000
@@ -31,11 +31,11 @@ def _settings(table: ResultTable) -> list[ResultTable]:
     return [table.where(concentration=mu) for mu in table.values_of("concentration")]
 
 
-def _linear(tables: Tables) -> Finding:
+def _linear(tables: Tables) -> Judgement:
     parts = [part for part in _settings(tables["descent"]) if part.number("condition")[0] > 1.0]
     factor, fit = _rates(parts[0])
     holds = factor < 1.0 and fit > 0.8
-    return Finding(
+    return Judgement(
         verdict(holds, factor < 1.0),
         f"With 2Λμ/m = {parts[0].number('condition')[0]:.2f} the gap shrinks by a factor of {factor:.5f} "
         f"per step (straight line through its logarithm: R² {fit:.3f}). The theorem's projection is onto "
@@ -43,13 +43,13 @@ def _linear(tables: Tables) -> Finding:
     )
 
 
-def _fast(tables: Tables) -> Finding:
+def _fast(tables: Tables) -> Judgement:
     table = tables["descent"]
     rows, steps = [], []
     for part in _settings(table):
         steps.append(float(part.number("steps").max()))
         rows.append(f"{steps[-1]:,.0f} (2Λμ/m = {part.number('condition')[0]:.2g})")
-    return Finding(
+    return Judgement(
         verdict(max(steps) < _FAST, min(steps) < _FAST),
         f"The paper names no number; fast is taken as fewer than {_FAST:,} steps to the tolerance of "
         f"{table.configuration['tolerance']:.0e}. Descent takes {'; '.join(rows)}. "
@@ -58,24 +58,24 @@ def _fast(tables: Tables) -> Finding:
     )
 
 
-def _same_point(tables: Tables) -> Finding:
+def _same_point(tables: Tables) -> Judgement:
     parts = _settings(tables["descent"])
     same = [bool(part.number("apart")[0] < _SAME) for part in parts]
     met = [bool(part.number("sharp_condition")[0] > 1.0) for part in parts]
-    told = [
+    phrases = [
         f"{part.number('apart')[0]:.0e} apart at 2Λμ/m = {part.number('condition')[0]:.2g}" for part in parts
     ]
     below = [s for s, part in zip(same, parts, strict=True) if part.number("condition")[0] <= 1.0]
     convex = all(s for s, m in zip(same, met, strict=True) if m)
-    return Finding(
+    return Judgement(
         verdict(all(same), convex and any(below)),
-        f"End points of several starts (relative distance): {'; '.join(told)}. The theorem's condition is "
+        f"End points of several starts (relative distance): {'; '.join(phrases)}. The theorem's condition is "
         "indeed stricter than needed: 2Λμ > |X|² (squared spectral norm) suffices. Far below it different "
         "starts end at different points.",
     )
 
 
-def _printed(tables: Tables) -> Finding:
+def _printed(tables: Tables) -> Judgement:
     table = tables["printed"]
     mine = table.where(reading="as printed")
     x, values = mine.number("mean_epsilon"), mine.number("objective")
@@ -84,7 +84,7 @@ def _printed(tables: Tables) -> Finding:
         f"{reading}: mean ε = {table.where(reading=reading).number('chosen')[0]:.3g}"
         for reading in ("expected noise", "bounded coefficients")
     ]
-    return Finding(
+    return Judgement(
         verdict(not lowest, False),
         f"As printed, with the noise b drawn and w free, the objective is {values[x.argmin()]:.3g} at the "
         f"grid's lowest mean ε ({x.min():g}) and falls without bound below it: the line search always ends "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Sheet, Tables, sheet, verdict
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Sheet, Tables, sheet, verdict
 
 _PROVED = 0.46  # the printed constants, to base 2, are at least the proved ones up to this delta
 
@@ -31,12 +31,12 @@ def _enough(table: ResultTable) -> bool:
     return bool((table.number("printed_mu")[small] >= table.number("sharp_mu")[small]).all())
 
 
-def _error_bound(tables: Tables) -> Finding:
+def _error_bound(tables: Tables) -> Judgement:
     table = tables["error-bound"]
     natural, bits = _broken(table, "natural"), _broken(table, "bits")
     within = table.where(delta=0.1)
     least = float((within.number("printed_mu") / within.number("corrected_mu")).min())
-    return Finding(
+    return Judgement(
         verdict(natural == 0 and bits == 0, bits == 0 and _enough(table)),
         "The theorem writes ln where it means the natural logarithm and log for the loss, and β/ln 2 is the "
         f"slope of log₂(1 + e^(−z)). Read to base 2 the printed bound is broken at {bits} of {len(table)} "
@@ -113,7 +113,7 @@ def _asymptotic_setting(tables: Tables) -> str:
     )
 
 
-def _asymptotic(tables: Tables) -> Finding:
+def _asymptotic(tables: Tables) -> Judgement:
     table = tables["asymptotic"]
     radius = max(table.values_of("coef_radius"))
     part = table.where(buyer="offline", coef_radius=radius)
@@ -130,7 +130,7 @@ def _asymptotic(tables: Tables) -> Finding:
         for done in (np.isfinite(one.number("exceeding")),)
     )
     first = [_tells(one) for one in choices]
-    return Finding(
+    return Judgement(
         "consistent with" if falls and rates and kept else "does not hold",
         f"Constant hyper-parameters, β = {radius:g}: the mean of error + γ·payments falls from "
         f"{value[0]:.3f} (m = {m[0]:,.0f}) to {value[-1]:.3f} (m = {m[-1]:,.0f}), towards log(1 + e^(−ρβ)) = "
@@ -174,7 +174,7 @@ def _asymptotic_robustness(tables: Tables) -> Sheet:
     )
 
 
-def _online_asymptotic(tables: Tables) -> Finding:
+def _online_asymptotic(tables: Tables) -> Judgement:
     table = tables["asymptotic"]
     radius = max(table.values_of("coef_radius"))
     offline, literal = (
@@ -182,7 +182,7 @@ def _online_asymptotic(tables: Tables) -> Finding:
     )
     spread = table.where(buyer="offline", coef_radius=radius).number("objective_se")
     similar = bool(abs(literal[-1] - offline[-1]) <= 2.0 * spread[-1] + 0.01)
-    return Finding(
+    return Judgement(
         "consistent with" if similar else verdict(False, bool(literal[-1] < literal[0])),
         f"On U[0, 1] the objective of Algorithm 3 is {literal[-1]:.4f} at the largest m, offline "
         f"{offline[-1]:.4f}; at the smallest {literal[0]:.3f} against {offline[0]:.3f}. The two bounds have "

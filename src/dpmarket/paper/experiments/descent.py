@@ -22,7 +22,7 @@ from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.figures.solving import draw_descent
 from dpmarket.paper.joint import JointMechanism, PaperDescent, ReducedSolver
-from dpmarket.paper.joint.optimum import Market
+from dpmarket.paper.joint.optimum import BuyableSellers
 from dpmarket.paper.joint.solvers import InnerSolution
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
@@ -48,7 +48,7 @@ class DescentConfig:
     )
     noise: float = 10.0
     payment_weight: float = 1e-3
-    total_epsilon: float = 300.0
+    noise_rate: float = 300.0
     starts: int = 5
     points: int = 40
     tolerance: float = 1e-8
@@ -91,7 +91,7 @@ def _rows(task: _Task) -> list[Row]:
         noise_source=SeededNoise(config.seed),
     )
     setting = mechanism.with_records(*parts.sellers).setting
-    problem = setting.problem(Market.of(setting, virtual_costs(costs, dist)), config.total_epsilon)
+    problem = setting.problem(BuyableSellers.of(setting, virtual_costs(costs, dist)), config.noise_rate)
     starts = rng.standard_normal((config.starts, parts.n_features))
     newton = [ReducedSolver().solve(problem, start) for start in starts]
     exact = min(newton, key=lambda found: found.value)

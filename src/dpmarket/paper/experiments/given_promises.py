@@ -27,7 +27,7 @@ class Choice:
     """Weights, noise rate and coefficients, with the weighted loss of the coefficients (no noise in them)."""
 
     loss_weights: FloatArray
-    total_epsilon: float
+    noise_rate: float
     coefficients: FloatArray
     training_loss: float
     value: float

@@ -120,13 +120,13 @@ def _concentration_row(task: _ConcentrationTask) -> Row:
         rng = np.random.default_rng([config.seed, k, 5])
         epsilons = config.promise_scale / rng.uniform(1.0, 5.0, config.records)
         choice = _choice(task, train_part, epsilons, rng)
-        rates.append(choice.total_epsilon)
+        rates.append(choice.noise_rate)
         draws = np.random.default_rng([config.seed, k, 6])
         found.append(_errors(train_part, test_part, choice, config.l2, config.noise_draws, draws))
     return {
         "method": task.method,
         "concentration": task.concentration,
-        "total_epsilon": float(np.mean(rates)),
+        "noise_rate": float(np.mean(rates)),
         **_summaries(np.array(found)),
     }
 
@@ -153,7 +153,7 @@ def _choice(
     if task.method == "proportional":
         return Choice(epsilons / largest, largest, nothing, 0.0, 0.0)
     best = best_weights(epsilons, config.l2, concentration=1.0, noise=config.noise)
-    return Choice(best.loss_weights, best.total_epsilon, nothing, 0.0, 0.0)
+    return Choice(best.loss_weights, best.noise_rate, nothing, 0.0, 0.0)
 
 
 def _errors(
@@ -168,7 +168,7 @@ def _errors(
     rows, signs = records
     values = []
     for _ in range(noise_draws):
-        pull = 2.0 * draw_noise(rows.shape[1], rng) / choice.total_epsilon
+        pull = 2.0 * draw_noise(rows.shape[1], rng) / choice.noise_rate
         w = train(rows, signs, choice.loss_weights, pull, l2)
         loss = float(choice.loss_weights @ np.logaddexp(0.0, -signs * (rows @ w)))
         values.append((error(w, rows, signs), error(w, *test), loss))

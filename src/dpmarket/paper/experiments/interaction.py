@@ -77,7 +77,7 @@ def _steps(config: InteractionConfig) -> list[Row]:
     def shown(values: object) -> str:
         return ", ".join(f"{value:.2f}" for value in np.ravel(np.asarray(values, dtype=float)))
 
-    told = (
+    phrases = (
         ("sellers", "platform", "report what privacy costs them, c'", f"c' = {shown(costs)}"),
         (
             "platform",
@@ -99,7 +99,7 @@ def _steps(config: InteractionConfig) -> list[Row]:
             "payment_weight": None,
             "moved": None,
         }
-        for k, (sender, receiver, message, detail) in enumerate(told)
+        for k, (sender, receiver, message, detail) in enumerate(phrases)
     ]
 
 

@@ -8,7 +8,7 @@ without payments and privacy; ``guess``, who buys nothing and names the more fre
 
 The table keeps, of all settings that were tried, the rows with a mark. ``fixed`` is 1 at the settings
 {l2, mu, sigma} that serve all payment weights best on the public part, ``tuned`` is 1 at those that
-are best at this payment weight. The naive buyer's objective rises with the total epsilon, so that the
+are best at this payment weight. The naive buyer's objective rises with the noise rate, so that the
 paper's line search always ends at its grid's lowest mean epsilon: that is its ``fixed`` row; its ``tuned``
 row lets the public part choose the mean epsilon, too.
 """
@@ -145,12 +145,12 @@ def _bought(
     payments: float,
     expected: float,
     objective: float | None,
-    total_epsilon: float,
+    noise_rate: float,
 ) -> Row:
     public = [error(w, *parts.public) for w in models]
     test, spread = mean_and_standard_error([error(w, *parts.test) for w in models])
     return {
-        "total_epsilon": total_epsilon,
+        "noise_rate": noise_rate,
         "objective": objective,
         "public_overall": float(np.mean(public)) + gamma * expected,
         "test_error": test,
@@ -185,7 +185,7 @@ def _joint(
         )
     rows, signs = parts.sellers
     outcome = mechanism.run(costs, rows, signs)
-    eta = outcome.total_epsilon
+    eta = outcome.noise_rate
     models = [train(rows, signs, outcome.loss_weights, 2.0 * b / eta, task.l2) for b in noises]
     paid = outcome.total_payment
     return _bought(parts, gamma, models, paid, paid, outcome.objective_value, eta)
@@ -196,6 +196,7 @@ def _offline(
 ) -> Row:
     objective = BuyerObjective(task.concentration, task.noise, gamma, task.config.weight_cap)
     outcome = OfflineMechanism(dist, objective).run(costs)
+    assert outcome.optimality is not None  # the offline mechanism always says how good its choice is
     expected = float(virtual_costs(costs, dist) @ outcome.epsilons)
     rows, signs = parts.sellers
     models = []
@@ -212,7 +213,13 @@ def _offline(
     except Infeasible:  # the penalty is too small for promises this strong: nothing can be trained
         models = [np.zeros(parts.n_features)]
     return _bought(
-        parts, gamma, models, outcome.total_payment, expected, outcome.objective_value, outcome.total_epsilon
+        parts,
+        gamma,
+        models,
+        outcome.total_payment,
+        expected,
+        outcome.optimality.objective_value,
+        outcome.planned_noise_rate,
     )
 
 
@@ -222,7 +229,7 @@ def _baseline(
     rows, signs = parts.sellers
     weights = np.full(signs.size, 1.0 / signs.size)
     model = train(rows, signs, weights, np.zeros(parts.n_features), task.l2)
-    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"total_epsilon": None}
+    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"noise_rate": None}
 
 
 def _guess(
@@ -230,7 +237,7 @@ def _guess(
 ) -> Row:
     model = np.zeros(parts.n_features)
     model[-1] = float(np.sign(parts.public[1].sum()))  # the constant alone
-    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"total_epsilon": None}
+    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"noise_rate": None}
 
 
 _BUYERS: dict[str, _Buyer] = {

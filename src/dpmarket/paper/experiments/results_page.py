@@ -12,7 +12,7 @@ from dpmarket.paper.experiments.catalogue import EXPERIMENTS
 from dpmarket.paper.experiments.market import RATIO
 from dpmarket.paper.experiments.running import FIGURES, TABLES, Experiment, plain
 from dpmarket.paper.experiments.table import read_result
-from dpmarket.paper.experiments.verdicts import Claim, Finding, Tables
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Tables
 
 PAGE = "results.md"
 _HEAD = """# The paper, claim by claim
@@ -37,8 +37,8 @@ _TAIL = """## What was not measured
 """
 
 
-def judge(tables: Tables, claims: Sequence[Claim] = CLAIMS) -> list[tuple[Claim, Finding]]:
-    """Return a finding for every claim whose tables are all there."""
+def judge(tables: Tables, claims: Sequence[Claim] = CLAIMS) -> list[tuple[Claim, Judgement]]:
+    """Return a judgement for every claim whose tables are all there."""
     return [(claim, claim.judge(tables)) for claim in claims if set(claim.experiments) <= set(tables)]
 
 
@@ -70,7 +70,9 @@ def results_page(tables: Tables) -> str:
     if quick:
         lines += [f"**Not the published settings** (a quick run, for tests): {', '.join(quick)}.\n"]
     lines += ["## Summary\n", "| claim | where | verdict |", "|---|---|---|"]
-    lines += [f"| {_cell(claim.statement)} | {claim.where} | {finding.verdict} |" for claim, finding in found]
+    lines += [
+        f"| {_cell(claim.statement)} | {claim.where} | {judgement.verdict} |" for claim, judgement in found
+    ]
     for experiment in EXPERIMENTS:
         lines += _section(experiment, found)
     lines += ["", _TAIL]
@@ -84,7 +86,7 @@ def write_page(folder: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _section(experiment: Experiment, found: list[tuple[Claim, Finding]]) -> list[str]:
+def _section(experiment: Experiment, found: list[tuple[Claim, Judgement]]) -> list[str]:
     """Return the claims that an experiment decides, and those above to whose verdict it adds."""
     name = experiment.name
     lines = [
@@ -92,10 +94,10 @@ def _section(experiment: Experiment, found: list[tuple[Claim, Finding]]) -> list
         f"![{experiment.title}]({FIGURES}/{name}.svg)\n",
         f"Table: `{TABLES}/{name}.csv`. Redraw: `dpmarket reproduce {name}`.\n",
     ]
-    for claim, finding in found:
+    for claim, judgement in found:
         if claim.experiments[0] == name:
             lines.append(f"- **{claim.statement}** ({claim.where})")
-            lines.append(f"  *{finding.verdict}*. {finding.measured}")
+            lines.append(f"  *{judgement.verdict}*. {judgement.measured}")
     if all(claim.experiments[0] != name for claim, _ in found):
         lines += [f"Evidence for: *{c.statement}* (above)." for c, _ in found if name in c.experiments]
     return lines

@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, read_only
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import (
-    numbers_or_nan,
     read_bytes,
     read_json,
     read_table,
-    text_column,
     write_json,
     write_table,
 )
@@ -131,7 +130,7 @@ def table_from_rows(
 def write_result(table: ResultTable, folder: str | os.PathLike[str]) -> None:
     """Write ``NAME.csv`` and ``NAME.json`` into a folder that exists, each whole or not at all."""
     target = Path(folder) / f"{table.name}.csv"
-    write_table(target, dict(table.columns))
+    write_table(target, pl.DataFrame(dict(table.columns)))
     write_json(
         target.with_suffix(".json"),
         {
@@ -162,9 +161,9 @@ def read_result(folder: str | os.PathLike[str], name: str) -> ResultTable:
     texts = tuple(manifest["texts"])
     table = read_table(source, texts=texts)
     columns: dict[str, Column] = {
-        column: tuple(text_column(table, column))
+        column: tuple(table.get_column(column).to_list())
         if column in texts
-        else read_only(numbers_or_nan(table, column))
+        else read_only(table.get_column(column).cast(pl.Float64).fill_null(math.nan).to_numpy().copy())
         for column in manifest["columns"]
     }
     return ResultTable(name, columns, plain_value(manifest["configuration"]), manifest["versions"])

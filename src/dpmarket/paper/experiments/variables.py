@@ -23,7 +23,7 @@ from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.figures.solving import draw_variables
 from dpmarket.paper.joint import ExpectedPayments, JointMechanism, PaperDescent
-from dpmarket.paper.joint.optimum import Market
+from dpmarket.paper.joint.optimum import BuyableSellers
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
 
@@ -149,7 +149,7 @@ def _rows(task: _Task) -> list[Row]:
     setting = market.setting
     steps, lowest, longest = 0, math.inf, np.empty(0)
     for mean in config.grid:
-        problem = setting.problem(Market.of(setting, psi), m * mean)
+        problem = setting.problem(BuyableSellers.of(setting, psi), m * mean)
         solution = PaperDescent(tolerance=1e-7, max_iterations=400_000).solve(problem, w)
         gaps = np.array(solution.trace) - solution.value
         used = int(np.argmax(gaps <= config.accuracy * abs(best)))

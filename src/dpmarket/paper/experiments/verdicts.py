@@ -19,7 +19,7 @@ REPRODUCED: tuple[Verdict, ...] = ("holds", "consistent with")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Judgement:
     """A verdict with what was measured, in one or two sentences.
 
     Attributes
@@ -61,7 +61,7 @@ class Claim:
     statement : what is checked, in our words.
     experiments : the tables that decide; the first is the one whose section tells of it.
     setting : tables in, the settings of the evidence out, in one line.
-    judge : tables in, finding out.
+    judge : tables in, judgement out.
     robustness : tables in, the same question at other settings out.
     repair : what to change in the paper for the statement to hold, where a few words suffice; else "".
     """
@@ -72,7 +72,7 @@ class Claim:
     statement: str
     experiments: tuple[str, ...]
     setting: Callable[[Tables], str]
-    judge: Callable[[Tables], Finding]
+    judge: Callable[[Tables], Judgement]
     robustness: Callable[[Tables], Sheet]
     repair: str = ""
 
@@ -84,10 +84,10 @@ def verdict(always: bool, sometimes: bool) -> Verdict:
     return "holds under a condition" if sometimes else "does not hold"
 
 
-def counted(findings: Sequence[Finding]) -> dict[Verdict, int]:
+def counted(judgements: Sequence[Judgement]) -> dict[Verdict, int]:
     """Return how many findings have each verdict, all four in order."""
     kinds: tuple[Verdict, ...] = (*REPRODUCED, "holds under a condition", "does not hold")
-    return {kind: sum(finding.verdict == kind for finding in findings) for kind in kinds}
+    return {kind: sum(judgement.verdict == kind for judgement in judgements) for kind in kinds}
 
 
 def sheet(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Sheet:

@@ -45,7 +45,7 @@ def draw_descent(table: TableLike) -> Figure:
     config = table.configuration
     settings = _shown(config["settings"])
     setup = (
-        f"breast cancer records, m = 341, n = 31, no cap k, η = {config['total_epsilon']:g}, σ = "
+        f"breast cancer records, m = 341, n = 31, no cap k, η = {config['noise_rate']:g}, σ = "
         f"{config['noise']:g}, γ = {config['payment_weight']:g}, {config['starts']} random starts, tolerance "
         f"{config['tolerance']:.0e}; a straight line is a linear rate"
     )

@@ -28,7 +28,7 @@ def naive_buyer(
     ----------
     dist, payment_weight, l2, weight_cap, reading, starts, noise_source : as for :class:`JointMechanism`.
     mean_epsilons : the grid of mean epsilons. It decides: with nothing to pay for noise, the objective never
-        falls with the total epsilon (its slope is what is paid), so that the lowest one is always best.
+        falls with the noise rate (its slope is what is paid), so that the lowest one is always best.
 
     Returns
     -------

@@ -275,9 +275,9 @@ class ExpectedPayments:
         progress: Progress | None = None,
     ) -> Paid:
         """Return ``psi*eps`` for each seller."""
-        own = np.searchsorted(solved.market.positions, sellers)
-        epsilons = solved.best.inner.weights[own] * solved.best.total_epsilon
-        payments = solved.market.psi[own] * epsilons
+        own = np.searchsorted(solved.buyable.positions, sellers)
+        epsilons = solved.best.inner.weights[own] * solved.best.noise_rate
+        payments = solved.buyable.psi[own] * epsilons
         return Paid(payments, 2.0**-51 * payments)
 
     def to_dict(self) -> dict[str, Any]:
@@ -305,7 +305,7 @@ def _last_report(solved: Solved, dist: CostDistribution, seller: int) -> float:
         ) from None
     # The objective rises with the virtual cost as long as the seller is bought from, and no further.
     error = 4.0 * solved.setting.value_error(solved.best)
-    own = float(solved.market.psi[np.searchsorted(solved.market.positions, seller)])
+    own = float(solved.buyable.psi[np.searchsorted(solved.buyable.positions, seller)])
     virtual = max(leaving.virtual_cost, own, _LEAST * float(dist.virtual_cost(dist.quantile(0.5))))
     for _ in range(_MAX_DOUBLINGS):
         if not virtual < highest:
@@ -320,8 +320,8 @@ def _last_report(solved: Solved, dist: CostDistribution, seller: int) -> float:
 
 
 def _own(solved: Solved, seller: int, costs: FloatArray, low: float) -> float:
-    weight = float(solved.best.inner.weights[np.searchsorted(solved.market.positions, seller)])
-    return max(float(costs[seller]), low) * (weight * solved.best.total_epsilon)
+    weight = float(solved.best.inner.weights[np.searchsorted(solved.buyable.positions, seller)])
+    return max(float(costs[seller]), low) * (weight * solved.best.noise_rate)
 
 
 def _tell(progress: Progress | None, done: int, total: int) -> None:

@@ -21,7 +21,7 @@ from dpmarket.errors import Infeasible
 
 @runtime_checkable
 class Reading(Protocol):
-    """How the noise enters the choice of weights and total epsilon.
+    """How the noise enters the choice of weights and noise rate.
 
     A protocol: :class:`ExpectedNoise`, :class:`BoundedCoefficients` and :class:`AsPrinted` obey it.
     """
@@ -51,7 +51,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class ExpectedNoise:
-    """Choose weights and total epsilon without the noise, whose mean is 0; then train with it. The default.
+    """Choose weights and noise rate without the noise, whose mean is 0; then train with it. The default.
 
     Payments and promises do not depend on the noise.
 
@@ -89,7 +89,7 @@ class ExpectedNoise:
         """Return the price of noise, twice."""
         if not price > 0.0:
             raise Infeasible(
-                "expected noise > 0 in the objective: without it the smallest total epsilon is always best, "
+                "expected noise > 0 in the objective: without it the smallest noise rate is always best, "
                 "and there is no smallest. Pass mean_epsilons to fix the range."
             )
         return price, price
@@ -146,7 +146,7 @@ class BoundedCoefficients:
         reach = 2.0 * float(np.linalg.norm(noise)) * self.coef_radius
         if not price > reach:
             raise Infeasible(
-                "expected noise > 2*|b|*coef_radius in the objective, so that a best total epsilon exists; "
+                "expected noise > 2*|b|*coef_radius in the objective, so that a best noise rate exists; "
                 "the noise b that was drawn is longer: raise noise, or lower coef_radius."
             )
         return price - reach, price + reach
@@ -194,7 +194,7 @@ class AsPrinted:
     def slack(self, noise: FloatArray, price: float) -> tuple[float, float]:
         """Refuse: there is no bound."""
         raise Infeasible(
-            "expected mean_epsilons for the printed objective: it falls without bound as the total epsilon "
+            "expected mean_epsilons for the printed objective: it falls without bound as the noise rate "
             "goes to 0. ExpectedNoise and BoundedCoefficients have a minimum."
         )
 

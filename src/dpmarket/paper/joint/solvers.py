@@ -1,4 +1,4 @@
-"""Turn the joint problem at one total epsilon into coefficients and weights: three solvers, one protocol.
+"""Turn the joint problem at one noise rate into coefficients and weights: three solvers, one protocol.
 
 :class:`ReducedSolver` puts the best weights into the objective and minimises over the coefficients alone.
 :class:`PaperDescent` is the descent of the paper's Algorithm 4, over both. :class:`GreedySolver` is for a
@@ -31,13 +31,13 @@ from dpmarket.paper.joint.problem import (
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class InnerSolution:
-    """Coefficients and weights at one total epsilon.
+    """Coefficients and weights at one noise rate.
 
     Attributes
     ----------
     coefficients, weights : FloatArray of shapes (n,) and (m,)
     value : float
-        The objective there, without the terms that depend on the total epsilon alone.
+        The objective there, without the terms that depend on the noise rate alone.
     residual : float
         Norm of the projected gradient: how far from stationary.
     trace : tuple of float
@@ -53,7 +53,7 @@ class InnerSolution:
 
 @runtime_checkable
 class InnerSolver(Protocol):
-    """A way to solve the joint problem at one total epsilon.
+    """A way to solve the joint problem at one noise rate.
 
     A protocol: :class:`ReducedSolver`, :class:`PaperDescent` and :class:`GreedySolver` obey it. Payments are
     truthful only if what it finds is the global minimum.

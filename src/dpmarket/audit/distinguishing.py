@@ -1,12 +1,20 @@
-r"""Turn samples of two outputs into an event that tells them apart, and its counts into a bound on epsilon.
+r"""Turn one person into two data sets that give them away, and models trained on both into a bound.
 
-An event is "the score is above a threshold", where the score is a quadratic function of the released
-coefficients: a projection, the distance from a plane, or a discriminant fitted to the samples. If event E
-has probability p under one data set and q under its neighbour, epsilon is at least :math:`\log(p / q)`.
-With k of n and l of n samples in E, Clopper and Pearson's bounds give :math:`p \ge p_-` and :math:`q \le
-q_+`, each with probability at least :math:`1 - \alpha / 2`, and :math:`\log(p_- / q_+)` is a lower bound
-on epsilon with probability at least :math:`1 - \alpha`: provided that E was chosen without looking at
-these samples.
+The auditor chooses everybody's records. What a model gives away of a person depends on them: least if the
+person's record is lost among random ones, most if the others' records leave the model nothing else to
+say. With u the row times its label's sign, replacing u by u' moves the noise that is needed by ``a (s u -
+s' u')``, where s and s' are the person's errors: long where both records are wrong about the model and
+yet opposite to each other. Hence the first design: the others, all alike, pull the coefficients far in
+one direction; the person contradicts them both times, but leans to one side or to the other. The last
+ones compare a record with an empty one, which changes the curvature.
+
+Models trained on the two are told apart by an event: "the score is above a threshold", where the score is a
+quadratic function of the released coefficients: a projection, the distance from a plane, or a discriminant
+fitted to the samples. If event E has probability p under one data set and q under its neighbour, epsilon is
+at least :math:`\log(p / q)`. With k of n and l of n samples in E, Clopper and Pearson's bounds give
+:math:`p \ge p_-` and :math:`q \le q_+`, each with probability at least :math:`1 - \alpha / 2`, and
+:math:`\log(p_- / q_+)` is a lower bound on epsilon with probability at least :math:`1 - \alpha`: provided
+that E was chosen without looking at these samples.
 """
 
 from __future__ import annotations
@@ -19,6 +27,65 @@ from scipy.special import expit
 from scipy.stats import beta
 
 from dpmarket.arrays import FloatArray, IntArray
+
+N_FEATURES = 2
+_LEAN = 0.45
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Two data sets that differ in one record.
+
+    Attributes
+    ----------
+    name : what is special about them.
+    features, replaced_features : rows of norm at most 1, shape (people, 2), before and after.
+    labels, replaced_labels : 0 or 1, shape (people,).
+    person : whose record differs.
+    """
+
+    name: str
+    features: FloatArray
+    labels: IntArray
+    replaced_features: FloatArray
+    replaced_labels: IntArray
+    person: int
+
+
+def neighbours_of(person: int, n_people: int) -> list[Neighbours]:
+    """Return the pairs that the sampled audit tries, each with ``n_people`` records.
+
+    From three people on both labels occur in every data set, as some learners demand.
+
+    Examples
+    --------
+    >>> [pair.name for pair in neighbours_of(0, 3)]  # doctest: +ELLIPSIS
+    ['leaning against the others', 'label flipped among others', ...]
+    """
+    along, across = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    aside = math.sqrt(1.0 - _LEAN**2) * (1.0 - 1e-12)  # norms of at most 1, exactly
+    left, right = np.array([_LEAN, aside]), np.array([_LEAN, -aside])
+    nothing = np.zeros(N_FEATURES)
+    # Every second record is turned round with its label: the same pull, and both labels occur.
+    labels = np.arange(n_people, dtype=np.int64) % 2
+    signs = 2.0 * labels[:, None] - 1.0
+    agreed, divided, empty = signs * along, np.tile(along, (n_people, 1)), np.zeros((n_people, N_FEATURES))
+    cases = (
+        ("leaning against the others", agreed, (left, 0), (right, 0)),
+        ("label flipped among others", agreed, (across, 1), (across, 0)),
+        ("label flipped, others divided", divided, (along, 1), (along, 0)),
+        ("record against an empty one", agreed, (across, 1), (nothing, 1)),
+        ("record against an empty one, others empty", empty, (along, 1), (nothing, 1)),
+    )
+    pairs = []
+    for name, others, (own, own_label), (other, other_label) in cases:
+        before, after = others.copy(), others.copy()
+        before_labels, after_labels = labels.copy(), labels.copy()
+        before[person], before_labels[person] = own, own_label
+        after[person], after_labels[person] = other, other_label
+        pairs.append(Neighbours(name, before, before_labels, after, after_labels, person))
+    return pairs
+
 
 _CLIP = 8.0
 _STEPS = 30
