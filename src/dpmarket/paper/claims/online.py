@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.experiments.verdicts import Claim, Judgement, Sheet, Tables, sheet, verdict
 
@@ -34,7 +34,7 @@ def _shown(table: ResultTable) -> float:
     return float(round(1.0 / table.configuration["shown_payment_weight"]))
 
 
-def _within(table: ResultTable, low: float, scale: float) -> FloatArray:
+def _within(table: ResultTable, low: float, scale: float) -> IntArray:
     """Return the numbers of sellers, as positions, for which the printed algorithm is said to work."""
     m = _sellers(table)
     return np.arange(m.size) if low == _MASS else np.flatnonzero(m <= _REACH * scale)
@@ -74,8 +74,8 @@ def _disparity(tables: Tables) -> Judgement:
         for scale in table.values_of("scale"):
             gap = _line(table, low, scale, "literal", "loss") - _line(table, low, scale, "offline", "loss")
             everywhere = everywhere and _falls(gap)
-            inside = gap[_within(table, low, scale)]
-            where_said = where_said and bool(inside.size == 0 or inside[-1] <= inside[0])
+            part = gap[_within(table, low, scale)]
+            where_said = where_said and bool(part.size == 0 or part[-1] <= part[0])
     scale = _shown(table)
     gap = _line(table, _PAPER, scale, "literal", "loss") - _line(table, _PAPER, scale, "offline", "loss")
     inside = _within(table, _PAPER, scale)

@@ -1,14 +1,12 @@
-"""Judge how the proxy loss falls: the rate, its probability, weaker densities, fewer sellers, the budget."""
+"""Judge how the proxy loss falls: the rate, its probability, weaker densities, fewer sellers."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.experiments.verdicts import Claim, Judgement, Sheet, Tables, sheet, verdict, yes
+from dpmarket.paper.experiments.verdicts import Claim, Judgement, Sheet, Tables, sheet, verdict
 from dpmarket.paper.figures.rate import SHAPES
 
 _LEMMA = "Lemma `thm: offline perf`"
@@ -32,10 +30,10 @@ def _slope(part: ResultTable) -> float:
 def _rate_setting(tables: Tables) -> str:
     config = tables["rate"].configuration
     return (
-        f"Algorithm 2 without cap, μ = σ = 1, γ = {', '.join(f'{g:.0e}' for g in config['payment_weights'])}; "
-        f"m from {min(config['sellers']):,} to {max(config['sellers']):,}; {config['draws']:,} draws of costs "
-        "each; densities of costs that are above 0 at 0 (U[0, 1], U[0, 3], e^(−c) on [0, 1]) or rise from it "
-        "(2c and 3c² on [0, 1])."
+        "Algorithm 2 without cap, μ = σ = 1, γ = "
+        f"{', '.join(f'{g:.0e}' for g in config['payment_weights'])}; m from {min(config['sellers']):,} to "
+        f"{max(config['sellers']):,}; {config['draws']:,} draws of costs each; densities of costs that are "
+        "above 0 at 0 (U[0, 1], U[0, 3], e^(−c) on [0, 1]) or rise from it (2c and 3c² on [0, 1])."
     )
 
 
@@ -95,8 +93,8 @@ def _probability(tables: Tables) -> Judgement:
     return Judgement(
         verdict(falls and bool(shares[-1] <= shares[0]), falls),
         f"For r' = {config['excess']:g} and the bound (1 + {config['margin']:g} m^(−r')) times the leading "
-        f"term: {phrases} of the draws are above it on U[0, 1] for m = {m[0]:,.0f} to {m[-1]:,.0f}. The relative "
-        f"spread of the loss times m^(1/4) stays between {spread.min():.2f} and {spread.max():.2f}: "
+        f"term: {phrases} of the draws are above it on U[0, 1] for m = {m[0]:,.0f} to {m[-1]:,.0f}. The "
+        f"relative spread of the loss times m^(1/4) stays between {spread.min():.2f} and {spread.max():.2f}: "
         "fluctuations of size m^(−1/4), for which exceeding by m^(−r') has the probability "
         "exp(−const·m^(1/2−2r')) that the lemma states.",
     )
@@ -219,69 +217,6 @@ def _arrivals_robustness(tables: Tables) -> Sheet:
     )
 
 
-def _budget_parts(table: ResultTable) -> list[ResultTable]:
-    return [
-        table.where(low=low, target=target)
-        for low in table.values_of("low")
-        for target in table.values_of("target")
-    ]
-
-
-def _budget_setting(tables: Tables) -> str:
-    config = tables["budget"].configuration
-    return (
-        "Expected payments of the cheapest plan that reaches a given excess risk μ|a| + σ/η, with "
-        f"μ = {config['concentration']:g} and σ = {config['noise']:g}; targets "
-        f"{', '.join(f'{t:g}' for t in config['targets'])}; m from {min(config['sellers']):,} to "
-        f"{max(config['sellers']):,}; costs from U[1, 5] and U[0, 1]."
-    )
-
-
-def _budget(tables: Tables) -> Judgement:
-    table = tables["budget"]
-    falls, reached, phrases = True, True, []
-    for part in _budget_parts(table):
-        possible = np.isfinite(part.number("budget"))
-        budget = part.number("budget")[possible]
-        falls = falls and bool((np.diff(budget) < 0.0).all())
-        reached = reached and bool(possible.all())
-        phrases.append(
-            f"U[{part.number('low')[0]:g}, {part.number('high')[0]:g}], excess risk "
-            f"{part.number('target')[0]:g}: {budget[0]:.3g} (m = {part.number('sellers')[possible][0]:,.0f}) "
-            f"to {budget[-1]:.3g}, limit {part.number('limit')[0]:g}"
-        )
-    return Judgement(
-        verdict(falls and reached, falls),
-        f"Where the target can be reached, the budget even {'falls' if falls else 'does not always fall'} "
-        f"with the number of sellers: {'; '.join(phrases)}. Condition: enough sellers. No money brings the "
-        "excess risk below μ/√m, so that a target of 0.1 with μ = 1 needs more than 100 people.",
-    )
-
-
-def _budget_robustness(tables: Tables) -> Sheet:
-    table = tables["budget"]
-    counts = sorted(table.values_of("sellers"))
-    rows = []
-    for part in _budget_parts(table):
-        order = np.argsort(part.number("sellers"))
-        budget = part.number("budget")[order]
-        cells = [f"{value:.3g}" if math.isfinite(value) else "out of reach" for value in budget]
-        rows.append(
-            (
-                f"U[{part.number('low')[0]:g}, {part.number('high')[0]:g}]",
-                f"{part.number('target')[0]:g}",
-                *cells,
-                f"{part.number('limit')[0]:g}",
-                yes((np.diff(budget[np.isfinite(budget)]) < 0.0).all()),
-            )
-        )
-    return sheet(
-        "Budget by number of sellers.",
-        ("costs", "target", *(f"m = {m:,.0f}" for m in counts), "limit", "falls"),
-        rows,
-    )
-
-
 RATE_CLAIMS = (
     Claim(
         "lemma-rate",
@@ -323,16 +258,5 @@ RATE_CLAIMS = (
         _arrivals_setting,
         _arrivals,
         _arrivals_robustness,
-    ),
-    Claim(
-        "contributions-budget",
-        "Contributions",
-        "“because the buyer can selectively choose sellers to acquire data from, the budget required for a "
-        "given bound on the misclassification loss is bounded.”",
-        "Because the buyer chooses whom to buy from, the budget for a given loss is bounded.",
-        ("budget",),
-        _budget_setting,
-        _budget,
-        _budget_robustness,
     ),
 )

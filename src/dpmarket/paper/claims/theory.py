@@ -13,8 +13,8 @@ _PROVED = 0.46  # the printed constants, to base 2, are at least the proved ones
 def _bound_setting(tables: Tables) -> str:
     config = tables["error-bound"].configuration
     return (
-        "Two cases with little room: all records alike and a coefficient of the wrong sign; every record with "
-        f"a direction of its own and labels that say nothing. m from {min(config['records']):,} to "
+        "Two cases with little room: all records alike and a coefficient of the wrong sign; every record "
+        f"with a direction of its own and labels that say nothing. m from {min(config['records']):,} to "
         f"{max(config['records']):,}, equal weights, η = m, δ from {min(config['deltas']):g} to "
         f"{max(config['deltas']):g}, β from {min(config['coef_radii']):g} to {max(config['coef_radii']):g}, "
         f"δ' = {config['noise_delta']:g}, {config['draws']:,} draws of the noise."
@@ -65,8 +65,9 @@ def _bound_robustness(tables: Tables) -> Sheet:
         )
     radii = sorted(table.values_of("coef_radius"))
     return sheet(
-        f"Settings (case, β from {radii[0]:g} to {radii[-1]:g}, m) at which the bound fails more often than δ "
-        "+ δ', and the smallest ratio over β of the printed μ (base 2) to proved ones; at least 1 is a proof.",
+        f"Settings (case, β from {radii[0]:g} to {radii[-1]:g}, m) at which the bound fails more often than "
+        "δ + δ', and the smallest ratio over β of the printed μ (base 2) to proved ones; at least 1 is a "
+        "proof.",
         (
             "δ",
             "broken, base e",
@@ -134,10 +135,11 @@ def _asymptotic(tables: Tables) -> Judgement:
         "consistent with" if falls and rates and kept else "does not hold",
         f"Constant hyper-parameters, β = {radius:g}: the mean of error + γ·payments falls from "
         f"{value[0]:.3f} (m = {m[0]:,.0f}) to {value[-1]:.3f} (m = {m[-1]:,.0f}), towards log(1 + e^(−ρβ)) = "
-        f"{floor[-1]:.3f}. With the proof's schedule what the bound adds to ν falls like m^({slopes[0][0]:.2f}) "
-        f"and −ln δ grows like m^({slopes[0][1]:.2f}), as stated, and no more than {above:.0%} of the runs "
-        "exceed log(1 + e^(−ρβ)) + ν. More cannot be seen: the bound says something (a probability below 1 "
-        f"of an objective below 1) from m = {min(first):.0e} to {max(first):.0e} on, depending on (ν, β, γ).",
+        f"{floor[-1]:.3f}. With the proof's schedule what the bound adds to ν falls like "
+        f"m^({slopes[0][0]:.2f}) and −ln δ grows like m^({slopes[0][1]:.2f}), as stated, and no more than "
+        f"{above:.0%} of the runs exceed log(1 + e^(−ρβ)) + ν. More cannot be seen: the bound says "
+        f"something (a probability below 1 of an objective below 1) from m = {min(first):.0e} to "
+        f"{max(first):.0e} on, depending on (ν, β, γ).",
     )
 
 

@@ -68,6 +68,7 @@ def _row(task: _Task) -> Row:
 
 
 BUDGET = Experiment(
-    "budget", "Paper, contributions: the budget that a given excess risk takes, against the number of sellers",
+    "budget", "Paper, contributions: the budget that a given excess risk takes, against the number of "
+    "sellers",
     FULL, QUICK, compute, draw_budget,
 )  # fmt: skip

@@ -39,7 +39,7 @@ class _Task:
 
 
 def compute(config: CapConfig, work: Work) -> ResultTable:
-    """Return one row per costs, number of sellers, cap and payment weight: the largest promise over the mean."""
+    """Return one row per costs, sellers, cap and payment weight: the largest promise over the mean."""
     tasks = [
         _Task(config, support, m, k)
         for support in config.supports

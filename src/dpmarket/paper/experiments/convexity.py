@@ -1,10 +1,11 @@
 r"""Theorem `convexify`, first part: the smallest eigenvalue of the appendix objective's Hessian in (w, a).
 
-The Hessian is :math:`\begin{pmatrix} \Lambda I + \sum_i a_i s_i (1 - s_i) u_i u_i^T & -(s_i u_i) \\ \cdot & 2 \mu I
-\end{pmatrix}` with signed rows u and :math:`s_i = 1/(1 + e^{w \cdot u_i})`. It is looked at for three kinds of
-records: breast cancer; the worst ones, which lie close to two opposite directions across the coefficients, so
-that every s can be 1; and random ones. Points (w, a) are drawn at random, and w also far out, where the s are
-largest. ``inside`` looks only along directions that keep the sum of the weights.
+With signed rows u and :math:`s_i = 1/(1 + e^{w \cdot u_i})` its blocks are
+:math:`\Lambda I + \sum_i a_i s_i (1 - s_i) u_i u_i^T`, the columns :math:`-s_i u_i`, and :math:`2 \mu I`.
+It is looked at for three kinds of records: breast cancer; the worst ones, which lie close to two opposite
+directions across the coefficients, so that every s can be 1; and random ones. Points (w, a) are drawn at
+random, and w also far out, where the s are largest. ``inside`` looks only along directions that keep the sum
+of the weights.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _rows(task: _Task) -> list[Row]:
     down /= np.linalg.norm(down)
     points = [(reach * down, np.full(m, 1.0 / m)) for reach in (0.0, 1.0, 10.0, 1_000.0)]
     points += [
-        (5.0 * rng.standard_normal(n), rng.dirichlet(np.full(m, 0.3))) for _ in range(config.points)
+        (5.0 * rng.standard_normal((n,)), rng.dirichlet(np.full(m, 0.3))) for _ in range(config.points)
     ]
     # An orthonormal basis of the directions that keep the sum of the weights.
     basis = np.linalg.qr(np.column_stack([np.ones(m), rng.standard_normal((m, m - 1))]))[0][:, 1:]

@@ -1,9 +1,10 @@
 """Theorem `gen loss`: the printed error bound, with its ``log`` read to base e and to base 2.
 
-Two cases in which the bound has little room. In the first all records are alike (one feature of value 1, label
-+1) and the coefficient is a small negative number: every prediction is wrong, while the loss is close to log
-2, which is below 1 in natural logarithms. In the second every record has a direction of its own and the
-coefficients fit the labels as well as their length allows: what was learned says nothing about new records.
+Two cases in which the bound has little room. In the first all records are alike (one feature of value 1,
+label +1) and the coefficient is a small negative number: every prediction is wrong, while the loss is close
+to log 2, which is below 1 in natural logarithms. In the second every record has a direction of its own and
+the coefficients fit the labels as well as their length allows: what was learned says nothing about new
+records.
 The theorem speaks of every coefficient vector in the ball, so of these, too.
 """
 
@@ -53,7 +54,7 @@ class _Task:
 
 
 def compute(config: ErrorBoundConfig, work: Work) -> ResultTable:
-    """Return one row per case, delta, radius and number of records: three bounds, and how often each breaks."""
+    """Return one row per case, delta, radius and number of records: three bounds, and how often they fail."""
     tasks = [
         _Task(config, case, delta, radius, m)
         for case in ("all alike", "all different")

@@ -45,7 +45,7 @@ BUYERS = {
 
 @dataclass(frozen=True)
 class IndependenceConfig:
-    """Settings of a purchase from breast cancer patients, and of a market of 40 in which reports are tried."""
+    """Settings of a purchase of breast cancer records, and of a market in which reports are tried."""
 
     payment_weight: float = 1e-3
     concentration: float = 1.0
@@ -138,18 +138,16 @@ def _buyer(task: _Task) -> Row:
     buyers: dict[str, Callable[[], Mechanism]] = {
         "excess risk": lambda: OfflineMechanism(dist, BuyerObjective(1.0, 1.0, 0.01)),
         "noise only": lambda: OfflineMechanism(dist, BuyerObjective(0.0, 1.0, 0.01, weight_cap=4.0)),
-        "loss on the records": lambda: (
-            JointMechanism(
-                dist, BuyerObjective(25.0, 1.0, 0.01), l2=1.0, noise_source=SeededNoise(0)
-            ).with_records(rows, signs)
-        ),
+        "loss on the records": lambda: JointMechanism(
+            dist, BuyerObjective(25.0, 1.0, 0.01), l2=1.0, noise_source=SeededNoise(0)
+        ).with_records(rows, signs),
         "posted price": lambda: PostedPrice(dist, epsilon=0.5, price=2.5),
         "cheapest k": lambda: CheapestK(dist, epsilon=0.5, k=10),
     }
     mechanism = buyers[task.name]()
     gain, worst = _lies(mechanism, costs, dist, config)
     return {
-        "payments": mechanism.run(costs).total_payment,
+        "payments": sum(mechanism.respond(costs, i, cost).payment for i, cost in enumerate(costs.tolist())),
         "moved": None,
         "gain": gain,
         "worst": worst,

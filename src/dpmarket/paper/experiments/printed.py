@@ -1,8 +1,9 @@
 r"""Algorithm `alg:mechanism-base`: where its line search ends, with the noise drawn as printed.
 
-With :math:`w = -2b/(\eta\Lambda)` the objective is about :math:`\sigma/\eta - 2|b|^2/(\Lambda\eta^2)` for small
-eta. It is below the best value inside as soon as the grid reaches down to about
-:math:`2|b|^2/(\Lambda\sigma)`, and falls without bound below that. Two readings have a minimum inside.
+With :math:`w = -2b/(\eta\Lambda)` the objective is about
+:math:`\sigma/\eta - 2|b|^2/(\Lambda\eta^2)` for small eta. It is below the best value inside as soon as the
+grid reaches down to about :math:`2|b|^2/(\Lambda\sigma)`, and falls without bound below that. Two readings
+have a minimum inside.
 """
 
 from __future__ import annotations

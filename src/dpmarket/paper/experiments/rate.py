@@ -25,7 +25,7 @@ from dpmarket.planning.rows import Row
 
 @dataclass(frozen=True)
 class RateConfig:
-    """Settings: mu = sigma = 1. The excess is measured against ``margin * m**-excess`` of the leading term."""
+    """Settings: mu = sigma = 1; excess is what lies above ``1 + margin * m**-excess`` leading terms."""
 
     shapes: tuple[str, ...] = ("power 0", "wide", "falling", "power 1", "power 2")
     payment_weights: tuple[float, ...] = (1e-2, 1e-3)

@@ -30,7 +30,7 @@ from dpmarket.privacy import SeededNoise
 
 @dataclass(frozen=True)
 class VariablesConfig:
-    """Settings: (l2, mu, sigma) triples; mean epsilons to start from, and a grid of them for the line search."""
+    """Settings: (l2, mu, sigma); mean epsilons to start from, and a grid of them for the line search."""
 
     settings: tuple[tuple[float, float, float], ...] = (
         (20.0, 10.0, 10.0),
@@ -137,7 +137,7 @@ def _rows(task: _Task) -> list[Row]:
     market = mechanism.with_records(rows, signs)
     best = market.run(costs).objective_value
     enough = best + config.accuracy * abs(best)
-    w = rng.standard_normal(n)
+    w = rng.standard_normal((n,))
     found = []
     direct = _Direct(
         signs[:, None] * rows, psi, task.l2, task.concentration, task.noise, config.payment_weight

@@ -85,7 +85,7 @@ def verdict(always: bool, sometimes: bool) -> Verdict:
 
 
 def counted(judgements: Sequence[Judgement]) -> dict[Verdict, int]:
-    """Return how many findings have each verdict, all four in order."""
+    """Return how many judgements have each verdict, all four in order."""
     kinds: tuple[Verdict, ...] = (*REPRODUCED, "holds under a condition", "does not hold")
     return {kind: sum(judgement.verdict == kind for judgement in judgements) for kind in kinds}
 
@@ -98,3 +98,14 @@ def sheet(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -
 def yes(value: object) -> str:
     """Return "yes" or "no"."""
     return "yes" if value else "no"
+
+
+def tiny(value: float) -> str:
+    """Return a number that is meant to be 0 but for rounding: "0" if it is not above 0.
+
+    Examples
+    --------
+    >>> tiny(-1e-17), tiny(3.2e-12)
+    ('0', '3e-12')
+    """
+    return f"{value:.0e}" if value > 0.0 else "0"

@@ -41,7 +41,12 @@ def draw_interaction(table: TableLike) -> Figure:
         )
         middle = 0.5 * (start + end)
         axes.text(
-            middle, step - 0.08, f"{step:.0f}. {steps.text('message')[k]}", ha="center", va="bottom", fontsize=8
+            middle,
+            step - 0.08,
+            f"{step:.0f}. {steps.text('message')[k]}",
+            ha="center",
+            va="bottom",
+            fontsize=8,
         )
         axes.text(
             middle, step + 0.08, steps.text("detail")[k], ha="center", va="top", fontsize=8, color="0.35"

@@ -76,9 +76,7 @@ def draw_budget_lie(table: TableLike) -> Figure:
     reports = mine.number("report")
     series(axes, reports, mine.number("utility_fixed_weight"), None, 0, "γ announced before", marked=False)
     series(axes, reports, mine.number("utility"), None, 1, "γ adjusted to the budget after", marked=False)
-    axes.axvline(
-        float(mine.number("cost")[0]), color="0.3", linewidth=1.0, linestyle=":", label="true cost"
-    )
+    axes.axvline(float(mine.number("cost")[0]), color="0.3", linewidth=1.0, linestyle=":", label="true cost")
     axes.set_xlabel(_REPORT)
     axes.set_ylabel(_UTILITY)
     axes.legend(fontsize=8)
@@ -118,7 +116,8 @@ def draw_independence(table: TableLike) -> Figure:
         f"left: breast cancer records (m = 341, n = 30), μ = {config['concentration']:g}, σ = "
         f"{config['noise']:g}, γ = {config['payment_weight']:g}, no cap k, {len(config['seeds'])} splits, "
         f"{config['noise_draws']} draws of noise, bars: two standard errors over splits; right: m = "
-        f"{config['sellers']}, costs U[1, 5], {config['reports']} reports of {len(config['quantiles'])} sellers"
+        f"{config['sellers']}, costs U[1, 5], {config['reports']} reports of {len(config['quantiles'])} "
+        "sellers"
     )
     figure, (left, right) = new_sheet(
         "Paper, discussion in section IV: payments do not depend on the loss", setup, 2, height=3.8

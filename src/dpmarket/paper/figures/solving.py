@@ -128,11 +128,18 @@ def draw_printed(table: TableLike) -> Figure:
     printed = table.where(reading="as printed")
     for look, (penalty, price) in enumerate(config["settings"]):
         mine = printed.where(l2=penalty, noise=price)
-        first = [mine.where(draw=d, lowest=e) for d in mine.values_of("draw") for e in mine.values_of("lowest")]
+        first = [
+            mine.where(draw=d, lowest=e) for d in mine.values_of("draw") for e in mine.values_of("lowest")
+        ]
         x = np.array([one.number("lowest")[0] / one.number("turning")[0] for one in first])
         y = np.array([one.number("chosen")[0] / one.number("lowest")[0] for one in first])
         right.plot(
-            x, y, marker="os^Dv"[look % 5], markersize=4, linestyle="none", label=f"Λ = {penalty:g}, σ = {price:g}"
+            x,
+            y,
+            marker="os^Dv"[look % 5],
+            markersize=4,
+            linestyle="none",
+            label=f"Λ = {penalty:g}, σ = {price:g}",
         )
     right.axvline(1.0, color="0.3", linewidth=1.0, linestyle=":")
     right.set_xscale("log")
