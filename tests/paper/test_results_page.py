@@ -1,5 +1,6 @@
 """The published pages say what the published tables say."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,13 +58,12 @@ def test_every_claim_is_printed_with_sentence_setting_evidence_other_settings_an
     assert [claim for claim, _ in judged] == list(CLAIMS)
     for claim, judgement in judged:
         page = pages[page_of(claim).file]
-        section = page.split(f"({anchor(claim)})=")[1].split("\n(claim-")[0].split("\n## ")[0]
-        assert f"### {claim.statement}\n" in section
+        section = page.split(f"\n### {claim.statement}\n")[1].split("\n### ")[0].split("\n## ")[0]
         assert f"> {claim.sentence} ({claim.where})" in section
         assert f"**{judgement.verdict.capitalize()}.** {judgement.measured}" in section
         assert f"*Setting.* {claim.setting(tables)}" in section
         assert "nan" not in section.replace("Wisconsin", "")
-        assert f"]({page_of(claim).file}#{anchor(claim)})" in pages[SUMMARY]
+        assert f"]({page_of(claim).file}#{anchor(claim.statement)})" in pages[SUMMARY]
 
 
 def test_every_verdict_that_is_not_holds_has_a_table_of_other_settings(tables, pages):
@@ -80,7 +80,7 @@ def test_the_summary_begins_with_what_reproduces_and_sets_slips_apart_from_findi
     places = [summary.index(f"## {title}") for title in ("What reproduces", "Slips", "Findings")]
     assert places == sorted(places)
     for claim, judgement in judge(tables):
-        at = summary.index(f"#{anchor(claim)})")
+        at = summary.index(f"#{anchor(claim.statement)})")
         if judgement.verdict in REPRODUCED:
             assert places[0] < at < places[1]
         elif claim.repair:
@@ -103,6 +103,13 @@ def test_a_page_of_quick_tables_says_so(tables, pages):
     changed[name] = type(old)(old.name, old.columns, plain(EXPERIMENTS[0].quick), old.versions)
     assert "Not the published settings" in result_pages(changed)[SUMMARY]
     assert "Not the published settings" not in pages[SUMMARY]
+
+
+def test_every_link_to_a_results_page_finds_its_heading(pages):
+    for path in PUBLISHED.glob("*.md"):
+        for file, place in re.findall(r"\]\((results[\w-]*\.md)#([^)]*)\)", path.read_text()):
+            headings = [line.lstrip("# ") for line in pages[file].splitlines() if line.startswith("#")]
+            assert [anchor(heading) for heading in headings].count(place) == 1, f"{path.name}: {place}"
 
 
 def test_no_section_is_empty(pages):

@@ -103,8 +103,8 @@ def _truth(tables: Tables) -> Judgement:
     worst = max(one.gain for one in _tried(tables))
     return Judgement(
         verdict(worst <= 1e-8, False),
-        "In no market is any report worth more to a seller than the truth: the largest gain is "
-        f"{tiny(worst)} of the payment, which is rounding.",
+        f"In none of {len(_tried(tables))} markets is any report worth more to a seller than the truth: the "
+        f"largest gain is {tiny(worst)} of the payment.",
     )
 
 

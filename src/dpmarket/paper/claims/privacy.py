@@ -69,7 +69,7 @@ def _slack(tables: Tables) -> Judgement:
     below = product < 2.0 * (1.0 - 1e-9)
     overspent = found[below] > bare[below] * _ROUNDING
     safe = bool((found[~below] <= bare[~below] * _ROUNDING).all())
-    large = table.number("people_times_l2") > 20.0
+    large = table.number("people_times_l2") > 90.0
     worst = int(np.argmax(np.where(large, found / bare, 0.0)))
     slack = float(table.number("paper")[worst] - bare[worst])
     return Judgement(

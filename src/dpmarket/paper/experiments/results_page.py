@@ -6,6 +6,7 @@ Every page is a function of the stored tables alone, so that it is the same on e
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,9 +151,15 @@ def write_pages(folder: str | os.PathLike[str]) -> Path:
     return Path(folder) / SUMMARY
 
 
-def anchor(claim: Claim) -> str:
-    """Return the name of a claim's place on its page."""
-    return f"claim-{claim.key}"
+def anchor(heading: str) -> str:
+    """Return the name of a heading's place on its page, as readers of Markdown make it.
+
+    Examples
+    --------
+    >>> anchor("As m increases, the loss falls (Fig. 3).")
+    'as-m-increases-the-loss-falls-fig-3'
+    """
+    return re.sub(r"[^\w\-]", "", heading.lower().replace(" ", "-"))
 
 
 def page_of(claim: Claim) -> Part:
@@ -179,7 +186,7 @@ def _summary(tables: Tables, judged: Judged) -> str:
         last = "repair" if number == 1 else "verdict"
         lines += [f"## {title}\n", f"{remark}\n", f"| statement | where | {last} |", "|---|---|---|"]
         for claim, judgement in mine:
-            link = f"[{_cell(claim.statement)}]({page_of(claim).file}#{anchor(claim)})"
+            link = f"[{_cell(claim.statement)}]({page_of(claim).file}#{anchor(claim.statement)})"
             lines.append(f"| {link} | {claim.where} | {_last(number, claim, judgement)} |")
         lines.append("")
     lines += ["## The pages\n", "| page | figures and tables |", "|---|---|"]
@@ -215,12 +222,13 @@ def _section(experiment: Experiment, tables: Tables, judged: Judged, others: lis
         f"Table: `{TABLES}/{name}.csv`. Redraw: `dpmarket reproduce {name}`.",
     ]
     if others:
-        links = "; ".join(f"[{other.statement}]({page_of(other).file}#{anchor(other)})" for other in others)
+        links = "; ".join(
+            f"[{other.statement}]({page_of(other).file}#{anchor(other.statement)})" for other in others
+        )
         lines.append(f"\nAdds to the evidence for: {links}")
     for claim, judgement in judged:
         lines += [
-            f"\n({anchor(claim)})=",
-            f"### {claim.statement}\n",
+            f"\n### {claim.statement}\n",
             f"> {claim.sentence} ({claim.where})\n",
             f"**{judgement.verdict.capitalize()}.** {judgement.measured}\n",
             f"*Setting.* {claim.setting(tables)}\n",

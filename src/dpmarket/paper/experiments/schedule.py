@@ -130,13 +130,15 @@ def _row(task: _Task) -> Row:
         "objective_se": None,
         "floor": None,
         "exceeding": None,
+        "above": None,
     }
     if task.exponent <= config.simulated:
-        row |= _market(task, round(m), chosen)
+        row |= _market(task, round(m), chosen, proxy)
     return row
 
 
-def _market(task: _Task, m: int, chosen: Schedule) -> Row:
+def _market(task: _Task, m: int, chosen: Schedule, proxy: float) -> Row:
+    """Return the buyer's objective, and how often it exceeds its floor plus nu, and the whole bound."""
     config, dist = task.config, Uniform(0.0, 1.0)
     objective = BuyerObjective(chosen.concentration, chosen.noise, task.payment_weight)
     totals, floors = np.empty(config.draws), np.empty(config.draws)
@@ -157,6 +159,7 @@ def _market(task: _Task, m: int, chosen: Schedule) -> Row:
         "objective_se": float(totals.std(ddof=1) / math.sqrt(config.draws)),
         "floor": float(floors.mean()),
         "exceeding": float(np.mean(totals >= floors + task.nu)),
+        "above": float(np.mean(totals >= floors + proxy)),
     }
 
 

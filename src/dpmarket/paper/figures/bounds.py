@@ -44,6 +44,7 @@ def draw_error_bound(table: TableLike) -> Figure:
         series(right, part.number("delta"), ratio, None, look, f"β = {beta:g}")
     right.axhline(1.0, color="0.72", linewidth=5.0, zorder=1, label="enough for a proof")
     right.set_yscale("log")
+    right.set_ylim(0.5, 1e4)
     right.set_xlabel("δ")
     right.set_ylabel("printed μ (base 2) / smallest proved μ")
     right.legend(fontsize=8)

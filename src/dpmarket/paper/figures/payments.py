@@ -123,30 +123,24 @@ def draw_independence(table: TableLike) -> Figure:
         "Paper, discussion in section IV: payments do not depend on the loss", setup, 2, height=3.8
     )
     learners = table.where(kind="learner")
-    for look, name in enumerate(learners.values_of("name")):
-        mine = learners.where(name=name)
-        errors, paid = mine.number("test_error"), mine.number("payments")
-        spread = errors.std(ddof=1) / np.sqrt(errors.size) if errors.size > 1 else 0.0
-        left.errorbar(
-            paid.mean(),
-            errors.mean(),
-            yerr=2.0 * spread,
-            color=COLOURS[look],
-            marker=MARKERS[look],
-            markersize=7,
-            linestyle="none",
-            capsize=4,
-            label=str(name),
-        )
-    left.set_xlabel("total payments (money)")
+    names = learners.values_of("name")
+    parts = [learners.where(name=name) for name in names]
+    means = [float(part.number("test_error").mean()) for part in parts]
+    splits = len(config["seeds"])
+    spreads = [float(part.number("test_error").std() / np.sqrt(max(splits - 1, 1))) for part in parts]
+    shown = [str(name).replace(" ", "\n", 2) for name in names]
+    bars = left.bar(shown, means, yerr=[2.0 * one for one in spreads], color=COLOURS[0], capsize=3, width=0.6)
+    paid = [f"paid {part.number('payments').mean():.4f}" for part in parts]
+    left.bar_label(bars, paid, label_type="center", color="white", fontsize=8)
     left.set_ylabel("test error (share of records)")
-    left.set_ylim(0.0, 0.6)
-    left.legend(fontsize=8, title="learner")
+    left.set_title("one purchase, three learners", fontsize=10)
     buyers = table.where(kind="buyer")
-    names = [str(name).replace(" ", "\n", 1) for name in buyers.values_of("name")]
-    right.bar(names, np.minimum(buyers.number("gain"), 1.0), color=COLOURS[0], width=0.6)
-    right.axhline(0.0, color="0.3", linewidth=1.0)
-    right.set_ylim(-0.01, 0.01)
-    right.set_ylabel("what the best lie gains (share of the payment)")
-    right.tick_params(axis="x", labelsize=7)
+    shown = [str(name).replace(" ", "\n", 1) for name in buyers.values_of("name")]
+    bars = right.bar(shown, buyers.number("payments"), color=COLOURS[2], width=0.6)
+    gains = [f"best lie\ngains {max(gain, 0.0):.0g}" for gain in buyers.number("gain").tolist()]
+    right.bar_label(bars, gains, label_type="center", color="white", fontsize=8)
+    right.set_ylabel("total payments (money)")
+    right.set_title("one payment identity, five losses", fontsize=10)
+    for axes in (left, right):
+        axes.tick_params(axis="x", labelsize=8)
     return figure

@@ -59,7 +59,7 @@ def draw_rate(table: TableLike) -> Figure:
     left.set_yscale("log")
     left.set_ylabel("proxy loss (units of error)")
     right.set_ylabel("share of draws above the bound")
-    right.set_ylim(bottom=0.0)
+    right.set_ylim(0.0, 1.8)
     for axes in (left, right):
         axes.set_xscale("log")
         axes.set_xlabel("number of sellers m")

@@ -30,13 +30,13 @@ def new_sheet(
     for k, one in enumerate(axes):
         one.set_subplotspec(grid[k // columns, k % columns])
     figure.set_size_inches(max(width * columns, _WORDS), height * rows + 0.7)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(_wrapped(title, round(width * columns * 11.0)), fontsize=11)
     figure.supxlabel(_wrapped(setup, round(width * columns * 15.0)), fontsize=8, color="0.25")
     return figure, axes
 
 
 def _wrapped(text: str, longest: int) -> str:
-    """Return the text in lines that are no longer than this, broken at its commas and semicolons."""
+    """Return the text in lines that are no longer than this many letters."""
     lines, line = [], ""
     for word in text.split(" "):
         if line and len(line) + 1 + len(word) > longest:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpmarket.figures.canvas import Figure
-from dpmarket.paper.figures.series import TableLike, series, span
+from dpmarket.figures.canvas import COLOURS, MARKERS, Figure
+from dpmarket.paper.figures.series import TableLike, series
 from dpmarket.paper.figures.sheet import new_sheet
 
 _STEPS = "steps of projected gradient descent"
@@ -107,7 +107,8 @@ def draw_printed(table: TableLike) -> Figure:
     setup = (
         f"breast cancer records, m = 341, n = 31, no cap k, μ = {config['concentration']:g}, γ = "
         f"{config['payment_weight']:g}; left: Λ = {l2:g}, σ = {sigma:g}, one draw of b; right: "
-        f"{config['draws']} draws each, grid of {config['grid']} mean ε up to {config['highest']:g}"
+        f"{config['draws']} draws each, grid of {config['grid']} mean ε up to {config['highest']:g}, "
+        "dotted: 1"
     )
     figure, (left, right) = new_sheet(
         "Paper, Algorithm `alg:mechanism-base`: the line search over mean ε", setup, 2, height=3.8
@@ -136,7 +137,8 @@ def draw_printed(table: TableLike) -> Figure:
         right.plot(
             x,
             y,
-            marker="os^Dv"[look % 5],
+            color=COLOURS[look],
+            marker=MARKERS[look],
             markersize=4,
             linestyle="none",
             label=f"Λ = {penalty:g}, σ = {price:g}",
@@ -144,7 +146,7 @@ def draw_printed(table: TableLike) -> Figure:
     right.axvline(1.0, color="0.3", linewidth=1.0, linestyle=":")
     right.set_xscale("log")
     right.set_yscale("log")
-    right.set_xlabel(f"lowest mean ε of the grid / (2|b|²/(Λσm)); {span([1.0])}: dotted")
+    right.set_xlabel("lowest mean ε of the grid / (2|b|²/(Λσm))")
     right.set_ylabel("chosen mean ε / lowest of the grid")
     right.legend(fontsize=7)
     return figure
