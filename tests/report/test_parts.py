@@ -19,8 +19,8 @@ from dpmarket import (
 )
 from dpmarket.costs import parse_distribution
 from dpmarket.mechanisms import SameForAll
-from dpmarket.report.groups import group_ends, group_sellers
 from dpmarket.planning import logistic_error, plan_prices
+from dpmarket.report.groups import group_ends, group_sellers
 from dpmarket.report.options import budget_options
 from dpmarket.report.promise import guess_after, meaning
 from dpmarket.report.rule import planned_rule, rule_of
