@@ -42,10 +42,11 @@ class NoiseAdvice:
         if self.features is not None:
             ways.append(f"with {self.features} feature{'s' if self.features > 1 else ''} or fewer")
         others = f" It would not {', or '.join(ways)}." if ways else " Ask more people."
+        what = "Noise dominates" if self.noise_share >= 0.5 else "These are too few people"
         return (
-            f"{'Noise dominates' if self.noise_share >= 0.5 else 'These are too few people'}: the expected "
-            f"error ({self.noise_share:.0%} of it noise) is {self.ratio:.2g} times as long as what usual data "
-            f"have to tell, and such a model is often no better than guessing.{others}"
+            f"{what}: the expected error ({self.noise_share:.0%} of it noise) is {self.ratio:.2g} times as "
+            "long as what usual data have to tell, and such a model is often no better than guessing."
+            f"{others}"
         )
 
     def to_dict(self) -> dict[str, Any]:
