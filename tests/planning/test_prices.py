@@ -220,7 +220,7 @@ def test_the_simpler_rule_is_recommended_only_where_it_loses_little():
 def test_advice_names_a_budget_and_a_number_of_features_at_which_noise_does_not_dominate():
     dist = Uniform(1, 5)
     advice = noise_advice(dist, 456, 100.0, 30)
-    assert advice.noise_ratio > 1.0
+    assert advice.ratio > 1.0
     assert noise_advice(dist, 456, 1.001 * advice.budget, 30) is None
     assert noise_advice(dist, 456, 0.999 * advice.budget, 30) is not None
     assert noise_advice(dist, 456, 100.0, advice.features) is None
@@ -228,8 +228,11 @@ def test_advice_names_a_budget_and_a_number_of_features_at_which_noise_does_not_
     assert f"{advice.features} features" in advice.sentence()
     # Where promises are held down no budget helps; where even one feature is too many, none is named.
     held = noise_advice(dist, 100, 50.0, 30, max_mean_epsilon=0.5)
-    assert (held.budget, held.features) == (None, 2)
+    assert (held.budget, held.features) == (None, 1)
+    loose = noise_advice(dist, 100, 200.0, 30, max_mean_epsilon=10.0)
+    assert loose.budget == pytest.approx(noise_advice(dist, 100, 200.0, 30).budget)  # the bound does not bind
     assert noise_advice(dist, 10, 1.0, 1).features is None
+    assert "too few people" in noise_advice(dist, 3, 200.0, 3).sentence()
     assert "Ask more people" in noise_advice(dist, 10, 1.0, 3, max_mean_epsilon=0.1).sentence()
 
 
@@ -276,7 +279,7 @@ def test_an_expected_error_is_the_same_by_outcome_allocation_and_plan():
     assert by_outcome.noise_part + by_outcome.sampling_part == by_outcome.total
     nothing = dpm.mechanisms.PostedPrice(dist, 0.1, 0.5).run([2.0, 3.0])
     assert expected_error(nothing, MODEL).total == math.inf
-    assert expected_error(nothing, MODEL).noise_dominates
+    assert expected_error(nothing, MODEL).dominates
 
 
 def test_a_plan_says_what_its_error_comes_from():
