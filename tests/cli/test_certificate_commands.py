@@ -56,7 +56,7 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
     certificate = (tmp_path / "certificate.json").read_text(encoding="utf-8")
     assert not any(name in certificate for name in seller_ids(60) if "seller" in name or "Z" in name)
     body = json.loads(certificate)["body"]
-    assert body["model"]["coef_grid"] == json.loads((tmp_path / "model.json").read_text())["coef_grid"]
+    assert body["release"]["coef_grid"] == json.loads((tmp_path / "model.json").read_text())["coef_grid"]
     assert body["money"] == {"minor_units": 100}
     (tmp_path / "certificate.json").write_text(certificate.replace("offline", "0ffline"), encoding="utf-8")
     run(*checked, cwd=tmp_path, code=1)
@@ -80,16 +80,18 @@ def test_the_certificate_tells_the_market_and_the_model_as_they_are_in_their_fil
     assert body["mechanism"] == "offline"
     assert body["market"]["distribution"]["kind"] == "uniform"
     assert body["market"]["objective"]["payment_weight"] == 0.001
-    assert body["training"]["classes"] == model["labels"] == ["no", "yes"]
-    assert body["training"]["clip"] is False  # rows are bounded by the features' public bounds
-    assert body["training"]["fit_intercept"] is True
-    for part, names in (
-        ("model", ("coef_grid", "grid", "stretch")),
-        ("training", ("intercept_scaling", "l2", "total_epsilon", "row_bound", "rows_per_person")),
-        ("training", ("gradient_bound", "noise_accuracy", "numerical_epsilon")),
+    assert body["release"]["classes"] == model["labels"] == ["no", "yes"]
+    assert body["release"]["clip"] is False  # rows are bounded by the features' public bounds
+    assert body["release"]["fit_intercept"] is True
+    for name in (
+        *("coef_grid", "grid", "stretch", "intercept_scaling", "l2", "noise_rate", "row_bound"),
+        *("rows_per_person", "gradient_bound", "noise_accuracy", "numerical_epsilon"),
     ):
-        for name in names:
-            assert body[part][name] == model[name], name
+        assert body["release"][name] == model[name], name
+    told = body["release"]["features"]
+    assert list(zip(told["name"], told["low"], told["high"], strict=True)) == [
+        (feature["name"], feature["low"], feature["high"]) for feature in model["features"]
+    ]
 
 
 def test_a_model_whose_noise_was_not_secret_gets_no_certificate(tmp_path):
@@ -127,14 +129,20 @@ def test_a_withdrawn_seller_is_certified_with_nothing_spent(tmp_path):
     train_file(market, quotes, tmp_path / "data.csv", tmp_path / "model.json")
     certificate = certify_quotes(market, quotes)
     line = json.loads(certificate.receipt("007"))["line"]
-    assert line["promise"] == line["payment"] == line["spent"] == line["weight"] == 0.0
+    books = {row["seller"]: row for row in read_rows(quotes)}
+    assert line["withdrew"] is True
+    assert line["promise"] == float(books["007"]["epsilon"]) > 0.0
+    assert line["payment"] == float(books["007"]["payment_minor_units"])
+    assert line["spent"] == line["weight"] == 0.0
     assert np.count_nonzero(certificate.lines.values[:, 2]) > 0
     body = json.loads(certificate.body)
-    books = read_rows(quotes)
     assert body["totals"]["withdrawn"] == 1
-    assert body["totals"]["paid"] == sum(
-        int(row["payment_minor_units"]) for row in books if row["seller"] != "007"
-    )
+    paid = sum(int(row["payment_minor_units"]) for name, row in books.items() if name != "007")
+    assert paid <= body["totals"]["total_payment"] <= 1.01 * paid
+    (tmp_path / "c.json").write_bytes(bytes(certificate))
+    (tmp_path / "o.json").write_bytes(certificate.openings())
+    checked = run("verify", "c.json", "--openings", "o.json", "--reports", "reports.csv", cwd=tmp_path)
+    assert "holds     payments" in checked.stdout  # after withdrawals, too
 
 
 def test_the_round_that_was_trained_on_is_certified_even_if_promised_again(tmp_path):
@@ -143,7 +151,7 @@ def test_the_round_that_was_trained_on_is_certified_even_if_promised_again(tmp_p
     quote_file(market, tmp_path / "reports.csv", quotes, offline, again=True, overwrite=True)
     model = json.loads((tmp_path / "model.json").read_text())
     body = json.loads(certify_quotes(market, quotes).body)
-    assert body["model"]["coef_grid"] == model["coef_grid"]
+    assert body["release"]["coef_grid"] == model["coef_grid"]
 
 
 def test_openings_from_a_stream_are_read_once(tmp_path):

@@ -23,6 +23,7 @@ from dpmarket.planning import (
     suggest_prices,
     typical_purchase,
 )
+from dpmarket.planning.markets import population
 from dpmarket.planning.rules import posted_error
 from dpmarket.privacy import SeededNoise
 
@@ -161,6 +162,8 @@ def test_a_step_treats_an_ironed_interval_alike():
         posted_price_curve(dist, objective, 50, 0.5, 2.5)
     with pytest.raises(InvalidInput, match="lowest cost"):
         posted_price_curve(Uniform(1, 5), objective, 50, 0.5, 0.9)
+    at_the_price = posted_price_curve(Uniform(1, 5), objective, 50, 0.5, 3.0).epsilons([3.0, 3.0 + 1e-12])
+    assert at_the_price.tolist() == [0.5, 0.0]
     curve = posted_price_curve(dist, objective, 50, 0.5, ironed.high)
     assert curve.epsilons([0.5, 2.0, 3.0]).tolist() == [0.5, 0.5, 0.5]
     prices = []
@@ -235,7 +238,9 @@ def test_prices_never_depend_on_a_report():
     for function in (suggest_prices, plan_prices, typical_purchase, best_posted_price, noise_advice):
         names = set(inspect.signature(function).parameters)
         public = {"dist", "sellers", "budget", "n_features", "row_bound", "error_model", "features"}
-        assert names <= public | {"weight_cap", "max_mean_epsilon", "confidence", "rng", "progress"}
+        assert names <= public | {
+            "concentration", "noise", "weight_cap", "max_mean_epsilon", "confidence", "rng", "progress",
+        }  # fmt: skip
     first, second = (suggest_prices(Uniform(1, 5), 50, 30.0, 4, 1.1) for _ in range(2))
     assert first == second
 
@@ -246,6 +251,17 @@ def test_the_row_bound_changes_no_promise_and_scaling_all_prices_neither():
         OfflineMechanism(dist, suggest_prices(dist, 40, 30.0, 4, bound)).run(costs) for bound in (1.0, 1.25)
     )
     assert one.epsilons == pytest.approx(other.epsilons, rel=1e-6)
+
+
+@pytest.mark.parametrize("cap", [None, 3.0])
+def test_groups_of_people_expect_what_the_people_do(cap):
+    # 20,000 people at their quantiles, one by one and in the population's 4,096 groups.
+    dist, objective = Uniform(1, 5), BuyerObjective(0.5, 100.0, 0.01, weight_cap=cap)
+    everybody = dpm.virtual_costs(dist.quantile((np.arange(20_000) + 0.5) / 20_000), dist)
+    one_by_one = expected_error(dpm.allocate(everybody, objective), MODEL)
+    grouped = expected_error(population(dist, 20_000).expect(objective), MODEL)
+    assert grouped.sampling_part == pytest.approx(one_by_one.sampling_part, rel=1e-3)
+    assert grouped.noise_part == pytest.approx(one_by_one.noise_part, rel=1e-3)
 
 
 def test_an_expected_error_is_the_same_by_outcome_allocation_and_plan():

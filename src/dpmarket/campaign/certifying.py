@@ -15,7 +15,7 @@ from dpmarket.campaign.quotes import read_quotes
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of
 from dpmarket.campaign.training import known_round
-from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase
+from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase, read_rules
 from dpmarket.errors import NotCertifiable
 from dpmarket.files import write_folder, write_table
 from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
@@ -24,13 +24,17 @@ from dpmarket.progress import StageProgress
 
 
 def certify_quotes(
-    market_path: str | os.PathLike[str], quotes: str | os.PathLike[str], *, ledger: str | None = None
+    market_path: str | os.PathLike[str],
+    quotes: str | os.PathLike[str],
+    *,
+    rules: str | os.PathLike[str] | None = None,
+    ledger: str | None = None,
 ) -> Certificate:
     """Return the certificate of a file of quotes and the model that was trained on it.
 
     Promises, payments, spent epsilons and the model are the ledger's; the quotes file says which round is
-    meant. If the model was trained on several rounds, the certificate is about all of them. Who withdrew
-    before training is certified with nothing promised and nothing paid.
+    meant. If the model was trained on several rounds, the certificate is about all of them. Of who withdrew
+    before training it is certified what they were quoted, and that nothing is owed.
 
     Parameters
     ----------
@@ -38,6 +42,8 @@ def certify_quotes(
         The market file, with the rules that sellers were quoted by.
     quotes
         The file that ``quote`` wrote, unchanged; one of them, if the model was trained on several.
+    rules
+        The file that ``commit`` wrote and that was published before the reports, if there is one.
     ledger
         A file or an address, in place of the market file's ``ledger.url``.
 
@@ -54,7 +60,8 @@ def certify_quotes(
         If no such quotes were given, or the rules changed since.
     NotCertifiable
         If the round has no released model (not trained yet, or spent by a training that ended without one),
-        its noise was not secret, or it was trained together with rounds that were decided otherwise.
+        its noise was not secret, it was trained together with rounds that were decided otherwise, or the
+        quotes were not made by the published rules, after these.
     """
     market = read_market(market_path)
     quoted = read_quotes(quotes, market.sellers.id_column)
@@ -72,7 +79,11 @@ def certify_quotes(
         if not model.secure_noise:
             raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
         purchase = purchase_of(connection, whole)
-    return certify_purchase(purchase, _released(model))
+        first = min(rounds.round_of(connection, number).quoted_at for number in whole.rounds)
+    reference = None
+    if rules is not None:
+        reference = read_rules(rules).reference(purchase.mechanism, purchase.parameters, first)
+    return certify_purchase(purchase, _released(model), rules=reference)
 
 
 def purchase_of(connection: Connection, whole: Release) -> Purchase:
@@ -85,31 +96,42 @@ def purchase_of(connection: Connection, whole: Release) -> Purchase:
     """
     spent = [rounds.round_of(connection, number) for number in whole.rounds]
     decisions = [rounds.decision_of(connection, number)[0] for number in whole.rounds]
-    if any(one.mechanism != spent[0].mechanism for one in spent) or any(
-        other != decisions[0] for other in decisions
-    ):
+    apart = len(spent) > 1 and any(one.mechanism != "online" for one in spent)
+    if apart or any(other != decisions[0] for other in decisions):
         raise NotCertifiable(
             "this model was trained on rounds that were decided apart, by different parameters: only rounds "
             "of one curve (quote --online) are certified together."
         )
     people = people_of(connection, whole.rounds)
-    sums = {name: np.zeros(people.table.height) for name in ("payments", "spent", "weights")}
+    names = ("payments", "spent", "weights", "quotes", "left_promises", "left_payments", "left")
+    sums = {name: np.zeros(people.table.height) for name in names}
     for one, (_, _, places) in zip(spent, people.parts, strict=True):
         quotes = rounds.quotes_of(connection, one.number)
         gone = rounds.withdrawn_of(connection, one.number, quotes)
-        sums["payments"][places] += np.where(gone, 0, rounds.amounts_of(quotes)[1])
+        epsilons, amounts = rounds.amounts_of(quotes)
+        sums["payments"][places] += np.where(gone, 0, amounts)
+        sums["quotes"][places] += ~gone
+        sums["left_promises"][places] += np.where(gone, epsilons, 0.0)
+        sums["left_payments"][places] += np.where(gone, amounts, 0)
+        sums["left"][places] += gone
         sums["spent"][places] += rounds.spent_of(connection, one)
         sums["weights"][places] += rounds.weights_of(connection, one.number)
+    if len(spent) > 1:
+        # Amounts were split over the rounds: what that rounded away is put on again, and a little more spent.
+        sums["weights"] *= 1.0 + 4e-16
+        sums["spent"] *= 1.0 + 2e-15
+    withdrew = sums["quotes"] == 0.0
     return Purchase(
         mechanism=spent[0].mechanism,
         parameters=decisions[0],
         seller_ids=np.array(people.table.get_column(SELLER).to_list(), dtype=np.str_),
-        promises=people.promised,
-        payments=sums["payments"],
+        promises=np.where(withdrew, sums["left_promises"], people.promised),
+        payments=np.where(withdrew, sums["left_payments"], sums["payments"]),
         minor_units=spent[0].minor_units,
         spent=np.minimum(sums["spent"], people.promised),
         weights=sums["weights"],
-        withdrawn=people.withdrawn,
+        withdrew=withdrew,
+        quotes=np.where(withdrew, sums["left"], sums["quotes"]).astype(np.int64),
     )
 
 
@@ -204,6 +226,7 @@ def _released(model: ModelFile) -> ReleasedModel:
         coef_grid=tuple(model.coef_grid),
         grid=model.grid,
         stretch=model.stretch,
+        features=tuple((feature.name, feature.low, feature.high) for feature in model.features),
         classes=(model.labels[0], model.labels[1]),
         fit_intercept=True,
         intercept_scaling=model.intercept_scaling,

@@ -39,14 +39,15 @@ def init(
 
 def _setting(text: str) -> tuple[str, Any]:
     """Read TABLE.KEY=VALUE; a value that is no number, list or truth value is a text."""
-    import json
+    from dpmarket.errors import InvalidInput
+    from dpmarket.files import parse_json
 
     path, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"expected TABLE.KEY=VALUE, got {text!r}.", param_hint="--set")
     try:
-        return path.strip(), json.loads(value)
-    except ValueError:
+        return path.strip(), parse_json(value)
+    except InvalidInput:
         return path.strip(), value
 
 

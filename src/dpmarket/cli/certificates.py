@@ -148,8 +148,13 @@ def verify(
         ),
     ] = None,
     payments_checked: Annotated[
-        int, typer.Option("--payments", help="How many payments to recompute with --reports.")
-    ] = 20,
+        int | None,
+        typer.Option(
+            "--payments",
+            help="How many payments to recompute with --reports, drawn at random; left out: all, or as many "
+            "as take less than a minute.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

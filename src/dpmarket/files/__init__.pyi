@@ -6,6 +6,8 @@ from .atomic import refuse_existing as refuse_existing
 from .atomic import refuse_same as refuse_same
 from .atomic import write_bytes as write_bytes
 from .atomic import write_folder as write_folder
+from .bounded import parse_json as parse_json
+from .bounded import parse_toml as parse_toml
 from .columns import ColumnProblem as ColumnProblem
 from .columns import bytes_of_texts as bytes_of_texts
 from .columns import find as find

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
     find,
     numbers_of,
+    parse_json,
     positions_in,
     read_bytes,
     read_table,
@@ -228,7 +228,8 @@ def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tupl
     start, end = b'{"body":', b',\n"commitments"'
     try:
         body = data[len(start) : data.index(end)]
-        released = json.loads(body)["model"]["coef_grid"]
+        found = parse_json(body)
+        released = (found["release"] if "release" in found else found["model"])["coef_grid"]
     except (KeyError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source}, as 'dpmarket certify' writes it.") from None
     if model is None or _whole(released) != _whole(model.coef_grid):
