@@ -22,6 +22,7 @@ QUALITY = {
     "buyers.py": "explanation/planning.md",
     "online_losses.py": "explanation/online.md",
     "penalty.py": "reference/defaults.md",
+    "prices.py": "explanation/planning.md",
 }
 INTRODUCTION = """\
 # Performance

@@ -99,8 +99,9 @@ LEARNERS = {
 }
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_every_reference_learner_passes(name):
+# The first two train the project's own estimator: their turn is with many models.
+@pytest.mark.parametrize("name", ["sampling", "output perturbation"])
+def test_reference_learners_with_noise_of_their_own_pass(name):
     findings = audit_privacy_sampled(LEARNERS[name], [1.0, 4.0, 3.0], people=[1], fits=400)
     assert findings.passed
 

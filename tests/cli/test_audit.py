@@ -92,14 +92,13 @@ def test_participation_matches_sellers_by_id_and_tells_no_cost(market, decided):
 
 
 def test_privacy_prints_people_and_verdict(tmp_path):
-    three = ("0.5", "1", "4", "--fits", "400")
-    shown = run("audit", "privacy", *three, "--figure", "p.png", cwd=tmp_path).stdout
+    two = ("0.5", "0", "4", "--fits", "400")
+    shown = run("audit", "privacy", *two, "--figure", "p.png", cwd=tmp_path).stdout
     assert "recomputed spending" in shown
     assert "passed" in shown
     assert (tmp_path / "p.png").exists()
-    data = json.loads(
-        run_installed("audit", "privacy", *three, "--processes", "2", "--json", cwd=tmp_path).stdout
-    )
+    one = ("audit", "privacy", "2", "0", "0", "--fits", "400", "--processes", "2", "--json")
+    data = json.loads(run_installed(*one, cwd=tmp_path).stdout)
     assert data["accounting"]["broken"] == 0
     assert "at least 3" in run("audit", "privacy", "1", "2", code=1).stderr
     assert "processes" in run("audit", "privacy", "1", "2", "3", "--processes", "0", code=1).stderr

@@ -65,7 +65,7 @@ def test_types_and_defaults_are_told_in_words():
     told = {p.names[0]: (p.expected, p.default) for p in sweep.parameters}
     assert told["--costs"] == ("text", "required")
     assert told["--sellers"] == ("a whole number", "left out")
-    assert told["--data"] == ("`breast-cancer`", "left out")
+    assert told["--data"] == ("`breast-cancer` or `diabetes` or `digits` or `wine`", "left out")
     assert told["--radius"] == ("a number", "`1.0`")
     assert told["--json"] == ("no value", "off")
     (withdraw,) = [command for command in commands() if command.name == "dpmarket withdraw"]

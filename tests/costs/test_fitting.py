@@ -44,7 +44,7 @@ def test_a_known_support_cuts_every_candidate():
 
 
 def test_cut_families_are_fitted_to_the_cut_likelihood():
-    draws = rng().gamma(2.0, 1.0, 40_000)
+    draws = rng().gamma(2.0, 1.0, 15_000)
     cut = draws[(draws > 1.0) & (draws < 2.0)]
     gamma = next(c for c in fit_costs(cut, low=1, high=2).candidates if c.name == "gamma")
     parameters = gamma.distribution.to_dict()["parameters"]

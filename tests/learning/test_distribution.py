@@ -66,7 +66,7 @@ def cell_counts_of_one_coefficient(factor, count):
     return np.bincount(np.clip(cells, low, high) - low, minlength=high - low + 1), expected
 
 
-few_or_many = pytest.mark.parametrize("count", [1_200, pytest.param(10_000, marks=pytest.mark.slow)])
+few_or_many = pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 
 
 @few_or_many

@@ -63,7 +63,7 @@ def adaptive(dist, objective, sellers, **options):
     return lambda costs: market.run(costs).epsilons
 
 
-@each
+@pytest.mark.parametrize("name", ["U[0,1]", "log-normal", "two groups"])
 def test_learning_the_distribution_costs_little(name):
     dist, objective = POPULATIONS[name], BuyerObjective(1.0, 1.0, 1e-1)
     found = ratios(adaptive(dist, objective, 1000), dist, objective, 1000, 4)

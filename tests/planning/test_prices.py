@@ -235,7 +235,9 @@ def test_prices_never_depend_on_a_report():
     for function in (suggest_prices, plan_prices, typical_purchase, best_posted_price, noise_advice):
         names = set(inspect.signature(function).parameters)
         public = {"dist", "sellers", "budget", "n_features", "row_bound", "error_model", "features"}
-        assert names <= public | {"weight_cap", "max_mean_epsilon", "confidence", "rng", "progress"}
+        assert names <= public | {
+            "concentration", "noise", "weight_cap", "max_mean_epsilon", "confidence", "rng", "progress",
+        }  # fmt: skip
     first, second = (suggest_prices(Uniform(1, 5), 50, 30.0, 4, 1.1) for _ in range(2))
     assert first == second
 

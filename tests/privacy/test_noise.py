@@ -182,6 +182,7 @@ def test_senseless_requests_are_refused(arguments):
         SecureNoise().draw(*arguments)
 
 
+@pytest.mark.slow
 def test_two_hundred_coefficients_take_a_few_milliseconds():
     start = time.perf_counter()
     for _ in range(3):

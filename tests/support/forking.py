@@ -1,7 +1,7 @@
 """Run commands in forks of a process that has loaded everything, so that a kill hits work, not imports.
 
 Run as a script: reads one JSON list per line, a file for the output (or null), the number of the write after
-which the fork kills itself (or null) and the arguments; writes the fork's process id, then, when it has
+which the fork kills itself (or null) and the arguments; writes the process id of the fork, then, once it has
 ended, its exit code (negative: the signal that killed it).
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -87,13 +88,12 @@ def pay_out(
                 lines = lines_of(connection, payout)
             write_table(output, _as_written(lines, market, campaign), overwrite)
             return PayoutFile(payout, campaign.minor_units, campaign.currency)
-        with writing(opened) as connection:
+        with contextlib.ExitStack() as shown, writing(opened) as connection:
             campaign = _campaign(connection, place.campaign)
             payout, lines = make_payout(connection, campaign.id)
-            # Shown while the entry is still open: if the file cannot be written, nothing is entered. If the
-            # entry fails, the file goes; its references would be the same the next time.
-            with writing_table(output, _as_written(lines, market, campaign), overwrite):
-                pass
+            # All of it is written before the entry is made, and shown when it was made.
+            table = _as_written(lines, market, campaign)
+            shown.enter_context(writing_table(output, table, overwrite))()
     return PayoutFile(payout, campaign.minor_units, campaign.currency)
 
 

@@ -86,14 +86,15 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         id_column = column_names(source)[0]
     wanted = [id_column, EPSILON, PAYMENT, *_ABOUT]
     table = read_table(source, wanted, [id_column, *_ABOUT], [EPSILON, PAYMENT], if_there=_ABOUT)
-    table = tidy_ids(table, id_column)
+    is_old = "round" not in table.columns  # earlier versions took ids as they came, and so does their ledger
+    table = table if is_old else tidy_ids(table, id_column)
     epsilons, problems = numbers_of(table, EPSILON)
     payments, more = numbers_of(table, PAYMENT)
     whole = np.isnan(payments) | ((payments == np.rint(payments)) & (payments >= 0.0) & (payments < 2.0**53))
     problems += more
     problems += find(EPSILON, "an epsilon below 0", epsilons < 0.0)
     problems += find(PAYMENT, "no whole number of minor units", ~whole)
-    problems += id_problems(table, id_column)
+    problems += [] if is_old else id_problems(table, id_column)
     refuse(table, source, problems)
     currency, scale, identity = (_said(table, name, source) for name in _ABOUT)
     if scale is not None and not (scale.isdecimal() and 0 < int(scale) < 2**53):

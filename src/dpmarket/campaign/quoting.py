@@ -199,11 +199,13 @@ def _enter_and_tell(
         draft = replace(draft, new=replace(draft.new, left_out=table_to_bytes(draft.left_out)))
     content = table_to_bytes(draft.new.quotes) if parquet is None else parquet
     try:
-        with writing_table(outputs.quotes, told, outputs.overwrite, parquet):  # told when it is entered
+        # All of it is written before the round is entered, and told when it was entered.
+        with writing_table(outputs.quotes, told, outputs.overwrite, parquet) as finished:
             with writing(ledger) as connection:
                 if rounds.revision_of(connection) != draft.revision:
                     raise _Changed
                 entered = enter_draft(connection, name, rules, market, draft, content)
+                finished()
             outputs.list_left_out(draft.left_out)
     except _Changed:
         return None

@@ -69,6 +69,8 @@ def compare(
     from dpmarket.planning import compare as compute
     from dpmarket.planning import standard_buyers
 
+    if keep_in is not None:
+        keep_in.mkdir(parents=True, exist_ok=True)
     formulas, money, tables = costs or ["uniform(1, 5)", "uniform(0.1, 5)"], numbers("budgets", budgets), []
     for name in data or list(DataName):
         trial = trial_on(name, radius)

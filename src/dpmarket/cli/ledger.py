@@ -50,7 +50,9 @@ def payouts(
     ] = None,
     confirmed: Annotated[
         Path | None,
-        typer.Option("--confirmed", help="Enter that the payments of this file (column reference) were made"),
+        typer.Option(
+            "--confirmed", help="Enter that the payments of this file (column reference) were made."
+        ),
     ] = None,
     returned: Annotated[
         Path | None,

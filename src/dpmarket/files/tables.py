@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -140,11 +140,12 @@ def writing_table(
     table: pl.DataFrame,
     overwrite: bool = True,
     parquet: bytes | None = None,
-) -> Iterator[None]:
+) -> Iterator[Callable[[], None]]:
     """Write a table as :func:`write_table` does while a block runs, and show it when the block has succeeded.
 
     The table goes to a temporary file meanwhile. The target appears, or the standard output is written, at
-    the end of the block; if the block raises, nothing does.
+    the end of the block; if the block raises, nothing does. What is given waits until all of the table is in
+    the temporary file, or raises because it does not fit there.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def writing_table(
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
     if is_standard_stream(target):
-        yield
+        yield lambda: None
         write_bytes(target, table.write_csv().encode())
         return
 
@@ -165,8 +166,12 @@ def writing_table(
 
     with atomic_path(target, overwrite, PRIVATE) as temporary, ThreadPoolExecutor(1) as thread:
         writing = thread.submit(write, temporary)
-        yield
-        writing.result()
+
+        def finished() -> None:
+            writing.result()
+
+        yield finished
+        finished()
 
 
 def write_parquet(

@@ -12,8 +12,6 @@ from dpmarket.files import bytes_of_texts
 from dpmarket.ledger import kernels
 from dpmarket.ledger.journal import keyed
 
-_LANES = 4
-
 
 def reports_digest(key: bytes, table: pl.DataFrame, id_column: str, costs: FloatArray) -> str:
     """Return a keyed digest of who reported what, the same for every order of the rows.
@@ -26,15 +24,16 @@ def reports_digest(key: bytes, table: pl.DataFrame, id_column: str, costs: Float
 
     Notes
     -----
-    SipHash of every row under four keys that are derived from the ledger's, added up, then HMAC of the sums:
-    a sum does not depend on the order, and without the key nobody can make two sets of reports with one sum.
+    SipHash of every row under a key that is derived from the ledger's, added up in two ways, then HMAC of the
+    sums. A sum does not depend on the order, and without the key nobody can make two sets of reports with
+    the same one.
     """
-    keys = _derived(key, "reports", _LANES)
-    sums = np.zeros(_LANES, dtype=np.uint64)
+    parts = _derived(key, "reports", 2).ravel()[:3]
+    sums = np.zeros(2, dtype=np.uint64)
     numbers = np.ascontiguousarray(costs + 0.0).view(np.uint64)  # -0.0 is 0.0
     first = 0
     for data, ends in bytes_of_texts(table, id_column):
-        kernels.add_hashes(data, ends, numbers[first : first + ends.size], keys, sums)
+        kernels.add_hashes(data, ends, numbers[first : first + ends.size], parts, sums)
         first += ends.size
     return keyed(key, "reports", str(first), *(str(part) for part in sums.tolist()))
 

@@ -1,6 +1,6 @@
 """Hash many short texts with a secret key, in one pass over their bytes: SipHash-2-4.
 
-The sum of the hashes does not depend on the order of the texts. Several keys give as many independent sums.
+The sum of the hashes does not depend on the order of the texts.
 """
 
 from __future__ import annotations
@@ -75,21 +75,30 @@ def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) 
 
 
 @njit(cache=True)
-def add_hashes(data: Any, ends: Any, numbers: Any, keys: Any, sums: Any) -> None:
-    """Add the hashes of texts and the numbers beside them to ``sums``, one for each key.
+def _spread(value: Any) -> Any:
+    """Return a number all of whose bits depend on all bits of another (the last steps of SplitMix64)."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@njit(cache=True)
+def add_hashes(data: Any, ends: Any, numbers: Any, key: Any, sums: Any) -> None:
+    """Add the hashes of texts and the numbers beside them to ``sums``: as they are, and spread anew.
 
     Parameters
     ----------
     data : uint8: all texts, one after the other.
     ends : int64: where each ends in it.
     numbers : uint64, as many as there are texts.
-    keys : uint64, shape (k, 2).
-    sums : uint64, shape (k,); changed. Sums are modulo 2**64.
+    key : uint64, shape (3,): two for the hash, one for the second sum.
+    sums : uint64, shape (2,); changed. Sums are modulo 2**64.
     """
     start = 0
     for row in range(len(ends)):
-        for lane in range(len(sums)):
-            sums[lane] += siphash(data, start, ends[row], numbers[row], keys[lane, 0], keys[lane, 1])
+        own = siphash(data, start, ends[row], numbers[row], key[0], key[1])
+        sums[0] += own
+        sums[1] += _spread(own ^ key[2])
         start = ends[row]
 
 

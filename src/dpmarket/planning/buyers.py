@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -36,7 +37,7 @@ def standard_buyers(
     *,
     concentration: float | None = None,
     noise: float | None = None,
-    weight_cap: float | None = None,
+    max_mean_epsilon: float | None = None,
 ) -> dict[str, Builder]:
     """Return this project's buyer and the simple ones, each at its own best for the same public facts.
 
@@ -52,7 +53,8 @@ def standard_buyers(
     sellers : how many will report.
     concentration, noise : prices for this project's buyer in place of the suggested ones; with one of them
         the other is 1.
-    weight_cap : no record weighs more than this many times the average, whoever buys.
+    max_mean_epsilon : upper bound of the mean epsilon over all sellers, whoever buys; simple buyers then
+        leave money unspent.
 
     Returns
     -------
@@ -83,19 +85,19 @@ def standard_buyers(
             error_model,
             concentration=concentration,
             noise=noise,
-            weight_cap=weight_cap,
+            max_mean_epsilon=max_mean_epsilon,
         )
         return OfflineMechanism(dist, plan.objective)
 
     return {
         "dpmarket": ours,
         "posted price": lambda budget: best_posted_price(
-            dist, sellers, budget, error_model, weight_cap=weight_cap
+            dist, sellers, budget, error_model, max_mean_epsilon=max_mean_epsilon
         ),
         "cheapest k": lambda budget: best_cheapest_k(
-            dist, sellers, budget, error_model, weight_cap=weight_cap
+            dist, sellers, budget, error_model, max_mean_epsilon=max_mean_epsilon
         ),
-        "same for all": lambda budget: SameForAll.for_budget(dist, sellers, budget),
+        "same for all": lambda budget: _same_for_all(dist, sellers, budget, max_mean_epsilon),
     }
 
 
@@ -105,7 +107,7 @@ def best_cheapest_k(
     budget: float,
     error_model: ErrorModel,
     *,
-    weight_cap: float | None = None,
+    max_mean_epsilon: float | None = None,
 ) -> CheapestK:
     """Return the number of cheapest sellers with the least expected error for a budget.
 
@@ -115,18 +117,27 @@ def best_cheapest_k(
     sellers : how many will report, at least 1.
     budget : expected total payment, money, above 0.
     error_model : what noise and few people cost.
-    weight_cap : at least one in so many is bought from; None: no bound.
+    max_mean_epsilon : upper bound of the mean epsilon over all sellers; it may leave money unspent.
 
     Returns
     -------
     CheapestK
         The best of up to 200 numbers.
     """
-    least = 1 if weight_cap is None else min(math.ceil(sellers / weight_cap), sellers)
-    counts = np.unique(np.geomspace(least, sellers, _COUNTS).round().astype(int))
+    most = math.inf if max_mean_epsilon is None else sellers * max_mean_epsilon
+    counts = np.unique(np.geomspace(1, sellers, _COUNTS).round().astype(int))
     if np.isinf(dist.support[1]):
         counts = counts[counts < sellers]
     errors = [
-        error_model.predict(1.0 / k, budget / expected_price(dist, sellers, k)).total for k in counts.tolist()
+        error_model.predict(1.0 / k, min(budget / expected_price(dist, sellers, k), most)).total
+        for k in counts.tolist()
     ]
-    return CheapestK.for_budget(dist, sellers, budget, int(counts[int(np.argmin(errors))]))
+    found = CheapestK.for_budget(dist, sellers, budget, int(counts[int(np.argmin(errors))]))
+    return replace(found, epsilon=min(found.epsilon, most / found.k))
+
+
+def _same_for_all(
+    dist: CostDistribution, sellers: int, budget: float, max_mean_epsilon: float | None
+) -> SameForAll:
+    found = SameForAll.for_budget(dist, sellers, budget)
+    return found if max_mean_epsilon is None else replace(found, epsilon=min(found.epsilon, max_mean_epsilon))

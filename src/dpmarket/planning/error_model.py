@@ -189,6 +189,11 @@ def estimator_error(features: int) -> ErrorModel:
     features : int
         Number of columns of a record, the constant not counted.
 
+    Returns
+    -------
+    ErrorModel
+        In units of a squared gradient.
+
     Raises
     ------
     InvalidInput

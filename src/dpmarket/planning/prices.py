@@ -260,6 +260,11 @@ def typical_purchase(
     dist, sellers, budget, error_model, weight_cap, max_mean_epsilon
         As in :func:`plan_prices`.
 
+    Returns
+    -------
+    TypicalPurchase
+        Its error is a lower bound of what any purchase from that market has within the budget.
+
     Raises
     ------
     InvalidInput, Infeasible

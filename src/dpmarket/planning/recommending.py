@@ -48,9 +48,9 @@ class BudgetPlan:
     def _privacy(self) -> str:
         """Say what the promises mean, and how to hold them down where they mean little."""
         mean = self.plan.mean_promise
-        sure = math.floor(1000.0 / (1.0 + math.exp(-mean))) / 10.0
+        sure = math.ceil(1000.0 / (1.0 + math.exp(-mean))) / 10.0
         line = (
-            f"Those bought from are promised epsilon {mean:.2g} on average: an even guess about one of them "
+            f"Those bought from are promised epsilon {mean:.3g} on average: an even guess about one of them "
             f"becomes at most {sure:.1f}% sure."
         )
         if mean > _PROTECTS_LITTLE:

@@ -134,6 +134,11 @@ def posted_prospect(offer: PostedPrice, sellers: int, error_model: ErrorModel) -
     offer : the price and the promise.
     sellers : how many will be asked.
     error_model : what noise and few people cost.
+
+    Returns
+    -------
+    Prospect
+        The payment is the budget that the offer was made for.
     """
     share = float(offer.dist.cdf(offer.price))
     error = posted_error(error_model, sellers, share, offer.epsilon)

@@ -40,8 +40,8 @@ from dpmarket.report.summary import Material, Summary, summarise
 
 SCHEMA = "dpmarket.demo/1"
 BUDGET = 1000.0
-BUDGETS = (250.0, BUDGET, 4000.0)  # at which other buyers are tried
-WEIGHT_CAP = 3.0  # of every buyer: at least one in three is bought from, and promises stay moderate
+BUDGETS = (250.0, BUDGET, 2000.0)  # at which other buyers are tried
+MAX_MEAN_EPSILON = 1.0  # of every buyer
 COSTS = ("uniform(1, 5)", "uniform(0.1, 5)")  # the campaign's own, and wider ones
 TITLE = "A market for privacy: 456 people and a model that tells benign from malignant tumours"
 _SHARE = 0.8  # of the records that sellers hold; the others are public and for testing
@@ -210,7 +210,7 @@ def _market_file(sellers: PublicData) -> str:
             "[objective]",
             f"budget = {BUDGET!r}",
             "# Without it the money would buy a better model from fewer people, with far larger promises.",
-            f"weight_cap = {WEIGHT_CAP!r}",
+            f"max_mean_epsilon = {MAX_MEAN_EPSILON!r}",
             "",
             "[label]",
             'column = "diagnosis"',
@@ -245,7 +245,7 @@ def _compare(dist: CostDistribution, trial: Trial, repetitions: int) -> Comparis
 
     @cache
     def objective(budget: float) -> BuyerObjective:
-        return plan_prices(dist, sellers, budget, model, weight_cap=WEIGHT_CAP).objective
+        return plan_prices(dist, sellers, budget, model, max_mean_epsilon=MAX_MEAN_EPSILON).objective
 
     buyers: dict[str, Builder] = {
         "dpmarket": lambda budget: OfflineMechanism(dist, objective(budget)),
@@ -253,7 +253,7 @@ def _compare(dist: CostDistribution, trial: Trial, repetitions: int) -> Comparis
             dist, population_curve(dist, objective(budget), sellers)
         ),
     }
-    simple = standard_buyers(dist, model, sellers, weight_cap=WEIGHT_CAP)
+    simple = standard_buyers(dist, model, sellers, max_mean_epsilon=MAX_MEAN_EPSILON)
     buyers |= {name: build for name, build in simple.items() if name not in buyers}
     return compare(dist, trial, buyers, BUDGETS, payment_weight=0.0, repetitions=repetitions, seed=_SEED)
 
