@@ -1,8 +1,9 @@
 """Run benchmarks with two source trees in turns, and tell what became faster or slower beyond the spread.
 
 ``python benchmarks/alternate.py OLD_SRC NEW_SRC SCRIPT... [--runs 5]`` runs every script in processes of
-its own, old and new tree in turns. Compared are the processor time of the whole process and every time that stands in
-the script's tables. "slower" and "faster" mean that the ranges of old and new runs do not even touch.
+its own, old and new tree in turns. Compared are the processor time of the whole process and every time
+that stands in the script's tables. "slower" and "faster" mean that the ranges of old and new runs do not
+even touch.
 """
 
 from __future__ import annotations

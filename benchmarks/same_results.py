@@ -237,10 +237,12 @@ def difference(old: np.ndarray, new: np.ndarray) -> float:
     if not (np.issubdtype(old.dtype, np.number) and np.issubdtype(new.dtype, np.number)):
         return 0.0 if np.array_equal(old, new) else np.inf
     old, new = old.astype(np.float64), new.astype(np.float64)
-    size = np.maximum(np.abs(old), np.abs(new))
-    apart = np.subtract(old, new, out=np.zeros_like(old), where=old != new)
-    apart = np.abs(apart)
-    relative = np.divide(apart, size, out=np.zeros_like(apart), where=size > 0.0)
+    if not np.array_equal(np.isnan(old), np.isnan(new)):
+        return np.inf
+    differs = (old != new) & ~np.isnan(old)
+    old, new = old[differs], new[differs]
+    with np.errstate(invalid="ignore"):
+        relative = np.abs(old - new) / np.maximum(np.abs(old), np.abs(new))
     return float(np.nan_to_num(relative, nan=np.inf).max(initial=0.0))
 
 
