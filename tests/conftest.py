@@ -7,6 +7,11 @@ for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
     os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
+import tempfile  # noqa: E402
+
+# The log outside of ledgers: never the one of whoever runs the tests.
+os.environ["DPMARKET_STATE"] = tempfile.mkdtemp(prefix="dpmarket-state-")
+
 import hypothesis  # noqa: E402
 
 # The same examples in every run: a failure of `make test` is a fact about the code, not about luck.

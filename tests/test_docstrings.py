@@ -19,7 +19,8 @@ certificates datasets paper"""
 SHOWN_ELSEWHERE = """
 FittedCandidate IronedInterval Payments exact_payments response NoiseDraw NoiseSource ReleasePlan
 WorstCase Minimum Rows BatchMechanism Bought MinorUnits Offers keep_prior BoundConstants Candidate
-Comparison ErrorBound Guarantee Standing Sweep SweepRow Tuning best_cheapest_k best_posted_price Audit
+Comparison ErrorBound Guarantee Standing Sweep SweepRow Tuning best_cheapest_k BudgetPlan compare_rules
+NoiseAdvice Prospect posted_prospect Scores TypicalPurchase typical_purchase Audit
 GainProfile Lie PrivacyFindings weights_of Check Purchase ReleasedModel certify_purchase
 check_certificate new_signing_key read_certificate read_signature sign write_certificate InnerProblem
 InnerSolution InnerSolver JointMarket PaperAllocation PaymentRule Reading affairs german_health

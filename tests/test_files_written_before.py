@@ -80,9 +80,13 @@ def test_a_ledger_hands_out_the_model_that_it_kept_and_certifies_it(campaign):
     bought = quotes.filter(pl.col("seller") != "7").get_column("epsilon")
     assert (result.withdrawn, result.total_promise) == (1, pytest.approx(bought.sum()))
     certificate = certify_quotes(campaign / "market.toml", campaign / "quotes.csv")
-    assert (
-        json.loads(bytes(certificate))["body"]["training"] == written("certificate.json")["body"]["training"]
+    now, before = (
+        json.loads(bytes(certificate))["body"]["release"],
+        written("certificate.json")["body"]["training"],
     )
+    assert now["noise_rate"] == before["total_epsilon"]
+    assert all(now[name] == before[name] for name in before.keys() & now.keys())
+    assert len(before.keys() & now.keys()) >= 10
     assert dpm.verify(bytes(certificate)).passed
 
 

@@ -131,19 +131,17 @@ class FileProblem(DpmarketError, OSError):
 
 
 class LedgerRefusal(DpmarketError):
-    """The privacy ledger says no: a promise is spent, withdrawn or was never made.
+    """The ledger says no: a promise is spent, withdrawn or was never made, or there is no money for it.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from dpmarket.campaign.ledger import debit, enter_round, open_ledger
-    >>> import polars as pl
-    >>> quotes = pl.DataFrame({"seller": ["ann"], "epsilon": [0.5], "payment_minor_units": [150]})
+    >>> from dpmarket.ledger import money, open_ledger, rounds, writing
     >>> with TemporaryDirectory() as folder, open_ledger(f"{folder}/market.ledger") as ledger:
-    ...     entered, is_new = enter_round(ledger, quotes, "offline", 100, {})
-    ...     training = debit(ledger, entered.number)
-    ...     debit(ledger, entered.number)  # doctest: +ELLIPSIS
+    ...     with writing(ledger) as connection:
+    ...         spring = rounds.make_campaign(connection, "spring", {}, 100, "EUR").id
+    ...         money.refund(connection, spring, 1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dpmarket.errors.LedgerRefusal: the promises of these quotes were spent at ...
+    dpmarket.errors.LedgerRefusal: the ledger ... forbids this: ...account_not_negative. Nothing was changed.
     """

@@ -44,7 +44,7 @@ class LocalMinimum:
         best = allocate(psi, self.mechanism.objective)
         first = best.local_minima[0]
         weight = np.clip((first.cutoff - psi[i]) / first.spread, 0.0, best.max_weight)
-        return float(weight * first.noise_rate), float(best.epsilons[i])
+        return float(weight * first.total_promise), float(best.epsilons[i])
 
     def respond(self, reported_costs, i, report):
         epsilon, payment = self.mechanism.respond(reported_costs, i, report)

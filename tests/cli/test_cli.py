@@ -1,9 +1,8 @@
-"""The command, through its installed entry point."""
+"""The command, also through its installed entry point."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,20 +11,14 @@ import pytest
 from dpmarket import __version__
 from dpmarket.cli.app import app
 from dpmarket.files import write_table
-
-COMMAND = Path(sys.executable).with_name("dpmarket")
-
-
-def run(*arguments, code=0, cwd=None):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == code, done.stderr
-    return done
+from support.commands import COMMAND, run, run_installed
 
 
 def test_version_and_help():
-    assert run("--version").stdout == f"dpmarket {__version__}\n"
-    assert "costs" in run("--help").stdout
-    assert "Usage" in run(code=2).stderr + run(code=2).stdout
+    assert run_installed("--version").stdout == f"dpmarket {__version__}\n"
+    assert "costs" in run_installed("--help").stdout
+    nothing = run_installed(code=2)
+    assert "Usage" in nothing.stderr + nothing.stdout
 
 
 def test_the_overview_says_what_the_whole_command_says():
@@ -48,7 +41,7 @@ def test_help_takes_no_numerical_library_along():
 def test_wrong_usage_is_exit_code_2_and_refusals_are_one_line_and_1():
     assert run("costs", "show", code=2).stderr
     assert run("nosuch", code=2).stderr
-    refusal = run("costs", "show", "uniform(5, 1)", code=1)
+    refusal = run_installed("costs", "show", "uniform(5, 1)", code=1)
     assert refusal.stderr == "dpmarket: expected low < high, got low=5.0, high=1.0.\n"
     assert refusal.stdout == ""
 

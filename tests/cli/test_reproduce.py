@@ -1,19 +1,9 @@
 """The command that redraws the paper."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 from dpmarket.paper.experiments.catalogue import EXPERIMENTS
-
-COMMAND = Path(sys.executable).with_name("dpmarket")
-
-
-def run(*arguments, code=0, cwd=None):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == code, done.stderr
-    return done
+from support.commands import run
 
 
 def test_without_a_name_the_experiments_are_listed_with_the_papers_figures():
@@ -25,7 +15,9 @@ def test_without_a_name_the_experiments_are_listed_with_the_papers_figures():
 
 
 def test_one_experiment_is_run_judged_and_kept(tmp_path):
-    output = run("reproduce", "budget-lie", "--quick", "-o", "paper", "--json", cwd=tmp_path)
+    output = run(
+        "reproduce", "budget-lie", "--quick", "-o", "paper", "--json", "--processes", "1", cwd=tmp_path
+    )
     assert json.loads(output.stdout)["claims"] == []  # its claim needs the market's table, too
     assert {path.name for path in (tmp_path / "paper/tables").iterdir()} == {
         "budget-lie.csv",

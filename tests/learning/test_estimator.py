@@ -173,10 +173,10 @@ def test_grid_and_accuracy_do_not_depend_on_the_records():
 def test_standard_error_is_that_of_the_noise_where_the_data_say_nothing():
     x, y = np.zeros((10, 2)), np.tile([0, 1], 5)
     promises = np.full(10, 3.0)
-    draws = [model(seed, fit_intercept=False).fit(x, y, epsilons=promises) for seed in range(1500)]
+    draws = [model(seed, fit_intercept=False).fit(x, y, epsilons=promises) for seed in range(700)]
     found = np.sqrt(np.mean([fitted.coef_**2 for fitted in draws]))
-    # 3000 coefficients of kurtosis 5: the ratio's standard error is below 2.5 %; five of them, rate 1e-6.
-    assert found == pytest.approx(draws[0].noise_standard_error_, rel=0.125)
+    # 1400 coefficients of kurtosis 5: the ratio's standard error is below 3.6 %; five of them, rate 1e-6.
+    assert found == pytest.approx(draws[0].noise_standard_error_, rel=0.18)
 
 
 # ---------------------------------------------------------------- people

@@ -21,7 +21,7 @@ def test_density_of_one_coefficient_integrates_to_one():
 
 
 def test_density_of_two_coefficients_integrates_to_one():
-    axis = np.linspace(-25.0, 25.0, 1_001)
+    axis = np.linspace(-25.0, 25.0, 501)
     w = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
     density = np.exp(log_density(w, ROWS_2, WEIGHTS, 3.0, 0.7))
     assert np.trapezoid(np.trapezoid(density, axis), axis) == pytest.approx(1.0, abs=1e-4)

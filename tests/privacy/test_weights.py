@@ -137,7 +137,7 @@ KINDS = ("uniform", "tiny", "log-normal", "wide", "half zero", "one huge", "all 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("factor", [1.5, 0.3, 0.13])
+@pytest.mark.parametrize("factor", [0.3, 0.13])
 def test_many_promises_come_back(kind, factor):
     promises = many(kind, 30_000)
     rows = 3 if kind == "uniform" else 1
@@ -145,8 +145,11 @@ def test_many_promises_come_back(kind, factor):
     assert_used_fully_and_never_exceeded(weights, promises)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("factor", [1.5, 0.9999, 0.5, 0.126])
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [("uniform", 1.5), ("tiny", 0.9999), ("log-normal", 0.5), ("wide", 0.126), ("half zero", 0.9999),
+     ("one huge", 0.5), ("all equal", 0.126)],
+)  # fmt: skip
 def test_a_million_promises_come_back_to_1e_12_from_below(kind, factor):
     promises = many(kind, 1_000_000, seed=1)
     weights = weights_for(promises, factor * 2.0 / promises.sum())

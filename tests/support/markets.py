@@ -40,9 +40,9 @@ def _online(dist, objective, sellers=40, **options):
     return Case(OnlineMechanism(dist, population_curve(dist, objective, sellers), **options), dist)
 
 
-def _adaptive(dist, objective, **options):
+def _adaptive(dist, objective, first_epoch=5, **options):
     prior = Uniform(*dist.support)
-    return Case(AdaptiveMechanism(prior, objective, 40, first_epoch=5, **options), dist)
+    return Case(AdaptiveMechanism(prior, objective, 40, first_epoch=first_epoch, **options), dist)
 
 
 OFFLINE = {
@@ -79,7 +79,9 @@ ONLINE = {
 }
 ADAPTIVE = {
     "adaptive": _adaptive(LOG_NORMAL, BuyerObjective(1.0, 1.0, 0.05)),
-    "adaptive capped": _adaptive(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01, weight_cap=3.0)),
+    "adaptive capped": _adaptive(
+        Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01, weight_cap=3.0), first_epoch=10
+    ),
     "adaptive groups": _adaptive(GROUPS, BuyerObjective(1.0, 1.0, 0.01), budget=20.0, minor_units=100),
 }
 ALL = OFFLINE | ONLINE | ADAPTIVE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Literal["dpmarket.model/2"] = "dpmarket.model/2"
 _BEFORE = "dpmarket.model/1"  # which called the noise rate total_epsilon
+_LARGEST = 64 << 20  # bytes
 
 
 class _Part(BaseModel):
@@ -65,7 +66,7 @@ class ModelFile(_Part):
     outside_bounds: Literal["clip", "refuse"]
     records: int = Field(ge=1)
     rows_per_person: int = Field(ge=1)
-    coef_grid: list[int]
+    coef_grid: list[Annotated[int, Field(ge=-(2**63), le=2**63)]]
     grid: float = Field(gt=0)
     intercept_scaling: float = Field(gt=0)
     stretch: float = Field(gt=0)
@@ -154,7 +155,7 @@ def read_model(source: str | os.PathLike[str]) -> ModelFile:
     ------
     FileProblem : no JSON, not a model, or parts missing or wrong, each by its name.
     """
-    data = read_json(source)
+    data = read_json(source, _LARGEST)
     if not isinstance(data, dict) or data.get("schema") not in (SCHEMA, _BEFORE):
         raise FileProblem(
             f"expected a model with schema {SCHEMA!r} in {source}, as 'dpmarket train' writes it."

@@ -6,16 +6,14 @@ from .atomic import refuse_existing as refuse_existing
 from .atomic import refuse_same as refuse_same
 from .atomic import write_bytes as write_bytes
 from .atomic import write_folder as write_folder
+from .bounded import parse_json as parse_json
+from .bounded import parse_toml as parse_toml
 from .columns import ColumnProblem as ColumnProblem
-from .columns import contains_text as contains_text
+from .columns import bytes_of_texts as bytes_of_texts
 from .columns import find as find
 from .columns import number_column as number_column
 from .columns import numbers_of as numbers_of
 from .columns import refuse as refuse
-from .database import Database as Database
-from .database import damage as damage
-from .database import open_database as open_database
-from .database import transaction as transaction
 from .documents import read_json as read_json
 from .documents import read_toml as read_toml
 from .documents import to_json as to_json
@@ -24,6 +22,7 @@ from .keys import positions_in as positions_in
 from .keys import repeated as repeated
 from .packages import packaged_file as packaged_file
 from .packages import packaged_member as packaged_member
+from .tables import column_names as column_names
 from .tables import csv_columns as csv_columns
 from .tables import parquet_bytes as parquet_bytes
 from .tables import read_parquet as read_parquet

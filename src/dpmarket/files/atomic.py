@@ -169,21 +169,32 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def read_bytes(source: str | os.PathLike[str]) -> bytes:
+def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes:
     """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input.
+
+    Parameters
+    ----------
+    source : the file.
+    most : how many bytes it may have; None: as many as it has. Of a larger one no more is read.
 
     Raises
     ------
-    FileProblem : there is no such file, or it cannot be read.
+    FileProblem : there is no such file, it cannot be read, or it is larger than that.
     """
-    if is_standard_stream(source):
-        return sys.stdin.buffer.read()
+    size = -1 if most is None else most + 1
     try:
-        return Path(source).read_bytes()
+        if is_standard_stream(source):
+            data = sys.stdin.buffer.read(size)
+        else:
+            with Path(source).open("rb") as file:
+                data = file.read(size)
     except FileNotFoundError:
         raise FileProblem(f"cannot read {source}: there is no such file.") from None
     except OSError as problem:
         raise FileProblem(f"cannot read {source}: {problem.strerror or problem}.") from None
+    if most is not None and len(data) > most:
+        raise FileProblem(f"cannot read {source}: it is larger than any such file, {most:,} bytes.")
+    return data
 
 
 def _flush(path: Path) -> None:

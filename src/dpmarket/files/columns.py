@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
@@ -141,14 +142,20 @@ def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]
     return values
 
 
-def contains_text(table: pl.DataFrame, name: str, text: str) -> BoolArray:
-    """Return which rows hold this text anywhere in a column, as an array of true and false."""
-    column = table.get_column(name).cast(pl.String)
-    # Many texts written one after the other are searched in half the time; rows only where it is there.
-    parts = (column.slice(first, _BLOCK) for first in range(0, len(column), _BLOCK))
-    if not any(text in part.str.join("").item() for part in parts):
-        return np.zeros(len(column), dtype=bool)
-    return cast(BoolArray, column.str.contains(text, literal=True).fill_null(False).to_numpy())
+def bytes_of_texts(table: pl.DataFrame, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], IntArray]]:
+    """Give a column's texts in blocks: their bytes in UTF-8 one after the other, and where each ends.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"who": ["ab", "c"]})
+    >>> [(bytes(data), ends.tolist()) for data, ends in bytes_of_texts(table, "who")]
+    [(b'abc', [2, 3])]
+    """
+    column = table.get_column(name).cast(pl.String).fill_null("")
+    for first in range(0, len(column), _BLOCK):
+        part = column.slice(first, _BLOCK)
+        data = np.frombuffer(part.str.join("").item().encode(), dtype=np.uint8)
+        yield data, np.cumsum(part.str.len_bytes().to_numpy(), dtype=np.int64)
 
 
 def _selected(table: pl.DataFrame, name: str, rows: IntArray | None) -> pl.Series:
@@ -162,9 +169,13 @@ def _numbering(table: pl.DataFrame, source: str | os.PathLike[str]) -> tuple[str
         return "row", 1
     texts = [table.get_column(name) for name in table.columns if table.get_column(name).dtype == pl.String]
     several = any(bool(column.str.contains("\n", literal=True).any()) for column in texts)
-    if not several and not is_standard_stream(source):
+    if not several and not is_standard_stream(source) and Path(source).is_file():
         with Path(source).open("rb") as file:
             breaks = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+            # Blank lines at the end are no rows.
+            file.seek(max(file.tell() - (1 << 16), 0))
+            end = file.read()
+            breaks -= max(end.count(b"\n") - end.rstrip().count(b"\n") - 1, 0)
         several = breaks > table.height + 1
     # Cells with line breaks in them: lines cannot be counted, rows can.
     return ("row", 1) if several else ("line", 2)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,16 @@ import polars as pl
 
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
+from dpmarket.files.diagnosis import csv_problem
+from dpmarket.files.strangers import (
+    Source,
+    most_unpacked,
+    refuse_unreadable_csv,
+    refuse_unreadable_parquet,
+    size_of,
+)
 
-_Source = Path | bytes
+_SILENCE = threading.RLock()
 
 
 def read_table(
@@ -44,37 +53,51 @@ def read_table(
     """
     place, kind = _open(source)
     name = "the standard input" if is_standard_stream(source) else str(source)
-    if kind == ".csv":
-        _refuse_other_dialects(place, name)
+    _refuse_unreadable(place, kind, name)
     try:
-        there = _header(place, kind)
-        wanted = None
-        if columns is not None:
-            wanted = [column for column in columns if column in there or column not in if_there]
-            _refuse_missing(wanted, there, name)
-        texts = [column for column in texts if column in there]
-        table = (
-            _read_csv(place, wanted, texts, numbers)
-            if kind == ".csv"
-            else pl.read_parquet(_readable(place), columns=wanted)
-        )
+        with _silenced():
+            there = _header(place, kind)
+            wanted = None
+            if columns is not None:
+                wanted = [column for column in columns if column in there or column not in if_there]
+                _refuse_missing(wanted, there, name)
+            texts = [column for column in texts if column in there]
+            table = (
+                _read_csv(place, wanted, texts, numbers)
+                if kind == ".csv"
+                else pl.read_parquet(_readable(place), columns=wanted)
+            )
     except pl.exceptions.NoDataError:
         raise FileProblem(f"cannot read {name}: the file is empty.") from None
     except FileProblem:
         raise
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         # polars quotes the offending cell, which may be private: its words are not passed on.
-        raise FileProblem(
-            f"cannot understand {name} as CSV: expected UTF-8 text with a header row and "
-            "commas between columns, the same number in every row (a comma inside a cell needs quotes "
-            "around the cell; decimals have points)."
-            if kind == ".csv"
-            else f"cannot understand {name} as Parquet."
-        ) from None
+        raise FileProblem(_not_a_table(place, kind, name)) from None
+    if kind == ".csv":
+        table = _without_blank_end(table)
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
     table = table.with_columns([_as_text(table, text, name) for text in texts])
+    if kind == ".parquet":
+        _refuse_endless_texts(table, place, name)
     return table if wanted is None else table.select(wanted)
+
+
+def column_names(source: str | os.PathLike[str]) -> list[str]:
+    """Return the names of a file's columns, in order.
+
+    Raises
+    ------
+    FileProblem : no such file, or no table.
+    """
+    place, kind = _open(source)
+    _refuse_unreadable(place, kind, str(source))
+    try:
+        with _silenced():
+            return _header(place, kind)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
+        raise FileProblem(f"cannot understand {source} as a table.") from None
 
 
 def csv_columns(data: bytes) -> dict[str, list[str]]:
@@ -117,11 +140,12 @@ def writing_table(
     table: pl.DataFrame,
     overwrite: bool = True,
     parquet: bytes | None = None,
-) -> Iterator[None]:
+) -> Iterator[Callable[[], None]]:
     """Write a table as :func:`write_table` does while a block runs, and show it when the block has succeeded.
 
     The table goes to a temporary file meanwhile. The target appears, or the standard output is written, at
-    the end of the block; if the block raises, nothing does.
+    the end of the block; if the block raises, nothing does. What is given waits until all of the table is in
+    the temporary file, or raises because it does not fit there.
 
     Parameters
     ----------
@@ -130,7 +154,7 @@ def writing_table(
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
     if is_standard_stream(target):
-        yield
+        yield lambda: None
         write_bytes(target, table.write_csv().encode())
         return
 
@@ -142,8 +166,12 @@ def writing_table(
 
     with atomic_path(target, overwrite, PRIVATE) as temporary, ThreadPoolExecutor(1) as thread:
         writing = thread.submit(write, temporary)
-        yield
-        writing.result()
+
+        def finished() -> None:
+            writing.result()
+
+        yield finished
+        finished()
 
 
 def write_parquet(
@@ -221,42 +249,74 @@ def table_kind(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def _open(source: str | os.PathLike[str]) -> tuple[_Source, str]:
+def _refuse_unreadable(place: Source, kind: str, name: str) -> None:
+    if kind == ".csv":
+        refuse_unreadable_csv(place, name)
+    else:
+        refuse_unreadable_parquet(place, name)
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Send what polars itself writes to the standard error nowhere: it may quote a damaged file there."""
+    with _SILENCE:
+        try:
+            kept = os.dup(2)
+        except OSError:  # there is no standard error
+            yield
+            return
+        sink = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(sink, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(sink)
+
+
+def _open(source: str | os.PathLike[str]) -> tuple[Source, str]:
     if is_standard_stream(source):
-        data = read_bytes(source)
-        return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+        return _stream(read_bytes(source))
     path = Path(source)
-    if not path.is_file():
+    if path.is_dir():
+        raise FileProblem(f"cannot read {path}: it is a folder; name a file.")
+    if not path.exists():
         raise FileProblem(f"cannot read {path}: there is no such file.")
+    if not path.is_file():  # a pipe or a device: read once, told by its first bytes
+        return _stream(read_bytes(path))
     return path, table_kind(path)
 
 
-def _readable(place: _Source) -> Path | io.BytesIO:
+def _stream(data: bytes) -> tuple[bytes, str]:
+    return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+
+
+def _not_a_table(place: Source, kind: str, name: str) -> str:
+    """Say why something is no table; nothing of polars' own words, which quote cells."""
+    if kind == ".parquet":
+        return f"cannot understand {name} as Parquet."
+    where = csv_problem(read_bytes(place) if isinstance(place, Path) else place)
+    return (
+        f"cannot understand {name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text with a header "
+        "row and commas between columns, the same number in every row (a comma inside a cell needs quotes "
+        "around the cell; decimals have points)."
+    )
+
+
+def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table without the rows at its end in which nothing stands: blank lines after the last one."""
+    if table.height == 0 or any(value is not None for value in table.row(-1)):
+        return table
+    filled = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series().arg_true()
+    return table.head(int(filled[-1]) + 1 if filled.len() else 0)
+
+
+def _readable(place: Source) -> Path | io.BytesIO:
     return place if isinstance(place, Path) else io.BytesIO(place)
 
 
-def _refuse_other_dialects(place: _Source, name: str) -> None:
-    """Say in a clear word what a header row tells about a file that is no CSV with commas."""
-    if isinstance(place, Path):
-        try:
-            with place.open("rb") as file:
-                head = file.read(1 << 16)
-        except OSError as problem:
-            raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
-    else:
-        head = place[: 1 << 16]
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileProblem(f"cannot read {name}: it is in UTF-16 (byte-order mark); save it as UTF-8.")
-    header = head.split(b"\n", 1)[0]
-    for mark, word in ((b";", "semicolons"), (b"\t", "tabs")):
-        if mark in header and b"," not in header:
-            raise FileProblem(
-                f"cannot read {name}: its columns are separated by {word}; save it with commas between "
-                "columns and points in decimals."
-            )
-
-
-def _header(place: _Source, kind: str) -> list[str]:
+def _header(place: Source, kind: str) -> list[str]:
     if kind == ".parquet":
         return list(pl.read_parquet_schema(_readable(place)))
     # Without a header polars renames nothing, so that a column that is there twice is seen.
@@ -282,7 +342,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
 
 
 def _read_csv(
-    place: _Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
+    place: Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
 ) -> pl.DataFrame:
     kinds: dict[str, Any] = dict.fromkeys(texts, pl.String)
     try:
@@ -315,6 +375,14 @@ def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:
         f"cannot use column {column!r} of {name}: expected text in UTF-8 or numbers, found cells of type "
         f"{values.dtype.base_type()}."
     ) from None
+
+
+def _refuse_endless_texts(table: pl.DataFrame, place: Source, name: str) -> None:
+    """Refuse texts that many cells share: in memory they are one until somebody asks for each of them."""
+    texts = [column for column in table.columns if table.schema[column] == pl.String]
+    total = sum(int(table.get_column(column).str.len_bytes().sum() or 0) for column in texts)
+    if total > most_unpacked(size_of(place)):
+        raise FileProblem(f"cannot read {name}: its texts are longer than those of any honest table.")
 
 
 def _names(names: Sequence[str]) -> str:

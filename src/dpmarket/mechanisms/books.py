@@ -251,8 +251,11 @@ class Books:
         """Return how much may still be committed before the curve's largest payment cannot be made."""
         if self.budget is None:
             return math.inf
-        largest = self._charges(np.array([curve.largest_payment]), np.zeros(1))
-        return self._limit() - self._committed - float(largest[0])
+        if self.minor_units is not None:
+            largest = float(curve.largest_amount(self.minor_units))
+        else:
+            largest = float(self._charges(np.array([curve.largest_payment]), np.zeros(1))[0])
+        return self._limit() - self._committed - largest
 
     def _append(self, new: Mapping[str, npt.NDArray[Any]]) -> int:
         first, end = self._size, self._size + len(new["cost"])

@@ -21,11 +21,11 @@ from numpy.polynomial import chebyshev
 
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution, distribution_from_dict, largest_cost_at, virtual_costs
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.inputs import check_dist_and_objective
-from dpmarket.mechanisms.outcome import finite_or_none
+from dpmarket.mechanisms.outcome import finite_or_none, minor_amounts
 from dpmarket.payments import integral_kernels
 from dpmarket.payments.interpolation import PiecewiseSeries, tabulate_virtual_costs
 
@@ -131,6 +131,21 @@ class Curve:
             for whole, piece in zip(offers, self._offers(own[part]), strict=True):
                 whole[part] = piece
         return offers
+
+    def offers_in_minor_units(self, costs: object, scale: int) -> tuple[FloatArray, IntArray]:
+        """Return epsilons, and payments rounded up to whole numbers of the currency's smallest unit.
+
+        Parameters
+        ----------
+        costs : shape (n,), money per unit of epsilon.
+        scale : how many smallest units make one unit of money.
+        """
+        epsilons, payments, errors = self.offers(costs)
+        return epsilons, minor_amounts(payments, errors, scale)
+
+    def largest_amount(self, scale: int) -> int:
+        """Return what nobody's payment exceeds, in whole smallest units."""
+        return int(minor_amounts(np.array([self.largest_payment]), np.zeros(1), scale)[0])
 
     def scaled(self, factor: float) -> Curve:
         """Return the curve that offers ``factor`` times the epsilons and payments at every cost."""

@@ -136,7 +136,7 @@ def menu_of(curve: Curve, points: int) -> Menu:
     """Return a curve as a menu of at most ``points`` choices besides the first, which is (0, 0)."""
     points = checks.whole("points", points, 2)
     low, end = curve.dist.support[0], curve.reach
-    costs = np.linspace(end, low, points)
+    costs = np.linspace(np.nextafter(end, low), low, points)  # at the end itself a step has come down
     epsilons, payments, _ = curve.offers(costs)
     # Choices that differ by rounding only would make slopes between them meaningless.
     rise = np.diff(epsilons, prepend=0.0)

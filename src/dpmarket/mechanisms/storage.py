@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import private_bytes, read_json, read_parquet, to_json, write_parquet
+from dpmarket.files import parse_json, private_bytes, read_json, read_parquet, to_json, write_parquet
 from dpmarket.mechanisms.adaptive import AdaptiveMechanism
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import Outcome
@@ -94,7 +94,13 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
     table, notes = read_parquet(source)
     if _KEY not in notes:
         raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
-    return Outcome.from_dict(json.loads(notes[_KEY]) | _columns_of(table))
+    try:
+        header = parse_json(notes[_KEY])
+    except InvalidInput:
+        header = None
+    if not isinstance(header, dict):
+        raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
+    return Outcome.from_dict(header | _columns_of(table))
 
 
 def write_market_state(

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign import (
-    Market,
-    ModelFile,
-    Round,
-    existing_ledger,
-    ledger_path,
-    read_market,
-    read_quotes,
-)
-from dpmarket.campaign.ledger import EPSILON, PAYMENT, SELLER, released_model, weights_of, withdrawn_of
+from dpmarket.campaign import Market, ModelFile, place_of, read_market, read_quotes, stored_outcome
+from dpmarket.campaign.identity import was_reported
 from dpmarket.campaign.model_file import model_from_json
-from dpmarket.campaign.quoting import DECISIONS
+from dpmarket.campaign.place import opened_existing
+from dpmarket.campaign.pricing import error_model_of, prospect_for
+from dpmarket.campaign.reports import read_reports
+from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
@@ -33,6 +27,7 @@ from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
     find,
     numbers_of,
+    parse_json,
     positions_in,
     read_bytes,
     read_table,
@@ -41,16 +36,17 @@ from dpmarket.files import (
     refuse_same,
     write_bytes,
 )
+from dpmarket.ledger import Round, reading
+from dpmarket.ledger.releases import released_model
+from dpmarket.ledger.rounds import SELLER, campaign_of, weights_of, withdrawn_of
 from dpmarket.mechanisms import Outcome
 from dpmarket.report.evidence import Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.options import budget_options
 from dpmarket.report.page import render_page
-from dpmarket.report.rule import market_of
 from dpmarket.report.score import score_model
 from dpmarket.report.summary import Material, Summary, summarise
 
 Path = str | os.PathLike[str]
-_CLOSE = 1e-9  # relative difference of promises that another processor's rounding may cause
 
 
 def report_campaign(
@@ -63,14 +59,16 @@ def report_campaign(
     title: str = "A market for privacy: what was bought",
     overwrite: bool = False,
     progress: Any = lambda what, share: None,
+    *,
+    ledger: str | None = None,
 ) -> Summary:
     """Write the report of one file of quotes, and return what it says.
 
     Parameters
     ----------
     market_path : the market file; the ledger lies beside it.
-    reports : the reported costs that were quoted. The quotes are decided once more from them and held against
-        the ledger's, so that the page speaks of the rule that was really used.
+    reports : the reported costs that were quoted. They are known by the ledger's keyed digest, so that the
+        page speaks of what was really reported; what was decided is the ledger's.
     quotes : the file that ``quote`` wrote, unchanged.
     output : where the page goes, ``-`` for standard output.
     test : .csv or .parquet with features and labels of public records, for the model's error.
@@ -78,49 +76,50 @@ def report_campaign(
     title : the page's heading.
     overwrite : whether an existing output may be replaced.
     progress : called with what is being done and the share of all work that is done.
+    ledger : a file or an address, in place of the market file's ``ledger.url``.
 
     Raises
     ------
     FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
-    LedgerRefusal : no such quotes were given, or the reports in this market lead to other quotes.
+    LedgerRefusal : no such quotes were given, or these reports or this market are not those of the quotes.
     InvalidInput : fewer than ten sellers were bought from.
     """
     given = [path for path in (test, certificate) if path is not None]
-    refuse_same(output, market_path, ledger_path(market_path), reports, quotes, *given)
+    place = place_of(market_path, read_market(market_path), ledger)
+    refuse_same(output, market_path, *place.files, reports, quotes, *given)
     if not overwrite:
         refuse_existing(output)
-    progress("Deciding the quotes once more", 0.0)
-    campaign = read_campaign(market_path, reports, quotes)
+    progress("Reading the campaign", 0.0)
+    found = read_campaign(market_path, reports, quotes, ledger)
     progress("Scoring and planning", 0.25)
     score = None
     if test is not None:
-        if campaign.model is None:
+        if found.model is None:
             raise FileProblem("expected a trained model for the test data: these quotes were not trained on.")
-        score = score_model(campaign.model, read_public_data(campaign.model, test))
+        score = score_model(found.model, read_public_data(found.model, test))
     digest: str | None = None
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
-        digest, verified = _certificate(certificate, campaign.model)
-    dist, objective = market_of(campaign.outcome)
-    budget = campaign.market.objective.budget
-    paid = int(campaign.amounts[~campaign.withdrawn].sum()) / campaign.round.minor_units
-    options = budget_options(
-        dist, objective, campaign.outcome.epsilons.size, paid if budget is None else budget
-    )
+        digest, verified = _certificate(certificate, found.model)
+    budget = found.market.objective.budget
+    paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
+    expect = partial(prospect_for, found.market, found.outcome.epsilons.size)
+    options = budget_options(expect, paid if budget is None else budget)
     progress("Auditing", 0.6)
-    audits = (*audits_of(campaign), *verified)
+    audits = (*audits_of(found), *verified)
     progress("Writing the page", 0.9)
     summary = summarise(
         Material(
             title=title,
-            outcome=campaign.outcome,
-            reported_costs=campaign.costs,
-            minor_units=campaign.round.minor_units,
-            amounts=campaign.amounts,
-            withdrawn=campaign.withdrawn,
+            outcome=found.outcome,
+            reported_costs=found.costs,
+            minor_units=found.round.minor_units,
+            amounts=found.amounts,
+            withdrawn=found.withdrawn,
             budget=budget,
+            error_model=error_model_of(found.market),
             options=options,
-            model=campaign.model,
+            model=found.model,
             score=score,
             audits=audits,
             digest=digest,
@@ -153,34 +152,30 @@ class Campaign:
     loss_weights: FloatArray | None
 
 
-def read_campaign(market_path: Path, reports: Path, quotes: Path) -> Campaign:
+def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | None = None) -> Campaign:
     """Read what the files and the ledger know about a file of quotes; see :func:`report_campaign`."""
     market = read_market(market_path)
+    place = place_of(market_path, market, ledger)
     quoted = read_quotes(quotes, market.sellers.id_column)
-    costs = _costs_of(market, quoted, reports)
-    with existing_ledger(ledger_path(market_path)) as ledger:
-        entered = known_round(ledger, quoted)
-        withdrawn = withdrawn_of(ledger, entered.number, quoted)
-        kept = released_model(ledger, entered.number)
-        loss_weights = None if kept is None else weights_of(ledger, entered.number)
-    decide = DECISIONS[entered.mechanism]
-    epsilons, amounts = (np.asarray(quoted.get_column(name).to_numpy()) for name in (EPSILON, PAYMENT))
-    outcome = decide(market, costs)
-    again = outcome.in_minor_units(entered.minor_units).amounts
-    same = (
-        np.allclose(outcome.epsilons, epsilons, rtol=_CLOSE, atol=0.0) and np.abs(again - amounts).max() <= 1
-    )
-    if not same:
-        raise LedgerRefusal(
-            "these reports in this market lead to other quotes than those given: the reports or the market "
-            "file have changed since. Use the files that were quoted."
-        )
+    reported = read_reports(market, reports)
+    with opened_existing(place) as opened, reading(opened) as connection:
+        entered = known_round(connection, quoted)
+        refuse_changed(campaign_of(connection, entered.campaign).rules, market)
+        if not was_reported(opened.key, place.campaign, market, entered, reported):
+            raise LedgerRefusal(
+                "these reports are not those that the quotes were decided from: use the file that was quoted."
+            )
+        withdrawn = withdrawn_of(connection, entered.number, quoted.table)
+        kept = released_model(connection, entered.number)
+        loss_weights = None if kept is None else weights_of(connection, entered.number)
+        outcome = stored_outcome(connection, entered)
+    rows = positions_in(quoted.table, SELLER, reported.sellers, SELLER)
     return Campaign(
         market=market,
         round=entered,
-        outcome=replace(outcome, epsilons=epsilons.copy()),
-        costs=costs,
-        amounts=amounts,
+        outcome=outcome,
+        costs=reported.costs[rows],
+        amounts=quoted.amounts,
         withdrawn=withdrawn,
         model=None if kept is None else model_from_json(kept),
         loss_weights=loss_weights,
@@ -227,30 +222,14 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     )
 
 
-def _costs_of(market: Market, quoted: pl.DataFrame, source: Path) -> FloatArray:
-    """Return every quoted seller's reported cost."""
-    id_column, cost_column = market.sellers.id_column, market.sellers.cost_column
-    table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
-    costs, problems = numbers_of(table, cost_column)
-    problems += find(id_column, "no seller id", (table.get_column(id_column).fill_null("") == "").to_numpy())
-    problems += find(cost_column, "a cost below 0", costs < 0.0)
-    refuse(table, source, problems)
-    rows = positions_in(quoted, SELLER, table, id_column)
-    if table.height != quoted.height or (rows < 0).any():
-        raise LedgerRefusal(
-            f"expected the reports of exactly the sellers who were quoted ({quoted.height}), found "
-            f"{int((rows >= 0).sum())} of them in {table.height} rows."
-        )
-    return costs[rows]
-
-
 def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
     """Return the digest of a certificate and its verification, or refuse one of another model."""
     data = read_bytes(source)
     start, end = b'{"body":', b',\n"commitments"'
     try:
         body = data[len(start) : data.index(end)]
-        released = json.loads(body)["model"]["coef_grid"]
+        found = parse_json(body)
+        released = (found["release"] if "release" in found else found["model"])["coef_grid"]
     except (KeyError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source}, as 'dpmarket certify' writes it.") from None
     if model is None or _whole(released) != _whole(model.coef_grid):

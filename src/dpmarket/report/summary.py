@@ -19,7 +19,7 @@ from dpmarket.audit import Audit
 from dpmarket.campaign import ModelFile
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import Curve, OnlineMechanism, Outcome
-from dpmarket.planning.comparison import Comparison
+from dpmarket.planning import Comparison, ErrorModel, expected_error
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
@@ -45,6 +45,7 @@ class Material:
     amounts : payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
     withdrawn : who withdrew before training, shape (m,); None: nobody.
     budget : what the buyer set out to spend, money.
+    error_model : what noise and few people cost the model that is trained, for the error to expect.
     options : what more and less money would have bought.
     model, score : the released model, and its error on public data.
     comparison : what other buyers would have got for the same money.
@@ -59,6 +60,7 @@ class Material:
     amounts: IntArray | None = None
     withdrawn: BoolArray | None = None
     budget: float | None = None
+    error_model: ErrorModel | None = None
     options: tuple[Option, ...] = ()
     model: ModelFile | None = None
     score: Score | None = None
@@ -123,7 +125,9 @@ class Summary:
     rule : what was offered at every cost.
     bought_groups, other_groups : sellers bought from, and the others, in groups of at least ten.
     one_by_one : whether sellers were quoted one by one, by a curve fixed beforehand.
-    excess_risk, kkt_residual : of the outcome; None where somebody withdrew.
+    expected_error, noise_share : the error to expect and the share of noise in it; None where somebody
+        withdrew, and without an error model.
+    kkt_residual : of the outcome; None where somebody withdrew.
     meanings : what the promises mean for the people who got them.
     noise_standard_error : bound on what noise adds to a coefficient; None without a model.
     comparison : other buyers, as plain data; None if they were not compared.
@@ -138,7 +142,8 @@ class Summary:
     bought_groups: tuple[Group, ...]
     other_groups: tuple[Group, ...]
     one_by_one: bool
-    excess_risk: float | None
+    expected_error: float | None
+    noise_share: float | None
     kkt_residual: float | None
     budget: float | None
     options: tuple[Option, ...]
@@ -194,6 +199,9 @@ def summarise(material: Material) -> Summary:
     payments = amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
     optimality = outcome.optimality if withdrew == 0 else None
+    error = None
+    if withdrew == 0 and material.error_model is not None:
+        error = expected_error(outcome, material.error_model)
     return Summary(
         title=material.title,
         mechanism=outcome.mechanism,
@@ -202,7 +210,8 @@ def summarise(material: Material) -> Summary:
         bought_groups=groups[0],
         other_groups=groups[1],
         one_by_one=isinstance(mechanism, OnlineMechanism),
-        excess_risk=None if optimality is None else optimality.excess_risk,
+        expected_error=None if error is None else error.total,
+        noise_share=None if error is None else error.noise_share,
         kkt_residual=None if optimality is None else optimality.kkt_residual,
         budget=material.budget,
         options=material.options,
