@@ -13,7 +13,7 @@ VERDICTS = {
     "fig2a-tradeoff": HOLDS,
     "fig2b-regularisation": CONDITION,
     "fig2b-baseline": HOLDS,
-    "fig2-guarantee": HOLDS,
+    "fig2-guarantee": CONDITION,
     "contributions-budget": CONDITION,
     "fig2a-budget": CONDITION,
     "fig3a-disparity": CONDITION,

@@ -119,7 +119,7 @@ def _adjusted(tables: Tables) -> Judgement:
     return Judgement(
         verdict(monotone and truthful, monotone),
         "Payments fall with γ, so that a budget can be met. Done with the actual reports it can make lying "
-        f"pay: in a market of three, a seller with cost {true:g} gains {gain:.4f} (from {utility:.4f}) by "
+        f"pay: in a market of three, a seller with cost {true:g} gains {gain:.2g} (from {utility:.4f}) by "
         f"reporting {report:.2f}; with γ announced before the reports the best lie gains {tiny(honest)}. So "
         f"in {pays} of {len(lies)} markets. Condition: choose γ from the cost distribution, before the "
         "reports.",
@@ -131,7 +131,7 @@ def _adjusted_robustness(tables: Tables) -> Sheet:
         (
             name,
             f"{utility:.4f}",
-            f"{gain:.4f}",
+            f"{gain:.2g}",
             f"{report:.2f}" if gain > 1e-9 else "the truth",
             f"{tiny(honest)}",
         )

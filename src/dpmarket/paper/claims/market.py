@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import t as student
 
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform, virtual_costs
@@ -23,9 +24,10 @@ def _curve(table: ResultTable, buyer: str, mark: str, name: str) -> tuple[FloatA
 
 
 def _advantage(table: ResultTable, ours: str, other: str, mark: str) -> tuple[FloatArray, FloatArray]:
-    """Return, at each payment weight, by how much one buyer's overall error is lower, and its standard error.
+    """Return, at each payment weight, by how much one buyer's overall error is lower, and its error at 95%.
 
-    Differences are taken split by split; with one split the error is that of the noise.
+    Differences are taken split by split, and few splits need Student's wider limits; with one split the error
+    is that of the noise.
     """
     part = table.where(reading="euler", **{mark: 1.0})
     values = []
@@ -35,8 +37,9 @@ def _advantage(table: ResultTable, ours: str, other: str, mark: str) -> tuple[Fl
         values.append(theirs.number("overall")[order_theirs] - mine.number("overall")[order])
     gains = np.array(values)
     if len(gains) > 1:
-        return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
-    return gains[0], _curve(table, other, mark, "overall")[2]
+        spread = gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
+        return gains.mean(axis=0), float(student.ppf(0.975, len(gains) - 1)) * spread
+    return gains[0], 2.0 * _curve(table, other, mark, "overall")[2]
 
 
 def _parts(tables: Tables) -> list[tuple[str, ResultTable]]:
@@ -148,8 +151,8 @@ def _regularised(tables: Tables) -> Judgement:
     weights, ours, _ = _curve(table, "joint", "tuned", "overall")
     theirs = _curve(table, "naive", "tuned", "overall")[1]
     printed, _ = _advantage(table, "joint", "naive", "fixed")
-    fair, spread = _advantage(table, "joint", "naive", "tuned")
-    clear = fair > 2.0 * spread
+    fair, limit = _advantage(table, "joint", "naive", "tuned")
+    clear = fair > limit
     lost = weights[(printed <= 0.0) | ~clear]
     where = f" Not so, or not beyond error, from γ = {lost[0]:.0e} on." if lost.size else ""
     return Judgement(
@@ -167,18 +170,19 @@ def _regularised_robustness(tables: Tables) -> Sheet:
     rows = []
     for name, part in _parts(tables):
         printed, _ = _advantage(part, "joint", "naive", "fixed")
-        fair, spread = _advantage(part, "joint", "naive", "tuned")
+        fair, limit = _advantage(part, "joint", "naive", "tuned")
         rows.append(
             (
                 name,
                 f"{(printed > 0.0).sum()} of {printed.size}, up to {printed.max():.2f}",
                 f"{(fair > 0.0).sum()} of {fair.size}",
-                f"{(fair > 2.0 * spread).sum()} of {fair.size}",
-                f"{fair[0]:.3f} ± {2.0 * spread[0]:.3f}",
+                f"{(fair > limit).sum()} of {fair.size}",
+                f"{fair[0]:.3f} ± {limit[0]:.3f}",
             )
         )
     return sheet(
-        "At how many payment weights the overall error with the terms is lower.",
+        "At how many payment weights the overall error with the terms is lower; errors are 95% limits over "
+        "splits.",
         (
             "settings",
             "than the naive model as printed",
@@ -244,8 +248,8 @@ def _worse(part: ResultTable, mark: str) -> tuple[int, int, int]:
 
     The second number counts those among them at which it is still better than to guess; the third counts all.
     """
-    gain, spread = _advantage(part, "offline", "joint", mark)
-    worse = gain < -2.0 * np.maximum(spread, 0.005)
+    gain, limit = _advantage(part, "offline", "joint", mark)
+    worse = gain < -np.maximum(limit, 0.01)
     useful = _curve(part, "offline", mark, "overall")[1] < _curve(part, "guess", "tuned", "overall")[1]
     return int(worse.sum()), int((worse & useful).sum()), int(gain.size)
 

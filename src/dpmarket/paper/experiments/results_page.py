@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dpmarket.files import write_bytes
 from dpmarket.paper.claims import CLAIMS
-from dpmarket.paper.experiments.catalogue import EXPERIMENTS, experiment_named
+from dpmarket.paper.experiments.catalogue import EXPERIMENTS, PAPER_FIGURES, experiment_named
 from dpmarket.paper.experiments.running import FIGURES, TABLES, Experiment, plain
 from dpmarket.paper.experiments.table import read_result
 from dpmarket.paper.experiments.verdicts import (
@@ -219,7 +219,7 @@ def _section(experiment: Experiment, tables: Tables, judged: Judged, others: lis
     lines = [
         f"\n## {experiment.title}\n",
         f"![{experiment.title}]({FIGURES}/{name}.svg)\n",
-        f"Table: `{TABLES}/{name}.csv`. Redraw: `dpmarket reproduce {name}`.",
+        f"Table: `{TABLES}/{name}.csv`. Redraw: `dpmarket reproduce {_known_as(experiment)}`.",
     ]
     if others:
         links = "; ".join(
@@ -236,6 +236,11 @@ def _section(experiment: Experiment, tables: Tables, judged: Judged, others: lis
             f"*Other settings.* {_drawn(claim.robustness(tables))}",
         ]
     return lines
+
+
+def _known_as(experiment: Experiment) -> str:
+    """Return the number of the paper's figure that an experiment alone makes, or its own name."""
+    return next((key for key, made in PAPER_FIGURES.items() if made == (experiment,)), experiment.name)
 
 
 def _drawn(sheet: Sheet) -> str:

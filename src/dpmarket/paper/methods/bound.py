@@ -83,7 +83,7 @@ def paper_bound_constants_in_bits(
     --------
     >>> constants = paper_bound_constants_in_bits(1.0, 0.05, 0.05, 3)
     >>> round(constants.concentration, 3), constants.proved
-    (13.474, True)
+    (13.483, True)
     """
     beta, d, quantile, n, _ = checked_constants(coef_radius, delta, noise_delta, n_features, 1.0)
     rate = math.log(1.0 / d) / math.sqrt(2.0)
