@@ -50,11 +50,11 @@ LIFETIME, BUDGET = (
 CAMPAIGNS = {
     "online": {
         "sellers": {"expected": 8, "lifetime_epsilon": LIFETIME},
-        "objective": {"budget": BUDGET, "max_epsilon": 1.0},
+        "objective": {"budget": BUDGET, "max_epsilon": 1.0, "concentration": 1.0, "noise": 1.0},
     },
     "offline": {
         "sellers": {"lifetime_epsilon": LIFETIME},
-        "objective": {"weight_cap": 4.0, "max_mean_epsilon": 0.25},
+        "objective": {"weight_cap": 4.0, "max_mean_epsilon": 0.25, "concentration": 1.0, "noise": 1.0},
     },
 }
 
