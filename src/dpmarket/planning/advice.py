@@ -21,12 +21,16 @@ class NoiseAdvice:
 
     Attributes
     ----------
-    ratio : the expected length of the error, as a multiple of what usual data have to tell; above 1.
-    noise_share : the share of noise in the expected error.
-    budget : the least budget, money, at which the ratio would be 1; None where no budget is enough, because
+    ratio
+        The expected length of the error, as a multiple of what usual data have to tell; above 1.
+    noise_share
+        The share of noise in the expected error.
+    budget
+        The least budget, money, at which the ratio would be 1; None where no budget is enough, because
         ``max_mean_epsilon`` holds the promises down or people are too few.
-    features : the most features with which it would be at most 1 for the same money, the constant not
-        counted; None where even one is too many.
+    features
+        The most features with which it would be at most 1 for the same money, the constant not counted; None
+        where even one is too many.
     """
 
     ratio: float

@@ -130,7 +130,8 @@ def result_pages(tables: Tables) -> dict[str, str]:
 
     Parameters
     ----------
-    tables : by the names of :data:`~dpmarket.paper.experiments.catalogue.EXPERIMENTS`, all of them.
+    tables
+        By the names of :data:`~dpmarket.paper.experiments.catalogue.EXPERIMENTS`, all of them.
 
     Returns
     -------

@@ -78,9 +78,12 @@ class Schedule:
 
     Attributes
     ----------
-    surprise : ``-ln delta``.
-    concentration, noise : mu and sigma.
-    noise_surprise : ``-ln delta'``.
+    surprise
+        ``-ln delta``.
+    concentration, noise
+        Mu and sigma.
+    noise_surprise
+        ``-ln delta'``.
     """
 
     surprise: float

@@ -24,9 +24,11 @@ class Judgement:
 
     Attributes
     ----------
-    verdict : "holds"; "consistent with", where the statement says nothing yet at sizes that can be computed;
-        "holds under a condition"; "does not hold".
-    measured : the numbers behind it, and the condition if there is one.
+    verdict
+        "holds"; "consistent with", where the statement says nothing yet at sizes that can be computed; "holds
+        under a condition"; "does not hold".
+    measured
+        The numbers behind it, and the condition if there is one.
     """
 
     verdict: Verdict
@@ -39,9 +41,12 @@ class Sheet:
 
     Attributes
     ----------
-    caption : what the rows are, in one sentence.
-    columns : headings.
-    rows : cells, as many in each row as there are headings.
+    caption
+        What the rows are, in one sentence.
+    columns
+        Headings.
+    rows
+        Cells, as many in each row as there are headings.
     """
 
     caption: str
@@ -55,15 +60,24 @@ class Claim:
 
     Attributes
     ----------
-    key : short name.
-    where : section or label in the paper.
-    sentence : the paper's words, or "implied" and why, where it does not say so itself.
-    statement : what is checked, in our words.
-    experiments : the tables that decide; the first is the one whose section tells of it.
-    setting : tables in, the settings of the evidence out, in one line.
-    judge : tables in, judgement out.
-    robustness : tables in, the same question at other settings out.
-    repair : what to change in the paper for the statement to hold, where a few words suffice; else "".
+    key
+        Short name.
+    where
+        Section or label in the paper.
+    sentence
+        The paper's words, or "implied" and why, where it does not say so itself.
+    statement
+        What is checked, in our words.
+    experiments
+        The tables that decide; the first is the one whose section tells of it.
+    setting
+        Tables in, the settings of the evidence out, in one line.
+    judge
+        Tables in, judgement out.
+    robustness
+        Tables in, the same question at other settings out.
+    repair
+        What to change in the paper for the statement to hold, where a few words suffice; else "".
     """
 
     key: str
