@@ -204,7 +204,7 @@ ENTRY = re.compile(r"\*{0,2}[\w.]+(, \*{0,2}[\w.]+)*( : [^.;]+)?")
 
 
 def spoken_otherwise(text):
-    """What in a docstring is not numpydoc: unknown sections, and entries that carry their meaning themselves."""
+    """What in a docstring is not numpydoc: unknown sections, entries that carry their meaning."""
     lines = text.splitlines()
     titles = [k for k, line in enumerate(lines[1:]) if re.fullmatch("-{3,}", line)]
     found = [lines[k] for k in titles if lines[k] not in NUMPYDOC]
