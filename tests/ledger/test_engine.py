@@ -43,6 +43,7 @@ def test_a_ledger_keeps_what_was_written_on_both_databases(place):
         check_ledger(connection)
 
 
+@pytest.mark.slow
 def test_on_postgresql_a_ledger_keeps_what_was_written(server):
     """The one test on a server that is always run."""
     test_a_ledger_keeps_what_was_written_on_both_databases(new_database(server))

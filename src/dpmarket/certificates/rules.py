@@ -98,6 +98,11 @@ def publishable_rules(
         The public parameters that each mechanism would use, by its name.
     at
         Now, with the distance from UTC.
+
+    Returns
+    -------
+    PublishedRules
+        What to publish before anybody reports.
     """
     content = {
         "schema": SCHEMA,
@@ -111,6 +116,16 @@ def publishable_rules(
 
 def read_rules(source: str | os.PathLike[str]) -> PublishedRules:
     """Read a file of rules that ``dpmarket commit`` wrote.
+
+    Parameters
+    ----------
+    source
+        The file.
+
+    Returns
+    -------
+    PublishedRules
+        As they were published.
 
     Raises
     ------
