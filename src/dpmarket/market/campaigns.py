@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from dpmarket.campaign.market_file import check_market as checked_market
 from dpmarket.campaign.rules import rules_of
-from dpmarket.errors import LedgerRefusal, MarketRefusal
-from dpmarket.ledger import Connection, balance_of, money, rounds
+from dpmarket.errors import MarketRefusal
+from dpmarket.ledger import Connection, balance_of, rounds
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
 from dpmarket.market import tables
@@ -273,24 +273,6 @@ def open_campaign(
     return campaign_of(connection, campaign)
 
 
-def refund_campaign(connection: Connection, campaign: str, amount: int, now: datetime) -> None:
-    """Give a buyer money back that is promised to nobody: of a draft, or of a campaign that has ended.
-
-    Raises
-    ------
-    MarketRefusal
-        Sellers may still need it, or escrow has less.
-    """
-    lock_ledger(connection)
-    found = campaign_of(connection, campaign)
-    if found.state not in ("draft", "training", *ENDED):
-        raise MarketRefusal("state", "money can be taken back before the opening, and from the training on.")
-    if not 0 < amount <= balance_of(connection, campaign).available:
-        raise MarketRefusal("invalid", "expected an amount > 0 that is promised to nobody.")
-    money.refund(connection, campaign, amount)
-    enter_event(connection, campaign, None, "refunded", time_text(now))
-
-
 def cancel_campaign(connection: Connection, campaign: str, now: datetime) -> None:
     """End a draft, or an open campaign in which nobody was quoted; what people's limits held is free again.
 
@@ -330,29 +312,3 @@ def end_for_all(connection: Connection, campaign: str, at: str) -> None:
         .where(chosen)
         .values(state="expired", lease_until=None, sealed_cost=None)
     )
-
-
-def fund_campaign(connection: Connection, campaign: str, amount: int, now: datetime) -> int:
-    """Put money into a campaign's escrow; a debt is paid from it. Return what is promised to nobody then.
-
-    Raises
-    ------
-    MarketRefusal
-        No amount, or the campaign has ended.
-    """
-    from dpmarket.market.clearing import pay_debt
-
-    lock_ledger(connection)
-    found = campaign_of(connection, campaign)
-    if amount <= 0:
-        raise MarketRefusal("invalid", "expected an amount > 0, in whole minor units.")
-    if found.state in ENDED:
-        raise MarketRefusal("state", "this campaign has ended.")
-    try:
-        money.fund(connection, campaign, amount)
-    except LedgerRefusal:
-        raise MarketRefusal("invalid", "expected an amount that the ledger can hold.") from None
-    enter_event(connection, campaign, None, "funded", time_text(now))
-    if found.state == "unpaid":
-        pay_debt(connection, found, now)
-    return balance_of(connection, campaign).available

@@ -56,14 +56,22 @@ def close_campaign(connection: Connection, campaign: str, now: datetime) -> str:
         void_all(connection, found.escrow, chosen, at)
         free_epsilon_of_all(connection, chosen)
         connection.execute(tables.participation.update().where(chosen).values(state=state))
-    delivered = sa.select(sa.func.count()).where(_own.campaign == campaign, _own.state == "delivered")
-    if connection.execute(delivered).scalar_one() == 0:
-        step(connection, campaign, ("closed",), state="cancelled")
-        enter_event(connection, campaign, None, "cancelled", at)
+    if cancel_empty(connection, campaign, now):
         return "cancelled"
     enter_event(connection, campaign, None, "closed", at)
     enter_job(connection, "train", campaign, at)
     return "closed"
+
+
+def cancel_empty(connection: Connection, campaign: str, now: datetime) -> bool:
+    """Cancel a closed campaign in which nobody is left; return whether it was."""
+    left = sa.select(_own.id).where(_own.campaign == campaign, _own.state == "delivered").limit(1)
+    if connection.execute(left).first() is not None:
+        return False
+    if not step(connection, campaign, ("closed",), state="cancelled"):
+        return False
+    enter_event(connection, campaign, None, "cancelled", time_text(now))
+    return True
 
 
 def begin_training(connection: Connection, campaign: str, now: datetime) -> Round:

@@ -93,6 +93,17 @@ def renew_job(desk: Desk, job: Job, now: datetime) -> bool:
     return changed.rowcount == 1
 
 
+def runs(connection: Connection, kind: str, campaign: str, now: datetime) -> bool:
+    """Whether a worker that is alive does this now."""
+    query = sa.select(_job.id).where(
+        _job.kind == kind,
+        _job.campaign == campaign,
+        _job.state == "running",
+        _job.lease_until > time_text(now),
+    )
+    return connection.execute(query).first() is not None
+
+
 def end_job(connection: Connection, job: Job) -> None:
     """Enter that a job is done, if it is still this worker's: its successor ends it otherwise."""
     _end(connection, job, "done", None)

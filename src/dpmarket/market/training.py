@@ -16,7 +16,7 @@ from dpmarket.ledger import Connection, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign, campaign_of
-from dpmarket.market.closing import begin_training, settle_campaign
+from dpmarket.market.closing import begin_training, cancel_empty, settle_campaign
 from dpmarket.market.desk import Desk, acting, time_text
 from dpmarket.market.keys import OPERATOR, Opener, destroy_key, has_key, operator_key, seal
 from dpmarket.market.opening import market_of
@@ -27,10 +27,12 @@ from dpmarket.market.records import opened_records
 def train_campaign(desk: Desk, campaign: str, now: datetime) -> str:
     """Train a closed campaign's model, once; return the campaign's state, ``released``.
 
+    If everybody has withdrawn, it is ``cancelled``.
+
     Raises
     ------
     MarketRefusal
-        The campaign is not closed, or everybody has withdrawn.
+        The campaign is not closed.
     FileProblem, LedgerRefusal, InvalidInput, Infeasible, NotConverged
         No model. Before noise was drawn, all promises are given back and the campaign is closed as before;
         afterwards it is lost: promises are spent, and sellers are paid.
@@ -49,6 +51,8 @@ def train_campaign(desk: Desk, campaign: str, now: datetime) -> str:
                 connection, campaign, now
             )  # of a worker that died: the ledger says how far it came
     with acting(desk) as connection:
+        if cancel_empty(connection, campaign, now):
+            return "cancelled"
         entered = begin_training(connection, campaign, now)
         found = campaign_of(connection, campaign)
     try:
