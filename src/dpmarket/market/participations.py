@@ -77,7 +77,7 @@ def invite(
         identity, token = new_id(), secrets.token_urlsafe(32)
         values = {"id": identity, "campaign": campaign, "person": person, "state": "invited", "made_at": at}
         entering = insert(connection, tables.participation, values).on_conflict_do_nothing()
-        if connection.execute(entering).rowcount != 1:
+        if connection.execute(entering.returning(tables.participation.c.id)).scalar() is None:
             continue
         owner = {"kind": "invitation", "participation": identity, "made_at": at}
         connection.execute(tables.token.insert().values(hash=_hash(token), **owner))

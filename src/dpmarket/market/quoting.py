@@ -21,7 +21,7 @@ from dpmarket.market.events import enter_event
 from dpmarket.market.holds import shrink_to
 from dpmarket.market.opening import curve_of
 from dpmarket.market.seating import call_waiting, leave
-from dpmarket.market.standing import Standing, move, refuse_campaign, refused, standing_of
+from dpmarket.market.standing import Standing, look_at, move, refuse_campaign, refused, standing_of
 
 if TYPE_CHECKING:
     from dpmarket.mechanisms import Curve
@@ -79,7 +79,7 @@ def menu_for(connection: Connection, participation: str, now: datetime, points: 
     """
     from dpmarket.mechanisms.quotes import menu_of
 
-    found = standing_of(connection, participation)
+    found = look_at(connection, participation)
     _refuse_without_seat(found, time_text(now))
     curve = _curve_of(connection, found)
     costs = menu_of(curve, points).costs[1:]
@@ -137,7 +137,7 @@ def quote_of(connection: Connection, participation: str) -> GivenQuote:
     MarketRefusal
         Nothing yet.
     """
-    found = standing_of(connection, participation)
+    found = look_at(connection, participation)
     columns = tables.quote.c
     query = sa.select(columns.epsilon, columns.payment, columns.expires_at)
     row = connection.execute(query.where(columns.participation == participation)).one_or_none()

@@ -65,16 +65,18 @@ def standing_of(connection: Connection, participation: str) -> Standing:
     MarketRefusal
         There is no such participation.
     """
-    query = (
-        sa.select(*_COLUMNS)
-        .join(tables.live_campaign, _live.campaign == _own.campaign)
-        .where(_own.id == participation)
-        .with_for_update(read=True, of=tables.live_campaign)
-    )
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        raise MarketRefusal("unknown", "there is no such participation.")
-    return Standing(**row._mapping)
+    return _found(connection, _query(participation).with_for_update(read=True, of=tables.live_campaign))
+
+
+def look_at(connection: Connection, participation: str) -> Standing:
+    """Return where a seller stands, to somebody who only looks.
+
+    Raises
+    ------
+    MarketRefusal
+        There is no such participation.
+    """
+    return _found(connection, _query(participation))
 
 
 def move(connection: Connection, participation: str, before: tuple[str, ...], **values: Any) -> None:
@@ -109,3 +111,15 @@ def refuse_outside(at: str, first: str, last: str) -> None:
         raise MarketRefusal("early", f"this is possible from {first} on.")
     if at >= last:
         raise MarketRefusal("expired", f"this was possible until {last}.")
+
+
+def _query(participation: str) -> Any:
+    joined = sa.select(*_COLUMNS).join(tables.live_campaign, _live.campaign == _own.campaign)
+    return joined.where(_own.id == participation)
+
+
+def _found(connection: Connection, query: Any) -> Standing:
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise MarketRefusal("unknown", "there is no such participation.")
+    return Standing(**row._mapping)

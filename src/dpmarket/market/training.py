@@ -110,7 +110,7 @@ def certify_campaign(desk: Desk, campaign: str, now: datetime) -> bytes:
     own = tables.participation.c
     with acting(desk) as connection:
         entering = insert(connection, tables.certificate, values).on_conflict_do_nothing()
-        if connection.execute(entering).rowcount == 1:
+        if connection.execute(entering.returning(tables.certificate.c.round)).scalar() is not None:
             query = sa.select(own.person, own.id).where(
                 own.campaign == campaign, own.consented_at.is_not(None)
             )

@@ -18,7 +18,7 @@ from dpmarket.market.campaigns import LiveCampaign, campaign_of
 from dpmarket.market.desk import Desk, Terms
 from dpmarket.market.events import Event, events_of
 from dpmarket.market.quoting import GivenQuote, quote_of
-from dpmarket.market.standing import Standing, standing_of
+from dpmarket.market.standing import Standing, look_at
 from dpmarket.market.training import certificate_of, model_of, openings_of
 
 _own, _quote, _event = tables.participation.c, tables.quote.c, tables.event.c
@@ -119,7 +119,7 @@ def show_sums(connection: Connection, caller: Caller, campaign: str, terms: Term
 def show_standing(connection: Connection, caller: Caller, participation: str) -> Standing:
     """Return where a seller stands, to that seller alone."""
     _refuse_other(caller, participation)
-    return standing_of(connection, participation)
+    return look_at(connection, participation)
 
 
 def show_quote(connection: Connection, caller: Caller, participation: str) -> GivenQuote:
