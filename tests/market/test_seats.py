@@ -171,7 +171,9 @@ def test_withdrawing_frees_everything_at_every_state(live):
         assert live.state(who) == "withdrawn"
         assert (live.balance().held, live.limits(who).held) == (0, 0.0)
     left = live.looked(
-        lambda connection: connection.execute(sa.select(sa.func.count()).select_from(tables.record)).scalar_one()
+        lambda connection: connection.execute(
+            sa.select(sa.func.count()).select_from(tables.record)
+        ).scalar_one()
     )
     assert left == 0
 

@@ -114,9 +114,7 @@ class Live:
         if who is None:
             return self.looked(market.campaign_of, self.campaign).state
         return self.looked(
-            lambda connection: (
-                market.show_standing(connection, market.Caller("seller", who), who).state
-            )
+            lambda connection: market.show_standing(connection, market.Caller("seller", who), who).state
         )
 
     def balance(self):

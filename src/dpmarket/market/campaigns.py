@@ -282,7 +282,9 @@ def cancel_campaign(connection: Connection, campaign: str, now: datetime) -> Non
         Somebody was quoted: a quote is a promise.
     """
     at = time_text(now)
-    if not step(connection, campaign, ("draft", "open"), state="cancelled"):
+    live = tables.live_campaign.c
+    query = sa.select(live.state).where(live.campaign == campaign).with_for_update()
+    if connection.execute(query).scalar() not in ("draft", "open"):
         campaign_of(connection, campaign)
         raise MarketRefusal("state", "expected a draft or an open campaign.")
     quoted = (
@@ -293,6 +295,7 @@ def cancel_campaign(connection: Connection, campaign: str, now: datetime) -> Non
     )
     if connection.execute(quoted).first() is not None:
         raise MarketRefusal("state", "somebody was quoted, and a quote is a promise.")
+    step(connection, campaign, ("draft", "open"), state="cancelled")
     end_for_all(connection, campaign, at)
     enter_event(connection, campaign, None, "cancelled", at)
 

@@ -116,7 +116,8 @@ def acting(desk: Desk) -> Iterator[Connection]:
 
     On SQLite nobody else writes meanwhile. On PostgreSQL acts of different sellers go on side by side: each
     first takes its campaign's row in shares, and acts that write to the ledger itself take the ledger's row
-    first of all (:func:`lock_ledger`). Acts do not nest.
+    first of all (:func:`lock_ledger`). Acts do not nest, and a refusal must leave the block, so that nothing
+    of the act is kept.
 
     Raises
     ------
