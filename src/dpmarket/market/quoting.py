@@ -169,7 +169,8 @@ def accept(connection: Connection, participation: str, now: datetime) -> None:
         .values(state="accepted")
     )
     if changed.rowcount != 1:
-        if found.state == "quoted":
+        # Looked at again: another act may have been quicker since.
+        if look_at(connection, participation).state == "quoted":
             raise MarketRefusal("expired", "this quote can no longer be accepted.")
         raise refused(("quoted",))
     enter_event(connection, found.campaign, participation, "accepted", at)
