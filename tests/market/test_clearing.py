@@ -76,8 +76,8 @@ def test_clearing_is_done_once_and_a_killed_workers_successor_decides_the_same(o
     with pytest.raises(MarketRefusal) as refusal:
         market.clear(offline.desk, offline.campaign, offline.now)
     assert refusal.value.kind == "state"
+    decided = decide_offline(checked_market(MARKET), costs)
     with pytest.raises(MarketRefusal, match="cleared already"), offline.acting() as connection:
-        decided = decide_offline(checked_market(MARKET), costs)
         clearing.enter_quotes(connection, found, sellers, decided, offline.now)
     assert quotes_of(offline, people) == before
 

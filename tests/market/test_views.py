@@ -20,7 +20,8 @@ def seen(live, show, *values):
         with reading(live.desk.ledger) as connection:
             return show(connection, *values)
     except MarketRefusal as refusal:
-        assert refusal.kind == "unknown"
+        if refusal.kind != "unknown":
+            raise
         return None
 
 
