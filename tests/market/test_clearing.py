@@ -208,6 +208,13 @@ def test_without_reports_the_campaign_is_cancelled(offline):
     assert (offline.state(who), offline.limits(who).held) == ("expired", 0.0)
 
 
+def test_if_all_ask_for_more_than_the_market_knows_nothing_is_bought_and_all_are_let_go(offline):
+    who = offline.newcomer("a", "consent", "report", cost=6.0)
+    result = cleared(offline)
+    assert (result.reports, result.quoted, result.state) == (1, 0, "cancelled")
+    assert (offline.state(who), offline.limits(who).held) == ("expired", 0.0)
+
+
 def test_the_count_that_prices_are_planned_for_is_at_most_the_expected(monkeypatch):
     asked = []
     from dpmarket.campaign import deciding

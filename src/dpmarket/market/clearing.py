@@ -20,6 +20,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from dpmarket.campaign.deciding import Decision, decide_offline
+from dpmarket.campaign.market_file import to_distribution
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection, reading
 from dpmarket.ledger import tables as ledger_tables
@@ -51,7 +52,8 @@ class Clearing:
     debt
         What the buyer owes before sellers are asked for anything.
     state
-        The campaign's: ``deciding``, ``unpaid``, or ``cancelled`` if nobody reported.
+        The campaign's: ``deciding``, ``unpaid``, or ``cancelled`` if nobody reported whom the market knows a
+        price for.
     """
 
     reports: int
@@ -106,14 +108,15 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
     """
     found = begin_clearing(desk, campaign, now)
     sellers, costs = open_costs(desk, found)
-    if not sellers:
+    market = market_of(found.market)
+    if not (costs <= to_distribution(market.costs.distribution).support[1]).any():
         with acting(desk) as connection:
             lock_ledger(connection)
             step(connection, campaign, ("clearing",), state="cancelled")
             end_for_all(connection, campaign, time_text(now))
             enter_event(connection, campaign, None, "cancelled", time_text(now))
-        return Clearing(0, 0, 0, 0, "cancelled")
-    decision = decide_offline(market_of(found.market), costs)
+        return Clearing(len(sellers), 0, 0, 0, "cancelled")
+    decision = decide_offline(market, costs)
     with acting(desk) as connection:
         return enter_quotes(connection, found, sellers, decision, now)
 
