@@ -142,4 +142,4 @@ def enter_payments(
 
 def _refuse_other(caller: Caller) -> None:
     if caller.role != "paymaster":
-        raise MarketRefusal("unknown", "there is no such campaign.")
+        raise MarketRefusal("unknown", "there is nothing here for this caller.")

@@ -199,7 +199,7 @@ def _refuse_other(caller: Caller, participation: str) -> None:
 
 def _nothing() -> MarketRefusal:
     """Say the same about what is not there and about what is somebody else's."""
-    return MarketRefusal("unknown", "there is no such campaign.")
+    return MarketRefusal("unknown", "there is nothing here for this caller.")
 
 
 def _rounded(value: float) -> float:
