@@ -30,9 +30,12 @@ class Standing:
         The participation.
     held_epsilon, lease_until
         What it holds of the person's limit; until when a seat is theirs.
-    campaign_state, mechanism, escrow, payable, largest_payment, ceiling, minor_units, currency, curve_digest,
-    public_key, round, opens_at, closes_at, deliver_until
+    campaign_state
+        The campaign's own state.
+    mechanism, escrow, payable, largest_payment, ceiling, minor_units, currency, curve_digest
         As in :class:`~dpmarket.market.campaigns.LiveCampaign`.
+    public_key, round, opens_at, closes_at, deliver_until
+        The same.
     """
 
     id: str
