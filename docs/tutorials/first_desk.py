@@ -121,7 +121,9 @@ with reading(desk.ledger) as connection:
         market.show_quote(connection, market.Caller("buyer", buyer), sellers[1][0])
     except dpm.DpmarketError as refusal:
         print(f"a seller's quote: {refusal}")
-print(f"{sums.counts['delivered']} records; {sums.payments} cents for the first {sums.acceptances} acceptances")
+print(
+    f"{sums.counts['delivered']} records; {sums.payments} cents for the first {sums.acceptances} acceptances"
+)
 
 # %% [markdown]
 #     a seller's quote: there is nothing here for this caller.

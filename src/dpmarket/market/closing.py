@@ -218,11 +218,13 @@ def _set_spent(connection: Connection, amounts: list[tuple[str, float]]) -> None
 
 def _count_as_held(connection: Connection, chosen: sa.ColumnElement[bool]) -> None:
     """Turn promises that are given back into held ones: no longer the ceiling, because they are known."""
-    spent = sa.select(_own.spent_epsilon).where(chosen, _own.person == _person.id).scalar_subquery()
     connection.execute(
         tables.person.update()
-        .where(_person.id.in_(sa.select(_own.person).where(chosen)))
-        .values(spent_epsilon=_person.spent_epsilon - spent, held_epsilon=_person.held_epsilon + spent)
+        .where(_person.id == _own.person, chosen)
+        .values(
+            spent_epsilon=_person.spent_epsilon - _own.spent_epsilon,
+            held_epsilon=_person.held_epsilon + _own.spent_epsilon,
+        )
     )
     values = {"held_epsilon": _own.spent_epsilon, "spent_epsilon": 0.0}
     connection.execute(tables.participation.update().where(chosen).values(values))

@@ -26,10 +26,15 @@ class Event:
     at: str
 
 
+def new_event(campaign: str, participation: str | None, kind: str, at: str) -> sa.Insert:
+    """Return the statement that appends an event."""
+    values = {"campaign": campaign, "participation": participation, "kind": kind, "at": at}
+    return tables.event.insert().inline().values(values)
+
+
 def enter_event(connection: Connection, campaign: str, participation: str | None, kind: str, at: str) -> None:
     """Append an event."""
-    values = {"campaign": campaign, "participation": participation, "kind": kind, "at": at}
-    connection.execute(tables.event.insert().values(values))
+    connection.execute(new_event(campaign, participation, kind, at))
 
 
 def enter_event_for_all(

@@ -13,7 +13,7 @@ from dpmarket.ledger import Connection
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
 from dpmarket.market import tables
-from dpmarket.market.people import insert
+from dpmarket.market.statements import insert
 
 _account, _transfer = ledger_tables.account.c, ledger_tables.transfer.c
 
@@ -49,14 +49,13 @@ def hold_seat(
         return False
     values = pay_values(escrow, payable, participation, person, amount, at)
     again = {"state": "pending", "amount": amount, "made_at": at, "ended_at": None}
-    entered = connection.execute(
+    connection.execute(
         insert(connection, ledger_tables.transfer, values)
+        .inline()
         .on_conflict_do_update(
             index_elements=["participation", "kind"], set_=again, where=_transfer.state == "voided"
         )
-        .returning(_transfer.id)
     )
-    entered.scalar_one()
     return True
 
 
@@ -77,14 +76,14 @@ def pay_values(
     }
 
 
-def shrink_to(connection: Connection, escrow: str, participation: str, before: int, amount: int) -> None:
-    """Keep no more than the chosen payment of what was held, which was ``before``."""
-    connection.execute(
-        ledger_tables.transfer.update()
-        .where(_pending(_transfer.participation == participation))
-        .values(amount=amount)
+def shrinking(escrow: str, participation: str, before: int, amount: int) -> tuple[sa.Update, sa.Update]:
+    """Return the statements that keep the chosen payment of what was held, which was ``before``."""
+    transfer = ledger_tables.transfer.update().where(_pending(_transfer.participation == participation))
+    account = ledger_tables.account.update().where(_account.id == escrow)
+    return (
+        transfer.values(amount=amount),
+        account.values(pending=_account.pending - (before - amount)),
     )
-    set_free(connection, escrow, before - amount)
 
 
 def void(connection: Connection, escrow: str, participation: str, at: str) -> None:

@@ -20,7 +20,7 @@ from dpmarket.ledger import Connection
 from dpmarket.ledger.journal import canonical
 from dpmarket.market import tables
 from dpmarket.market.desk import time_text
-from dpmarket.market.people import insert
+from dpmarket.market.statements import insert
 
 
 def once(

@@ -11,7 +11,7 @@ from dpmarket.ledger import Connection
 from dpmarket.ledger.engine import new_id
 from dpmarket.market import tables
 from dpmarket.market.desk import Desk, acting, time_text
-from dpmarket.market.people import insert
+from dpmarket.market.statements import insert
 
 _job = tables.job.c
 

@@ -18,9 +18,10 @@ from dpmarket.market.campaigns import campaign_of
 from dpmarket.market.consent import consent_page
 from dpmarket.market.desk import Terms, lock_ledger, time_text
 from dpmarket.market.events import enter_event
-from dpmarket.market.people import hold_epsilon, insert, person_for
+from dpmarket.market.people import hold_epsilon, person_for
 from dpmarket.market.seating import call_waiting, leave, wait
 from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+from dpmarket.market.statements import insert
 
 ACTIVE = ("invited", "consented", "waiting", "seated", "reported", "quoted", "accepted", "delivered")
 """States of who can still withdraw."""

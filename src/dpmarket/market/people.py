@@ -7,13 +7,10 @@ given back without a trace, and the database itself can refuse more than a perso
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from dpmarket.campaign.ids import tidy_id
 from dpmarket.errors import InvalidInput, MarketRefusal
@@ -22,6 +19,7 @@ from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.journal import key_of, keyed
 from dpmarket.market import tables
 from dpmarket.market.desk import time_text
+from dpmarket.market.statements import insert
 
 _STEPS = 2.0**30
 LARGEST_CAP = 2.0**20
@@ -128,16 +126,9 @@ def free_epsilon_of_all(connection: Connection, where: sa.ColumnElement[bool]) -
     """Give back what participations of one campaign hold, in two statements however many they are."""
     own, person = tables.participation.c, tables.person.c
     chosen = sa.and_(where, own.held_epsilon > 0.0)
-    amount = sa.select(own.held_epsilon).where(chosen, own.person == person.id).scalar_subquery()
     connection.execute(
         tables.person.update()
-        .where(person.id.in_(sa.select(own.person).where(chosen)))
-        .values(held_epsilon=person.held_epsilon - amount)
+        .where(person.id == own.person, chosen)
+        .values(held_epsilon=person.held_epsilon - own.held_epsilon)
     )
     connection.execute(tables.participation.update().where(chosen).values(held_epsilon=0.0))
-
-
-def insert(connection: Connection, table: sa.Table, values: Mapping[str, object]) -> Any:
-    """Return an insert that can say ``ON CONFLICT``, in the words of the connection's database."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    return dialect.insert(table).values(values)

@@ -17,11 +17,12 @@ from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection
 from dpmarket.market import tables
 from dpmarket.market.desk import Terms, time_text
-from dpmarket.market.events import enter_event
-from dpmarket.market.holds import shrink_to
+from dpmarket.market.events import new_event
+from dpmarket.market.holds import shrinking
 from dpmarket.market.opening import curve_of
 from dpmarket.market.seating import call_waiting, leave
-from dpmarket.market.standing import Standing, look_at, move, refuse_campaign, refused, standing_of
+from dpmarket.market.standing import Standing, look_at, moving, refuse_campaign, refused, standing_of
+from dpmarket.market.statements import together
 
 if TYPE_CHECKING:
     from dpmarket.mechanisms import Curve
@@ -118,14 +119,21 @@ def choose(
     epsilon, payment = float(epsilons[0]), int(amounts[0])
     expires_at = min(time_text(now + terms.quote), found.deliver_until)
     values = {"epsilon": epsilon, "payment": payment, "made_at": at, "expires_at": expires_at}
+    entering = tables.quote.insert().inline().values(participation=participation, **values)
     if payment == 0:
+        connection.execute(entering)
         leave(connection, found, "declined", at)
         call_waiting(connection, found.campaign, now, terms)
     else:
-        move(connection, participation, ("seated",), state="quoted", lease_until=None)
-        shrink_to(connection, found.escrow, participation, int(found.largest_payment or 0), payment)
-        enter_event(connection, found.campaign, participation, "quoted", at)
-    connection.execute(tables.quote.insert().values(participation=participation, **values))
+        changed = together(
+            connection,
+            moving(participation, ("seated",), state="quoted", lease_until=None),
+            entering,
+            *shrinking(found.escrow, participation, int(found.largest_payment or 0), payment),
+            new_event(found.campaign, participation, "quoted", at),
+        )
+        if changed != 1:
+            raise refused(("seated",))
     return GivenQuote(epsilon, payment, found.minor_units, found.currency, expires_at)
 
 
@@ -163,17 +171,16 @@ def accept(connection: Connection, participation: str, now: datetime) -> None:
     in_time = sa.select(quoted.participation).where(
         quoted.participation == own.id, sa.or_(quoted.expires_at.is_(None), quoted.expires_at > at)
     )
-    changed = connection.execute(
-        tables.participation.update()
-        .where(own.id == participation, own.state == "quoted", in_time.exists())
-        .values(state="accepted")
+    changed = together(
+        connection,
+        moving(participation, ("quoted",), state="accepted").where(in_time.exists()),
+        new_event(found.campaign, participation, "accepted", at),
     )
-    if changed.rowcount != 1:
+    if changed != 1:
         # Looked at again: another act may have been quicker since.
         if look_at(connection, participation).state == "quoted":
             raise MarketRefusal("expired", "this quote can no longer be accepted.")
         raise refused(("quoted",))
-    enter_event(connection, found.campaign, participation, "accepted", at)
 
 
 def decline(connection: Connection, participation: str, now: datetime, terms: Terms | None = None) -> None:

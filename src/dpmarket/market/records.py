@@ -21,10 +21,11 @@ from dpmarket.ledger.rounds import SELLER
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign
 from dpmarket.market.desk import Desk, time_text
-from dpmarket.market.events import enter_event
+from dpmarket.market.events import new_event
 from dpmarket.market.keys import Opener, seal
 from dpmarket.market.opening import market_of
-from dpmarket.market.standing import move, refuse_campaign, refused, standing_of
+from dpmarket.market.standing import moving, refuse_campaign, refused, standing_of
+from dpmarket.market.statements import together
 
 _OPENED_AT_ONCE = 10_000
 
@@ -96,10 +97,15 @@ def deliver(connection: Connection, participation: str, values: Mapping[str, Any
     text = sa.select(tables.live_campaign.c.market).where(tables.live_campaign.c.campaign == found.campaign)
     market = market_of(str(connection.execute(text).scalar_one()))
     sealed = seal(found.public_key, encode_record(market, values), "record", found.campaign, participation)
-    move(connection, participation, ("accepted",), state="delivered")
     row = {"participation": participation, "sealed": sealed, "delivered_at": at}
-    connection.execute(tables.record.insert().values(row))
-    enter_event(connection, found.campaign, participation, "delivered", at)
+    changed = together(
+        connection,
+        moving(participation, ("accepted",), state="delivered"),
+        tables.record.insert().inline().values(row),
+        new_event(found.campaign, participation, "delivered", at),
+    )
+    if changed != 1:
+        raise refused(("accepted",))
 
 
 def opened_records(desk: Desk, found: LiveCampaign, people: pl.DataFrame, promised: FloatArray) -> Records:

@@ -186,7 +186,8 @@ def _seat(connection: Connection, found: Standing, until: str, at: str) -> bool:
     if not hold_seat(connection, found.escrow, found.payable, found.id, found.person, amount, at):
         move(connection, found.id, ("seated",), state=found.state, lease_until=None)
         return False
-    leave_line(connection, found.id)
+    if found.state == "waiting":
+        leave_line(connection, found.id)
     enter_event(connection, found.campaign, found.id, "seated", at)
     return True
 

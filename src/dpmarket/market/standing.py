@@ -90,11 +90,14 @@ def move(connection: Connection, participation: str, before: tuple[str, ...], **
     MarketRefusal
         It is in none of them: another act was quicker, or this one comes too late.
     """
-    changed = connection.execute(
-        tables.participation.update().where(_own.id == participation, _own.state.in_(before)).values(values)
-    )
-    if changed.rowcount != 1:
+    if connection.execute(moving(participation, before, **values)).rowcount != 1:
         raise refused(before)
+
+
+def moving(participation: str, before: tuple[str, ...], **values: Any) -> sa.Update:
+    """Return the statement that changes a participation that is in one of these states."""
+    one = tables.participation.update().where(_own.id == participation, _own.state.in_(before))
+    return one.values(values)
 
 
 def refused(before: tuple[str, ...]) -> MarketRefusal:

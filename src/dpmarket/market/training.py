@@ -20,8 +20,8 @@ from dpmarket.market.closing import begin_training, cancel_empty, settle_campaig
 from dpmarket.market.desk import Desk, acting, time_text
 from dpmarket.market.keys import OPERATOR, Opener, destroy_key, has_key, operator_key, seal
 from dpmarket.market.opening import market_of
-from dpmarket.market.people import insert
 from dpmarket.market.records import opened_records
+from dpmarket.market.statements import insert
 
 
 def train_campaign(desk: Desk, campaign: str, now: datetime) -> str:
