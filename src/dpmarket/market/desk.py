@@ -163,10 +163,15 @@ def time_text(moment: datetime) -> str:
 
 
 def _prepare(ledger: Ledger) -> None:
-    """Make the desk's tables, or bring older ones up to date."""
-    if _revision(ledger) == tables.HEAD:
+    """Make the desk's tables if there are none."""
+    found = _revision(ledger)
+    if found == tables.HEAD:
         return
-    # Loaded for this only: most desks are new enough.
+    if found is not None:
+        raise FileProblem(
+            f"cannot use {ledger.place}: expected revision {tables.HEAD} of the desk's tables, found {found}."
+        )
+    # Loaded for this only: most desks are there.
     from alembic import command
     from alembic.config import Config
 
@@ -175,11 +180,6 @@ def _prepare(ledger: Ledger) -> None:
     with writing(ledger) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
-    found = _revision(ledger)
-    if found != tables.HEAD:
-        raise FileProblem(
-            f"cannot use {ledger.place}: expected revision {tables.HEAD} of the desk's tables, found {found}."
-        )
 
 
 def _revision(ledger: Ledger) -> str | None:
