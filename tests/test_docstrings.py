@@ -14,8 +14,8 @@ import pytest
 import dpmarket
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
-LIBRARY = """costs allocation payments privacy learning learning.reference mechanisms planning audit
-certificates datasets paper"""
+LIBRARY = """costs allocation payments privacy learning learning.reference statistics mechanisms planning
+audit certificates datasets paper"""
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
 FittedCandidate IronedInterval Payments exact_payments response NoiseDraw NoiseSource ReleasePlan
