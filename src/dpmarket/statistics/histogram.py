@@ -122,7 +122,8 @@ class PrivateHistogram:
     def error(self) -> StatisticError:
         """``1 - 1/K`` and ``8 K`` (4 for two categories): what spread and noise cost."""
         k = len(self.categories)
-        return StatisticError(1.0 - 1.0 / k, 8.0 * k if k > 2 else 4.0, (k - 1.0) / (k * (k + 1.0)))
+        spread, noise = 1.0 - 1.0 / k, 8.0 * k if k > 2 else 4.0
+        return StatisticError(spread, spread, noise, (k - 1.0) / (k * (k + 1.0)))
 
     def fit(
         self,

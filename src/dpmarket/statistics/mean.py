@@ -110,9 +110,9 @@ class PrivateMean:
 
     @property
     def error(self) -> StatisticError:
-        """A quarter of the squared range, twice the squared range: what spread and noise cost."""
+        """A twelfth of the squared range, twice the squared range: what spread and noise cost."""
         squared = (self.high - self.low) ** 2
-        return StatisticError(squared / 4.0, 2.0 * squared, squared / 12.0)
+        return StatisticError(squared / 12.0, squared / 4.0, 2.0 * squared, squared / 12.0)
 
     def fit(
         self,
@@ -204,7 +204,7 @@ class PrivateShare:
     @property
     def error(self) -> StatisticError:
         """A quarter and two: what spread and noise cost."""
-        return StatisticError(0.25, 2.0, 1.0 / 12.0)
+        return StatisticError(0.25, 0.25, 2.0, 1.0 / 12.0)
 
     def fit(
         self,

@@ -108,7 +108,8 @@ class PrivateQuantile:
     def error(self) -> StatisticError:
         """In squared levels: ``q (1 - q)``, and 8 where candidates lie closely, for the estimate's share."""
         kept = 1.0 - self.interval_share
-        return StatisticError(self.level * (1.0 - self.level), 8.0 / kept**2, 1.0 / 12.0)
+        spread = self.level * (1.0 - self.level)
+        return StatisticError(spread, spread, 8.0 / kept**2, 1.0 / 12.0)
 
     def fit(
         self,

@@ -243,27 +243,38 @@ class ReleasedStatistic:
 class StatisticError:
     """What one record's spread and the noise add to a statistic's mean squared error: the buyer's A and B.
 
-    With weights ``a`` (1 in sum) and a total promise ``eta`` the expected squared error is at most
-    ``sampling * |a|^2 + noise / eta^2``. :func:`~dpmarket.planning.statistic_error` makes the planner's error
-    model of it.
+    With weights ``a`` (1 in sum) and a total promise ``eta`` the expected squared error is
+    ``sampling * |a|^2 + noise / eta^2`` for usual records. :func:`~dpmarket.planning.statistic_error` makes
+    the planner's error model of it.
 
     Attributes
     ----------
     sampling
-        The largest variance that a record can have within the public bounds, summed over values.
+        The variance of usual records, summed over values: of a number that is uniform on its public range, of
+        the most uncertain answers.
+    largest_sampling
+        The largest variance that records can have within the public bounds.
     noise
         The noise's variance at a total promise of 1, summed over values.
     signal
         Squared error of whoever guesses the middle of the public range, if every value is as likely.
+
+    Examples
+    --------
+    >>> from dpmarket.statistics import PrivateMean
+    >>> error = PrivateMean(low=0, high=6).error
+    >>> error.sampling, error.largest_sampling, error.noise
+    (3.0, 9.0, 72.0)
     """
 
     sampling: float
+    largest_sampling: float
     noise: float
     signal: float
 
-    def root(self, squared_norm: float, total_promise: float) -> float:
-        """Return the root of the expected squared error."""
-        return math.sqrt(self.sampling * squared_norm + self.noise / total_promise**2)
+    def largest_root(self, squared_norm: float, total_promise: float) -> float:
+        """Return the largest root of the expected squared error that the public bounds allow."""
+        return math.sqrt(self.largest_sampling * squared_norm + self.noise / total_promise**2)
 
 
 class Question(Protocol):
@@ -303,7 +314,7 @@ def publish(
         lows=lows,
         highs=highs,
         radius=radius,
-        standard_error=question.error.root(weights.squared_norm, weights.total_promise),
+        standard_error=question.error.largest_root(weights.squared_norm, weights.total_promise),
         effective_people=weights.effective_people,
         total_promise=weights.total_promise,
         numerators=numerators,

@@ -105,6 +105,7 @@ class SeveralStatistics:
         found = [(statistic.error, self._share(name)) for name, statistic in self.statistics.items()]
         return StatisticError(
             sum(error.sampling / error.signal for error, _ in found),
+            sum(error.largest_sampling / error.signal for error, _ in found),
             sum(error.noise / error.signal / share**2 for error, share in found),
             float(len(found)),
         )

@@ -98,9 +98,10 @@ class PrivateVectorMean:
 
     @property
     def error(self) -> StatisticError:
-        """``R^2`` and ``4 n (n + 1) R^2``: what spread and noise cost."""
+        """``R^2 n / (n + 2)`` and ``4 n (n + 1) R^2``: what spread and noise cost."""
         n, squared = len(self.names), self.bound**2
-        return StatisticError(squared, 4.0 * n * (n + 1.0) * squared, squared * n / (n + 2.0))
+        usual = squared * n / (n + 2.0)
+        return StatisticError(usual, squared, 4.0 * n * (n + 1.0) * squared, usual)
 
     def fit(
         self,
