@@ -155,8 +155,9 @@ def whole_rows(rows: FloatArray, bound: float) -> IntArray:
     # Divided by their largest element first, so that no square leaves the range of floats.
     peaks = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(float).tiny)
     directions = rows / peaks
-    lengths = np.sqrt((directions**2).sum(axis=1, keepdims=True))
-    sizes = np.minimum(peaks / bound, 1.0 / lengths)
+    lengths = np.maximum(np.sqrt((directions**2).sum(axis=1, keepdims=True)), 1.0)  # 0 only of empty rows
+    with np.errstate(over="ignore"):
+        sizes = np.minimum(peaks / bound, 1.0 / lengths)
     whole: IntArray = np.trunc(directions * sizes * RESOLUTION).astype(np.int64)
     long = (whole**2).sum(axis=1) > RESOLUTION**2
     whole[long] = np.trunc(whole[long] * _SHORTER).astype(np.int64)
