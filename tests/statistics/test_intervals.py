@@ -49,7 +49,7 @@ def test_the_tail_is_the_integral_over_the_noise(ratio, x):
         here + 40.0,
     ]
     edges = sorted({float(np.clip(edge, -40.0, here + 40.0)) for edge in edges})
-    exact = sum(quad(integrand, a, b, epsabs=1e-16, limit=500)[0] for a, b in pairwise(edges))
+    exact = sum(quad(integrand, *ends, epsabs=1e-16, limit=500)[0] for ends in pairwise(edges))
     assert mean_tail(here, deviation, scale) == pytest.approx(exact, rel=1e-6, abs=1e-14)
 
 

@@ -230,7 +230,7 @@ def chance_in_a_crowded_race(scores, rate, t):
 
 
 def test_a_quantile_can_cost_all_of_the_promise(laws):
-    """A long plateau at the level: one replaced record raises all its scores and lowers that of the target."""
+    """A long plateau at the level: one replaced record raises all its scores and lowers the target's."""
     plateau = 100_000
     statistic = PrivateQuantile(0.5, range(plateau + 10), interval_share=0.0)
     epsilons = [3.0, 3.0, 2.0, 3.0, 1.0]
