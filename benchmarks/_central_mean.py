@@ -1,7 +1,7 @@
-"""The central mechanism for a mean of Fallah, Makhdoumi, Malekian and Ozdaglar (2022), written from its model.
+"""The central mechanism for a mean of Fallah, Makhdoumi, Malekian and Ozdaglar (2022), from its model.
 
-The buyer minimises ``variance |a|^2 + 2 range^2 / eta^2`` plus payments, where person i has weight ``a_i`` and
-the privacy loss ``a_i eta``; in expectation a payment is the virtual cost times the loss. So weights and
+The buyer minimises ``variance |a|^2 + 2 range^2 / eta^2`` plus payments, where person i has weight ``a_i``
+and the privacy loss ``a_i eta``; in expectation a payment is the virtual cost times the loss. So weights and
 noise solve, at the reported costs themselves,
 
     minimise  A |a|^2 + B / eta^2 + gamma eta <a, psi>,   a >= 0, sum a = 1, eta > 0.
@@ -39,7 +39,7 @@ def central_purchase(
 
 
 def _first_roots(cubic: np.ndarray, quartic: np.ndarray, constant: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first root of ``cubic x^3 - quartic x^4 - constant`` by bisection, and where there is one."""
+    """Return the first root of ``cubic x^3 - quartic x^4 - constant``, and where there is one."""
     low = np.cbrt(constant / cubic)
     peak = np.where(quartic > 0.0, 0.75 * cubic / np.maximum(quartic, 1e-300), np.inf)
     high = np.minimum(peak, 4.0 * low)  # at the root the quartic term is at most three quarters of the cubic
@@ -67,6 +67,8 @@ def central_payment(
         low, high = (middle, high) if rule(middle) > 0.0 else (low, middle)
     nodes, shares = np.polynomial.legendre.leggauss(points)
     half = 0.5 * (high - costs[i])
-    area = half * sum(share * rule(costs[i] + half * (1.0 + node)) for node, share in zip(nodes, shares, strict=True))
+    area = half * sum(
+        share * rule(costs[i] + half * (1.0 + node)) for node, share in zip(nodes, shares, strict=True)
+    )
     epsilon = rule(costs[i])
     return epsilon, costs[i] * epsilon + area
