@@ -122,6 +122,16 @@ def test_a_race_that_the_first_bits_leave_open_goes_on():
     assert race(stream, [4, 4], Fraction(1)) == 1
 
 
+def test_a_race_is_decided_by_the_winner_and_not_by_who_leads_at_first():
+    """After 64 bits the second leads by a third of a unit in the last place; further bits turn that round."""
+    first = 1 << 63
+    second = first - (2**64 - 1) // 3  # about a third below, as is the handicap of the first
+    words = iter([first, first + 5, second, second + 5, 2**64 - 1, 0])
+    stream = _Bits(lambda count: b"")
+    stream.word = lambda: next(words)
+    assert race(stream, [1, 0], Fraction(1, 3)) == 0
+
+
 def test_rounded_noise_is_the_noise_rooms_own_draw_rounded_down():
     for seed in range(30):
         for n in (1, 2, 5):

@@ -198,7 +198,7 @@ def test_all_races_of_a_quantile_together_keep_the_promise(laws, others):
     epsilons = [*EPSILONS, *[20.0] * others]
     same = [(1.0, 2.0, 4.0)[k % 3] for k in range(others)]
     statistic = PrivateQuantile(0.4, (1.0, 2.0, 3.0, 4.0), confidence=0.2)
-    races = set()
+    races, bounds = set(), [Fraction(0)] * len(EPSILONS)
     with mpmath.workdps(50):
         for before, i, after in itertools.islice(neighbours((0.0, 1.5, 3.0, 9.0)), 0, None, 29):
             _, _, first = law_of(laws, statistic, before + same, epsilons)
@@ -209,7 +209,20 @@ def test_all_races_of_a_quantile_together_keep_the_promise(laws, others):
                 pairs = zip(race_chances(*one), race_chances(*other), strict=True)
                 loss += max(abs(mpmath.log(x / y)) for x, y in pairs)
             assert loss <= epsilons[i] * (1 + mpmath.mpf(10) ** -20)
+            bounds[i] = max(bounds[i], charged(first, second))
+            assert loss <= float(bounds[i]) * (1 + 1e-9)
     assert races == {3 if others else 1}
+    # What the races are proved to cost is the promise, all of them together, exactly.
+    for bound, epsilon in zip(bounds, EPSILONS, strict=True):
+        assert Fraction(999, 1000) * Fraction(epsilon) <= bound <= Fraction(epsilon)
+
+
+def charged(first, second):
+    """Twice the rate times the largest change of a score, over all races: what the proof allows."""
+    return sum(
+        2 * rate * max(abs(a - b) for a, b in zip(one, other, strict=True))
+        for (one, rate), (other, _) in zip(first, second, strict=True)
+    )
 
 
 def chance_in_a_crowded_race(scores, rate, t):
