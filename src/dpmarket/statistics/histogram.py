@@ -31,7 +31,7 @@ from dpmarket.statistics.mean import share_margin
 from dpmarket.statistics.released import ReleasedStatistic, StatisticError, publish
 
 
-@dataclass
+@dataclass(eq=False)
 class PrivateHistogram:
     r"""The share of people in each of K public categories, with a privacy promise (epsilon) to every person.
 

@@ -29,7 +29,7 @@ from dpmarket.statistics.intervals import mean_margin
 from dpmarket.statistics.released import ReleasedStatistic, StatisticError, publish
 
 
-@dataclass
+@dataclass(eq=False)
 class PrivateMean:
     r"""The mean of a number with public bounds, with a privacy promise (epsilon) to every person.
 
@@ -163,7 +163,7 @@ class PrivateMean:
         return interval_of(self.release_)
 
 
-@dataclass
+@dataclass(eq=False)
 class PrivateShare:
     """The share of people who say yes, with a privacy promise (epsilon) to every person.
 

@@ -30,7 +30,7 @@ from dpmarket.statistics.mean import interval_of
 from dpmarket.statistics.released import ReleasedStatistic, StatisticError, publish
 
 
-@dataclass
+@dataclass(eq=False)
 class PrivateQuantile:
     r"""A quantile of a number, chosen among public candidates, with a promise (epsilon) to every person.
 

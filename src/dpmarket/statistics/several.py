@@ -48,7 +48,7 @@ class Statistic(Protocol):
         ...
 
 
-@dataclass
+@dataclass(eq=False)
 class SeveralStatistics:
     """Several statistics of the same people: every promise is split by public shares.
 

@@ -30,7 +30,7 @@ from dpmarket.statistics.released import ReleasedStatistic, StatisticError, publ
 _SHORTER = 1.0 - 2.0**-20  # for a row that rounding left longer than the bound
 
 
-@dataclass
+@dataclass(eq=False)
 class PrivateVectorMean:
     r"""The mean of vectors no longer than a public bound R, with a promise (epsilon) to every person.
 
