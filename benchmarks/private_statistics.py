@@ -3,8 +3,8 @@
 All buyers see the same markets of 1,000 sellers and spend the same in expectation, each at its own best by
 public facts; the central mechanism of Fallah et al. solves its problem at the reports themselves
 (``_central_mean.py``). Other libraries run in an environment of their own, made once in ``out``.
-Run it with the number of markets: ``python benchmarks/statistics.py 400``. Writes
-``docs/tables/statistics.md``.
+Run it with the number of markets: ``python benchmarks/private_statistics.py 400``. Writes
+``docs/tables/private-statistics.md``.
 """
 
 import json
@@ -160,7 +160,7 @@ def other_libraries():
             for name in ("diffprivlib", "OpenDP")
         ]
         done = subprocess.run(
-            [environment("statistics"), worker],
+            [environment("private_statistics"), worker],
             input="\n".join(jobs),
             capture_output=True,
             text=True,
@@ -191,4 +191,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         write_tables(__file__, measure(__file__, equal_money, intervals, other_libraries))
     else:
-        print("statistics.py takes a few minutes: call it with the number of markets, 400")
+        print("private_statistics.py takes a few minutes: call it with the number of markets, 400")
