@@ -1,4 +1,4 @@
-"""Release means with diffprivlib and OpenDP for benchmarks/private_statistics.py: jobs in, means out, one line each.
+"""Release means with diffprivlib and OpenDP for private_statistics.py: jobs in, means out, one line each.
 
 Runs in an environment of its own. A job is one line, ``{"library", "records", "epsilon", "count"}``, with
 records within [0, 1]; the answer is one line with as many means, each with fresh noise. For both libraries a

@@ -18,7 +18,13 @@ from dpmarket.statistics import (
     PrivateShare,
     PrivateVectorMean,
 )
-from dpmarket.statistics.intervals import level_margin, mean_margin, mean_tail, vector_radius
+from dpmarket.statistics.intervals import (
+    largest_spread,
+    level_margin,
+    mean_interval,
+    mean_tail,
+    vector_radius,
+)
 
 FALSE_ALARM = 1e-6
 RUNS = 500
@@ -53,21 +59,68 @@ def test_the_tail_is_the_integral_over_the_noise(ratio, x):
     assert mean_tail(here, deviation, scale) == pytest.approx(exact, rel=1e-6, abs=1e-14)
 
 
-@pytest.mark.parametrize("ratio", [1e-6, 0.1, 1.0, 30.0, 999.0, 1e5])
-@pytest.mark.parametrize("risk", [0.5, 0.05, 1e-6])
-def test_a_margin_has_the_risk_it_says_and_is_never_wider_than_two_apart(ratio, risk):
-    margin = mean_margin(ratio, 1.0, risk)
-    if ratio < 1e3:
-        assert 0.5 * risk * (1.0 - 1e-6) <= mean_tail(margin, ratio, 1.0) <= 0.5 * risk
-    # Each alone needs this much; half of the risk for each would need more than the margin.
-    assert margin > max(ratio * np.sqrt(2.0 * np.log(2.0 / risk)), np.log(1.0 / risk)) * (1.0 - 1e-9)
-    assert margin < ratio * np.sqrt(2.0 * np.log(4.0 / risk)) + np.log(2.0 / risk)
+@pytest.mark.parametrize("mean", [0.0, 0.01, 0.3, 0.5, 0.5000002, 0.51, 0.8, 0.999])
+def test_the_spread_bounds_how_far_answers_fall_below_their_mean_and_is_reached(mean):
+    """E exp(-t (X - mean)) <= exp(v t^2 / 2) for a yes-or-no answer, with equality for some t."""
+    spread = float(largest_spread(mean, mean))
+    if mean == 0.0:
+        assert spread < 1e-9
+        return
+    t = np.geomspace(1e-4, 200.0, 4_000)
+    logarithms = t * mean + np.log1p(mean * np.expm1(-t))
+    ratios = 2.0 * logarithms / t**2
+    assert (ratios[t > 1e-2] <= spread * (1.0 + 1e-9)).all()
+    assert ratios.max() >= 0.999 * spread
+    assert spread <= 0.25
+
+
+def test_the_spread_of_a_range_is_the_largest_of_its_means():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        low, high = np.sort(rng.random(2))
+        inside = np.linspace(low, high, 50)
+        assert float(largest_spread(low, high)) >= largest_spread(inside, inside).max() * (1.0 - 1e-12)
+    assert float(largest_spread(0.2, 0.9)) == 0.25
+
+
+@pytest.mark.parametrize("value", [-0.1, 0.0, 0.03, 0.5, 0.9])
+@pytest.mark.parametrize(("norm", "scale"), [(0.03, 0.001), (0.03, 0.05), (0.001, 0.05), (0.05, 1e-6)])
+@pytest.mark.parametrize("risk", [0.2, 1e-6])
+def test_an_interval_ends_where_the_released_number_becomes_too_unlikely(value, norm, scale, risk):
+    low, high = mean_interval(value, value, norm, scale, risk)
+    assert 0.0 <= low <= high <= 1.0
+    means = np.linspace(max(value, 0.0), 1.0, 2_001) if value < 1.0 else np.ones(1)
+    tails = mean_tail(means - value, np.sqrt(largest_spread(means, means)) * norm, scale)
+    # Beyond the end every mean is rejected, and just below it is one that is not.
+    assert (tails[means > high + 1e-9] <= 0.5 * risk).all()
+    kept = means[tails > 0.5 * risk]
+    if kept.size:
+        assert kept.max() <= high <= kept.max() + 1.0 / 2_000
+
+
+def test_intervals_are_symmetric_and_move_with_the_released_number():
+    ends = np.array([mean_interval(value, value, 0.04, 0.01, 0.05) for value in np.linspace(-0.2, 1.2, 57)])
+    np.testing.assert_allclose(ends[:, 0], 1.0 - ends[::-1, 1], atol=1e-7)
+    assert (np.diff(ends, axis=0) >= -1e-7).all()
+
+
+def test_a_rare_answer_has_a_narrower_interval_than_an_even_one():
+    rare, even = (np.ptp(mean_interval(value, value, 0.03, 1e-4, 0.05)) for value in (0.02, 0.5))
+    assert rare < 0.65 * even
+    # Hoeffding's bound, for any mean, with hardly any noise.
+    assert even == pytest.approx(0.03 * np.sqrt(2.0 * np.log(2.0 / 0.05)), rel=0.02)
 
 
 def run_share(seed, rng, epsilon):
     answers = rng.random(150) < 0.5
     share = PrivateShare(0.8, noise_source=SeededNoise(seed)).fit(answers, epsilons=np.full(150, epsilon))
     return share.release_, 0.5
+
+
+def run_rare_share(seed, rng, epsilon):
+    answers = rng.random(150) < 0.03
+    share = PrivateShare(0.8, noise_source=SeededNoise(seed)).fit(answers, epsilons=np.full(150, epsilon))
+    return share.release_, 0.03
 
 
 def run_mean(seed, rng, epsilon):
@@ -89,7 +142,13 @@ def run_quantile(seed, rng, epsilon):
     return median.fit(values, epsilons=np.full(400, epsilon)).release_, 30.0
 
 
-RUNNERS = {"share": run_share, "mean": run_mean, "histogram": run_histogram, "quantile": run_quantile}
+RUNNERS = {
+    "share": run_share,
+    "rare share": run_rare_share,
+    "mean": run_mean,
+    "histogram": run_histogram,
+    "quantile": run_quantile,
+}
 
 
 @pytest.mark.parametrize("promise", PROMISES)
@@ -104,13 +163,14 @@ def test_intervals_cover_the_population_as_often_as_they_say(name, promise):
 
 
 def test_without_its_part_for_the_noise_an_interval_would_cover_too_little():
-    """Raw numbers, so that the public range does not help: noise alone decides, and its part is tight."""
+    """Noise alone decides here, and its part is tight: it covers hardly more often than it says."""
     rng, covered, without = np.random.default_rng(3), 0, 0
     for seed in range(RUNS):
         release, _ = run_share(seed, rng, 0.02)
-        off = abs(release.numerators[0] / release.denominator - 0.5)
-        covered += off <= mean_margin(0.5 / np.sqrt(150), 1.0 / 3.0, 0.2)
-        without += off <= mean_margin(0.5 / np.sqrt(150), 1e-9, 0.2)
+        raw = release.numerators[0] / release.denominator
+        low, high = mean_interval(raw, raw, 1.0 / np.sqrt(150), 1e-9, 0.2)
+        covered += release.lows[0] <= 0.5 <= release.highs[0]
+        without += low <= 0.5 <= high
     assert is_often_enough(covered, 0.8)
     assert covered <= binom.isf(FALSE_ALARM, RUNS, 0.85)
     assert not is_often_enough(without, 0.8)
@@ -120,7 +180,9 @@ def test_without_its_part_for_sampling_an_interval_would_cover_too_little():
     rng, without = np.random.default_rng(4), 0
     for seed in range(RUNS):
         release, _ = run_share(seed, rng, 4.0)
-        without += abs(release.values[0] - 0.5) <= mean_margin(1e-9, 1.0 / 600.0, 0.2)
+        raw = release.numerators[0] / release.denominator
+        low, high = mean_interval(raw, raw, 1e-9, 1.0 / 600.0, 0.2)
+        without += low <= 0.5 <= high
     assert not is_often_enough(without, 0.8)
 
 

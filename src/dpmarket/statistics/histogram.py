@@ -27,7 +27,7 @@ from dpmarket.statistics.crowd import (
     spent_by,
 )
 from dpmarket.statistics.exact import discrete_laplace, random_bits
-from dpmarket.statistics.mean import share_margin
+from dpmarket.statistics.mean import share_interval
 from dpmarket.statistics.released import ReleasedStatistic, StatisticError, publish
 
 
@@ -190,17 +190,23 @@ def _release(statistic: PrivateHistogram, crowd: Crowd, counts: list[int]) -> Re
     scale = changed * RESOLUTION / weights.unit
     released = tuple(count + discrete_laplace(stream, scale) for count in told)
     shares = np.array([float(Fraction(number, whole)) for number in released])
-    risk = (1.0 - statistic.confidence) / len(told)
-    margin = share_margin(weights.squared_norm, changed / weights.total_promise, whole, risk)
+    noise_scale = changed / weights.total_promise
+    ends = np.array(
+        [
+            share_interval(number, whole, weights.squared_norm, noise_scale, statistic, len(told))
+            for number in released
+        ]
+    )
     if len(counts) == 2:
         shares = np.array([1.0 - shares[0], shares[0]])
+        ends = np.array([1.0 - ends[0, ::-1], ends[0]])
     return publish(
         statistic,
         weights,
         is_certifiable(source),
         labels=tuple(str(category) for category in statistic.categories),
         values=_nearest_shares(shares),
-        intervals=(np.clip(shares - margin, 0.0, 1.0), np.clip(shares + margin, 0.0, 1.0)),
+        intervals=(ends[:, 0].copy(), ends[:, 1].copy()),
         numerators=released,
         denominator=whole,
     )

@@ -17,6 +17,7 @@ from dpmarket.privacy.noise import NoiseSource
 from dpmarket.statistics.crowd import (
     RESOLUTION,
     Crowd,
+    Terms,
     check_terms,
     is_certifiable,
     on_grid,
@@ -25,7 +26,7 @@ from dpmarket.statistics.crowd import (
     spent_by,
 )
 from dpmarket.statistics.exact import discrete_laplace, random_bits
-from dpmarket.statistics.intervals import mean_margin
+from dpmarket.statistics.intervals import mean_interval
 from dpmarket.statistics.released import ReleasedStatistic, StatisticError, publish
 
 
@@ -274,13 +275,8 @@ def _release(
     released = crowd.sum(parts) + discrete_laplace(stream, RESOLUTION / weights.unit)
     whole = weights.total * RESOLUTION
     share = float(Fraction(released, whole))
-    margin = share_margin(
-        weights.squared_norm, 1.0 / weights.total_promise, whole, 1.0 - statistic.confidence
-    )
-    value, start, end = (
-        float(np.clip(low + (high - low) * number, low, high))
-        for number in (share, share - margin, share + margin)
-    )
+    ends = share_interval(released, whole, weights.squared_norm, 1.0 / weights.total_promise, statistic)
+    value, start, end = (float(np.clip(low + (high - low) * number, low, high)) for number in (share, *ends))
     return publish(
         statistic,
         weights,
@@ -293,11 +289,14 @@ def _release(
     )
 
 
-def share_margin(squared_norm: float, noise_scale: float, whole: int, risk: float) -> float:
-    """Return the half-width for a number within [0, 1].
+def share_interval(
+    released: int, whole: int, squared_norm: float, noise_scale: float, terms: Terms, together: int = 1
+) -> tuple[float, float]:
+    """Return the interval for a number within [0, 1], or for one of several whose intervals hold together.
 
     Records, and a person's mean of them, are rounded by half a part and by less than a part; the discrete
-    noise is within one unit of a Laplace number. All of it is added.
+    noise is within one unit of a Laplace number. All of it is added to what was released.
     """
-    grid = 1.5 / RESOLUTION + 1.0 / whole
-    return mean_margin(0.5 * squared_norm**0.5, noise_scale, risk) + grid
+    share, grid = released / whole, 1.5 / RESOLUTION + 1.0 / whole
+    risk = (1.0 - terms.confidence) / together
+    return mean_interval(share - grid, share + grid, squared_norm**0.5, noise_scale, risk)

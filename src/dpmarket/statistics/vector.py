@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.errors import InvalidInput
+from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.privacy.noise import NoiseSource
 from dpmarket.statistics.crowd import (
     RESOLUTION,
@@ -161,7 +161,8 @@ def whole_rows(rows: FloatArray, bound: float) -> IntArray:
     whole: IntArray = np.trunc(directions * sizes * RESOLUTION).astype(np.int64)
     long = (whole**2).sum(axis=1) > RESOLUTION**2
     whole[long] = np.trunc(whole[long] * _SHORTER).astype(np.int64)
-    assert ((whole**2).sum(axis=1) <= RESOLUTION**2).all()
+    if ((whole**2).sum(axis=1) > RESOLUTION**2).any():
+        raise NotConverged("a record could not be shortened to the public bound; nothing was released.")
     return whole
 
 
