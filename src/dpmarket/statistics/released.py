@@ -66,7 +66,7 @@ class ReleasedStatistic:
     >>> from dpmarket.statistics import PrivateShare
     >>> share = PrivateShare(epsilon=0.5, noise_source=SeededNoise(1)).fit([True] * 60 + [False] * 40)
     >>> share.release_
-    ReleasedStatistic(kind: share, yes: 0.6445 (0.4904 to 0.7987), effective sample size: 100)
+    ReleasedStatistic(kind: share, yes: 0.6445 (0.4904 to 0.791), effective sample size: 100)
     >>> ReleasedStatistic.from_dict(share.release_.to_dict()).to_dict() == share.release_.to_dict()
     True
     """
