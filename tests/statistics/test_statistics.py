@@ -176,6 +176,13 @@ def test_the_effective_sample_size_is_that_of_equal_weights(kind):
     assert uneven == pytest.approx(PROMISES.sum() ** 2 / (PROMISES**2).sum(), rel=1e-6)
 
 
+def test_an_effective_sample_size_is_told_in_whole_people_unless_they_are_few():
+    many = PrivateShare(epsilon=1.0).fit([1] * 12_000).release_
+    few = PrivateShare().fit([1, 0], epsilons=[1.0, 3.0]).release_
+    assert ("effective sample size", "12,000") in many.summary()
+    assert ("effective sample size", "1.6") in few.summary()
+
+
 @each
 def test_every_release_warns_of_self_selection_in_words(kind):
     release = questions()[kind][0].fit(questions()[kind][1], epsilons=PROMISES).release_

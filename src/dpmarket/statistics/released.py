@@ -110,7 +110,7 @@ class ReleasedStatistic:
             rows.append(("radius", f"{self.radius:.4g}"))
         return [
             *rows,
-            ("effective sample size", f"{self.effective_people:,.4g}"),
+            ("effective sample size", self._people),
             ("confidence", f"{self.confidence:.0%}"),
             ("total promise", f"{self.total_promise:,.6g}"),
         ]
@@ -136,7 +136,7 @@ class ReleasedStatistic:
 
     def __repr__(self) -> str:
         shown = [(label, self._told(k)) for k, label in enumerate(self.labels[:3])]
-        size = ("effective sample size", f"{self.effective_people:,.4g}")
+        size = ("effective sample size", self._people)
         return short_repr(self, [("kind", self.kind), *shown, size])
 
     def _repr_html_(self) -> str:
@@ -236,7 +236,12 @@ class ReleasedStatistic:
 
     @property
     def _size(self) -> str:
-        return f"The effective sample size is {self.effective_people:,.4g}."
+        return f"The effective sample size is {self._people}."
+
+    @property
+    def _people(self) -> str:
+        few = self.effective_people < 100.0
+        return f"{self.effective_people:.3g}" if few else f"{self.effective_people:,.0f}"
 
 
 @dataclass(frozen=True)
