@@ -11,7 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from dpmarket.errors import MarketRefusal
-from dpmarket.ledger import Connection, rounds
+from dpmarket.ledger import Connection, withdraw
 from dpmarket.ledger.engine import new_id
 from dpmarket.market import tables
 from dpmarket.market.campaigns import campaign_of
@@ -170,7 +170,7 @@ def withdraw_participation(
         )
     leave(connection, found, "withdrawn", at)
     if found.round is not None and found.state == "delivered":
-        rounds.withdraw(connection, found.round, [found.person])
+        withdraw(connection, found.round, [found.person])
     call_waiting(connection, found.campaign, now, terms or Terms())
     return "withdrawn"
 
