@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmarket.campaign.deciding import budget_in_minor_units, online_curve, planned_objective
+from dpmarket.campaign.deciding import budget_in_minor_units, decide_offline, online_curve
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.market_file import check_market as checked_market
 from dpmarket.errors import MarketRefusal
@@ -114,13 +114,13 @@ def plan_opening(market: Market, mechanism: str) -> Opening:
 
 def _likely_total(market: Market) -> int:
     """Return a total, in minor units, that payments of an offline campaign exceed once in a thousand."""
-    from fractions import Fraction
-
+    from dpmarket.allocation import BuyerObjective
     from dpmarket.mechanisms import OfflineMechanism
 
     people = int(market.sellers.expected or 0)
     dist = to_distribution(market.costs.distribution)
-    objective, _ = planned_objective(market, people, Fraction(1))
+    typical = decide_offline(market, dist.quantile((np.arange(people) + 0.5) / people))
+    objective = BuyerObjective.from_dict(typical.outcome.parameters["objective"])
     # Public randomness: anybody can do this again.
     uniform = np.random.default_rng(0).random((_MARKETS, people))
     scale = market.money.minor_units
