@@ -25,9 +25,9 @@ from dpmarket.market import clearing, tables
 from dpmarket.market.keys import seal
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-SELLERS = 60
-BEFORE = 20_000
-CLEARED = 10_000
+SELLERS = 200
+BEFORE = 100_000
+CLEARED = 100_000
 RULES = {
     "sellers": {"expected": 1000},
     "costs": {"distribution": "uniform(1, 5)"},
