@@ -163,7 +163,7 @@ def enter_people(connection, found, number, kind, key):
     costs = np.random.default_rng(0).uniform(1, 5, number)
     for k in range(number):
         person, who = new_id(), new_id()
-        people.append({"id": person, "reference": new_id(), "cap_epsilon": 100.0, "held_epsilon": ceiling,
+        people.append({"id": person, "cap_epsilon": 100.0, "held_epsilon": ceiling,
                        "made_at": at})  # fmt: skip
         sealed = None
         if kind == "offline":

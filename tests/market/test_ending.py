@@ -11,12 +11,13 @@ import sqlalchemy as sa
 import dpmarket as dpm
 from dpmarket import market
 from dpmarket.campaign import check_market as checked_market
-from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
-from dpmarket.ledger import check_ledger, outside, reading, rounds_of, writing
+from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal, MarketRefusal
+from dpmarket.ledger import check_ledger, existing_ledger, outside, reading, repair, rounds_of, writing
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.market import keys, tables
 from dpmarket.market.records import encode_record, opened_records, zero_row
 from dpmarket.privacy import noise
+from support.desks import copy_ledger
 from support.live import DELIVER, MARKET, RECORD, SOLD, Live
 
 
@@ -315,6 +316,37 @@ def test_a_campaign_opens_with_its_own_plan_and_enough_money_only(desk):
         assert market.open_campaign(connection, drafted, live.opening, key, live.now).state == "open"
         with pytest.raises(MarketRefusal, match="expected a draft"):
             market.open_campaign(connection, drafted, live.opening, key, live.now)
+
+
+def test_a_backup_that_is_put_back_does_not_train_again_and_limits_know_what_was_spent(tmp_path):
+    """The backup knows one of two sellers, with a seat; the other came later."""
+    place, backup = tmp_path / "market.ledger", tmp_path / "backup"
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        live = Live(desk)
+        first = live.newcomer("a", *SOLD[:2])
+        copy_ledger(place, backup)
+        live.steps(first, *SOLD[2:])
+        second = live.newcomer("b", *SOLD)
+        live.close()
+        live.train()
+        spent = [live.limits(who).spent for who in (first, second)]
+        owed = live.balance().owed
+    copy_ledger(backup, place)
+    with pytest.raises(LedgerRefusal, match="repair"), market.open_desk(place, tmp_path / "keys"):
+        pass
+    with existing_ledger(place) as ledger:
+        assert repair(ledger).spent == 1
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        live.desk = desk
+        market.work(desk, live.now)
+        assert live.state() == "lost"
+        assert (live.state(first), live.limits(first).held) == ("spent", 0.0)
+        # Lost: the whole promise counts, and that is a little more than what the model had spent.
+        assert spent[0] <= live.limits(first).spent <= spent[0] + 1e-5
+        assert (live.balance().owed, live.balance().held) == (owed, 0)
+        other = Live(desk, title="autumn")
+        again = other.newcomer("b", "consent", cap=1.0)
+        assert spent[1] <= other.limits(again).spent <= spent[1] + 1e-5
 
 
 def test_money_and_epsilon_that_were_changed_by_hand_are_found(live):

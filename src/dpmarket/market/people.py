@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from dpmarket.campaign.ids import tidy_id
 from dpmarket.errors import InvalidInput, MarketRefusal
 from dpmarket.ledger import Connection
-from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.journal import key_of, keyed
 from dpmarket.market import tables
 from dpmarket.market.desk import time_text
@@ -57,9 +56,13 @@ def on_grid(epsilon: float) -> float:
     return math.ceil(epsilon * _STEPS) / _STEPS
 
 
-def reference_of(connection: Connection, panel_id: str) -> str:
-    """Return what a person is known by: a digest of the panel's id under the ledger's key."""
-    return keyed(key_of(connection), "person", tidy_id(panel_id))
+def person_id(connection: Connection, panel_id: str) -> str:
+    """Return what a person is known by: a digest of the panel's id under the ledger's key.
+
+    It is the same whenever it is asked for: a desk that was put back from a backup knows again of whom the
+    log outside says that they spent something.
+    """
+    return keyed(key_of(connection), "person", tidy_id(panel_id))[:32]
 
 
 def person_for(connection: Connection, panel_id: str, cap: float, now: datetime) -> str:
@@ -81,11 +84,10 @@ def person_for(connection: Connection, panel_id: str, cap: float, now: datetime)
     """
     if not 0.0 < cap <= LARGEST_CAP:
         raise InvalidInput(f"expected a limit of epsilon > 0 and <= {LARGEST_CAP:.0f}, got {cap!r}.")
-    reference = reference_of(connection, panel_id)
-    values = {"id": new_id(), "reference": reference, "cap_epsilon": cap, "made_at": time_text(now)}
+    person = person_id(connection, panel_id)
+    values = {"id": person, "cap_epsilon": cap, "made_at": time_text(now)}
     connection.execute(insert(connection, tables.person, values).on_conflict_do_nothing())
-    found = sa.select(tables.person.c.id).where(tables.person.c.reference == reference)
-    return str(connection.execute(found).scalar_one())
+    return person
 
 
 def limits_of(connection: Connection, person: str) -> Limits:

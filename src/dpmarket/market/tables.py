@@ -107,9 +107,8 @@ live_campaign = Table(
 person = Table(
     "person",
     metadata,
-    Column("id", Text, primary_key=True),
     # A keyed digest of what the panel calls them: the panel's own id is nowhere.
-    Column("reference", Text, nullable=False, unique=True),
+    Column("id", Text, primary_key=True),
     Column("cap_epsilon", Double, nullable=False),
     Column("spent_epsilon", Double, nullable=False, server_default=text("0")),
     Column("held_epsilon", Double, nullable=False, server_default=text("0")),

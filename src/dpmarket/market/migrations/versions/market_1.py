@@ -59,7 +59,6 @@ def upgrade() -> None:
     op.create_table(
         "person",
         sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("reference", sa.Text(), nullable=False),
         sa.Column("cap_epsilon", sa.Double(), nullable=False),
         sa.Column("spent_epsilon", sa.Double(), server_default=sa.text("0"), nullable=False),
         sa.Column("held_epsilon", sa.Double(), server_default=sa.text("0"), nullable=False),
@@ -69,7 +68,6 @@ def upgrade() -> None:
         sa.CheckConstraint("spent_epsilon + held_epsilon <= cap_epsilon", name="person_cap"),
         sa.CheckConstraint("spent_epsilon >= 0 AND held_epsilon >= 0", name="person_signs"),
         sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("reference"),
     )
     op.create_table(
         "live_campaign",
