@@ -32,6 +32,13 @@ def new_event(campaign: str, participation: str | None, kind: str, at: str) -> s
     return tables.event.insert().inline().values(values)
 
 
+def new_event_of(participation: str, kind: str, at: str) -> sa.Insert:
+    """Return the statement that appends an event of a participation, whatever its campaign."""
+    own = tables.participation.c
+    chosen = sa.select(own.campaign, own.id, sa.literal(kind), sa.literal(at)).where(own.id == participation)
+    return tables.event.insert().from_select(["campaign", "participation", "kind", "at"], chosen)
+
+
 def enter_event(connection: Connection, campaign: str, participation: str | None, kind: str, at: str) -> None:
     """Append an event."""
     connection.execute(new_event(campaign, participation, kind, at))

@@ -17,7 +17,7 @@ from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection
 from dpmarket.market import tables
 from dpmarket.market.desk import Terms, time_text
-from dpmarket.market.events import new_event
+from dpmarket.market.events import new_event, new_event_of
 from dpmarket.market.holds import shrinking
 from dpmarket.market.opening import curve_of
 from dpmarket.market.seating import call_waiting, leave
@@ -27,6 +27,7 @@ from dpmarket.market.statements import together
 if TYPE_CHECKING:
     from dpmarket.mechanisms import Curve
 
+_ACCEPTING = ("open", "deciding")
 _curves: dict[str, Curve] = {}  # by digest: a frozen curve is the same for ever
 
 
@@ -163,24 +164,27 @@ def accept(connection: Connection, participation: str, now: datetime) -> None:
     MarketRefusal
         It was accepted or left before (``state``), is too old (``expired``), or there is none.
     """
-    found, at = standing_of(connection, participation), time_text(now)
-    refuse_campaign(found, "open", "deciding")
-    if at >= found.deliver_until:
-        raise MarketRefusal("expired", f"quotes could be accepted until {found.deliver_until}.")
-    own, quoted = tables.participation.c, tables.quote.c
+    at = time_text(now)
+    own, live, quoted = tables.participation.c, tables.live_campaign.c, tables.quote.c
+    mine = sa.select(own.campaign).where(own.id == participation).scalar_subquery()
+    # The campaign's row in shares, as in every act of a seller, but on the way: all of it is one statement.
+    going_on = (
+        sa.select(live.campaign)
+        .where(live.campaign == mine, live.state.in_(_ACCEPTING), live.deliver_until > at)
+        .with_for_update(read=True)
+    )
     in_time = sa.select(quoted.participation).where(
         quoted.participation == own.id, sa.or_(quoted.expires_at.is_(None), quoted.expires_at > at)
     )
-    changed = together(
-        connection,
-        moving(participation, ("quoted",), state="accepted").where(in_time.exists()),
-        new_event(found.campaign, participation, "accepted", at),
-    )
-    if changed != 1:
-        # Looked at again: another act may have been quicker since.
-        if look_at(connection, participation).state == "quoted":
-            raise MarketRefusal("expired", "this quote can no longer be accepted.")
-        raise refused(("quoted",))
+    accepting = moving(participation, ("quoted",), state="accepted")
+    accepting = accepting.where(own.campaign.in_(going_on), in_time.exists())
+    if together(connection, accepting, new_event_of(participation, "accepted", at)) == 1:
+        return
+    found = look_at(connection, participation)
+    refuse_campaign(found, *_ACCEPTING)
+    if found.state == "quoted":
+        raise MarketRefusal("expired", "this quote can no longer be accepted.")
+    raise refused(("quoted",))
 
 
 def decline(connection: Connection, participation: str, now: datetime, terms: Terms | None = None) -> None:
