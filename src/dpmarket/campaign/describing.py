@@ -22,6 +22,7 @@ from dpmarket.ledger import (
     reading,
     rounds,
 )
+from dpmarket.ledger.engine import without_password
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ def _model(path: str | os.PathLike[str]) -> Description:
 def _market(path: str | os.PathLike[str]) -> Description:
     market = read_market(path)
     data = market.model_dump(exclude_none=True)
+    if "url" in data.get("ledger", {}):
+        data["ledger"]["url"] = without_password(data["ledger"]["url"])
     rows = [
         (f"{table}.{key}", str(value))
         for table, content in data.items()

@@ -12,6 +12,7 @@ from dpmarket.campaign.market_file import Market
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import Ledger, open_ledger, settle
 from dpmarket.ledger.engine import existing_ledger, is_address
+from dpmarket.ledger.places import refuse_lost
 
 OWN = ""
 """The name of the campaign in a ledger of its own."""
@@ -89,6 +90,8 @@ def opened(place: Place) -> Iterator[Ledger]:
     FileProblem, LedgerRefusal
         It cannot be used, or lacks spending that was logged outside of it.
     """
+    if not place.is_there:
+        refuse_lost(place.ledger)
     with open_ledger(place.ledger) as ledger:
         settle(ledger)
         yield ledger

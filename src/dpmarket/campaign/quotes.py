@@ -43,6 +43,11 @@ class Quotes:
         return self.table.height
 
     @property
+    def is_old(self) -> bool:
+        """Whether an earlier version wrote the file: it names no round, and its ids are as they came."""
+        return self.round is None
+
+    @property
     def seller_ids(self) -> list[str]:
         """The sellers, in the file's order."""
         return list(self.table.get_column(SELLER).to_list())
