@@ -17,7 +17,7 @@ import numpy as np
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.pricing import curve_for, error_model_of, prices_for
-from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
 
 if TYPE_CHECKING:
     from dpmarket.allocation import BuyerObjective
@@ -173,6 +173,7 @@ def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
         raise FileProblem(
             "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
         )
+    budget_in_minor_units(market)  # refuses one with which nobody can be paid
     money = Fraction(market.objective.budget or 0)
     objective, plan = planned_objective(market, market.sellers.expected, money, market.sellers.expected)
     curve = curve_for(market, objective, market.sellers.expected)
@@ -258,10 +259,22 @@ def planned_objective(
 
 
 def budget_in_minor_units(market: Market) -> int | None:
-    """Return the budget in whole minor units, rounded down; None if there is none."""
+    """Return the budget in whole minor units, rounded down; None if there is none.
+
+    Raises
+    ------
+    Infeasible
+        It is below the smallest unit.
+    """
     if market.objective.budget is None:
         return None
-    return math.floor(Fraction(market.objective.budget) * market.money.minor_units)
+    budget = math.floor(Fraction(market.objective.budget) * market.money.minor_units)
+    if budget == 0:
+        raise Infeasible(
+            f"expected a budget of at least 1/{market.money.minor_units}, the smallest unit of money, got "
+            f"{market.objective.budget!r}."
+        )
+    return budget
 
 
 def _money(market: Market, remaining: Remaining) -> Fraction:
@@ -281,6 +294,7 @@ def _money(market: Market, remaining: Remaining) -> Fraction:
             f"the budget is used: {declared} for which it was declared have been quoted. Several offline "
             "rounds need their shares beforehand (objective.shares)."
         )
+    budget_in_minor_units(market)  # refuses one with which nobody can be paid
     money = Fraction(objective.budget) * Fraction(shares[remaining.offline_rounds])
     if remaining.available is not None:
         # Of earlier rounds only: nobody who reports now has any part in it.

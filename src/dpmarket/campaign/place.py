@@ -69,6 +69,8 @@ def place_of(market_path: str | os.PathLike[str], market: Market, ledger: str | 
         A shared ledger, and the market file does not name its campaign.
     """
     named = market.ledger.url if ledger is None else ledger
+    if named is not None and "\0" in named:
+        raise FileProblem("ledger.url: expected a file's name or an address without a NUL character.")
     if named is None:
         return Place(ledger_path(market_path), market.ledger.campaign or OWN)
     if market.ledger.campaign is None:

@@ -88,7 +88,7 @@ def payouts(
     made = pay_out(market, output, force, repeat, ledger=ledger)
     rows = [
         ("payout", f"{made.payout.number}"),
-        ("people", f"{made.payout.lines:,}"),
+        ("payments", f"{made.payout.lines:,}"),
         ("to pay", money_text(made.payout.amount, made.minor_units, made.currency)),
     ]
     data = {**vars(made.payout), "minor_units": made.minor_units, "currency": made.currency}

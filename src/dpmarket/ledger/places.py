@@ -66,8 +66,19 @@ def refuse_lost(place: str | os.PathLike[str]) -> None:
         raise LedgerRefusal(
             f"there was a ledger at {place}, with which promises were spent, and it is gone: put it back. If "
             f"it was moved, use it once where it is now. 'dpmarket ledger repair {place}' makes it again, "
-            "with all that was logged entered as spent."
+            "with all that was logged entered as spent; another market has another name."
         )
+
+
+def forget_place(place: str | os.PathLike[str]) -> None:
+    """Log that ledgers which were used at a place are done with: nobody will be spent on by them again.
+
+    For places whose ledgers are about people who do not exist, or records that are public.
+    """
+    here = str(Path(place).resolve())
+    for ledger, last in _places(outside.read_log()).items():
+        if last == here:
+            outside.append(ledger, "", "begun", about={"place": ""})
 
 
 @contextlib.contextmanager
