@@ -118,7 +118,7 @@ def test_a_password_in_a_ledgers_address_is_not_shown(folder):
     (folder / "market.toml").write_text((folder / "market.toml").read_text() + text)
     for flags in ((), ("--json",)):
         said = run("show", "market.toml", *flags, cwd=folder).stdout
-        assert "ann@host" in said
+        assert "ann:***@host" in said
         assert "s3cret" not in said
 
 

@@ -25,7 +25,7 @@ from dpmarket.ledger import (
 )
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.places import forget_place, found_again, refuse_lost
-from dpmarket.ledger.restoring import describe_round, end_attempt
+from dpmarket.ledger.restoring import describe_round, end_attempt, enter_logged_withdrawals
 from support.ledgers import enter, quotes
 
 
@@ -321,6 +321,25 @@ def test_a_restored_backup_does_not_forget_who_withdrew(path, tmp_path):
             check_everything(connection, ledger)
             kept = rounds.kept_quotes(connection, number)
         assert kept.get_column("seller").to_list() == ["søren 1"]
+
+
+def test_a_round_that_is_entered_anew_does_not_forget_who_withdrew(path, tmp_path):
+    table = quotes([0.5, 0.25])
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        enter(connection, quotes([1.0], ["zoë"]))
+    backup(path, tmp_path / "copy")
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        withdraw(connection, enter(connection, table, digest="same").number, ["søren 1"])
+    restore(path, tmp_path / "copy")
+    with open_ledger(path) as ledger:
+        settle(ledger)
+        with writing(ledger) as connection:
+            number = enter(connection, table, digest="same").number
+            assert enter_logged_withdrawals(connection, outside.read_log()) == 1
+        settle(ledger)
+        with reading(ledger) as connection:
+            check_everything(connection, ledger)
+            assert rounds.kept_quotes(connection, number).get_column("seller").to_list() == ["søren 0"]
 
 
 def test_a_withdrawal_that_cannot_be_logged_is_none(two, monkeypatch):

@@ -35,8 +35,10 @@ from dpmarket.files import (
     writing_table,
 )
 from dpmarket.ledger import Connection, Ledger, Round, reading, rounds, writing
+from dpmarket.ledger.outside import read_log
 from dpmarket.ledger.places import begin_log
 from dpmarket.ledger.releases import log_head_of
+from dpmarket.ledger.restoring import enter_logged_withdrawals
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
@@ -256,6 +258,7 @@ def _enter_and_tell(
             finished()
             if log_head_of(connection) is None:
                 begin_log(connection, ledger)
+            enter_logged_withdrawals(connection, read_log())
     except _Changed:
         return None
     return entered

@@ -246,7 +246,7 @@ def without_password(place: str) -> str:
     if not is_address(place):
         return place
     try:
-        return sa.make_url(place).set(password=None).render_as_string()
+        return sa.make_url(place).render_as_string(hide_password=True)
     except (ArgumentError, ValueError):
         return "an address that cannot be understood"
 

@@ -107,6 +107,15 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int
     return len(leaving)
 
 
+def enter_logged_withdrawals(connection: Connection, lines: Sequence[outside.Line]) -> int:
+    """Take sellers out of open rounds of whom only the log knows that they withdrew; return how many.
+
+    Also for a round that is entered anew after a backup from before it was put back.
+    """
+    unknown = _unknown_withdrawals(connection, lines)
+    return sum(len(rounds.withdraw(connection, number, sellers)) for number, sellers in unknown)
+
+
 def refuse_restored(ledger: Ledger) -> None:
     """Refuse a ledger that does not know of something that was logged, or a log that was put back.
 
@@ -167,12 +176,9 @@ def repair(ledger: Ledger) -> Repair:
         is_other = is_other_log(connection, lines)
     if any(outside.is_running(found.id) for found in unfinished):
         raise LedgerRefusal("a training is under way with this ledger: wait for its end.")
-    new_rounds = withdrawn = 0
+    new_rounds = 0
     with writing(ledger) as connection:
-        for known in _unknown_withdrawals(connection, lines):
-            found = rounds.round_with_identity(connection, known["identity"])
-            assert found is not None
-            withdrawn += len(rounds.withdraw(connection, found.number, _sellers_of(known)))
+        withdrawn = enter_logged_withdrawals(connection, lines)
         unknown = _unknown_debits(connection, lines)
         for attempt, line in unknown.items():
             restored = [_restored_round(connection, known) for known in line.rounds]
@@ -229,8 +235,10 @@ def _unknown_debits(connection: Connection, lines: Sequence[outside.Line]) -> di
     return dict(reversed(unknown.items()))
 
 
-def _unknown_withdrawals(connection: Connection, lines: Sequence[outside.Line]) -> list[Mapping[str, Any]]:
-    """Return logged withdrawals from rounds that are open, of which the ledger does not know."""
+def _unknown_withdrawals(
+    connection: Connection, lines: Sequence[outside.Line]
+) -> list[tuple[int, list[str]]]:
+    """Return who withdrew from rounds that are open, by the log, and has not by the ledger."""
     own = id_of(connection)
     unknown = []
     for line in lines:
@@ -241,13 +249,12 @@ def _unknown_withdrawals(connection: Connection, lines: Sequence[outside.Line]) 
             if found is None or found.state != "open":
                 continue
             if rounds.count_withdrawn(connection, found.number) < known["withdrawn"]:
-                unknown.append(known)
+                page = table_from_bytes(outside.read_page(known["page"], known["page_digest"]))
+                kept = rounds.kept_quotes(connection, found.number)
+                there = positions_in(page, rounds.SELLER, kept, rounds.SELLER) >= 0
+                if there.any():
+                    unknown.append((found.number, page.filter(there).get_column(rounds.SELLER).to_list()))
     return unknown
-
-
-def _sellers_of(known: Mapping[str, Any]) -> list[str]:
-    page = table_from_bytes(outside.read_page(known["page"], known["page_digest"]))
-    return list(page.get_column(rounds.SELLER).to_list())
 
 
 def _restored_round(connection: Connection, known: Mapping[str, Any]) -> tuple[int, bool]:
