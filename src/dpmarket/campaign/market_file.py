@@ -82,8 +82,8 @@ class Sellers(_Table):
         "a number > 0",
         "Nobody gives more than this over all campaigns of the ledger. A campaign counts with the most that "
         "it could ask of anybody while it is open, and with what was spent afterwards; who has less left is "
-        "not quoted. Offline it needs objective.weight_cap and objective.max_mean_epsilon. The least limit of "
-        "any campaign holds for all of the ledger.",
+        "not quoted. Offline it needs objective.weight_cap and objective.max_mean_epsilon. The least limit "
+        "of any campaign holds for all of the ledger.",
         example=5.0,
         gt=0,
     )
