@@ -171,8 +171,7 @@ def _campaign(
     ]
     listed = []
     for found in rounds.rounds_of(connection, campaign.id):
-        quotes = rounds.quotes_of(connection, found.number)
-        withdrawn = int(rounds.withdrawn_of(connection, found.number, quotes).sum())
+        withdrawn = rounds.count_withdrawn(connection, found.number)
         left = f", {withdrawn:,} withdrew" if withdrawn else ""
         words = f"{found.sellers:,} sellers{left}, {found.mechanism}, {found.state}"
         rows.append((f"round {found.number}, {found.quoted_at}", words))
