@@ -4,6 +4,7 @@ from .atomic import private_bytes as private_bytes
 from .atomic import read_bytes as read_bytes
 from .atomic import refuse_existing as refuse_existing
 from .atomic import refuse_same as refuse_same
+from .atomic import refuse_unwritable as refuse_unwritable
 from .atomic import write_bytes as write_bytes
 from .atomic import write_folder as write_folder
 from .bounded import parse_json as parse_json
