@@ -33,6 +33,8 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
     run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path)
     run("receipts", "certificate.json", "openings.json", "-o", "receipts.csv", cwd=tmp_path)
     run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path, code=1)
+    for table in ("quotes.csv", "receipts.csv", "receipts/index.csv"):  # harmless in a spreadsheet
+        assert "\n\"'=HYPERLINK(" in (tmp_path / table).read_text(encoding="utf-8")
     index = {row["seller"]: row["file"] for row in read_rows(tmp_path / "receipts" / "index.csv")}
     assert set(index) == set(seller_ids(60))
     by_seller = {row["seller"]: row["receipt"] for row in read_rows(tmp_path / "receipts.csv")}

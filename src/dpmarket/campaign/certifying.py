@@ -17,7 +17,7 @@ from dpmarket.campaign.spending import people_of
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase, read_rules
 from dpmarket.errors import NotCertifiable
-from dpmarket.files import write_folder, write_table
+from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
@@ -201,11 +201,8 @@ def write_receipts_table(
 
 
 def _index(names: list[tuple[object, str]]) -> bytes:
-    rows = ["seller,file"]
-    for seller, file in names:
-        quoted = str(seller).replace('"', '""')
-        rows.append(f'"{quoted}",{file}')
-    return ("\n".join(rows) + "\n").encode()
+    sellers, files = zip(*names, strict=True)
+    return csv_text(pl.DataFrame({"seller": [str(seller) for seller in sellers], "file": files}))
 
 
 def _released_round(connection: Connection, found: Round) -> Round:
