@@ -110,8 +110,10 @@ class FileProblem(DpmarketError, OSError):
 
     Parameters
     ----------
-    message : what could not be done, and with which file.
-    details : further sentences, one for everything found in the file; none holds a private value.
+    message
+        What could not be done, and with which file.
+    details
+        Further sentences, one for everything found in the file; none holds a private value.
 
     Examples
     --------

@@ -59,7 +59,7 @@ def online():
         "money": {"minor_units": 100},
     }
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    rules = publishable_rules(market, {"online": outcome.parameters}, at)
+    rules = publishable_rules(DIST.to_dict(), market, {"online": outcome.parameters}, at)
     model = fitted(outcome.epsilons)
     purchase = Purchase(
         mechanism="online",
@@ -73,7 +73,7 @@ def online():
         withdrew=np.zeros(SELLERS, dtype=bool),
         quotes=np.ones(SELLERS, dtype=np.int64),
     )
-    reference = rules.reference("online", outcome.parameters, "2026-02-01T00:00:00+00:00")
+    reference = rules.reference("2026-02-01T00:00:00+00:00")
     (FOLDER / "online.rules.json").write_bytes(rules.data)
     return certify_purchase(purchase, ReleasedModel.of(model, FEATURES), rules=reference)
 

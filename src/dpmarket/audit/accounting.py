@@ -39,11 +39,16 @@ def audit_accounting(
 
     Parameters
     ----------
-    weights : the weights and the public constants of the training; ``weights_of`` reads them off a model.
-    promises : the promise to each person (epsilon), shape (people,).
-    plan : how the model was released. None charges ``weights.numerical_epsilon`` as declared.
-    n_coefficients : coefficients of the model, the constant's included; used with a plan.
-    progress : called with the different weights done and all of them.
+    weights
+        The weights and the public constants of the training; ``weights_of`` reads them off a model.
+    promises
+        The promise to each person (epsilon), shape (people,).
+    plan
+        How the model was released. None charges ``weights.numerical_epsilon`` as declared.
+    n_coefficients
+        Coefficients of the model, the constant's included; used with a plan.
+    progress
+        Called with the different weights done and all of them.
 
     Returns
     -------
@@ -53,7 +58,8 @@ def audit_accounting(
 
     Raises
     ------
-    InvalidInput : promises that are none, or not as many as weights.
+    InvalidInput
+        Promises that are none, or not as many as weights.
 
     Examples
     --------
@@ -103,7 +109,8 @@ def weights_of(model: Any) -> Weights | None:
 
     Parameters
     ----------
-    model : anything, fitted.
+    model
+        Anything, fitted.
 
     Returns
     -------
@@ -112,7 +119,8 @@ def weights_of(model: Any) -> Weights | None:
 
     Raises
     ------
-    InvalidInput : what the model says are no weights or constants.
+    InvalidInput
+        What the model says are no weights or constants.
     """
     names = ("loss_weights_", "noise_rate_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
     if not all(hasattr(model, name) for name in names):

@@ -106,8 +106,10 @@ class GainProfile:
 
     Attributes
     ----------
-    distances : report less cost, as a share of the support's length: the middle of each bin.
-    largest, mean : the largest and the mean gain in each bin, relative to the money in play.
+    distances
+        Report less cost, as a share of the support's length: the middle of each bin.
+    largest, mean
+        The largest and the mean gain in each bin, relative to the money in play.
     """
 
     distances: tuple[float, ...]

@@ -38,10 +38,14 @@ class Neighbours:
 
     Attributes
     ----------
-    name : what is special about them.
-    features, replaced_features : rows of norm at most 1, shape (people, 2), before and after.
-    labels, replaced_labels : 0 or 1, shape (people,).
-    person : whose record differs.
+    name
+        What is special about them.
+    features, replaced_features
+        Rows of norm at most 1, shape (people, 2), before and after.
+    labels, replaced_labels
+        0 or 1, shape (people,).
+    person
+        Whose record differs.
     """
 
     name: str
@@ -118,10 +122,13 @@ def choose_event(
 
     Parameters
     ----------
-    first, second : outputs under the two data sets, shapes (samples, coefficients).
-    directions : directions in which to look besides the difference of the medians.
-    alpha : the level at which the event will be bounded later. A more lenient one would be drawn to rare
-        events that are chance.
+    first, second
+        Outputs under the two data sets, shapes (samples, coefficients).
+    directions
+        Directions in which to look besides the difference of the medians.
+    alpha
+        The level at which the event will be bounded later. A more lenient one would be drawn to rare events
+        that are chance.
     """
     pooled = np.concatenate([first, second])
     centre = np.median(pooled, axis=0)

@@ -57,14 +57,20 @@ class PrivacyFindings:
 
     Attributes
     ----------
-    method : ``exact``, ``sampled`` or ``accounting``.
-    people : positions of the audited people.
-    promises : what they were promised (epsilon).
-    found : the epsilon shown: attained (exact), a lower bound (sampled), or spent (accounting).
-    broken : how many of them have more than promised.
-    false_alarm : probability that ``broken`` is above 0 although every promise is kept; 0 where nothing is
-        random.
-    details : how it was found, as plain data.
+    method
+        ``exact``, ``sampled`` or ``accounting``.
+    people
+        Positions of the audited people.
+    promises
+        What they were promised (epsilon).
+    found
+        The epsilon shown: attained (exact), a lower bound (sampled), or spent (accounting).
+    broken
+        How many of them have more than promised.
+    false_alarm
+        Probability that ``broken`` is above 0 although every promise is kept; 0 where nothing is random.
+    details
+        How it was found, as plain data.
     """
 
     method: str

@@ -34,14 +34,20 @@ class ParticipationAudit:
 
     Attributes
     ----------
-    sellers : number of sellers.
-    decided_exactly : for how many floats could not decide, so that rationals did.
-    losers : sellers paid less than ``cost * epsilon`` in money.
-    losers_in_minor_units : sellers whose whole minor units are less than ``cost * epsilon``, or less than
-        the payment itself.
-    scale : minor units to one unit of money.
-    total_agrees : whether the minor units add up to the stated total.
-    positions : the first losers of either kind, by position.
+    sellers
+        Number of sellers.
+    decided_exactly
+        For how many floats could not decide, so that rationals did.
+    losers
+        Sellers paid less than ``cost * epsilon`` in money.
+    losers_in_minor_units
+        Sellers whose whole minor units are less than ``cost * epsilon``, or less than the payment itself.
+    scale
+        Minor units to one unit of money.
+    total_agrees
+        Whether the minor units add up to the stated total.
+    positions
+        The first losers of either kind, by position.
 
     Examples
     --------
@@ -106,9 +112,12 @@ def audit_participation(outcome: Outcome, costs: object, scale: int = 100) -> Pa
 
     Parameters
     ----------
-    outcome : promises and payments.
-    costs : the true costs, shape (m,), in the outcome's order.
-    scale : minor units to one unit of money, as in :meth:`~dpmarket.mechanisms.Outcome.in_minor_units`.
+    outcome
+        Promises and payments.
+    costs
+        The true costs, shape (m,), in the outcome's order.
+    scale
+        Minor units to one unit of money, as in :meth:`~dpmarket.mechanisms.Outcome.in_minor_units`.
 
     Returns
     -------
@@ -116,7 +125,8 @@ def audit_participation(outcome: Outcome, costs: object, scale: int = 100) -> Pa
 
     Raises
     ------
-    InvalidInput : costs that are no costs or not as many as sellers; payments too large for minor units.
+    InvalidInput
+        Costs that are no costs or not as many as sellers; payments too large for minor units.
 
     Examples
     --------
@@ -149,9 +159,12 @@ def audit_paid_amounts(
 
     Parameters
     ----------
-    epsilons, costs : promises and true costs, shape (m,).
-    amounts : minor units paid, whole numbers, shape (m,).
-    scale : minor units to one unit of money.
+    epsilons, costs
+        Promises and true costs, shape (m,).
+    amounts
+        Minor units paid, whole numbers, shape (m,).
+    scale
+        Minor units to one unit of money.
 
     Returns
     -------
@@ -160,7 +173,8 @@ def audit_paid_amounts(
 
     Raises
     ------
-    InvalidInput : arrays that are not these or differ in length.
+    InvalidInput
+        Arrays that are not these or differ in length.
 
     Examples
     --------

@@ -36,11 +36,15 @@ class PrivacyAudit:
 
     Attributes
     ----------
-    sampled : lower bounds from sampled models, for the audited people.
-    exact : the largest exact log density ratios of the same people; None if the model keeps its books shut.
-    accounting : everybody's spending, recomputed; None if the model keeps its books shut.
-    books_agree : whether models of neighbouring records showed the same books. If not, weights or constants
-        depend on records, no promise follows from them, and the audit fails.
+    sampled
+        Lower bounds from sampled models, for the audited people.
+    exact
+        The largest exact log density ratios of the same people; None if the model keeps its books shut.
+    accounting
+        Everybody's spending, recomputed; None if the model keeps its books shut.
+    books_agree
+        Whether models of neighbouring records showed the same books. If not, weights or constants depend on
+        records, no promise follows from them, and the audit fails.
 
     Examples
     --------
@@ -128,16 +132,23 @@ def audit_privacy(
 
     Parameters
     ----------
-    learner : anything with ``fit(X, y, epsilons)``; see
+    learner
+        Anything with ``fit(X, y, epsilons)``; see
         :func:`~dpmarket.audit.privacy_sampled.audit_privacy_sampled`. Learners that need two classes to occur
         see both.
-    promises : the promise to each person (epsilon), one record each, shape (people,), at least 3 people.
-    people : positions of the people to audit by sampling and by the exact density; None: up to three.
-        Spending is recomputed for everybody.
-    fits : models trained for each audited person.
-    false_alarm : the probability that the sampled part calls a kept promise broken.
-    executor : where to train; None: here.
-    progress : called with the models trained and all of them.
+    promises
+        The promise to each person (epsilon), one record each, shape (people,), at least 3 people.
+    people
+        Positions of the people to audit by sampling and by the exact density; None: up to three. Spending is
+        recomputed for everybody.
+    fits
+        Models trained for each audited person.
+    false_alarm
+        The probability that the sampled part calls a kept promise broken.
+    executor
+        Where to train; None: here.
+    progress
+        Called with the models trained and all of them.
 
     Returns
     -------
@@ -145,7 +156,8 @@ def audit_privacy(
 
     Raises
     ------
-    InvalidInput : arguments that are not these, or a learner whose output is not finite numbers.
+    InvalidInput
+        Arguments that are not these, or a learner whose output is not finite numbers.
 
     Examples
     --------

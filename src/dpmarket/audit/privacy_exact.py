@@ -31,12 +31,16 @@ def audit_privacy_exact(
 
     Parameters
     ----------
-    weights : the weights and the public constants of the training.
-    promises : the promise to each person (epsilon), shape (people,), at least two people.
-    people : positions of the people to audit; None: up to three with the smallest, middle and largest
-        promise.
-    n_features : 1 or 2, coefficients in all. Two are enough to come close to the bound.
-    progress : called with the people done and all of them.
+    weights
+        The weights and the public constants of the training.
+    promises
+        The promise to each person (epsilon), shape (people,), at least two people.
+    people
+        Positions of the people to audit; None: up to three with the smallest, middle and largest promise.
+    n_features
+        1 or 2, coefficients in all. Two are enough to come close to the bound.
+    progress
+        Called with the people done and all of them.
 
     Returns
     -------
@@ -45,7 +49,8 @@ def audit_privacy_exact(
 
     Raises
     ------
-    InvalidInput : arguments that are not these.
+    InvalidInput
+        Arguments that are not these.
 
     Examples
     --------

@@ -8,9 +8,12 @@ def money_text(amount: int, minor_units: int, currency: str) -> str:
 
     Parameters
     ----------
-    amount : whole minor units.
-    minor_units : how many make one unit of money.
-    currency : its short name; empty if the market file names none.
+    amount
+        Whole minor units.
+    minor_units
+        How many make one unit of money.
+    currency
+        Its short name; empty if the market file names none.
 
     Examples
     --------

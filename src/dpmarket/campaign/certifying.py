@@ -11,6 +11,7 @@ import polars as pl
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
 from dpmarket.campaign.place import opened_existing, place_of
+from dpmarket.campaign.publishing import refuse_other_rules
 from dpmarket.campaign.quotes import read_quotes
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of
@@ -79,10 +80,12 @@ def certify_quotes(
         if not model.secure_noise:
             raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
         purchase = purchase_of(connection, whole)
-        first = min(rounds.round_of(connection, number).quoted_at for number in whole.rounds)
-    reference = None
-    if rules is not None:
-        reference = read_rules(rules).reference(purchase.mechanism, purchase.parameters, first)
+        reference = None
+        if rules is not None:
+            published = read_rules(rules)
+            refuse_other_rules(published, rounds.campaign_of(connection, found.campaign).rules)
+            quoted_at = (rounds.round_of(connection, number).quoted_at for number in whole.rounds)
+            reference = published.reference(min(quoted_at))
     return certify_purchase(purchase, _released(model), rules=reference)
 
 

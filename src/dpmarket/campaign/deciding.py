@@ -36,8 +36,10 @@ class Remaining:
 
     Attributes
     ----------
-    offline_rounds : how many rounds were decided for all sellers at once.
-    available : money that is promised to nobody, in minor units; None without a budget.
+    offline_rounds
+        How many rounds were decided for all sellers at once.
+    available
+        Money that is promised to nobody, in minor units; None without a budget.
     """
 
     offline_rounds: int = 0
@@ -50,11 +52,16 @@ class Decision:
 
     Attributes
     ----------
-    outcome : promises and payments of those who are quoted, in their order.
-    amounts : their payments in minor units.
-    quoted : which sellers of the file are quoted, shape (reports,); the others came when the budget was full.
-    ceiling : what nobody could be asked to give, known before any report; None if there is no such number.
-    plan : what a budget was planned to, as plain data; None without a budget.
+    outcome
+        Promises and payments of those who are quoted, in their order.
+    amounts
+        Their payments in minor units.
+    quoted
+        Which sellers of the file are quoted, shape (reports,); the others came when the budget was full.
+    ceiling
+        What nobody could be asked to give, known before any report; None if there is no such number.
+    plan
+        What a budget was planned to, as plain data; None without a budget.
     """
 
     outcome: Outcome
@@ -73,15 +80,20 @@ def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Rem
 
     Parameters
     ----------
-    market : a checked market file. With a budget, the payment weight is planned for as many people as
-        reported, at most ``sellers.expected``: a count, which nobody's cost has any part in.
-    costs : everybody's report, money per unit of epsilon, shape (m,).
-    remaining : what earlier rounds leave.
+    market
+        A checked market file. With a budget, the payment weight is planned for as many people as reported, at
+        most ``sellers.expected``: a count, which nobody's cost has any part in.
+    costs
+        Everybody's report, money per unit of epsilon, shape (m,).
+    remaining
+        What earlier rounds leave.
 
     Raises
     ------
-    LedgerRefusal : the budget was declared for fewer rounds.
-    InvalidInput, Infeasible, NotConverged : what the plan or the mechanism refuses.
+    LedgerRefusal
+        The budget was declared for fewer rounds.
+    InvalidInput, Infeasible, NotConverged
+        What the plan or the mechanism refuses.
     """
     from dpmarket.allocation import max_epsilon
     from dpmarket.mechanisms import OfflineMechanism
@@ -112,8 +124,10 @@ def decide_online(market: Market, costs: FloatArray, remaining: Remaining = Rema
 
     Raises
     ------
-    FileProblem : the market file does not say how many sellers are expected.
-    LedgerRefusal : the budget is full for everybody in the file.
+    FileProblem
+        The market file does not say how many sellers are expected.
+    LedgerRefusal
+        The budget is full for everybody in the file.
     """
     from dpmarket.mechanisms import OnlineMechanism
 
@@ -150,7 +164,8 @@ def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
 
     Raises
     ------
-    FileProblem : the market file does not say how many sellers are expected.
+    FileProblem
+        The market file does not say how many sellers are expected.
     """
     if market.sellers.expected is None:
         raise FileProblem(
@@ -170,14 +185,19 @@ def planned_objective(market: Market, people: int, share: Fraction) -> tuple[Buy
 
     Parameters
     ----------
-    market : a checked market file.
-    people : how many will be quoted.
-    share : of the budget.
+    market
+        A checked market file.
+    people
+        How many will be quoted.
+    share
+        Of the budget.
 
     Returns
     -------
-    The objective, with bounds under which nobody can be asked for more than ``objective.max_epsilon``, and
-    with the payment weight that meets this share of the budget, rounding included; and the plan, or None.
+    tuple[BuyerObjective, Plan | None]
+        The objective, with bounds under which nobody can be asked for more than ``objective.max_epsilon``,
+        and with the payment weight that meets this share of the budget, rounding included; and the plan, or
+        None.
     """
     wanted = market.objective
     dist = to_distribution(market.costs.distribution)
@@ -269,7 +289,12 @@ def _for_few(
     within = int((costs <= dist.support[1]).sum())
     if within * objective.weight_cap >= costs.size:
         return objective
-    return replace(objective, weight_cap=float(costs.size), max_mean_epsilon=_quotient(limit, costs.size))
+    return without_cap(objective, costs.size, limit)
+
+
+def without_cap(objective: BuyerObjective, sellers: int, limit: float) -> BuyerObjective:
+    """Return an objective that caps no weight, and bounds the total epsilon by what one may be asked for."""
+    return replace(objective, weight_cap=float(sellers), max_mean_epsilon=_quotient(limit, sellers))
 
 
 def _quotient(limit: float, cap: float) -> float:

@@ -30,9 +30,12 @@ class Description:
 
     Attributes
     ----------
-    title : what is described.
-    rows : pairs of a name and a value.
-    data : the same and more, ready for JSON; ``kind`` says what it is about.
+    title
+        What is described.
+    rows
+        Pairs of a name and a value.
+    data
+        The same and more, ready for JSON; ``kind`` says what it is about.
     """
 
     title: str
@@ -47,8 +50,8 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
     Raises
     ------
-    FileProblem : another ending, or a file that does not hold what its ending says; a ledger that does not
-        add up.
+    FileProblem
+        Another ending, or a file that does not hold what its ending says; a ledger that does not add up.
     """
     kinds = {
         ".csv": _quotes,

@@ -31,9 +31,12 @@ class OnTop:
 
     Attributes
     ----------
-    sellers : how many.
-    epsilon : what all of them are promised on top, in sum.
-    payment : in minor units.
+    sellers
+        How many.
+    epsilon
+        What all of them are promised on top, in sum.
+    payment
+        In minor units.
     """
 
     sellers: int
@@ -47,10 +50,14 @@ class Choice:
 
     Attributes
     ----------
-    decision : promises and payments of those who are quoted.
-    quoted : who they are, one column.
-    left_out : who is not quoted and why, columns seller and reason; None if nobody.
-    revision : the state of the ledger by which it was decided.
+    decision
+        Promises and payments of those who are quoted.
+    quoted
+        Who they are, one column.
+    left_out
+        Who is not quoted and why, columns seller and reason; None if nobody.
+    revision
+        The state of the ledger by which it was decided.
     """
 
     decision: Decision
@@ -65,10 +72,14 @@ class Draft:
 
     Attributes
     ----------
-    new : the round, but for the bytes that will be kept.
-    left_out : as in :class:`Choice`.
-    on_top : what it promises on top of earlier promises; None if nothing.
-    revision : the state of the ledger by which it was drafted.
+    new
+        The round, but for the bytes that will be kept.
+    left_out
+        As in :class:`Choice`.
+    on_top
+        What it promises on top of earlier promises; None if nothing.
+    revision
+        The state of the ledger by which it was drafted.
     """
 
     new: NewRound
@@ -92,7 +103,8 @@ def choose(
 
     Raises
     ------
-    LedgerRefusal : nobody can be quoted.
+    LedgerRefusal
+        Nobody can be quoted.
     """
     excluded, over = not_invited(market, market_path, reports, connection, _ceiling(market, decide))
     out = np.concatenate([excluded, over])
@@ -164,7 +176,8 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
 
     Raises
     ------
-    LedgerRefusal : nobody is left.
+    LedgerRefusal
+        Nobody is left.
     """
     quotes = rounds.quotes_of(connection, known.number)
     quotes = quotes.filter(~rounds.withdrawn_of(connection, known.number, quotes))
@@ -205,7 +218,8 @@ def enter_draft(
 
     Raises
     ------
-    LedgerRefusal : online, the budget has no room for it.
+    LedgerRefusal
+        Online, the budget has no room for it.
     """
     scale, currency = market.money.minor_units, market.money.currency
     campaign = rounds.campaign_named(connection, name)

@@ -15,11 +15,16 @@ def round_digest(key: bytes, campaign: str, market: Market, mechanism: str, repo
 
     Parameters
     ----------
-    key : the ledger's key: a digest without one would confirm guessed costs.
-    campaign : its name.
-    market : its rules.
-    mechanism : ``offline`` or ``online``.
-    reports : who reported what.
+    key
+        The ledger's key: a digest without one would confirm guessed costs.
+    campaign
+        Its name.
+    market
+        Its rules.
+    mechanism
+        ``offline`` or ``online``.
+    reports
+        Who reported what.
     """
     reported = reports_digest(key, reports.sellers, SELLER, reports.costs)
     return keyed(key, campaign, canonical(rules_of(market)), mechanism, reported)

@@ -36,7 +36,8 @@ def tidy_id(seller: str) -> str:
 
     Raises
     ------
-    FileProblem : it is empty, or begins or ends with a blank.
+    FileProblem
+        It is empty, or begins or ends with a blank.
     """
     if not seller or seller != seller.strip():
         raise FileProblem("expected a seller's id without blanks before and after it.")

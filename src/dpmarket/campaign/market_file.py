@@ -305,8 +305,9 @@ def read_market(path: str | os.PathLike[str]) -> Market:
 
     Raises
     ------
-    FileProblem : no such file, no TOML, or wrong keys and values: ``details`` has one line for each, with
-        the key's path and what was expected.
+    FileProblem
+        No such file, no TOML, or wrong keys and values: ``details`` has one line for each, with the key's
+        path and what was expected.
     """
     data = read_toml(path)
     _load_distribution(data, Path(path).parent)
@@ -318,8 +319,10 @@ def check_market(data: Mapping[str, Any], name: str = "the market") -> Market:
 
     Parameters
     ----------
-    data : tables by name, as a TOML file gives them.
-    name : what the message calls it.
+    data
+        Tables by name, as a TOML file gives them.
+    name
+        What the message calls it.
 
     Examples
     --------

@@ -40,20 +40,32 @@ class ModelFile(_Part):
 
     Attributes
     ----------
-    dpmarket : the version that trained it.
-    id_column, label_column, labels : names of columns, and the two labels, the negative one first.
-    features, radius : the public scaling, see :class:`~dpmarket.learning.PublicScaler`.
-    outside_bounds : whether features outside their bounds were clipped or refused.
-    records : number of records trained on.
-    rows_per_person : the bound on the rows of a seller that was charged.
-    coef_grid, grid : the release: whole numbers, the constant's last, and the width of their grid.
-    intercept_scaling, stretch : the number in the constant column, and the factor of the coefficients.
-    l2, noise_rate, row_bound : penalty, the rate of the noise that was used, and the bound on rows with their
-        constant.
-    numerical_epsilon, numerical_reserve : what releasing rounded numbers cost, and what was set aside for it.
-    gradient_bound, noise_accuracy : the accuracies of the release plan.
-    noise_standard_error : bound on what noise adds to a coefficient.
-    secure_noise : whether the noise came from the operating system's entropy.
+    dpmarket
+        The version that trained it.
+    id_column, label_column, labels
+        Names of columns, and the two labels, the negative one first.
+    features, radius
+        The public scaling, see :class:`~dpmarket.learning.PublicScaler`.
+    outside_bounds
+        Whether features outside their bounds were clipped or refused.
+    records
+        Number of records trained on.
+    rows_per_person
+        The bound on the rows of a seller that was charged.
+    coef_grid, grid
+        The release: whole numbers, the constant's last, and the width of their grid.
+    intercept_scaling, stretch
+        The number in the constant column, and the factor of the coefficients.
+    l2, noise_rate, row_bound
+        Penalty, the rate of the noise that was used, and the bound on rows with their constant.
+    numerical_epsilon, numerical_reserve
+        What releasing rounded numbers cost, and what was set aside for it.
+    gradient_bound, noise_accuracy
+        The accuracies of the release plan.
+    noise_standard_error
+        Bound on what noise adds to a coefficient.
+    secure_noise
+        Whether the noise came from the operating system's entropy.
     """
 
     schema_version: Literal["dpmarket.model/2"] = Field(SCHEMA, alias="schema")
@@ -153,7 +165,8 @@ def read_model(source: str | os.PathLike[str]) -> ModelFile:
 
     Raises
     ------
-    FileProblem : no JSON, not a model, or parts missing or wrong, each by its name.
+    FileProblem
+        No JSON, not a model, or parts missing or wrong, each by its name.
     """
     data = read_json(source, _LARGEST)
     if not isinstance(data, dict) or data.get("schema") not in (SCHEMA, _BEFORE):

@@ -42,8 +42,10 @@ class PayoutFile:
 
     Attributes
     ----------
-    payout : its number, lines and amount.
-    minor_units, currency : of its amounts.
+    payout
+        Its number, lines and amount.
+    minor_units, currency
+        Of its amounts.
     """
 
     payout: Payout
@@ -63,17 +65,24 @@ def pay_out(
 
     Parameters
     ----------
-    market_path : the market file.
-    output : .csv or .parquet: reference, id, payment in money and in minor units, currency. The reference is
-        for the transfer, so that a payment that is made twice can be told.
-    overwrite : whether an existing output may be replaced.
-    repeat : the number of an earlier payout, to write it once more, in place of a new one.
-    ledger : a file or an address, in place of the market file's ``ledger.url``.
+    market_path
+        The market file.
+    output
+        .csv or .parquet: reference, id, payment in money and in minor units, currency. The reference is for
+        the transfer, so that a payment that is made twice can be told.
+    overwrite
+        Whether an existing output may be replaced.
+    repeat
+        The number of an earlier payout, to write it once more, in place of a new one.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
 
     Raises
     ------
-    LedgerRefusal : nothing is owed, or there is no such payout.
-    FileProblem : a file that cannot be used.
+    LedgerRefusal
+        Nothing is owed, or there is no such payout.
+    FileProblem
+        A file that cannot be used.
     """
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)
@@ -108,13 +117,17 @@ def enter_payout_file(
 
     Parameters
     ----------
-    market_path, ledger : as for :func:`pay_out`.
-    source : .csv or .parquet with the column reference; a payout file itself will do.
-    kind : ``confirmed`` or ``returned``.
+    market_path, ledger
+        As for :func:`pay_out`.
+    source
+        .csv or .parquet with the column reference; a payout file itself will do.
+    kind
+        ``confirmed`` or ``returned``.
 
     Raises
     ------
-    LedgerRefusal : references that are in no payout, or contradict what was entered before.
+    LedgerRefusal
+        References that are in no payout, or contradict what was entered before.
     """
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)
@@ -140,7 +153,8 @@ def statement_of(
 
     Raises
     ------
-    LedgerRefusal : nobody of this id was ever quoted.
+    LedgerRefusal
+        Nobody of this id was ever quoted.
     """
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)

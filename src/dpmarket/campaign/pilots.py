@@ -41,14 +41,19 @@ def refuse_own_reports(
 
     Parameters
     ----------
-    market_path : the market file.
-    market : as read from it.
-    found : the reports.
-    reports : the file that they were read from.
+    market_path
+        The market file.
+    market
+        As read from it.
+    found
+        The reports.
+    reports
+        The file that they were read from.
 
     Raises
     ------
-    FileProblem : says which of it was found; no id and no cost.
+    FileProblem
+        Says which of it was found; no id and no cost.
     """
     costs = found.costs
     if _is_made_of(market, costs):

@@ -23,8 +23,10 @@ class Place:
 
     Attributes
     ----------
-    ledger : a file, or the address of a database.
-    campaign : the campaign's name in it.
+    ledger
+        A file, or the address of a database.
+    campaign
+        The campaign's name in it.
     """
 
     ledger: str | Path
@@ -55,12 +57,15 @@ def place_of(market_path: str | os.PathLike[str], market: Market, ledger: str | 
 
     Parameters
     ----------
-    market_path, market : the market file, and what it says.
-    ledger : a file or an address that goes before ``ledger.url`` of the market file.
+    market_path, market
+        The market file, and what it says.
+    ledger
+        A file or an address that goes before ``ledger.url`` of the market file.
 
     Raises
     ------
-    FileProblem : a shared ledger, and the market file does not name its campaign.
+    FileProblem
+        A shared ledger, and the market file does not name its campaign.
     """
     named = market.ledger.url if ledger is None else ledger
     if named is None:
@@ -81,7 +86,8 @@ def opened(place: Place) -> Iterator[Ledger]:
 
     Raises
     ------
-    FileProblem, LedgerRefusal : it cannot be used, or lacks spending that was logged outside of it.
+    FileProblem, LedgerRefusal
+        It cannot be used, or lacks spending that was logged outside of it.
     """
     with open_ledger(place.ledger) as ledger:
         settle(ledger)

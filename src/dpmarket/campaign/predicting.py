@@ -19,8 +19,10 @@ class Predictions:
 
     Attributes
     ----------
-    rows, positive : rows of the table, and those whose likelier label is the second one.
-    clipped : values outside their public bounds, over all features.
+    rows, positive
+        Rows of the table, and those whose likelier label is the second one.
+    clipped
+        Values outside their public bounds, over all features.
     """
 
     rows: int
@@ -41,14 +43,19 @@ def predict_file(
 
     Parameters
     ----------
-    model : what :func:`~dpmarket.campaign.model_file.read_model` gave.
-    data : .csv or .parquet with a column for every feature of the model.
-    output : .csv or .parquet: id or row, probability, prediction.
-    overwrite : whether an existing output may be replaced.
+    model
+        What :func:`~dpmarket.campaign.model_file.read_model` gave.
+    data
+        .csv or .parquet with a column for every feature of the model.
+    output
+        .csv or .parquet: id or row, probability, prediction.
+    overwrite
+        Whether an existing output may be replaced.
 
     Raises
     ------
-    FileProblem : a column is missing, or cells hold no numbers; by line and column, never by value.
+    FileProblem
+        A column is missing, or cells hold no numbers; by line and column, never by value.
     """
     refuse_same(output, data)
     names = [feature.name for feature in model.features]

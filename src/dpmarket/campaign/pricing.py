@@ -31,9 +31,12 @@ def prices_for(market: Market, people: int, budget: float) -> BuyerObjective:
 
     Parameters
     ----------
-    market : a checked market file. With either price in it, nothing is suggested; the other one is then 1.
-    people : how many will be quoted.
-    budget : expected total payment, money; without meaning if the file has a payment weight.
+    market
+        A checked market file. With either price in it, nothing is suggested; the other one is then 1.
+    people
+        How many will be quoted.
+    budget
+        Expected total payment, money; without meaning if the file has a payment weight.
 
     Returns
     -------
@@ -64,12 +67,15 @@ def plan_for(market: Market, people: int, budget: float, confidence: float | Non
 
     Parameters
     ----------
-    market, people, budget : as in :func:`prices_for`; the payment weight is planned.
-    confidence : the probability with which payments stay within the budget; None: they meet it on average.
+    market, people, budget
+        As in :func:`prices_for`; the payment weight is planned.
+    confidence
+        The probability with which payments stay within the budget; None: they meet it on average.
 
     Raises
     ------
-    InvalidInput, Infeasible, NotConverged : what the plan refuses.
+    InvalidInput, Infeasible, NotConverged
+        What the plan refuses.
     """
     from dpmarket.planning import plan_payment_weight
 
@@ -83,11 +89,13 @@ def prospect_for(market: Market, people: int, budget: float) -> Prospect:
 
     Parameters
     ----------
-    market, people, budget : as in :func:`prices_for`.
+    market, people, budget
+        As in :func:`prices_for`.
 
     Raises
     ------
-    InvalidInput, Infeasible, NotConverged : what the plan refuses.
+    InvalidInput, Infeasible, NotConverged
+        What the plan refuses.
     """
     from dpmarket.planning import posted_prospect
 
@@ -101,14 +109,19 @@ def curve_for(market: Market, objective: BuyerObjective, people: int) -> Curve:
 
     Parameters
     ----------
-    market : a checked market file; with a posted price it has a budget.
-    objective : as planned.
-    people : how many are expected.
+    market
+        A checked market file; with a posted price it has a budget.
+    objective
+        As planned.
+    people
+        How many are expected.
 
     Raises
     ------
-    FileProblem : a posted price without a budget.
-    InvalidInput, Infeasible : what choosing the curve refuses.
+    FileProblem
+        A posted price without a budget.
+    InvalidInput, Infeasible
+        What choosing the curve refuses.
     """
     from dpmarket.mechanisms import population_curve, posted_price_curve
 

@@ -24,10 +24,14 @@ class Quotes:
 
     Attributes
     ----------
-    table : columns seller, epsilon, payment_minor_units.
-    scale : minor units to one unit of money; None in files of earlier versions, which did not say.
-    currency : its short name; empty if the market file names none.
-    round : the identity of the round in its ledger; None in files of earlier versions.
+    table
+        Columns seller, epsilon, payment_minor_units.
+    scale
+        Minor units to one unit of money; None in files of earlier versions, which did not say.
+    currency
+        Its short name; empty if the market file names none.
+    round
+        The identity of the round in its ledger; None in files of earlier versions.
     """
 
     table: pl.DataFrame
@@ -74,13 +78,16 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
 
     Parameters
     ----------
-    source : .csv or .parquet, as ``quote`` wrote it; ``-`` is the standard input.
-    id_column : the column with the sellers' ids; None: the first column.
+    source
+        .csv or .parquet, as ``quote`` wrote it; ``-`` is the standard input.
+    id_column
+        The column with the sellers' ids; None: the first column.
 
     Raises
     ------
-    FileProblem : cells that are no numbers, epsilons that are negative, payments that are not whole, rows of
-        several rounds.
+    FileProblem
+        Cells that are no numbers, epsilons that are negative, payments that are not whole, rows of several
+        rounds.
     """
     if id_column is None:
         id_column = column_names(source)[0]

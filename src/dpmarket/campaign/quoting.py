@@ -49,15 +49,23 @@ class Quoting:
 
     Attributes
     ----------
-    outcome : promises and payments, in the order of the quotes. Confidential.
-    round : as the ledger knows these quotes.
-    currency : of its amounts; empty if the market file names none.
-    is_new : false if the same quotes had been given before.
-    left_out : how many sellers were not quoted, by reason: full, lifetime, excluded.
-    not_quoted : the file that lists them; None if there are none.
-    below, above : how many costs lie below and above the market's distribution.
-    weakly_protected, weak_epsilon : how many sellers are promised more than this epsilon, with which an even
-        guess about somebody can become 95% sure.
+    outcome
+        Promises and payments, in the order of the quotes. Confidential.
+    round
+        As the ledger knows these quotes.
+    currency
+        Of its amounts; empty if the market file names none.
+    is_new
+        False if the same quotes had been given before.
+    left_out
+        How many sellers were not quoted, by reason: full, lifetime, excluded.
+    not_quoted
+        The file that lists them; None if there are none.
+    below, above
+        How many costs lie below and above the market's distribution.
+    weakly_protected, weak_epsilon
+        How many sellers are promised more than this epsilon, with which an even guess about somebody can
+        become 95% sure.
     """
 
     outcome: Outcome
@@ -114,25 +122,37 @@ def quote_file(
 
     Parameters
     ----------
-    market_path : the market file; its rules are fixed with the first quote.
-    reports : .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
-    output : .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units; the first row
-        also says currency, minor units and round. Confidential, because a promise tells what was reported.
-    decide : the mechanism: :func:`~dpmarket.campaign.deciding.decide_offline` or
+    market_path
+        The market file; its rules are fixed with the first quote.
+    reports
+        .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
+    output
+        .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units; the first row also
+        says currency, minor units and round. Confidential, because a promise tells what was reported.
+    decide
+        The mechanism: :func:`~dpmarket.campaign.deciding.decide_offline` or
         :func:`~dpmarket.campaign.deciding.decide_online`.
-    again : whether sellers who have an open promise are promised something on top, and quotes that were
-        spent are promised a second time.
-    overwrite : whether existing outputs may be replaced.
-    ledger : a file or an address, in place of the market file's ``ledger.url``.
-    not_quoted : where sellers who were not quoted are listed, with the reason; None: beside the output, with
+    again
+        Whether sellers who have an open promise are promised something on top, and quotes that were spent are
+        promised a second time.
+    overwrite
+        Whether existing outputs may be replaced.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
+    not_quoted
+        Where sellers who were not quoted are listed, with the reason; None: beside the output, with
         ``-not-quoted`` after its name. Written only if there are any.
-    before_again : called with what is promised on top before it is entered.
+    before_again
+        Called with what is promised on top before it is entered.
 
     Raises
     ------
-    FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
-    LedgerRefusal : the rules changed, sellers have open promises, or the budget is full.
-    InvalidInput, Infeasible : the market says no.
+    FileProblem
+        A file that cannot be used; ``details`` name lines and columns, never a value.
+    LedgerRefusal
+        The rules changed, sellers have open promises, or the budget is full.
+    InvalidInput, Infeasible
+        The market says no.
     """
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)

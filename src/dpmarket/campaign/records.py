@@ -23,9 +23,12 @@ class Records:
 
     Attributes
     ----------
-    owners : position of each row's owner among the people, shape (rows,).
-    features, positive : numbers, shape (rows, features), and whether the label is the second one.
-    clipped : counts, per feature, values outside their public bounds.
+    owners
+        Position of each row's owner among the people, shape (rows,).
+    features, positive
+        Numbers, shape (rows, features), and whether the label is the second one.
+    clipped
+        Counts, per feature, values outside their public bounds.
     """
 
     owners: IntArray
@@ -41,14 +44,19 @@ def read_records(
 
     Parameters
     ----------
-    market : which columns, bounds and labels to expect.
-    people : everybody who was quoted, column seller.
-    promised : what they were promised, 0 for who withdrew, in the same order.
-    source : .csv or .parquet.
+    market
+        Which columns, bounds and labels to expect.
+    people
+        Everybody who was quoted, column seller.
+    promised
+        What they were promised, 0 for who withdrew, in the same order.
+    source
+        .csv or .parquet.
 
     Raises
     ------
-    FileProblem : ``details`` name lines and columns.
+    FileProblem
+        ``details`` name lines and columns.
     """
     id_column, label = market.sellers.id_column, market.label
     names = list(market.features)
@@ -76,7 +84,8 @@ def refuse_absent(
 
     Raises
     ------
-    FileProblem : tells lines and what to do.
+    FileProblem
+        Tells lines and what to do.
     """
     absent = promised > 0.0
     absent[records.owners] = False

@@ -28,8 +28,10 @@ class Reports:
 
     Attributes
     ----------
-    sellers : one column, seller.
-    costs : their reports, money per unit of epsilon, in the same order.
+    sellers
+        One column, seller.
+    costs
+        Their reports, money per unit of epsilon, in the same order.
     """
 
     sellers: pl.DataFrame
@@ -45,7 +47,8 @@ def read_reports(market: Market, source: str | os.PathLike[str]) -> Reports:
 
     Raises
     ------
-    FileProblem : ``details`` name lines and columns, never a value.
+    FileProblem
+        ``details`` name lines and columns, never a value.
     """
     id_column, cost_column = market.sellers.id_column, market.sellers.cost_column
     table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
@@ -75,13 +78,17 @@ def not_invited(
 
     Parameters
     ----------
-    connection : into the ledger; None if there is none yet, so that nobody has given anything.
-    ceiling : what the campaign can ask of anybody; None if there is no such number.
+    connection
+        Into the ledger; None if there is none yet, so that nobody has given anything.
+    ceiling
+        What the campaign can ask of anybody; None if there is no such number.
 
     Raises
     ------
-    LedgerRefusal : there is a limit for a lifetime, and no ceiling.
-    FileProblem : the list of who must not sell cannot be read.
+    LedgerRefusal
+        There is a limit for a lifetime, and no ceiling.
+    FileProblem
+        The list of who must not sell cannot be read.
     """
     nobody = np.zeros(0, dtype=np.int64)
     excluded = over = nobody

@@ -30,7 +30,8 @@ def refuse_changed(stored: Mapping[str, Any] | None, market: Market) -> None:
 
     Raises
     ------
-    LedgerRefusal : names the first key that changed.
+    LedgerRefusal
+        Names the first key that changed.
     """
     if stored is None:
         return

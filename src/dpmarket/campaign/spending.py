@@ -36,7 +36,8 @@ class LastMoment(SecureNoise):
 
     Parameters
     ----------
-    mark : called once entropy is known to be there, before any of it is drawn; what it raises stops the draw.
+    mark
+        Called once entropy is known to be there, before any of it is drawn; what it raises stops the draw.
     """
 
     mark: Callable[[], None]
@@ -57,10 +58,14 @@ class People:
 
     Attributes
     ----------
-    table : column seller.
-    promised : epsilon, 0 for who withdrew, shape (people,).
-    parts : for each round its number, what its sellers were promised there, and their places in the table.
-    withdrawn : how many withdrew, over all rounds.
+    table
+        Column seller.
+    promised
+        epsilon, 0 for who withdrew, shape (people,).
+    parts
+        For each round its number, what its sellers were promised there, and their places in the table.
+    withdrawn
+        How many withdrew, over all rounds.
     """
 
     table: pl.DataFrame
@@ -82,11 +87,16 @@ class Spending:
 
     Attributes
     ----------
-    model : what was released.
-    total_promise : the epsilons of those it was trained on, together.
-    withdrawn : how many of the quoted sellers had withdrawn before.
-    clipped : as in :class:`~dpmarket.campaign.records.Records`: for the data holder's eyes only.
-    raised_l2 : the penalty to which the market file's was raised because of withdrawals; None if it was not.
+    model
+        What was released.
+    total_promise
+        The epsilons of those it was trained on, together.
+    withdrawn
+        How many of the quoted sellers had withdrawn before.
+    clipped
+        As in :class:`~dpmarket.campaign.records.Records`: for the data holder's eyes only.
+    raised_l2
+        The penalty to which the market file's was raised because of withdrawals; None if it was not.
     """
 
     model: ModelFile
@@ -127,18 +137,25 @@ def spend_and_train(
 
     Parameters
     ----------
-    ledger : where the rounds are.
-    spent : the rounds, all open.
-    market : what is trained.
-    read_records : called after the debit.
+    ledger
+        Where the rounds are.
+    spent
+        The rounds, all open.
+    market
+        What is trained.
+    read_records
+        Called after the debit.
 
     Raises
     ------
-    LedgerRefusal : a round is spent already, or nobody is left in them.
+    LedgerRefusal
+        A round is spent already, or nobody is left in them.
     Whatever ``read_records`` raises; InvalidInput, Infeasible, NotConverged : no model.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * The promises are spent, on the disk and in the log outside, before a record is read.
     * Whatever ends it before the mark gives them back, now or when the ledger is opened next. Whatever ends
       it after the mark does not: they are spent, and sellers are paid.

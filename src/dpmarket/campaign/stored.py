@@ -19,7 +19,8 @@ def stored_outcome(connection: Connection, found: Round) -> Outcome:
 
     Raises
     ------
-    LedgerRefusal : the round was entered by version 2, or repaired: the decision was not kept.
+    LedgerRefusal
+        The round was entered by version 2, or repaired: the decision was not kept.
     """
     from dpmarket.mechanisms import Outcome  # takes a compiler along
 

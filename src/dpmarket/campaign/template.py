@@ -29,18 +29,21 @@ def market_template(values: Mapping[str, Any] | None = None) -> str:
 
     Parameters
     ----------
-    values : what the file shall say, by ``table.key``, in place of examples and defaults. A budget takes the
+    values
+        What the file shall say, by ``table.key``, in place of examples and defaults. A budget takes the
         payment weight's place. A feature's bounds are ``features.NAME.low`` and ``features.NAME.high``; an
         example of a feature whose column is used otherwise is left out.
 
     Returns
     -------
-    The text of the file.
+    str
+        The text of the file.
 
     Raises
     ------
-    FileProblem : a key that does not exist, or values that a market file must not have; ``details`` has a
-        line for each.
+    FileProblem
+        A key that does not exist, or values that a market file must not have; ``details`` has a line for
+        each.
 
     Examples
     --------

@@ -34,13 +34,19 @@ class TrainingResult:
 
     Attributes
     ----------
-    model : what was released; its ``noise_rate`` is what training made of the promises.
-    is_new : whether it was trained now.
-    total_promise : the epsilons of those it was trained on, together.
-    withdrawn : how many of the quoted sellers had withdrawn before.
-    clipped : counts, per feature, values outside their public bounds. It is read from the data and is for
-        the data holder's eyes only.
-    raised_l2 : the penalty to which the market file's was raised because of withdrawals; None if it was not.
+    model
+        What was released; its ``noise_rate`` is what training made of the promises.
+    is_new
+        Whether it was trained now.
+    total_promise
+        The epsilons of those it was trained on, together.
+    withdrawn
+        How many of the quoted sellers had withdrawn before.
+    clipped
+        Counts, per feature, values outside their public bounds. It is read from the data and is for the data
+        holder's eyes only.
+    raised_l2
+        The penalty to which the market file's was raised because of withdrawals; None if it was not.
     """
 
     model: ModelFile
@@ -65,23 +71,34 @@ def train_file(
 
     Parameters
     ----------
-    market_path : the market file, with the rules that sellers were quoted by.
-    quotes : the file that ``quote`` wrote, unchanged; or several, for one model from the quotes of many days.
-    data : .csv or .parquet with one row for each seller who was promised anything and has not withdrawn:
-        id, features, label. Rows of sellers promised nothing, or withdrawn, are not looked at.
-    output : where the model goes.
-    overwrite : whether an existing output may be replaced.
-    ledger : a file or an address, in place of the market file's ``ledger.url``.
+    market_path
+        The market file, with the rules that sellers were quoted by.
+    quotes
+        The file that ``quote`` wrote, unchanged; or several, for one model from the quotes of many days.
+    data
+        .csv or .parquet with one row for each seller who was promised anything and has not withdrawn: id,
+        features, label. Rows of sellers promised nothing, or withdrawn, are not looked at.
+    output
+        Where the model goes.
+    overwrite
+        Whether an existing output may be replaced.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
 
     Raises
     ------
-    LedgerRefusal : no such quotes were ever given, the rules changed since, a training is under way, or the
-        promises are spent and there is no model.
-    FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
-    InvalidInput, Infeasible : the promises cannot be kept with this penalty.
+    LedgerRefusal
+        No such quotes were ever given, the rules changed since, a training is under way, or the promises are
+        spent and there is no model.
+    FileProblem
+        A file that cannot be used; ``details`` name lines and columns, never a value.
+    InvalidInput, Infeasible
+        The promises cannot be kept with this penalty.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * The promises are spent, on the disk, before a record is read. Whatever ends the training before noise
       is drawn gives them back: an error at once, a process that dies when the ledger is used next. Once
       noise may have been drawn they are spent and paid: trying again would choose among noises.
@@ -131,15 +148,21 @@ def withdraw_sellers(
 
     Parameters
     ----------
-    market_path : the market file.
-    quotes : the file that ``quote`` wrote, unchanged.
-    sellers : their ids, as text.
-    ledger : a file or an address, in place of the market file's ``ledger.url``.
+    market_path
+        The market file.
+    quotes
+        The file that ``quote`` wrote, unchanged.
+    sellers
+        Their ids, as text.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
 
     Raises
     ------
-    FileProblem : a file that cannot be used.
-    LedgerRefusal : no such quotes, a seller without a quote, or promises that are spent already.
+    FileProblem
+        A file that cannot be used.
+    LedgerRefusal
+        No such quotes, a seller without a quote, or promises that are spent already.
     """
     market = read_market(market_path)
     names = tidy_names(sellers)
@@ -162,13 +185,17 @@ def withdraw_absent(
 
     Parameters
     ----------
-    market_path, quotes, ledger : as for :func:`withdraw_sellers`.
-    data : .csv or .parquet; of it only the ids are read.
+    market_path, quotes, ledger
+        As for :func:`withdraw_sellers`.
+    data
+        .csv or .parquet; of it only the ids are read.
 
     Raises
     ------
-    FileProblem : a file that cannot be used.
-    LedgerRefusal : no such quotes, or promises that are spent already.
+    FileProblem
+        A file that cannot be used.
+    LedgerRefusal
+        No such quotes, or promises that are spent already.
     """
     market = read_market(market_path)
     id_column = market.sellers.id_column
@@ -192,7 +219,8 @@ def known_round(connection: Connection, quotes: Quotes) -> Round:
 
     Raises
     ------
-    LedgerRefusal : there is no such round, or the file is not as it was written.
+    LedgerRefusal
+        There is no such round, or the file is not as it was written.
     """
     if quotes.round is not None:
         found = rounds.round_with_identity(connection, quotes.round)
@@ -244,7 +272,8 @@ def _model_of(connection: Connection, found: Sequence[Round]) -> ModelFile | Non
 
     Raises
     ------
-    LedgerRefusal : some are spent and there is no model for exactly these.
+    LedgerRefusal
+        Some are spent and there is no model for exactly these.
     """
     spent = [one for one in found if one.state != "open"]
     if not spent:

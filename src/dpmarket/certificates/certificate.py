@@ -162,8 +162,10 @@ def certify(
         If ``already_spent`` or ``withdrawn`` names somebody who is no seller of the outcome, or ``features``
         are not as many as the model's.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * Everything that ``verify`` can check holds for the returned certificate.
     * The file contains no seller's id, line or cost, and nothing from which one could be tried out: every
       commitment has 256 bits of secret salt. Totals are public: where one seller alone was bought from, they

@@ -27,10 +27,12 @@ class FromScipy(IronedDistribution):
 
     Parameters
     ----------
-    frozen : for example ``scipy.stats.lognorm(s=0.5, scale=2.0)``; scalar parameters.
-    low, high : where to cut, in money per unit of epsilon; ``low`` at least 0, ``high`` may be infinite.
-        None means the end of the distribution's own support. The support is the part of [low, high]
-        that the distribution reaches, which must hold at least 1e-9 of its probability.
+    frozen
+        For example ``scipy.stats.lognorm(s=0.5, scale=2.0)``; scalar parameters.
+    low, high
+        Where to cut, in money per unit of epsilon; ``low`` at least 0, ``high`` may be infinite. None means
+        the end of the distribution's own support. The support is the part of [low, high] that the
+        distribution reaches, which must hold at least 1e-9 of its probability.
 
     Examples
     --------

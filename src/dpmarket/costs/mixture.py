@@ -23,9 +23,11 @@ class Mixture(IronedDistribution):
 
     Parameters
     ----------
-    distributions : the groups' cost distributions, at least one. Gaps between their supports are fine:
-        psi is ironed across them.
-    weights : positive, summing to 1 within 1e-9 (then made to sum to 1).
+    distributions
+        The groups' cost distributions, at least one. Gaps between their supports are fine: psi is ironed
+        across them.
+    weights
+        Positive, summing to 1 within 1e-9 (then made to sum to 1).
 
     Examples
     --------

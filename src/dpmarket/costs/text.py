@@ -31,15 +31,18 @@ def parse_distribution(text: str) -> CostDistribution:
 
     Parameters
     ----------
-    text : the formula. It is read, never run: names and plain numbers only.
+    text
+        The formula. It is read, never run: names and plain numbers only.
 
     Returns
     -------
-    The distribution; a :class:`~dpmarket.costs.mixture.Mixture` for a sum.
+    CostDistribution
+        The distribution; a :class:`~dpmarket.costs.mixture.Mixture` for a sum.
 
     Raises
     ------
-    InvalidInput : the text is no such formula, or the distribution refuses its parameters.
+    InvalidInput
+        The text is no such formula, or the distribution refuses its parameters.
 
     Examples
     --------
@@ -68,7 +71,8 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
 
     Parameters
     ----------
-    data : a mapping with the key ``kind`` and what that kind of distribution is made of.
+    data
+        A mapping with the key ``kind`` and what that kind of distribution is made of.
 
     Returns
     -------
@@ -77,7 +81,8 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
 
     Raises
     ------
-    InvalidInput : a kind that is not known, or parts that are missing or out of their range.
+    InvalidInput
+        A kind that is not known, or parts that are missing or out of their range.
 
     Examples
     --------

@@ -27,10 +27,14 @@ class ColumnProblem:
 
     Attributes
     ----------
-    column : the column's name.
-    words : what is wrong, without a value of the table.
-    count : in how many rows.
-    rows : positions of the first three, from 0.
+    column
+        The column's name.
+    words
+        What is wrong, without a value of the table.
+    count
+        In how many rows.
+    rows
+        Positions of the first three, from 0.
     """
 
     column: str
@@ -64,12 +68,15 @@ def refuse(table: pl.DataFrame, source: str | os.PathLike[str], problems: Sequen
 
     Parameters
     ----------
-    table, source : what was looked at, and its file: they decide how rows are counted.
-    problems : what was found; with none, nothing happens.
+    table, source
+        What was looked at, and its file: they decide how rows are counted.
+    problems
+        What was found; with none, nothing happens.
 
     Raises
     ------
-    FileProblem : ``details`` has a sentence for every problem.
+    FileProblem
+        ``details`` has a sentence for every problem.
 
     Examples
     --------
@@ -96,7 +103,8 @@ def numbers_of(
 
     Parameters
     ----------
-    rows : positions of the rows to look at; None: all. Other rows are not looked at.
+    rows
+        Positions of the rows to look at; None: all. Other rows are not looked at.
     """
     column = _selected(table, name, rows)
     if column.dtype == pl.Float64 and column.null_count() == 0:
@@ -132,7 +140,8 @@ def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]
 
     Raises
     ------
-    FileProblem : cells that are empty or no numbers. NaN and infinities in a column of numbers pass.
+    FileProblem
+        Cells that are empty or no numbers. NaN and infinities in a column of numbers pass.
     """
     column = table.get_column(name)
     if column.dtype.is_numeric() and column.null_count() == 0:

@@ -16,7 +16,8 @@ def to_json(data: object) -> str:
 
     Raises
     ------
-    InvalidInput : NaN or infinity in the data.
+    InvalidInput
+        NaN or infinity in the data.
 
     Examples
     --------
@@ -36,8 +37,10 @@ def write_json(target: str | os.PathLike[str], data: object, overwrite: bool = T
 
     Raises
     ------
-    InvalidInput : NaN or infinity in the data.
-    FileProblem : the file cannot be written, or exists and may not be overwritten.
+    InvalidInput
+        NaN or infinity in the data.
+    FileProblem
+        The file cannot be written, or exists and may not be overwritten.
     """
     write_bytes(target, to_json(data).encode(), overwrite)
 
@@ -47,13 +50,15 @@ def read_json(source: str | os.PathLike[str], most: int = LARGEST_JSON) -> Any:
 
     Parameters
     ----------
-    source : the file.
-    most : how many bytes it may have.
+    source
+        The file.
+    most
+        How many bytes it may have.
 
     Raises
     ------
-    FileProblem : no such file, no JSON, or more than any such file needs: the message says where, and quotes
-        nothing.
+    FileProblem
+        No such file, no JSON, or more than any such file needs: the message says where, and quotes nothing.
     """
     try:
         return parse_json(read_bytes(source, most))
@@ -66,7 +71,8 @@ def read_toml(source: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises
     ------
-    FileProblem : no such file, no TOML, or more than any such file needs; the message says where.
+    FileProblem
+        No such file, no TOML, or more than any such file needs; the message says where.
     """
     try:
         return parse_toml(read_bytes(source, LARGEST_TOML))

@@ -1,15 +1,15 @@
 r"""Make texts harmless in spreadsheets, by one rule that can be undone.
 
 Spreadsheet programs run a cell that begins with ``=``, ``+``, ``-`` or ``@`` as a formula: an id such as
-``=HYPERLINK(...)`` would send the table away when a person opens the file. The rule, for every cell of text in
-every CSV file that is written here:
+``=HYPERLINK(...)`` would send the table away when a person opens the file. The rule, for every cell of text
+in every CSV file that is written here:
 
     A text gets one apostrophe in front if, after any apostrophes and then any blanks, it begins with one of
     ``= + - @`` or their full-width forms, or if it begins, after any apostrophes, with a tab or a line's end.
 
 Whether the rule applies does not change with the apostrophe that it adds, so that one taken off again by the
-same condition gives every text back as it was, also one that began with apostrophes. Texts in Parquet files, and
-numbers, are left alone: no program runs them.
+same condition gives every text back as it was, also one that began with apostrophes. Texts in Parquet files,
+and numbers, are left alone: no program runs them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import BinaryIO
 
 import polars as pl
 
-_RUN = r"^'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])"
-_MADE_HARMLESS = r"^'+(?:[\t\r\n]|\s*[=+\-@＝＋－＠])"
+_BEGINNING = r"(?:[\t\r\n]|\s*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"
+_RUN, _MADE_HARMLESS = "^'*" + _BEGINNING, "^'+" + _BEGINNING
 # Where columns are separated otherwise, a text with such a separator would be cut, and its second half run.
 _SEPARATORS = [";", "\t", "|"]
 

@@ -39,8 +39,10 @@ class ParquetSize(NamedTuple):
 
     Attributes
     ----------
-    rows, columns : its shape; nested columns count as their parts.
-    unpacked : bytes of all values: what the pages become, or what so many values take.
+    rows, columns
+        Its shape; nested columns count as their parts.
+    unpacked
+        Bytes of all values: what the pages become, or what so many values take.
     """
 
     rows: int

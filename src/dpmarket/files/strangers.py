@@ -30,7 +30,8 @@ def refuse_unreadable_csv(source: Source, name: str) -> None:
 
     Raises
     ------
-    FileProblem : UTF-16, another separator, something compressed, or a header row without end.
+    FileProblem
+        UTF-16, another separator, something compressed, or a header row without end.
     """
     head = _head(source, name)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -57,7 +58,8 @@ def refuse_unreadable_parquet(source: Source, name: str) -> None:
 
     Raises
     ------
-    FileProblem : with the reason.
+    FileProblem
+        With the reason.
     """
     try:
         found = parquet_size(source)

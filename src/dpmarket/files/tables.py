@@ -39,19 +39,25 @@ def read_table(
 
     Parameters
     ----------
-    source : the file; ``-`` is the standard input, CSV or Parquet as its first bytes say.
-    columns : the columns to read, in this order; None: all.
-    texts : columns kept as the text that stands in the file (``007`` stays ``007``), without the apostrophe
-        that keeps spreadsheets from running it.
-    numbers : columns of numbers. Cells that are none are left for
-        :func:`~dpmarket.files.columns.numbers_of` to find.
-    if_there : those of ``columns`` that may be missing.
+    source
+        The file; ``-`` is the standard input, CSV or Parquet as its first bytes say.
+    columns
+        The columns to read, in this order; None: all.
+    texts
+        Columns kept as the text that stands in the file (``007`` stays ``007``), without the apostrophe that
+        keeps spreadsheets from running it.
+    numbers
+        Columns of numbers. Cells that are none are left for :func:`~dpmarket.files.columns.numbers_of` to
+        find.
+    if_there
+        Those of ``columns`` that may be missing.
 
     Raises
     ------
-    FileProblem : no such file, another ending, not a table, no rows, a column is missing, or one of
-        ``texts`` is no text. The message never contains a value of the table, nor a column's name that was
-        not asked for: without a header row, that would be a value.
+    FileProblem
+        No such file, another ending, not a table, no rows, a column is missing, or one of ``texts`` is no
+        text. The message never contains a value of the table, nor a column's name that was not asked for:
+        without a header row, that would be a value.
     """
     place, kind = _open(source)
     name = "the standard input" if is_standard_stream(source) else str(source)
@@ -93,7 +99,8 @@ def column_names(source: str | os.PathLike[str]) -> list[str]:
 
     Raises
     ------
-    FileProblem : no such file, or no table.
+    FileProblem
+        No such file, or no table.
     """
     place, kind = _open(source)
     _refuse_unreadable(place, kind, str(source))
@@ -128,13 +135,17 @@ def write_table(target: str | os.PathLike[str], table: pl.DataFrame, overwrite: 
 
     Parameters
     ----------
-    target : the ending decides: ``.csv`` or ``.parquet``.
-    table : what is written.
-    overwrite : whether an existing file is replaced; without it, it is refused.
+    target
+        The ending decides: ``.csv`` or ``.parquet``.
+    table
+        What is written.
+    overwrite
+        Whether an existing file is replaced; without it, it is refused.
 
     Raises
     ------
-    FileProblem : another ending, a file that exists, or one that cannot be written.
+    FileProblem
+        Another ending, a file that exists, or one that cannot be written.
     """
     with writing_table(target, table, overwrite):
         pass
@@ -155,8 +166,10 @@ def writing_table(
 
     Parameters
     ----------
-    target, table, overwrite : as for :func:`write_table`.
-    parquet : what :func:`parquet_bytes` made of the same table, if somebody needed it before.
+    target, table, overwrite
+        As for :func:`write_table`.
+    parquet
+        What :func:`parquet_bytes` made of the same table, if somebody needed it before.
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
     if is_standard_stream(target):
@@ -191,12 +204,15 @@ def write_parquet(
 
     Parameters
     ----------
-    target, table, overwrite : as for :func:`write_table`.
-    notes : texts by name, kept in the file's metadata.
+    target, table, overwrite
+        As for :func:`write_table`.
+    notes
+        Texts by name, kept in the file's metadata.
 
     Raises
     ------
-    FileProblem : a file that exists or cannot be written.
+    FileProblem
+        A file that exists or cannot be written.
     """
     data = parquet_bytes(table, notes)
     with atomic_path(target, overwrite, PRIVATE) as temporary:
@@ -208,7 +224,8 @@ def read_parquet(source: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str
 
     Raises
     ------
-    FileProblem : no such file, or no Parquet.
+    FileProblem
+        No such file, or no Parquet.
     """
     table = read_table(source)
     return table, dict(pl.read_parquet_metadata(Path(source)))
@@ -235,7 +252,8 @@ def table_from_bytes(data: bytes) -> pl.DataFrame:
 
     Raises
     ------
-    FileProblem : the data are damaged.
+    FileProblem
+        The data are damaged.
     """
     try:
         return pl.read_parquet(io.BytesIO(data))
@@ -248,7 +266,8 @@ def table_kind(path: str | os.PathLike[str]) -> str:
 
     Raises
     ------
-    FileProblem : another ending.
+    FileProblem
+        Another ending.
     """
     ending = Path(path).suffix.lower()
     if ending not in (".csv", ".parquet"):

@@ -109,17 +109,17 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     Notes
     -----
-    Not promised: what a score on private records tells (a release of its own), how long ``fit`` takes, and
-    what error messages tell. Messages contain no value of a record, but that a fit was refused may depend on
-    the records, so they are for the data holder's eyes.
+    Guaranteed:
 
-    Guarantees
-    ----------
     * Replacing everything that one person contributed changes the probability of no set of released models
       by more than the factor ``exp(epsilon)`` of that person: for the numbers really computed, not for an
       idealisation of them.
     * Records of people whose promise is 0, or at most ``numerical_epsilon``, have no influence at all.
     * No iteration count, loss, noise or time is kept.
+
+    Not promised: what a score on private records tells (a release of its own), how long ``fit`` takes, and
+    what error messages tell. Messages contain no value of a record, but that a fit was refused may depend on
+    the records, so they are for the data holder's eyes.
 
     Examples
     --------

@@ -26,7 +26,8 @@ def check_ledger(connection: Connection) -> None:
 
     Raises
     ------
-    FileProblem : with one line for everything found.
+    FileProblem
+        With one line for everything found.
     """
     problems = [*damage(connection), *page_problems(connection), *journal_problems(connection)]
     if not problems:  # what cannot be read cannot be added up
@@ -41,7 +42,8 @@ def check_everything(connection: Connection, ledger: Ledger) -> None:
 
     Raises
     ------
-    FileProblem : with one line for everything found.
+    FileProblem
+        With one line for everything found.
     """
     check_ledger(connection)
     _refuse(log_problems(connection, ledger))

@@ -18,9 +18,12 @@ def reports_digest(key: bytes, table: pl.DataFrame, id_column: str, costs: Float
 
     Parameters
     ----------
-    key : the ledger's key. Without it nobody can find out whether a guessed cost is in the digest.
-    table, id_column : the sellers.
-    costs : their reports, in the order of the rows, money per unit of epsilon.
+    key
+        The ledger's key. Without it nobody can find out whether a guessed cost is in the digest.
+    table, id_column
+        The sellers.
+    costs
+        Their reports, in the order of the rows, money per unit of epsilon.
 
     Notes
     -----
@@ -43,9 +46,12 @@ def references(key: bytes, subject: str, table: pl.DataFrame, id_column: str, nu
 
     Parameters
     ----------
-    key : the ledger's key.
-    subject : what the references are for; others differ.
-    table, id_column, numbers : texts and whole numbers that tell the rows apart.
+    key
+        The ledger's key.
+    subject
+        What the references are for; others differ.
+    table, id_column, numbers
+        Texts and whole numbers that tell the rows apart.
     """
     parts = []
     for lane in _derived(key, f"references {subject}", 2):

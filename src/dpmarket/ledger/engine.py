@@ -37,11 +37,16 @@ class Ledger:
 
     Attributes
     ----------
-    id : 128 random bits as text, made with the ledger.
-    key : 32 random bytes, made with the ledger. Confidential: with it, guessed costs could be confirmed.
-    place : how messages call it; never with a password.
-    path : the file; None for a database server.
-    read_only : whether nothing can be written.
+    id
+        128 random bits as text, made with the ledger.
+    key
+        32 random bytes, made with the ledger. Confidential: with it, guessed costs could be confirmed.
+    place
+        How messages call it; never with a password.
+    path
+        The file; None for a database server.
+    read_only
+        Whether nothing can be written.
     """
 
     id: str
@@ -76,14 +81,18 @@ def open_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
 
     Parameters
     ----------
-    place : a file, or the address of a PostgreSQL database (``postgresql://user@host/name``).
+    place
+        A file, or the address of a PostgreSQL database (``postgresql://user@host/name``).
 
     Raises
     ------
-    FileProblem : it cannot be opened, is no ledger, one of a later version, or damaged.
+    FileProblem
+        It cannot be opened, is no ledger, one of a later version, or damaged.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * A file of version 2 is upgraded; a copy of it is kept beside it, with ``.version-2`` after its name.
     * Only its owner can read the file from now on.
     * What :func:`writing` wrote survives the process and the machine once its block has been left.
@@ -108,7 +117,8 @@ def existing_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
 
     Raises
     ------
-    FileProblem : there is none, or as for :func:`open_ledger`.
+    FileProblem
+        There is none, or as for :func:`open_ledger`.
     """
     if not is_address(place) and not Path(place).is_file():
         raise FileProblem(
@@ -125,7 +135,8 @@ def reading(ledger: Ledger) -> Iterator[Connection]:
 
     Raises
     ------
-    FileProblem : the ledger cannot be read.
+    FileProblem
+        The ledger cannot be read.
     """
     with _told(ledger.place):
         connection = ledger.engine.connect()
@@ -146,7 +157,8 @@ def writing(ledger: Ledger) -> Iterator[Connection]:
 
     Raises
     ------
-    FileProblem : another process has been writing for half a minute, or the ledger cannot be written.
+    FileProblem
+        Another process has been writing for half a minute, or the ledger cannot be written.
     """
     if ledger.read_only:
         raise FileProblem(f"cannot write to {ledger.place}: it is read-only; it can only be shown.")

@@ -45,8 +45,10 @@ def record(connection: Connection, kind: str, subject: str | int) -> None:
 
     Parameters
     ----------
-    kind : one of :data:`KINDS`.
-    subject : the row's key.
+    kind
+        One of :data:`KINDS`.
+    subject
+        The row's key.
     """
     record_all(connection, kind, [subject])
 

@@ -37,10 +37,14 @@ def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) 
 
     Parameters
     ----------
-    data : uint8, shape (n,).
-    start, end : positions in it.
-    number : uint64.
-    key0, key1 : uint64: the secret key.
+    data
+        uint8, shape (n,).
+    start, end
+        Positions in it.
+    number
+        uint64.
+    key0, key1
+        uint64: the secret key.
     """
     v0 = key0 ^ np.uint64(0x736F6D6570736575)
     v1 = key1 ^ np.uint64(0x646F72616E646F6D)
@@ -88,11 +92,16 @@ def add_hashes(data: Any, ends: Any, numbers: Any, key: Any, sums: Any) -> None:
 
     Parameters
     ----------
-    data : uint8: all texts, one after the other.
-    ends : int64: where each ends in it.
-    numbers : uint64, as many as there are texts.
-    key : uint64, shape (3,): two for the hash, one for the second sum.
-    sums : uint64, shape (2,); changed. Sums are modulo 2**64.
+    data
+        uint8: all texts, one after the other.
+    ends
+        int64: where each ends in it.
+    numbers
+        uint64, as many as there are texts.
+    key
+        uint64, shape (3,): two for the hash, one for the second sum.
+    sums
+        uint64, shape (2,); changed. Sums are modulo 2**64.
     """
     start = 0
     for row in range(len(ends)):

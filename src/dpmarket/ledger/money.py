@@ -24,12 +24,18 @@ class Balance:
 
     Attributes
     ----------
-    funded : came from outside, less what went back.
-    held : waits in escrow for rounds that are promised and not ended.
-    available : lies in escrow and is promised to nobody.
-    owed : belongs to sellers and is in no payout.
-    on_its_way : is in payouts that are neither confirmed nor returned.
-    paid_out : was paid out, and confirmed.
+    funded
+        Came from outside, less what went back.
+    held
+        Waits in escrow for rounds that are promised and not ended.
+    available
+        Lies in escrow and is promised to nobody.
+    owed
+        Belongs to sellers and is in no payout.
+    on_its_way
+        Is in payouts that are neither confirmed nor returned.
+    paid_out
+        Was paid out, and confirmed.
     """
 
     funded: int
@@ -57,7 +63,8 @@ def refund(connection: Connection, campaign: str, amount: int) -> None:
 
     Raises
     ------
-    LedgerRefusal : escrow has less.
+    LedgerRefusal
+        Escrow has less.
     """
     if amount > 0:
         _post_new(connection, campaign, "refund", "escrow", "outside", amount)
@@ -68,7 +75,8 @@ def hold(connection: Connection, campaign: str, amount: int, round_number: int) 
 
     Raises
     ------
-    LedgerRefusal : escrow has less, or this round's money is held already.
+    LedgerRefusal
+        Escrow has less, or this round's money is held already.
     """
     if amount > 0:
         _begin(connection, campaign, "pay", "escrow", "payable", amount, round_number=round_number)
@@ -97,7 +105,8 @@ def begin_payout(connection: Connection, campaign: str, payout: str, amount: int
 
     Raises
     ------
-    LedgerRefusal : more than sellers are owed.
+    LedgerRefusal
+        More than sellers are owed.
     """
     _begin(connection, campaign, "payout", "payable", "outside", amount, payout=payout)
 

@@ -26,10 +26,14 @@ class StatementLine:
 
     Attributes
     ----------
-    campaign, round, quoted_at : where and when they were quoted.
-    promised, spent, held : epsilon; held is what a lifetime limit counts while the round is open.
-    payment, minor_units, currency : what they are paid, in minor units.
-    state : the round's state, or ``withdrawn``.
+    campaign, round, quoted_at
+        Where and when they were quoted.
+    promised, spent, held
+        epsilon; held is what a lifetime limit counts while the round is open.
+    payment, minor_units, currency
+        What they are paid, in minor units.
+    state
+        The round's state, or ``withdrawn``.
     """
 
     campaign: str
@@ -52,7 +56,8 @@ def accounts(connection: Connection, campaign: str | None = None) -> pl.DataFram
 
     Raises
     ------
-    FileProblem : there are no rounds, or a page is damaged.
+    FileProblem
+        There are no rounds, or a page is damaged.
     """
     parts = []
     for found in rounds.rounds_of(connection, campaign):

@@ -29,11 +29,16 @@ class Line:
 
     Attributes
     ----------
-    at : when, in UTC.
-    ledger, attempt : whose line it is: a ledger's id and an attempt's.
-    kind : ``debit``, ``mark`` or ``returned``.
-    rounds : for a debit, what is known about each round, as plain data.
-    digest : what the next line refers to.
+    at
+        When, in UTC.
+    ledger, attempt
+        Whose line it is: a ledger's id and an attempt's.
+    kind
+        ``debit``, ``mark`` or ``returned``.
+    rounds
+        For a debit, what is known about each round, as plain data.
+    digest
+        What the next line refers to.
     """
 
     at: str
@@ -58,7 +63,8 @@ def read_log() -> list[Line]:
 
     Raises
     ------
-    FileProblem : the log cannot be read, or its chain is broken: it was edited.
+    FileProblem
+        The log cannot be read, or its chain is broken: it was edited.
     """
     path = state_folder() / "spent.log"
     try:
@@ -75,7 +81,8 @@ def append(ledger: str, attempt: str, kind: str, rounds: Sequence[Mapping[str, A
 
     Raises
     ------
-    FileProblem : the log cannot be written, or its chain is broken.
+    FileProblem
+        The log cannot be written, or its chain is broken.
     """
     folder = _made()
     path = folder / "spent.log"
@@ -126,7 +133,8 @@ def read_page(name: str, digest: str) -> bytes:
 
     Raises
     ------
-    FileProblem : it is not there, or not as it was.
+    FileProblem
+        It is not there, or not as it was.
     """
     path = state_folder() / Path(name).name
     with _as_file_problem(path):

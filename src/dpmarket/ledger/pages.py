@@ -36,7 +36,8 @@ def kept_table(connection: Connection, table: sa.Table, keys: Mapping[str, Any])
 
     Raises
     ------
-    FileProblem : a page is missing or damaged.
+    FileProblem
+        A page is missing or damaged.
     """
     return table_from_bytes(kept(connection, table, keys))
 

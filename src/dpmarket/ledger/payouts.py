@@ -31,9 +31,12 @@ class Payout:
 
     Attributes
     ----------
-    id, number : its identity, and its place among the campaign's, from 1.
-    lines, amount : how many people it pays, and how much, in minor units.
-    made_at : when, in UTC.
+    id, number
+        Its identity, and its place among the campaign's, from 1.
+    lines, amount
+        How many people it pays, and how much, in minor units.
+    made_at
+        When, in UTC.
     """
 
     id: str
@@ -63,7 +66,8 @@ def make_payout(connection: Connection, campaign: str) -> tuple[Payout, pl.DataF
 
     Raises
     ------
-    LedgerRefusal : nobody is owed anything.
+    LedgerRefusal
+        Nobody is owed anything.
     """
     owed = _owed(connection, campaign)
     if owed.height == 0:
@@ -98,7 +102,8 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
 
     Raises
     ------
-    LedgerRefusal : a reference that is in no payout, or of which the other was entered already.
+    LedgerRefusal
+        A reference that is in no payout, or of which the other was entered already.
     """
     wanted = pl.DataFrame({REFERENCE: list(dict.fromkeys(asked))})
     found = np.zeros(wanted.height, dtype=bool)

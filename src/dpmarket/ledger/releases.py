@@ -33,11 +33,16 @@ class Release:
 
     Attributes
     ----------
-    id : the attempt's id.
-    kind : what is released: a ``model``.
-    state : ``debited``, ``marked``, ``released``, ``lost`` or ``returned``.
-    debited_at : when it began, in UTC.
-    rounds : the numbers of the rounds that it spends.
+    id
+        The attempt's id.
+    kind
+        What is released: a ``model``.
+    state
+        ``debited``, ``marked``, ``released``, ``lost`` or ``returned``.
+    debited_at
+        When it began, in UTC.
+    rounds
+        The numbers of the rounds that it spends.
     """
 
     id: str
@@ -52,13 +57,17 @@ def debit(connection: Connection, attempt: str, rounds: Sequence[int], kind: str
 
     Parameters
     ----------
-    attempt : a new id, whose process is shown to be alive already (:func:`~dpmarket.ledger.outside.running`).
-    rounds : their numbers.
-    kind : what will be released.
+    attempt
+        A new id, whose process is shown to be alive already (:func:`~dpmarket.ledger.outside.running`).
+    rounds
+        Their numbers.
+    kind
+        What will be released.
 
     Raises
     ------
-    LedgerRefusal : one of them is spent already.
+    LedgerRefusal
+        One of them is spent already.
     """
     for number in rounds:
         if round_of(connection, number).state != "open":
@@ -76,7 +85,8 @@ def mark(connection: Connection, attempt: str, log_head: str | None = None) -> N
 
     Raises
     ------
-    LedgerRefusal : the attempt was declared dead meanwhile, and may not draw noise any more.
+    LedgerRefusal
+        The attempt was declared dead meanwhile, and may not draw noise any more.
     """
     if not _step(connection, attempt, ("debited",), state="marked", marked_at=now()):
         raise LedgerRefusal(
@@ -113,7 +123,8 @@ def release(
 
     Raises
     ------
-    LedgerRefusal : the attempt has no mark, or has ended.
+    LedgerRefusal
+        The attempt has no mark, or has ended.
     """
     for number, (epsilons, weights) in spent.items():
         content = table_to_bytes(pl.DataFrame({"spent": np.asarray(epsilons), WEIGHT: np.asarray(weights)}))

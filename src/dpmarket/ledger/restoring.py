@@ -24,9 +24,12 @@ class Repair:
 
     Attributes
     ----------
-    spent : attempts of which the ledger did not know that they are spent.
-    rounds : rounds that it did not know at all.
-    logged : attempts that the log outside lacked.
+    spent
+        Attempts of which the ledger did not know that they are spent.
+    rounds
+        Rounds that it did not know at all.
+    logged
+        Attempts that the log outside lacked.
     """
 
     spent: int
@@ -41,8 +44,10 @@ def settle(ledger: Ledger) -> None:
 
     Raises
     ------
-    LedgerRefusal : the ledger lacks spending that the log outside has: an older backup was put back.
-    FileProblem : the log cannot be read.
+    LedgerRefusal
+        The ledger lacks spending that the log outside has: an older backup was put back.
+    FileProblem
+        The log cannot be read.
     """
     refuse_restored(ledger)
     with reading(ledger) as connection:
@@ -65,8 +70,10 @@ def refuse_restored(ledger: Ledger) -> None:
 
     Raises
     ------
-    LedgerRefusal : with what to do.
-    FileProblem : the log's chain is broken.
+    LedgerRefusal
+        With what to do.
+    FileProblem
+        The log's chain is broken.
     """
     with reading(ledger) as connection:
         problems = log_problems(connection, ledger)
@@ -98,8 +105,10 @@ def repair(ledger: Ledger) -> Repair:
 
     Raises
     ------
-    FileProblem : the log's chain is broken, or a page of it is missing.
-    LedgerRefusal : a training is under way.
+    FileProblem
+        The log's chain is broken, or a page of it is missing.
+    LedgerRefusal
+        A training is under way.
     """
     lines = outside.read_log()
     with reading(ledger) as connection:

@@ -33,10 +33,13 @@ class CampaignEntry:
 
     Attributes
     ----------
-    id, name : its identity, and what people call it.
-    rules : the public rules that were fixed with the first quote, as plain data; None for a ledger of
-        version 2 in which nothing was quoted since.
-    minor_units, currency : how many smallest units make one unit of money, and of which.
+    id, name
+        Its identity, and what people call it.
+    rules
+        The public rules that were fixed with the first quote, as plain data; None for a ledger of version 2
+        in which nothing was quoted since.
+    minor_units, currency
+        How many smallest units make one unit of money, and of which.
     """
 
     id: str
@@ -52,19 +55,31 @@ class Round:
 
     Attributes
     ----------
-    number : counts from 1 over all campaigns of the ledger.
-    identity : what a quotes file is known by: a keyed digest of rules, mechanism, reports and repetition.
-    digest, repetition : the same without the repetition, and how often these reports were promised before.
-    campaign : the id of its campaign.
-    quoted_at : when, in UTC.
-    mechanism : which mechanism decided.
-    sellers, promised, payments : how many, the sum of their epsilons, and of their payments in minor units.
-    minor_units : how many of these make one unit of money.
-    ceiling : what nobody could be asked to give, known before any report; None if there was no such number.
-    state : ``open`` (not spent), ``debited`` (a training began), ``marked`` (it was about to draw noise),
+    number
+        Counts from 1 over all campaigns of the ledger.
+    identity
+        What a quotes file is known by: a keyed digest of rules, mechanism, reports and repetition.
+    digest, repetition
+        The same without the repetition, and how often these reports were promised before.
+    campaign
+        The id of its campaign.
+    quoted_at
+        When, in UTC.
+    mechanism
+        Which mechanism decided.
+    sellers, promised, payments
+        How many, the sum of their epsilons, and of their payments in minor units.
+    minor_units
+        How many of these make one unit of money.
+    ceiling
+        What nobody could be asked to give, known before any report; None if there was no such number.
+    state
+        ``open`` (not spent), ``debited`` (a training began), ``marked`` (it was about to draw noise),
         ``released``, or ``lost`` (spent, and there is no model).
-    debited_at : when the debit was made; None for an open round.
-    release : the id of what it was spent on; None for an open round.
+    debited_at
+        When the debit was made; None for an open round.
+    release
+        The id of what it was spent on; None for an open round.
     """
 
     number: int
@@ -90,12 +105,17 @@ class NewRound:
 
     Attributes
     ----------
-    quotes : columns seller, epsilon, payment_minor_units; other columns are not looked at.
-    content : the quotes as a Parquet file, kept as it is.
-    identity, digest, repetition, mechanism, minor_units, ceiling : as in :class:`Round`.
-    parameters, plan, header : what was decided: the mechanism's public parameters, the budget's plan, the
-        outcome without its arrays.
-    left_out : who reported and was not quoted, columns seller and reason; None if nobody.
+    quotes
+        Columns seller, epsilon, payment_minor_units; other columns are not looked at.
+    content
+        The quotes as a Parquet file, kept as it is.
+    identity, digest, repetition, mechanism, minor_units, ceiling
+        As in :class:`Round`.
+    parameters, plan, header
+        What was decided: the mechanism's public parameters, the budget's plan, the outcome without its
+        arrays.
+    left_out
+        Who reported and was not quoted, columns seller and reason; None if nobody.
     """
 
     quotes: pl.DataFrame
@@ -174,7 +194,8 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
 
     Raises
     ------
-    LedgerRefusal : escrow has less, or the round was entered already.
+    LedgerRefusal
+        Escrow has less, or the round was entered already.
     """
     promised, payments = totals(new.quotes)
     values = {
@@ -304,7 +325,8 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int
 
     Raises
     ------
-    LedgerRefusal : a seller has no quote in this round, or the round's promises are spent already.
+    LedgerRefusal
+        A seller has no quote in this round, or the round's promises are spent already.
     """
     if not sellers:
         return 0

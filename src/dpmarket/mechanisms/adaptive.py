@@ -38,17 +38,25 @@ class AdaptiveMechanism(QuotingMarket):
 
     Parameters
     ----------
-    prior : what is believed before the first report; its support must be finite and right. Where nothing
-        else is known: ``Uniform(low, high)``.
-    objective : the buyer's, with concentration, noise and payment weight above 0; fixed beforehand.
-    expected_sellers : how many sellers are expected in all; :meth:`expect` corrects it on the way.
-    fit : past reports and prior in, belief out; :func:`refit` by default. With :func:`keep_prior`, for
-        costs whose distribution is known, only the plan changes from epoch to epoch.
-    first_epoch : sellers of the first epoch, at least 1.
-    growth : each epoch multiplies the number of sellers so far by this, > 1.
-    pilot_share : share of the planned epsilons that the first epoch offers, in (0, 1]. A wrong prior can
-        make the plan buy far too much, and too little from few sellers costs little.
-    budget, minor_units : as for :class:`OnlineMechanism`.
+    prior
+        What is believed before the first report; its support must be finite and right. Where nothing else is
+        known: ``Uniform(low, high)``.
+    objective
+        The buyer's, with concentration, noise and payment weight above 0; fixed beforehand.
+    expected_sellers
+        How many sellers are expected in all; :meth:`expect` corrects it on the way.
+    fit
+        Past reports and prior in, belief out; :func:`refit` by default. With :func:`keep_prior`, for costs
+        whose distribution is known, only the plan changes from epoch to epoch.
+    first_epoch
+        Sellers of the first epoch, at least 1.
+    growth
+        Each epoch multiplies the number of sellers so far by this, > 1.
+    pilot_share
+        Share of the planned epsilons that the first epoch offers, in (0, 1]. A wrong prior can make the plan
+        buy far too much, and too little from few sellers costs little.
+    budget, minor_units
+        As for :class:`OnlineMechanism`.
 
     Notes
     -----

@@ -40,9 +40,11 @@ class Books:
 
     Parameters
     ----------
-    budget : money that all payments together never exceed, > 0; None: no budget.
-    minor_units : if given, payments count against the budget as ``Outcome.in_minor_units(minor_units)``
-        will round them.
+    budget
+        Money that all payments together never exceed, > 0; None: no budget.
+    minor_units
+        If given, payments count against the budget as ``Outcome.in_minor_units(minor_units)`` will round
+        them.
     """
 
     def __init__(self, budget: float | None = None, minor_units: int | None = None) -> None:

@@ -25,21 +25,27 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge.
-    objective : the buyer's objective, with its weight cap and its bound on the mean epsilon. The bounds
-        hold for the typical market: a seller is never offered more than the cap allows there, nor more
-        than ``max_epsilon(objective)``; what really comes decides the sum.
-    expected_sellers : m, at least 1. Beyond about a million the quantiles stand for groups of equal size,
-        which is the same problem with ``concentration`` and ``max_mean_epsilon`` rescaled.
+    dist
+        The distribution of costs, common knowledge.
+    objective
+        The buyer's objective, with its weight cap and its bound on the mean epsilon. The bounds hold for the
+        typical market: a seller is never offered more than the cap allows there, nor more than
+        ``max_epsilon(objective)``; what really comes decides the sum.
+    expected_sellers
+        m, at least 1. Beyond about a million the quantiles stand for groups of equal size, which is the same
+        problem with ``concentration`` and ``max_mean_epsilon`` rescaled.
 
     Returns
     -------
-    A rule from cost to epsilon and payment, fixed before the first seller comes.
+    Curve
+        A rule from cost to epsilon and payment, fixed before the first seller comes.
 
     Raises
     ------
-    InvalidInput : an argument is not what it should be; noise or payment weight of 0.
-    Infeasible : the offline problem has no best allocation; the message says what to change.
+    InvalidInput
+        An argument is not what it should be; noise or payment weight of 0.
+    Infeasible
+        The offline problem has no best allocation; the message says what to change.
 
     Notes
     -----

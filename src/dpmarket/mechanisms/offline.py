@@ -24,9 +24,12 @@ class ResponseCurve:
 
     Attributes
     ----------
-    reports : what the seller could report, money per unit of epsilon, shape (n,).
-    epsilons : the promise at each report.
-    payments : the payment at each report, money.
+    reports
+        What the seller could report, money per unit of epsilon, shape (n,).
+    epsilons
+        The promise at each report.
+    payments
+        The payment at each report, money.
 
     Examples
     --------
@@ -59,9 +62,11 @@ class OfflineMechanism:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge.
-    objective : the buyer's objective. Choose it before the reports are in: an objective that depends on
-        reports makes lying pay.
+    dist
+        The distribution of costs, common knowledge.
+    objective
+        The buyer's objective. Choose it before the reports are in: an objective that depends on reports makes
+        lying pay.
 
     Notes
     -----
@@ -91,14 +96,18 @@ class OfflineMechanism:
 
         Parameters
         ----------
-        reported_costs : money per unit of epsilon, finite, at least 0, shape (m,).
-        seller_ids : texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
+        reported_costs
+            Money per unit of epsilon, finite, at least 0, shape (m,).
+        seller_ids
+            Texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
 
         Raises
         ------
-        InvalidInput : reports that are no costs, ids that do not match.
-        Infeasible : no allocation meets the weight cap, or none is best; costs without an upper end when
-            some seller is needed at every price. The message says what to change.
+        InvalidInput
+            Reports that are no costs, ids that do not match.
+        Infeasible
+            No allocation meets the weight cap, or none is best; costs without an upper end when some seller
+            is needed at every price. The message says what to change.
         """
         costs = checks.non_negative_vector("reported_costs", reported_costs)
         ids = checked_ids(seller_ids, costs.size)

@@ -28,13 +28,17 @@ class OnlineMechanism(QuotingMarket):
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge; its virtual costs value what was bought.
-    curve : what to offer at which cost, from :func:`population_curve` or
-        :func:`dpmarket.paper.paper_curve`; made for the same support.
-    budget : money that all payments together never exceed; None: no budget. Open quotes reserve money.
-        When what is left is below the curve's largest payment, sellers are quoted epsilon 0 and payment 0:
-        a decision that uses earlier quotes only, so that truth stays best. A declined quote frees its money.
-    minor_units : smallest currency units to one unit of money: count payments against the budget as
+    dist
+        The distribution of costs, common knowledge; its virtual costs value what was bought.
+    curve
+        What to offer at which cost, from :func:`population_curve` or :func:`dpmarket.paper.paper_curve`; made
+        for the same support.
+    budget
+        Money that all payments together never exceed; None: no budget. Open quotes reserve money. When what
+        is left is below the curve's largest payment, sellers are quoted epsilon 0 and payment 0: a decision
+        that uses earlier quotes only, so that truth stays best. A declined quote frees its money.
+    minor_units
+        Smallest currency units to one unit of money: count payments against the budget as
         ``outcome.in_minor_units`` will round them. None: count the payments themselves.
 
     Notes

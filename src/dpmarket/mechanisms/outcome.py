@@ -34,9 +34,12 @@ class MinorUnits:
 
     Attributes
     ----------
-    amounts : one per seller, in their order, read-only; never below the exact payment.
-    total : all of them together.
-    scale : how many smallest units make one unit of money.
+    amounts
+        One per seller, in their order, read-only; never below the exact payment.
+    total
+        All of them together.
+    scale
+        How many smallest units make one unit of money.
     """
 
     amounts: IntArray
@@ -50,10 +53,13 @@ class Optimality:
 
     Attributes
     ----------
-    concentration_part, noise_part, payment_part : the buyer's objective, part by part, with the planned
-        weights; the last one with virtual costs, which equal payments in expectation.
-    cutoff : the virtual cost above which nobody is bought from; infinite where everybody is.
-    kkt_residual : how far the promises are from the conditions of optimality.
+    concentration_part, noise_part, payment_part
+        The buyer's objective, part by part, with the planned weights; the last one with virtual costs, which
+        equal payments in expectation.
+    cutoff
+        The virtual cost above which nobody is bought from; infinite where everybody is.
+    kkt_residual
+        How far the promises are from the conditions of optimality.
 
     Examples
     --------
@@ -99,17 +105,26 @@ class Outcome:
 
     Attributes
     ----------
-    mechanism : which mechanism decided.
-    seller_ids : the ids given, or 0, 1, 2, ...
-    epsilons : the promise to each seller.
-    payments : money for each seller, rounded up.
-    payment_errors : estimate of each payment's absolute error; at most 1e-9 of the payment.
-    planned_weights : the weight of each seller's record as planned (the paper's a); they sum to 1.
-    planned_noise_rate : the noise rate as planned (the paper's eta), for rows no longer than 1.
-    parameters : the mechanism's public parameters: distribution and objective, as plain data; see
+    mechanism
+        Which mechanism decided.
+    seller_ids
+        The ids given, or 0, 1, 2, ...
+    epsilons
+        The promise to each seller.
+    payments
+        Money for each seller, rounded up.
+    payment_errors
+        Estimate of each payment's absolute error; at most 1e-9 of the payment.
+    planned_weights
+        The weight of each seller's record as planned (the paper's a); they sum to 1.
+    planned_noise_rate
+        The noise rate as planned (the paper's eta), for rows no longer than 1.
+    parameters
+        The mechanism's public parameters: distribution and objective, as plain data; see
         :func:`~dpmarket.mechanisms.mechanism_of`.
-    optimality : the objective that was minimised, and how far from its minimum this is; None for a buyer who
-        minimises nothing.
+    optimality
+        The objective that was minimised, and how far from its minimum this is; None for a buyer who minimises
+        nothing.
 
     Notes
     -----
@@ -165,7 +180,8 @@ class Outcome:
 
         Parameters
         ----------
-        scale : how many smallest units make one unit of money (100 cents to a euro).
+        scale
+            How many smallest units make one unit of money (100 cents to a euro).
         """
         scale = checks.whole("scale", scale, 1)
         amounts = minor_amounts(self.payments, self.payment_errors, scale)

@@ -19,11 +19,16 @@ class Quote:
 
     Attributes
     ----------
-    number : the quote's position in its market, from 0.
-    epsilon : the promise.
-    payment : in money.
-    epoch : during which the quote was made.
-    market : which market made it.
+    number
+        The quote's position in its market, from 0.
+    epsilon
+        The promise.
+    payment
+        In money.
+    epoch
+        During which the quote was made.
+    market
+        Which market made it.
 
     Examples
     --------
@@ -51,9 +56,12 @@ class Quotes:
 
     Attributes
     ----------
-    first : number of the first of them; the others follow.
-    epsilons, payments, epochs : as in :class:`Quote`, shape (n,).
-    market : which market made them.
+    first
+        Number of the first of them; the others follow.
+    epsilons, payments, epochs
+        As in :class:`Quote`, shape (n,).
+    market
+        Which market made them.
 
     Examples
     --------
@@ -103,9 +111,11 @@ class Menu:
 
     Attributes
     ----------
-    epsilons, payments : the choices.
-    costs : for each choice a cost at which it is the best one of the whole curve; for the first choice the
-        lowest such cost.
+    epsilons, payments
+        The choices.
+    costs
+        For each choice a cost at which it is the best one of the whole curve; for the first choice the lowest
+        such cost.
 
     Examples
     --------

@@ -35,16 +35,19 @@ def mechanism_from_dict(data: Mapping[str, Any]) -> AnyMechanism:
 
     Parameters
     ----------
-    data : what ``to_dict()`` of any mechanism gave, or ``settings()`` of a market: by the settings a market
-        is made to which nobody has come yet, by ``to_dict()`` it goes on where it was.
+    data
+        What ``to_dict()`` of any mechanism gave, or ``settings()`` of a market: by the settings a market is
+        made to which nobody has come yet, by ``to_dict()`` it goes on where it was.
 
     Returns
     -------
-    The mechanism, which answers every report as the one that gave the data.
+    AnyMechanism
+        The mechanism, which answers every report as the one that gave the data.
 
     Raises
     ------
-    InvalidInput : data of no mechanism, or with parts that are missing or wrong.
+    InvalidInput
+        Data of no mechanism, or with parts that are missing or wrong.
 
     Examples
     --------
@@ -63,7 +66,8 @@ def market_from_dict(data: Mapping[str, Any]) -> OnlineMechanism | AdaptiveMecha
 
     Raises
     ------
-    InvalidInput : data of no market, or with parts that are missing or wrong.
+    InvalidInput
+        Data of no market, or with parts that are missing or wrong.
     """
     if not isinstance(data, Mapping) or not is_market(data):
         raise InvalidInput(f"expected the plain data of a mechanism: {', '.join(_BY_NAME)}.")
@@ -80,16 +84,19 @@ def mechanism_of(outcome: Outcome) -> AnyMechanism:
 
     Parameters
     ----------
-    outcome : of any mechanism of this package.
+    outcome
+        Of any mechanism of this package.
 
     Returns
     -------
-    The mechanism with the same settings; a market to which nobody has come yet.
+    AnyMechanism
+        The mechanism with the same settings; a market to which nobody has come yet.
 
     Raises
     ------
-    InvalidInput : the outcome of something else, or one that was written before its mechanism kept all of its
-        settings (the adaptive one).
+    InvalidInput
+        The outcome of something else, or one that was written before its mechanism kept all of its settings
+        (the adaptive one).
 
     Examples
     --------

@@ -43,9 +43,12 @@ class PostedPrice:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge; only its support is used.
-    epsilon : the promise to everybody who accepts, above 0.
-    price : money per unit of epsilon, above 0; who accepts is paid ``price * epsilon``, rounded up.
+    dist
+        The distribution of costs, common knowledge; only its support is used.
+    epsilon
+        The promise to everybody who accepts, above 0.
+    price
+        Money per unit of epsilon, above 0; who accepts is paid ``price * epsilon``, rounded up.
 
     Notes
     -----
@@ -75,10 +78,14 @@ class PostedPrice:
 
         Parameters
         ----------
-        dist : the distribution of costs.
-        sellers : how many will be asked.
-        budget : expected total payment, money.
-        share : share of people whose cost the price covers, strictly above 0 and at most 1.
+        dist
+            The distribution of costs.
+        sellers
+            How many will be asked.
+        budget
+            Expected total payment, money.
+        share
+            Share of people whose cost the price covers, strictly above 0 and at most 1.
 
         Examples
         --------
@@ -131,9 +138,12 @@ class CheapestK:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge; only its support is used.
-    k : how many to buy from, at least 1.
-    epsilon : the promise to each of them, above 0.
+    dist
+        The distribution of costs, common knowledge; only its support is used.
+    k
+        How many to buy from, at least 1.
+    epsilon
+        The promise to each of them, above 0.
 
     Notes
     -----
@@ -226,8 +236,10 @@ class SameForAll:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge, with a finite upper end.
-    epsilon : the promise to everybody, above 0.
+    dist
+        The distribution of costs, common knowledge, with a finite upper end.
+    epsilon
+        The promise to everybody, above 0.
 
     Notes
     -----

@@ -22,11 +22,16 @@ def posted_price_curve(
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge.
-    objective : what the buyer wanted when the price was chosen.
-    expected_sellers : how many sellers the price was chosen for.
-    epsilon : the promise to whoever accepts, above 0.
-    price : money per unit of epsilon, above the lowest cost; from the highest cost on, everybody accepts.
+    dist
+        The distribution of costs, common knowledge.
+    objective
+        What the buyer wanted when the price was chosen.
+    expected_sellers
+        How many sellers the price was chosen for.
+    epsilon
+        The promise to whoever accepts, above 0.
+    price
+        Money per unit of epsilon, above the lowest cost; from the highest cost on, everybody accepts.
 
     Returns
     -------

@@ -28,15 +28,20 @@ def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: b
 
     Parameters
     ----------
-    target : where to; the ending decides: ``.json`` or ``.parquet``.
-    outcome : what a mechanism decided.
-    overwrite : whether a file of this name is replaced; without it, it is refused.
+    target
+        Where to; the ending decides: ``.json`` or ``.parquet``.
+    outcome
+        What a mechanism decided.
+    overwrite
+        Whether a file of this name is replaced; without it, it is refused.
 
     Raises
     ------
-    InvalidInput : not an :class:`Outcome`.
-    FileProblem : another ending, a file that is there already, or one that cannot be written. No half-written
-        file is left.
+    InvalidInput
+        Not an :class:`Outcome`.
+    FileProblem
+        Another ending, a file that is there already, or one that cannot be written. No half-written file is
+        left.
 
     Examples
     --------
@@ -63,16 +68,20 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
 
     Parameters
     ----------
-    source : a file that :func:`write_outcome` made.
+    source
+        A file that :func:`write_outcome` made.
 
     Returns
     -------
-    The same outcome, to the last bit.
+    Outcome
+        The same outcome, to the last bit.
 
     Raises
     ------
-    FileProblem : no such file, another ending, or no outcome in it.
-    InvalidInput : an outcome with parts that are missing or wrong.
+    FileProblem
+        No such file, another ending, or no outcome in it.
+    InvalidInput
+        An outcome with parts that are missing or wrong.
 
     Examples
     --------
@@ -112,14 +121,18 @@ def write_market_state(
 
     Parameters
     ----------
-    target : where to, ending in ``.json``.
-    market : which goes on, or is closed.
-    overwrite : whether a file of this name is replaced; without it, it is refused.
+    target
+        Where to, ending in ``.json``.
+    market
+        Which goes on, or is closed.
+    overwrite
+        Whether a file of this name is replaced; without it, it is refused.
 
     Raises
     ------
-    FileProblem : another ending, a file that is there already, or one that cannot be written. No half-written
-        file is left.
+    FileProblem
+        Another ending, a file that is there already, or one that cannot be written. No half-written file is
+        left.
 
     Examples
     --------
@@ -149,17 +162,21 @@ def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | Adapt
 
     Parameters
     ----------
-    source : a file that :func:`write_market_state` made.
+    source
+        A file that :func:`write_market_state` made.
 
     Returns
     -------
-    The market as it was: the same curve, money left and open quotes.
+    OnlineMechanism | AdaptiveMechanism
+        The market as it was: the same curve, money left and open quotes.
 
     Raises
     ------
-    FileProblem : no such file, another ending, or no market in it. A market file, ``.toml``, is read by
+    FileProblem
+        No such file, another ending, or no market in it. A market file, ``.toml``, is read by
         ``dpmarket.campaign.read_market``.
-    InvalidInput : a market with parts that are missing or wrong, or with a function that no file can hold.
+    InvalidInput
+        A market with parts that are missing or wrong, or with a function that no file can hold.
 
     Examples
     --------

@@ -21,11 +21,14 @@ class NoiseAdvice:
 
     Attributes
     ----------
-    noise_ratio : the expected length of the noise, as a multiple of what usual data have to tell; above 1.
-    budget : money, a budget at which it would be 1; None where no budget is enough, because
-        ``max_mean_epsilon`` holds the promises down.
-    features : the most features with which it would be at most 1 for the same money, the constant not
-        counted; None where even one is too many.
+    noise_ratio
+        The expected length of the noise, as a multiple of what usual data have to tell; above 1.
+    budget
+        Money, a budget at which it would be 1; None where no budget is enough, because ``max_mean_epsilon``
+        holds the promises down.
+    features
+        The most features with which it would be at most 1 for the same money, the constant not counted; None
+        where even one is too many.
     """
 
     noise_ratio: float

@@ -47,12 +47,18 @@ class BoundConstants:
 
     Attributes
     ----------
-    concentration, noise : the paper's mu and sigma, in units of error.
-    coef_radius : the length that coefficients must not exceed (beta).
-    delta, noise_delta : the probabilities with which records and noise may break the bound.
-    n_features : number of coefficients.
-    row_bound : the length that rows must not exceed.
-    proved : whether the bound is known to hold with them; not so for those that the paper prints.
+    concentration, noise
+        The paper's mu and sigma, in units of error.
+    coef_radius
+        The length that coefficients must not exceed (beta).
+    delta, noise_delta
+        The probabilities with which records and noise may break the bound.
+    n_features
+        Number of coefficients.
+    row_bound
+        The length that rows must not exceed.
+    proved
+        Whether the bound is known to hold with them; not so for those that the paper prints.
     """
 
     concentration: float
@@ -81,12 +87,14 @@ def bound_constants(
 
     Parameters
     ----------
-    coef_radius : the length that coefficients must not exceed, above 0.
-    delta, noise_delta : probabilities strictly between 0 and 1: that the records, or the noise, break the
-        bound.
-    n_features : number of coefficients, the constant's included if there is one.
-    row_bound : R, the length that rows must not exceed; the square root of 2 for rows of length 1 with a
-        constant.
+    coef_radius
+        The length that coefficients must not exceed, above 0.
+    delta, noise_delta
+        Probabilities strictly between 0 and 1: that the records, or the noise, break the bound.
+    n_features
+        Number of coefficients, the constant's included if there is one.
+    row_bound
+        R, the length that rows must not exceed; the square root of 2 for rows of length 1 with a constant.
 
     Returns
     -------
@@ -130,7 +138,8 @@ def sharp_bound_constants(
 
     Parameters
     ----------
-    coef_radius, delta, noise_delta, n_features, row_bound : as in :func:`bound_constants`.
+    coef_radius, delta, noise_delta, n_features, row_bound
+        As in :func:`bound_constants`.
 
     Returns
     -------
@@ -157,10 +166,13 @@ def excess_risk(loss_weights: object, noise_rate: float, prices: Prices) -> floa
 
     Parameters
     ----------
-    loss_weights : weight of each record, at least 0, shape (m,): planned, or of a training.
-    noise_rate : the paper's eta, at least 0.
-    prices : a buyer's objective, or the constants of a bound. Other objectives than the buyer's own are
-        allowed: this is how buyers are compared.
+    loss_weights
+        Weight of each record, at least 0, shape (m,): planned, or of a training.
+    noise_rate
+        The paper's eta, at least 0.
+    prices
+        A buyer's objective, or the constants of a bound. Other objectives than the buyer's own are allowed:
+        this is how buyers are compared.
 
     Returns
     -------
@@ -193,10 +205,14 @@ class ErrorBound:
 
     Attributes
     ----------
-    training_loss : weighted mean loss, in bits.
-    noise_loss : the product of noise and coefficients.
-    concentration_part, noise_part : the excess risk.
-    probability : with which the bound holds, at least.
+    training_loss
+        Weighted mean loss, in bits.
+    noise_loss
+        The product of noise and coefficients.
+    concentration_part, noise_part
+        The excess risk.
+    probability
+        With which the bound holds, at least.
     """
 
     training_loss: float
@@ -232,12 +248,18 @@ def error_bound(
 
     Parameters
     ----------
-    data : the training records, as the model saw them: rows no longer than the constants' ``row_bound``.
-    coefficients : shape (features,), no longer than the constants' ``coef_radius``.
-    loss_weights : the weight of each record, 1 in sum.
-    noise_rate : the paper's eta, above 0.
-    constants : from :func:`bound_constants` or :func:`sharp_bound_constants`, with the loss in bits.
-    noise : the noise b' of the training objective, shape (features,); zeros for a model without noise.
+    data
+        The training records, as the model saw them: rows no longer than the constants' ``row_bound``.
+    coefficients
+        Shape (features,), no longer than the constants' ``coef_radius``.
+    loss_weights
+        The weight of each record, 1 in sum.
+    noise_rate
+        The paper's eta, above 0.
+    constants
+        From :func:`bound_constants` or :func:`sharp_bound_constants`, with the loss in bits.
+    noise
+        The noise b' of the training objective, shape (features,); zeros for a model without noise.
 
     Returns
     -------

@@ -55,17 +55,25 @@ def plan_payment_weight(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    objective : prices and bounds; its payment weight is ignored.
-    sellers : how many will report, at least 1.
-    budget : money, above 0.
-    confidence : probability strictly between 0 and 1 with which payments stay within the budget, or None for
-        a budget that is met on average.
-    rng : source of randomness. None means a fixed seed: whoever knows the distribution and the objective can
+    dist
+        The distribution of costs.
+    objective
+        Prices and bounds; its payment weight is ignored.
+    sellers
+        How many will report, at least 1.
+    budget
+        Money, above 0.
+    confidence
+        Probability strictly between 0 and 1 with which payments stay within the budget, or None for a budget
+        that is met on average.
+    rng
+        Source of randomness. None means a fixed seed: whoever knows the distribution and the objective can
         then check the plan, sellers included.
-    progress : called with the numbers of simulated campaigns, done and expected.
-    minor_units : smallest currency units to one unit of money: count payments as they are rounded up to
-        them. None: count the payments themselves.
+    progress
+        Called with the numbers of simulated campaigns, done and expected.
+    minor_units
+        Smallest currency units to one unit of money: count payments as they are rounded up to them. None:
+        count the payments themselves.
 
     Returns
     -------

@@ -47,14 +47,18 @@ def standard_buyers(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    error_model : what noise and few people cost: :attr:`~dpmarket.planning.scoring.Trial.error_model` of a
-        trial, or :func:`~dpmarket.planning.error_model.logistic_error`.
-    sellers : how many will report.
-    concentration, noise : prices for this project's buyer in place of the suggested ones; with one of them
-        the other is 1.
-    max_mean_epsilon : upper bound of the mean epsilon over all sellers, whoever buys; simple buyers then
-        leave money unspent.
+    dist
+        The distribution of costs.
+    error_model
+        What noise and few people cost: :attr:`~dpmarket.planning.scoring.Trial.error_model` of a trial, or
+        :func:`~dpmarket.planning.error_model.logistic_error`.
+    sellers
+        How many will report.
+    concentration, noise
+        Prices for this project's buyer in place of the suggested ones; with one of them the other is 1.
+    max_mean_epsilon
+        Upper bound of the mean epsilon over all sellers, whoever buys; simple buyers then leave money
+        unspent.
 
     Returns
     -------
@@ -113,11 +117,16 @@ def best_cheapest_k(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    sellers : how many will report, at least 1.
-    budget : expected total payment, money, above 0.
-    error_model : what noise and few people cost.
-    max_mean_epsilon : upper bound of the mean epsilon over all sellers; it may leave money unspent.
+    dist
+        The distribution of costs.
+    sellers
+        How many will report, at least 1.
+    budget
+        Expected total payment, money, above 0.
+    error_model
+        What noise and few people cost.
+    max_mean_epsilon
+        Upper bound of the mean epsilon over all sellers; it may leave money unspent.
 
     Returns
     -------

@@ -33,15 +33,24 @@ class Standing:
 
     Attributes
     ----------
-    buyer, budget : who, and with how much money in expectation.
-    error, error_standard_error : test error.
-    log_loss, log_loss_standard_error : test log loss.
-    payment, payment_error : total payment, money.
-    overall, overall_error : test error + payment_weight * payment.
-    behind, behind_error : overall error less that of the first buyer, repetition by repetition.
-    log_loss_behind, log_loss_behind_error : log loss less that of the first buyer, alike.
-    epsilon_quantiles : the 5%, 50% and 95% quantiles of the promises to those bought from.
-    share_bought : of the sellers.
+    buyer, budget
+        Who, and with how much money in expectation.
+    error, error_standard_error
+        Test error.
+    log_loss, log_loss_standard_error
+        Test log loss.
+    payment, payment_error
+        Total payment, money.
+    overall, overall_error
+        Test error + payment_weight * payment.
+    behind, behind_error
+        Overall error less that of the first buyer, repetition by repetition.
+    log_loss_behind, log_loss_behind_error
+        Log loss less that of the first buyer, alike.
+    epsilon_quantiles
+        The 5%, 50% and 95% quantiles of the promises to those bought from.
+    share_bought
+        Of the sellers.
     """
 
     buyer: str
@@ -73,10 +82,14 @@ class Comparison:
 
     Attributes
     ----------
-    standings : budget by budget, the buyers in the order given.
-    payment_weight : error units per unit of money in the overall error.
-    repetitions : how often costs, records and noise were drawn.
-    sellers : how many there were.
+    standings
+        Budget by budget, the buyers in the order given.
+    payment_weight
+        Error units per unit of money in the overall error.
+    repetitions
+        How often costs, records and noise were drawn.
+    sellers
+        How many there were.
     """
 
     standings: tuple[Standing, ...]
@@ -115,16 +128,23 @@ def compare(
 
     Parameters
     ----------
-    dist : the distribution of costs, from which sellers' costs are drawn.
-    trial : the public records, and how models are trained on them.
-    buyers : for every name a function from a budget to a mechanism that spends it in expectation; see
+    dist
+        The distribution of costs, from which sellers' costs are drawn.
+    trial
+        The public records, and how models are trained on them.
+    buyers
+        For every name a function from a budget to a mechanism that spends it in expectation; see
         :func:`~dpmarket.planning.buyers.standard_buyers`. The others are compared with the first. With
         ``keep_in`` they have to say what they are, by a method ``settings`` that returns plain data or as
         frozen dataclasses of such.
-    budgets : money, each above 0.
-    payment_weight : error units per unit of money in the overall error: what money is worth to the reader.
-    repetitions : how often costs, split and noise are drawn, at least 2.
-    seed : everything random follows from it.
+    budgets
+        Money, each above 0.
+    payment_weight
+        Error units per unit of money in the overall error: what money is worth to the reader.
+    repetitions
+        How often costs, split and noise are drawn, at least 2.
+    seed
+        Everything random follows from it.
     processes, keep_in, progress
         As in :func:`~dpmarket.planning.rows.compute_rows`.
 

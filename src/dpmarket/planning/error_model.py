@@ -86,9 +86,12 @@ class ExpectedError:
 
     Attributes
     ----------
-    sampling_part : from few people, or uneven weights among many.
-    noise_part : from the noise that keeps the promises.
-    signal : squared length of what usual data have to tell, to compare with.
+    sampling_part
+        From few people, or uneven weights among many.
+    noise_part
+        From the noise that keeps the promises.
+    signal
+        Squared length of what usual data have to tell, to compare with.
 
     Examples
     --------

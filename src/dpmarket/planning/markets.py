@@ -39,12 +39,17 @@ class Expectation:
 
     Attributes
     ----------
-    payment, payment_error : expected total payment and its standard error, money.
-    excess_risk, excess_risk_error : expected excess risk and its standard error.
-    share : expected share of sellers bought from.
-    squared_norm, inverse_square : expected square of the weights' norm, and inverse square of the total
-        promise: what the expected error is made of.
-    in_reach : whether nobody left out would have been bought from: if not, all of this is wrong.
+    payment, payment_error
+        Expected total payment and its standard error, money.
+    excess_risk, excess_risk_error
+        Expected excess risk and its standard error.
+    share
+        Expected share of sellers bought from.
+    squared_norm, inverse_square
+        Expected square of the weights' norm, and inverse square of the total promise: what the expected error
+        is made of.
+    in_reach
+        Whether nobody left out would have been bought from: if not, all of this is wrong.
     """
 
     payment: float
@@ -63,11 +68,16 @@ class Markets:
 
     Attributes
     ----------
-    virtual_costs : one array per market.
-    sellers : how many sellers a market has, those left out included.
-    each : how many sellers one element stands for.
-    reach : those left out have at least this virtual cost.
-    blocks : the markets come in this many independent groups of equal size.
+    virtual_costs
+        One array per market.
+    sellers
+        How many sellers a market has, those left out included.
+    each
+        How many sellers one element stands for.
+    reach
+        Those left out have at least this virtual cost.
+    blocks
+        The markets come in this many independent groups of equal size.
     """
 
     virtual_costs: tuple[FloatArray, ...]
@@ -121,9 +131,12 @@ def population(dist: CostDistribution, sellers: int, cheapest: float = 1.0) -> M
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    sellers : how many.
-    cheapest : the share of people to look at, the cheapest ones; 1 for everybody.
+    dist
+        The distribution of costs.
+    sellers
+        How many.
+    cheapest
+        The share of people to look at, the cheapest ones; 1 for everybody.
     """
     count = min(math.ceil(sellers * cheapest), _POPULATION)
     levels: FloatArray = np.arange(0.5, count) * (cheapest / count)

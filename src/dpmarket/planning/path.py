@@ -36,11 +36,16 @@ class BestPurchase:
 
     Attributes
     ----------
-    spread : how much dearer a seller must be to lose one unit of weight (s).
-    squared_norm : of the weights.
-    total_promise : the sum of the promises (eta).
-    price : what a unit of epsilon costs on average, ``<a, psi>``.
-    bought : how many sellers have a weight.
+    spread
+        How much dearer a seller must be to lose one unit of weight (s).
+    squared_norm
+        Of the weights.
+    total_promise
+        The sum of the promises (eta).
+    price
+        What a unit of epsilon costs on average, ``<a, psi>``.
+    bought
+        How many sellers have a weight.
     """
 
     spread: float
@@ -56,10 +61,12 @@ class Path:
 
     Attributes
     ----------
-    ends : the spread s at which each segment ends, rising; infinite for the last one.
-    weights, levels, variances : the segment's constants: ``|a|^2 = weight + variance/s^2`` and
-        ``<a, psi> = level - variance/s``.
-    bought : how many sellers have a weight within the segment.
+    ends
+        The spread s at which each segment ends, rising; infinite for the last one.
+    weights, levels, variances
+        The segment's constants: ``|a|^2 = weight + variance/s^2`` and ``<a, psi> = level - variance/s``.
+    bought
+        How many sellers have a weight within the segment.
     """
 
     ends: FloatArray
@@ -75,9 +82,12 @@ class Path:
 
         Parameters
         ----------
-        budget : what the purchase may cost in virtual costs, money, above 0.
-        sampling, noise : the error model's numbers, above 0.
-        max_total_promise : what the promises may add up to.
+        budget
+            What the purchase may cost in virtual costs, money, above 0.
+        sampling, noise
+            The error model's numbers, above 0.
+        max_total_promise
+            What the promises may add up to.
         """
         goal = sampling * budget**2 / noise
         reached = self.levels * self.ends - self.variances
@@ -115,9 +125,11 @@ def walk_path(virtual_costs: FloatArray, cap: float, first_capped: int, first_re
 
     Parameters
     ----------
-    virtual_costs : rising, finite, at least 0, and not all 0.
-    cap, first_capped, first_rest : the largest weight, how many sellers a total weight of 1 admits at it, and
-        what is left, as :func:`~dpmarket.allocation.simplex.split_cap` splits it.
+    virtual_costs
+        Rising, finite, at least 0, and not all 0.
+    cap, first_capped, first_rest
+        The largest weight, how many sellers a total weight of 1 admits at it, and what is left, as
+        :func:`~dpmarket.allocation.simplex.split_cap` splits it.
 
     Returns
     -------

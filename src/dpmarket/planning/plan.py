@@ -20,12 +20,17 @@ class Guarantee:
 
     Attributes
     ----------
-    budget : money that payments should not exceed.
-    confidence : the probability that was asked for.
-    quantile : total payment of the campaign with the rank that, by the binomial law, lies above the true
-        quantile with probability 99%; at most the budget.
-    fresh_share : share of campaigns within the budget, among others than those the plan was made with.
-    draws : number of campaigns, of each kind.
+    budget
+        Money that payments should not exceed.
+    confidence
+        The probability that was asked for.
+    quantile
+        Total payment of the campaign with the rank that, by the binomial law, lies above the true quantile
+        with probability 99%; at most the budget.
+    fresh_share
+        Share of campaigns within the budget, among others than those the plan was made with.
+    draws
+        Number of campaigns, of each kind.
     """
 
     budget: float
@@ -45,9 +50,12 @@ class Prospect:
 
     Attributes
     ----------
-    payment : expected total payment, money.
-    error : the error to expect.
-    share_bought : expected share of sellers bought from.
+    payment
+        Expected total payment, money.
+    error
+        The error to expect.
+    share_bought
+        Expected share of sellers bought from.
     """
 
     payment: float
@@ -64,19 +72,29 @@ class Plan:
 
     Attributes
     ----------
-    objective : the buyer's objective with the planned payment weight.
-    sellers : number of sellers that the plan is for.
-    expected_payment, payment_error : expected total payment and its standard error, money.
-    expected_excess_risk, excess_risk_error : expected excess risk and its standard error.
-    share_bought : expected share of sellers bought from.
-    squared_norm, inverse_square : expected square of the weights' norm, and inverse square of the total
-        promise; :func:`~dpmarket.planning.error_model.expected_error` makes an expected error of them.
-    draws : number of simulated markets.
-    gap : what the plan leaves of the budget (money) or of the target excess risk because no payment weight
+    objective
+        The buyer's objective with the planned payment weight.
+    sellers
+        Number of sellers that the plan is for.
+    expected_payment, payment_error
+        Expected total payment and its standard error, money.
+    expected_excess_risk, excess_risk_error
+        Expected excess risk and its standard error.
+    share_bought
+        Expected share of sellers bought from.
+    squared_norm, inverse_square
+        Expected square of the weights' norm, and inverse square of the total promise;
+        :func:`~dpmarket.planning.error_model.expected_error` makes an expected error of them.
+    draws
+        Number of simulated markets.
+    gap
+        What the plan leaves of the budget (money) or of the target excess risk because no payment weight
         meets it: the best allocation can change at once from a few cheap sellers to many dear ones, and
         payments jump. 0 where it is met, to one part in 2,000, and for a plan with confidence.
-    guarantee : for a plan with confidence, how likely the budget is to suffice; else None.
-    error_model : what the prices were made for; None for prices that were given.
+    guarantee
+        For a plan with confidence, how likely the budget is to suffice; else None.
+    error_model
+        What the prices were made for; None for prices that were given.
 
     Examples
     --------

@@ -50,11 +50,15 @@ class TypicalPurchase:
 
     Attributes
     ----------
-    error : its expected error.
-    total_promise : the sum of its promises.
-    objective : the prices at which the paper's objective has its slopes there, and the payment weight that
-        goes with them in the typical market.
-    share_bought : the share of sellers bought from.
+    error
+        Its expected error.
+    total_promise
+        The sum of its promises.
+    objective
+        The prices at which the paper's objective has its slopes there, and the payment weight that goes with
+        them in the typical market.
+    share_bought
+        The share of sellers bought from.
     """
 
     error: ExpectedError
@@ -83,14 +87,21 @@ def suggest_prices(
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge; not fitted to the reports of these sellers.
-    sellers : how many will report, at least 1. Once their number is known, plan again with it.
-    budget : expected total payment, money, above 0.
-    n_features : number of coefficients of the model, the constant's included.
-    row_bound : R, the length that no row exceeds, its constant included. It scales all prices alike and
-        changes no promise; :func:`~dpmarket.planning.error_model.estimator_error` knows the estimator's.
-    weight_cap, max_mean_epsilon : bounds of the objective, as in :class:`BuyerObjective`.
-    confidence, rng, progress : as in :func:`~dpmarket.planning.budgets.plan_payment_weight`.
+    dist
+        The distribution of costs, common knowledge; not fitted to the reports of these sellers.
+    sellers
+        How many will report, at least 1. Once their number is known, plan again with it.
+    budget
+        Expected total payment, money, above 0.
+    n_features
+        Number of coefficients of the model, the constant's included.
+    row_bound
+        R, the length that no row exceeds, its constant included. It scales all prices alike and changes no
+        promise; :func:`~dpmarket.planning.error_model.estimator_error` knows the estimator's.
+    weight_cap, max_mean_epsilon
+        Bounds of the objective, as in :class:`BuyerObjective`.
+    confidence, rng, progress
+        As in :func:`~dpmarket.planning.budgets.plan_payment_weight`.
 
     Returns
     -------

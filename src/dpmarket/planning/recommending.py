@@ -26,11 +26,16 @@ class BudgetPlan:
 
     Attributes
     ----------
-    budget : expected total payment, money.
-    plan : prices, payment weight and what to expect of them.
-    prices_are_suggested : whether the prices are those of the least expected error, or were given.
-    rules : the best rule and one price for all; None for prices that were given.
-    advice : where noise dominates, from where on it would not; else None.
+    budget
+        Expected total payment, money.
+    plan
+        Prices, payment weight and what to expect of them.
+    prices_are_suggested
+        Whether the prices are those of the least expected error, or were given.
+    rules
+        The best rule and one price for all; None for prices that were given.
+    advice
+        Where noise dominates, from where on it would not; else None.
     """
 
     budget: float

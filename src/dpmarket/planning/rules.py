@@ -35,10 +35,14 @@ class RuleChoice:
 
     Attributes
     ----------
-    best, posted : the expected errors.
-    price : of the posted price, money per unit of epsilon.
-    epsilon : what whoever accepts it is promised.
-    share_accepting : the share of people whose cost it covers.
+    best, posted
+        The expected errors.
+    price
+        Of the posted price, money per unit of epsilon.
+    epsilon
+        What whoever accepts it is promised.
+    share_accepting
+        The share of people whose cost it covers.
 
     Examples
     --------
@@ -98,9 +102,12 @@ def compare_rules(dist: CostDistribution, plan: Plan, budget: float) -> RuleChoi
 
     Parameters
     ----------
-    dist : the distribution of costs that the plan was made for.
-    plan : with an error model, as :func:`~dpmarket.planning.prices.plan_prices` makes it.
-    budget : expected total payment, money.
+    dist
+        The distribution of costs that the plan was made for.
+    plan
+        With an error model, as :func:`~dpmarket.planning.prices.plan_prices` makes it.
+    budget
+        Expected total payment, money.
 
     Returns
     -------
@@ -131,9 +138,12 @@ def posted_prospect(offer: PostedPrice, sellers: int, error_model: ErrorModel) -
 
     Parameters
     ----------
-    offer : the price and the promise.
-    sellers : how many will be asked.
-    error_model : what noise and few people cost.
+    offer
+        The price and the promise.
+    sellers
+        How many will be asked.
+    error_model
+        What noise and few people cost.
 
     Returns
     -------
@@ -162,12 +172,18 @@ def best_posted_price(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    sellers : how many will be asked, at least 1.
-    budget : expected total payment, money, above 0.
-    error_model : what noise and few people cost.
-    weight_cap : nobody's weight exceeds this many times 1/m: at least one in so many must accept.
-    max_mean_epsilon : upper bound of the mean epsilon over all sellers; it may leave money unspent.
+    dist
+        The distribution of costs.
+    sellers
+        How many will be asked, at least 1.
+    budget
+        Expected total payment, money, above 0.
+    error_model
+        What noise and few people cost.
+    weight_cap
+        Nobody's weight exceeds this many times 1/m: at least one in so many must accept.
+    max_mean_epsilon
+        Upper bound of the mean epsilon over all sellers; it may leave money unspent.
 
     Returns
     -------

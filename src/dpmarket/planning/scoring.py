@@ -22,8 +22,10 @@ class Scores(NamedTuple):
 
     Attributes
     ----------
-    error : share of wrong predictions.
-    log_loss : mean negative logarithm of the probability that the model gave to the true label.
+    error
+        Share of wrong predictions.
+    log_loss
+        Mean negative logarithm of the probability that the model gave to the true label.
     """
 
     error: float
@@ -39,11 +41,14 @@ class Trial:
 
     Parameters
     ----------
-    data : public records, one per person.
-    train_share : the share of records that sellers hold; models are tested on the rest.
-    radius : length beyond which scaled rows are shortened, see
-        :class:`~dpmarket.learning.scaling.PublicScaler`.
-    l2 : ridge penalty of the model, or None for the suggested one.
+    data
+        Public records, one per person.
+    train_share
+        The share of records that sellers hold; models are tested on the rest.
+    radius
+        Length beyond which scaled rows are shortened, see :class:`~dpmarket.learning.scaling.PublicScaler`.
+    l2
+        Ridge penalty of the model, or None for the suggested one.
 
     Examples
     --------
@@ -95,8 +100,10 @@ class Trial:
 
         Parameters
         ----------
-        epsilons : one promise per seller.
-        seed : a whole number.
+        epsilons
+            One promise per seller.
+        seed
+            A whole number.
         """
         promises = checks.non_negative_vector("epsilons", epsilons)
         if not promises.any():

@@ -49,10 +49,14 @@ class Estimate:
 
     Attributes
     ----------
-    objective : with the payment weight found.
-    expectation : what the population expects there.
-    slope : of the logarithm of the measure by that of the payment weight, between 0.01 and 4 in size.
-    cheapest : the share of sellers that had to be looked at.
+    objective
+        With the payment weight found.
+    expectation
+        What the population expects there.
+    slope
+        Of the logarithm of the measure by that of the payment weight, between 0.01 and 4 in size.
+    cheapest
+        The share of sellers that had to be looked at.
     """
 
     objective: BuyerObjective
@@ -114,10 +118,14 @@ def find_payment_weight(
 
     Parameters
     ----------
-    dist, objective, sellers : the market; the objective's own payment weight is only where the search starts.
-    measure : picks a positive number that is monotone in the payment weight, and its standard error.
-    wanted : a value that ``measure`` takes between the extremes.
-    rng : where the draws come from.
+    dist, objective, sellers
+        The market; the objective's own payment weight is only where the search starts.
+    measure
+        Picks a positive number that is monotone in the payment weight, and its standard error.
+    wanted
+        A value that ``measure`` takes between the extremes.
+    rng
+        Where the draws come from.
 
     Raises
     ------

@@ -32,15 +32,22 @@ class SweepRow:
 
     Attributes
     ----------
-    objective : the buyer's objective.
-    payment, payment_error : total payment, money.
-    excess_risk, excess_risk_error : the objective's loss, ``concentration * |a| + noise / eta``.
-    expected_error, noise_share : the error to expect, and the share of noise in it; None without an error
-        model.
-    mean_epsilon : over all sellers.
-    epsilon_quantiles : 5%, 25%, 50%, 75% and 95% quantiles over all sellers.
-    share_bought : of the sellers.
-    test_error, test_error_standard_error : of models trained with these promises; None without public data.
+    objective
+        The buyer's objective.
+    payment, payment_error
+        Total payment, money.
+    excess_risk, excess_risk_error
+        The objective's loss, ``concentration * |a| + noise / eta``.
+    expected_error, noise_share
+        The error to expect, and the share of noise in it; None without an error model.
+    mean_epsilon
+        Over all sellers.
+    epsilon_quantiles
+        5%, 25%, 50%, 75% and 95% quantiles over all sellers.
+    share_bought
+        Of the sellers.
+    test_error, test_error_standard_error
+        Of models trained with these promises; None without public data.
     """
 
     objective: BuyerObjective
@@ -68,9 +75,12 @@ class Sweep:
 
     Attributes
     ----------
-    rows : one per objective.
-    sellers : how many there were.
-    repetitions : how often costs (and noise) were drawn for each row.
+    rows
+        One per objective.
+    sellers
+        How many there were.
+    repetitions
+        How often costs (and noise) were drawn for each row.
     """
 
     rows: tuple[SweepRow, ...]
@@ -88,8 +98,10 @@ def at_payment_weights(objective: BuyerObjective, payment_weights: Sequence[floa
 
     Parameters
     ----------
-    objective : prices and bounds; its payment weight is replaced.
-    payment_weights : error units per unit of money, each above 0.
+    objective
+        Prices and bounds; its payment weight is replaced.
+    payment_weights
+        Error units per unit of money, each above 0.
 
     Returns
     -------
@@ -119,10 +131,14 @@ def at_budgets(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    objective : prices and bounds; its payment weight is replaced.
-    sellers : how many will report.
-    budgets : expected total payments, money, each above 0.
+    dist
+        The distribution of costs.
+    objective
+        Prices and bounds; its payment weight is replaced.
+    sellers
+        How many will report.
+    budgets
+        Expected total payments, money, each above 0.
 
     Returns
     -------
@@ -162,12 +178,18 @@ def at_suggested_prices(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    error_model : what noise and few people cost; None only with a price.
-    sellers : how many will report.
-    budgets : expected total payments, money, each above 0.
-    concentration, noise : prices to keep in place of suggested ones; with one of them the other is 1.
-    weight_cap, max_mean_epsilon : bounds of the objectives.
+    dist
+        The distribution of costs.
+    error_model
+        What noise and few people cost; None only with a price.
+    sellers
+        How many will report.
+    budgets
+        Expected total payments, money, each above 0.
+    concentration, noise
+        Prices to keep in place of suggested ones; with one of them the other is 1.
+    weight_cap, max_mean_epsilon
+        Bounds of the objectives.
 
     Returns
     -------
@@ -218,18 +240,24 @@ def sweep(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    objectives : one per row; :func:`at_payment_weights` and :func:`at_budgets` make them.
-    sellers : how many; with a trial, as many as it has.
-    trial : public records on which models are trained and tested, or None for no test errors.
-    repetitions : how often costs (and with a trial, records and noise) are drawn for each row. All rows see
-        the same draws.
-    seed : everything random follows from it.
+    dist
+        The distribution of costs.
+    objectives
+        One per row; :func:`at_payment_weights` and :func:`at_budgets` make them.
+    sellers
+        How many; with a trial, as many as it has.
+    trial
+        Public records on which models are trained and tested, or None for no test errors.
+    repetitions
+        How often costs (and with a trial, records and noise) are drawn for each row. All rows see the same
+        draws.
+    seed
+        Everything random follows from it.
     processes, keep_in, progress
         As in :func:`~dpmarket.planning.rows.compute_rows`: several processes, a file to resume from, a
         callback. The table does not depend on them.
-    error_model : what noise and few people cost; None: that of the trial, and without a trial no expected
-        errors.
+    error_model
+        What noise and few people cost; None: that of the trial, and without a trial no expected errors.
 
     Returns
     -------

@@ -70,8 +70,10 @@ def privacy_loss(
         For NaN, negative, infinite, textual or missing values, all weights 0, and values so extreme
         (a loss above 1e100) that the result could not be bounded.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * The log density ratio of the exact output between neighbours never exceeds the returned value, in
       exact arithmetic on the given floats; rounding is outward, by less than 1e-14 relative.
     * A weight of 0 costs exactly 0.

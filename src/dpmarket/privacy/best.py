@@ -128,8 +128,10 @@ def best_weights(
     Infeasible
         If no weights that add up to 1 keep the promises and the cap.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * ``privacy_loss(weights) <= max(epsilon - numerical_epsilon, 0)`` for everybody, as computed.
     * The global minimum: the problem is convex and the slope is returned.
     * Time O(m log m).

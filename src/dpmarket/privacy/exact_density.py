@@ -57,9 +57,9 @@ def log_density(
     InvalidInput
         For shapes or values other than these.
 
-    Guarantees
-    ----------
-    Normalised: the density integrates to 1 over all w.
+    Notes
+    -----
+    Guaranteed: Normalised: the density integrates to 1 over all w.
 
     Examples
     --------

@@ -65,9 +65,9 @@ def loss_upper(scaled: FloatArray, beta: float) -> FloatArray:
     FloatArray
         At least P(c), at most ``1 + 1e-14`` times it; exactly 0 where c is 0.
 
-    Guarantees
-    ----------
-    Never below the real-number value for the given floats, even if ``scaled`` carries a relative error of
+    Notes
+    -----
+    Guaranteed: Never below the real-number value for the given floats, even if ``scaled`` carries a relative error of
     three and ``beta`` one of two half-units in the last place (see :data:`ROUND_UP`).
     """
     if beta >= 1.0:

@@ -96,8 +96,10 @@ class NoiseSource(Protocol):
 class SecureNoise:
     """Noise from the operating system's entropy. It has no seed and keeps no state.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * Every draw takes fresh bytes from :func:`os.urandom`; nothing is kept between draws, so that draws are
       independent, also in threads and after a fork.
     * If the operating system gives no entropy, :class:`~dpmarket.errors.EntropyUnavailable` is raised.

@@ -48,9 +48,9 @@ def suggest_l2(noise_rate: float, n_features: int, row_bound: float = 1.0) -> fl
     InvalidInput
         For values outside these ranges, or so extreme that l2 leaves the range of floats.
 
-    Guarantees
-    ----------
-    A function of public quantities only: choosing the penalty this way costs no privacy.
+    Notes
+    -----
+    Guaranteed: A function of public quantities only: choosing the penalty this way costs no privacy.
 
     Examples
     --------
@@ -100,9 +100,9 @@ def suggest_stretch(noise_rate: float, l2: float, n_features: int, row_bound: fl
     InvalidInput
         For values outside these ranges.
 
-    Guarantees
-    ----------
-    A function of public quantities only: multiplying released coefficients by it costs no privacy. It moves
+    Notes
+    -----
+    Guaranteed: A function of public quantities only: multiplying released coefficients by it costs no privacy. It moves
     no prediction of a class, only probabilities.
 
     Examples

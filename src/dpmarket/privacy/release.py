@@ -100,8 +100,10 @@ def plan_release(
     Infeasible
         If the plan leaves the range of floats.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * ``release_cost`` of the plan is at most ``numerical_epsilon`` less one per cent, which pays for the
       rounding of everything that is added to it later.
     * A function of public quantities only.

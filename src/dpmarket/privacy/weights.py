@@ -131,8 +131,10 @@ def weights_for(
         If no noise, however large, lets weights that add up to 1 keep the promises at this ``l2``. The
         message gives the condition and an ``l2`` that works.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * ``privacy_loss(weights) <= max(epsilon - numerical_epsilon, 0)`` for everybody, as computed.
     * The difference is at most 1e-12 of it: promises are used fully.
     * Nothing promised (or less than 1e-100), no weight: exactly 0.

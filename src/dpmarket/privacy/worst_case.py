@@ -111,9 +111,9 @@ def find_worst_case(
     InvalidInput
         For values outside these ranges.
 
-    Guarantees
-    ----------
-    The value is attained: it is the exact ratio of a valid pair of neighbours at a valid output, and hence a
+    Notes
+    -----
+    Guaranteed: The value is attained: it is the exact ratio of a valid pair of neighbours at a valid output, and hence a
     lower bound on the true supremum. Deterministic. That nothing larger exists is not guaranteed.
 
     Examples

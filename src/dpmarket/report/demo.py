@@ -60,11 +60,15 @@ class Demo:
 
     Attributes
     ----------
-    folder, report : where its files are, and the page among them.
-    summary : what the page says.
-    comparisons : the campaign's two ways of buying and simple buyers, each at its own best, at three budgets;
-        by the costs' distribution, first the campaign's own, then one that is spread more widely.
-    online_paid, online_bought : what quoting the same people one by one would have paid, and how many.
+    folder, report
+        Where its files are, and the page among them.
+    summary
+        What the page says.
+    comparisons
+        The campaign's two ways of buying and simple buyers, each at its own best, at three budgets; by the
+        costs' distribution, first the campaign's own, then one that is spread more widely.
+    online_paid, online_bought
+        What quoting the same people one by one would have paid, and how many.
     """
 
     folder: Path
@@ -84,13 +88,17 @@ def run_demo(
 
     Parameters
     ----------
-    folder : a new folder, or that of an earlier demonstration, whose files are replaced.
-    repetitions : simulated campaigns for the comparison with other buyers, at least 2.
-    progress : called with what is being done and the share of all work that is done.
+    folder
+        A new folder, or that of an earlier demonstration, whose files are replaced.
+    repetitions
+        Simulated campaigns for the comparison with other buyers, at least 2.
+    progress
+        Called with what is being done and the share of all work that is done.
 
     Raises
     ------
-    FileProblem : the folder holds other files than a demonstration's.
+    FileProblem
+        The folder holds other files than a demonstration's.
     """
     repetitions = checks.whole("repetitions", repetitions, minimum=2)
     place = _prepare(Path(folder))

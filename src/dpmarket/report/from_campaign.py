@@ -66,23 +66,36 @@ def report_campaign(
 
     Parameters
     ----------
-    market_path : the market file; the ledger lies beside it.
-    reports : the reported costs that were quoted. They are known by the ledger's keyed digest, so that the
-        page speaks of what was really reported; what was decided is the ledger's.
-    quotes : the file that ``quote`` wrote, unchanged.
-    output : where the page goes, ``-`` for standard output.
-    test : .csv or .parquet with features and labels of public records, for the model's error.
-    certificate : the certificate, whose digest the page then names.
-    title : the page's heading.
-    overwrite : whether an existing output may be replaced.
-    progress : called with what is being done and the share of all work that is done.
-    ledger : a file or an address, in place of the market file's ``ledger.url``.
+    market_path
+        The market file; the ledger lies beside it.
+    reports
+        The reported costs that were quoted. They are known by the ledger's keyed digest, so that the page
+        speaks of what was really reported; what was decided is the ledger's.
+    quotes
+        The file that ``quote`` wrote, unchanged.
+    output
+        Where the page goes, ``-`` for standard output.
+    test
+        .csv or .parquet with features and labels of public records, for the model's error.
+    certificate
+        The certificate, whose digest the page then names.
+    title
+        The page's heading.
+    overwrite
+        Whether an existing output may be replaced.
+    progress
+        Called with what is being done and the share of all work that is done.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
 
     Raises
     ------
-    FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
-    LedgerRefusal : no such quotes were given, or these reports or this market are not those of the quotes.
-    InvalidInput : fewer than ten sellers were bought from.
+    FileProblem
+        A file that cannot be used; ``details`` name lines and columns, never a value.
+    LedgerRefusal
+        No such quotes were given, or these reports or this market are not those of the quotes.
+    InvalidInput
+        Fewer than ten sellers were bought from.
     """
     given = [path for path in (test, certificate) if path is not None]
     place = place_of(market_path, read_market(market_path), ledger)
@@ -136,10 +149,14 @@ class Campaign:
 
     Attributes
     ----------
-    market, round : the market file, and the round in the ledger.
-    outcome : what the mechanism decided, with the ledger's promises.
-    costs, amounts, withdrawn : reports, payments in smallest units, and who withdrew.
-    model, loss_weights : the released model and everybody's weight in it, or None.
+    market, round
+        The market file, and the round in the ledger.
+    outcome
+        What the mechanism decided, with the ledger's promises.
+    costs, amounts, withdrawn
+        Reports, payments in smallest units, and who withdrew.
+    model, loss_weights
+        The released model and everybody's weight in it, or None.
     """
 
     market: Market
@@ -200,7 +217,8 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
 
     Raises
     ------
-    FileProblem : missing columns, cells without a number, labels that are neither of the two.
+    FileProblem
+        Missing columns, cells without a number, labels that are neither of the two.
     """
     names = [feature.name for feature in model.features]
     table = read_table(source, [*names, model.label_column], [model.label_column], names)

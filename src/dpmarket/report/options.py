@@ -17,11 +17,16 @@ class Option:
 
     Attributes
     ----------
-    factor : the budget as a multiple of the campaign's.
-    payment : expected total payment, money.
-    expected_error : the mean squared error of a gradient that is to be expected.
-    noise_share : the share of noise in it; the rest comes from few people.
-    share_bought : expected share of sellers bought from.
+    factor
+        The budget as a multiple of the campaign's.
+    payment
+        Expected total payment, money.
+    expected_error
+        The mean squared error of a gradient that is to be expected.
+    noise_share
+        The share of noise in it; the rest comes from few people.
+    share_bought
+        Expected share of sellers bought from.
     """
 
     factor: float
@@ -36,9 +41,11 @@ def budget_options(expect: Callable[[float], Prospect], budget: float) -> tuple[
 
     Parameters
     ----------
-    expect : what can be expected of a budget, such as the ``prospect`` of a plan for it; a function of public
+    expect
+        What can be expected of a budget, such as the ``prospect`` of a plan for it; a function of public
         values only.
-    budget : the campaign's, money, above 0.
+    budget
+        The campaign's, money, above 0.
 
     Returns
     -------

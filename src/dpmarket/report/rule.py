@@ -26,7 +26,8 @@ def rule_of(outcome: Outcome) -> Curve:
 
     Raises
     ------
-    InvalidInput : the outcome of another mechanism.
+    InvalidInput
+        The outcome of another mechanism.
     """
     mechanism = mechanism_behind(outcome)
     if isinstance(mechanism, OnlineMechanism):

@@ -38,19 +38,32 @@ class Material:
 
     Attributes
     ----------
-    title : what the campaign is called.
-    outcome : promises and payments of everybody who was quoted, by the offline or online mechanism.
-    reported_costs : in the outcome's order, shape (m,).
-    minor_units : smallest units of money to one unit; payments are counted as they are rounded to them.
-    amounts : payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
-    withdrawn : who withdrew before training, shape (m,); None: nobody.
-    budget : what the buyer set out to spend, money.
-    error_model : what noise and few people cost the model that is trained, for the error to expect.
-    options : what more and less money would have bought.
-    model, score : the released model, and its error on public data.
-    comparison : what other buyers would have got for the same money.
-    audits : a question in words, and the audit that answers it.
-    digest : the digest of the certificate.
+    title
+        What the campaign is called.
+    outcome
+        Promises and payments of everybody who was quoted, by the offline or online mechanism.
+    reported_costs
+        In the outcome's order, shape (m,).
+    minor_units
+        Smallest units of money to one unit; payments are counted as they are rounded to them.
+    amounts
+        Payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
+    withdrawn
+        Who withdrew before training, shape (m,); None: nobody.
+    budget
+        What the buyer set out to spend, money.
+    error_model
+        What noise and few people cost the model that is trained, for the error to expect.
+    options
+        What more and less money would have bought.
+    model, score
+        The released model, and its error on public data.
+    comparison
+        What other buyers would have got for the same money.
+    audits
+        A question in words, and the audit that answers it.
+    digest
+        The digest of the certificate.
     """
 
     title: str
@@ -119,20 +132,33 @@ class Summary:
 
     Attributes
     ----------
-    title, budget, options, score, digest : as in :class:`Material`.
-    mechanism : which one decided.
-    totals : counts and sums over all sellers who have not withdrawn.
-    rule : what was offered at every cost.
-    bought_groups, other_groups : sellers bought from, and the others, in groups of at least ten.
-    one_by_one : whether sellers were quoted one by one, by a curve fixed beforehand.
-    expected_error, noise_share : the error to expect and the share of noise in it; None where somebody
-        withdrew, and without an error model.
-    kkt_residual : of the outcome; None where somebody withdrew.
-    meanings : what the promises mean for the people who got them.
-    noise_standard_error : bound on what noise adds to a coefficient; None without a model.
-    comparison : other buyers, as plain data; None if they were not compared.
-    audits : questions, verdicts and evidence.
-    parameters, features : every public parameter, and the features with their bounds.
+    title, budget, options, score, digest
+        As in :class:`Material`.
+    mechanism
+        Which one decided.
+    totals
+        Counts and sums over all sellers who have not withdrawn.
+    rule
+        What was offered at every cost.
+    bought_groups, other_groups
+        Sellers bought from, and the others, in groups of at least ten.
+    one_by_one
+        Whether sellers were quoted one by one, by a curve fixed beforehand.
+    expected_error, noise_share
+        The error to expect and the share of noise in it; None where somebody withdrew, and without an error
+        model.
+    kkt_residual
+        Of the outcome; None where somebody withdrew.
+    meanings
+        What the promises mean for the people who got them.
+    noise_standard_error
+        Bound on what noise adds to a coefficient; None without a model.
+    comparison
+        Other buyers, as plain data; None if they were not compared.
+    audits
+        Questions, verdicts and evidence.
+    parameters, features
+        Every public parameter, and the features with their bounds.
     """
 
     title: str
@@ -166,7 +192,8 @@ def summarise(material: Material) -> Summary:
 
     Parameters
     ----------
-    material : confidential; what of it is given decides what the summary says.
+    material
+        Confidential; what of it is given decides what the summary says.
 
     Returns
     -------
@@ -175,8 +202,9 @@ def summarise(material: Material) -> Summary:
 
     Raises
     ------
-    InvalidInput : fewer than ten sellers who were bought from, whose totals would tell what single ones
-        reported; arguments that do not belong together.
+    InvalidInput
+        Fewer than ten sellers who were bought from, whose totals would tell what single ones reported;
+        arguments that do not belong together.
     """
     outcome = material.outcome
     mechanism = mechanism_behind(outcome)

@@ -57,7 +57,8 @@ def results_page(tables: Tables) -> str:
 
     Parameters
     ----------
-    tables : by the names of :data:`~dpmarket.paper.experiments.catalogue.EXPERIMENTS`, all of them.
+    tables
+        By the names of :data:`~dpmarket.paper.experiments.catalogue.EXPERIMENTS`, all of them.
 
     Returns
     -------

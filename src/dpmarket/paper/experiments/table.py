@@ -43,10 +43,14 @@ class ResultTable:
 
     Attributes
     ----------
-    name : the experiment's.
-    columns : by name: numbers as read-only arrays (NaN where there is none), texts as tuples.
-    configuration : the experiment's settings, as plain data.
-    versions : of this library, of Python and of the numerical libraries.
+    name
+        The experiment's.
+    columns
+        By name: numbers as read-only arrays (NaN where there is none), texts as tuples.
+    configuration
+        The experiment's settings, as plain data.
+    versions
+        Of this library, of Python and of the numerical libraries.
 
     Examples
     --------
@@ -150,7 +154,8 @@ def read_result(folder: str | os.PathLike[str], name: str) -> ResultTable:
 
     Raises
     ------
-    FileProblem : there is no such table, or the CSV file is not the one that the manifest describes.
+    FileProblem
+        There is no such table, or the CSV file is not the one that the manifest describes.
     """
     source = Path(folder) / f"{name}.csv"
     manifest = read_json(source.with_suffix(".json"))

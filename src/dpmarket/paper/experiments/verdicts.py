@@ -18,8 +18,10 @@ class Judgement:
 
     Attributes
     ----------
-    verdict : "holds", "holds under a condition" or "does not hold".
-    measured : the numbers behind it.
+    verdict
+        "holds", "holds under a condition" or "does not hold".
+    measured
+        The numbers behind it.
     """
 
     verdict: Verdict
@@ -32,11 +34,16 @@ class Claim:
 
     Attributes
     ----------
-    key : short name.
-    where : section or label in the paper.
-    statement : what the paper says, in our words.
-    experiments : the tables that decide.
-    judge : tables in, judgement out.
+    key
+        Short name.
+    where
+        Section or label in the paper.
+    statement
+        What the paper says, in our words.
+    experiments
+        The tables that decide.
+    judge
+        Tables in, judgement out.
     """
 
     key: str

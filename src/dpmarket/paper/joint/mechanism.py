@@ -33,8 +33,10 @@ class RandomStarts:
 
     Parameters
     ----------
-    count : how many, besides the origin; whole, at least 0.
-    seed : of the generator; whole, at least 0. Fixed, so that the mechanism is a function of its input.
+    count
+        How many, besides the origin; whole, at least 0.
+    seed
+        Of the generator; whole, at least 0. Fixed, so that the mechanism is a function of its input.
 
     Examples
     --------
@@ -65,19 +67,28 @@ class JointMechanism:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge.
-    objective : the buyer's objective. Here ``concentration`` multiplies the *squared* norm of the weights, as
-        in the paper's appendix, and not the norm.
-    l2 : the ridge penalty Lambda, > 0.
-    reading : how the noise enters: :class:`ExpectedNoise` (None) or :class:`BoundedCoefficients`.
-    solver : :class:`ReducedSolver` (None), :class:`PaperDescent`, or :class:`GreedySolver` for
-        ``concentration = 0``.
-    payments : how sellers are paid. None: exactly, by :class:`EnvelopePayments` for uniform costs and
+    dist
+        The distribution of costs, common knowledge.
+    objective
+        The buyer's objective. Here ``concentration`` multiplies the *squared* norm of the weights, as in the
+        paper's appendix, and not the norm.
+    l2
+        The ridge penalty Lambda, > 0.
+    reading
+        How the noise enters: :class:`ExpectedNoise` (None) or :class:`BoundedCoefficients`.
+    solver
+        :class:`ReducedSolver` (None), :class:`PaperDescent`, or :class:`GreedySolver` for ``concentration =
+        0``.
+    payments
+        How sellers are paid. None: exactly, by :class:`EnvelopePayments` for uniform costs and
         :class:`QuadraturePayments` for others. :class:`ExpectedPayments` is cheap, and for plots.
-    mean_epsilons : noise rates to try, divided by the number of sellers; above 0, increasing. None: a grid
-        that covers every noise rate at which the objective can be stationary.
-    starts : further starting points, used where strict convexity is not certain.
-    noise_source : where the noise b comes from; None: the operating system's entropy.
+    mean_epsilons
+        Noise rates to try, divided by the number of sellers; above 0, increasing. None: a grid that covers
+        every noise rate at which the objective can be stationary.
+    starts
+        Further starting points, used where strict convexity is not certain.
+    noise_source
+        Where the noise b comes from; None: the operating system's entropy.
 
     Notes
     -----
@@ -154,19 +165,27 @@ class JointMechanism:
 
         Parameters
         ----------
-        reported_costs : money per unit of epsilon, finite, at least 0, shape (m,).
-        X : records, shape (m, n), rows of Euclidean norm at most 1. Nothing is added: for a constant, make it
+        reported_costs
+            Money per unit of epsilon, finite, at least 0, shape (m,).
+        X
+            Records, shape (m, n), rows of Euclidean norm at most 1. Nothing is added: for a constant, make it
             a column.
-        y : labels -1 and +1, shape (m,).
-        seller_ids : texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
-        progress : called with the number of sellers paid and the number to be paid.
+        y
+            Labels -1 and +1, shape (m,).
+        seller_ids
+            Texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
+        progress
+            Called with the number of sellers paid and the number to be paid.
 
         Raises
         ------
-        InvalidInput : reports, records or labels that are none. No message contains a value of theirs.
-        Infeasible : no weights meet the cap, no noise rate is best, or the noise that was drawn is too
-            long for the reading. The message says what to change.
-        NotConverged : a solver did not reach its tolerance.
+        InvalidInput
+            Reports, records or labels that are none. No message contains a value of theirs.
+        Infeasible
+            No weights meet the cap, no noise rate is best, or the noise that was drawn is too long for the
+            reading. The message says what to change.
+        NotConverged
+            A solver did not reach its tolerance.
         """
         return self.with_records(X, y).run(reported_costs, seller_ids, progress)
 
@@ -205,8 +224,10 @@ class JointMarket:
 
     Attributes
     ----------
-    mechanism : what it was made from.
-    setting : the records, the noise and everything else but the reports.
+    mechanism
+        What it was made from.
+    setting
+        The records, the noise and everything else but the reports.
     """
 
     mechanism: JointMechanism

@@ -251,7 +251,8 @@ class Solved:
 
         Raises
         ------
-        Infeasible : the others' weights cannot sum to 1.
+        Infeasible
+            The others' weights cannot sum to 1.
         """
         full = np.full(self.setting.signed_rows.shape[0], np.inf)
         full[self.buyable.positions] = self.buyable.psi

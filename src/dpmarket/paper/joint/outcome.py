@@ -35,29 +35,46 @@ class JointOutcome:
 
     Attributes
     ----------
-    seller_ids : the ids given, or 0, 1, 2, ...
-    epsilons : ``loss_weights * noise_rate``, what each seller is paid for.
-    payments, payment_errors : money for each seller, and an estimate of its absolute error.
-    payment_rule : the rule that made them.
-    loss_weights : weight of each seller's record; they sum to 1.
-    noise_rate : the noise rate, the paper's eta.
-    coefficients : trained with the noise, at these weights and this noise rate.
-    training_loss, pull_part, ridge_part, concentration_part, noise_part, payment_part : the objective that
-        was minimised, part by part: ``<a, loss>``, ``2b.w/eta``, ``l2/2*|w|^2``, ``mu*|a|^2``, ``sigma/eta``
-        and ``gamma*eta*<a, psi>``, at the coefficients that the choice was made with.
-    residual : norm of the projected gradient in the coefficients there.
-    grid, grid_values : the noise rates tried first, and the objective at each.
-    local_minima : how many valleys between grid points were refined.
-    edge : "inside", or the end of the grid at which the best noise rate lies.
-    optimality_gap : no noise rate within the grid's range makes the objective lower by more than this;
-        infinite where it is not proved. It is where the problem is strictly convex and the choice is made
-        without the noise.
-    trace : the objective at every step of the solver at the best noise rate.
-    convexity : ``2*l2*mu`` divided by the squared spectral norm of the rows; above 1 the problem in the
-        coefficients and weights is strictly convex and has one minimum at each noise rate.
-    paper_convexity : ``2*l2*mu/m``, the paper's stricter condition (theorem `convexify`).
-    stationary_points : how many different ones the starting points led to, at the best noise rate.
-    parameters : the mechanism's public parameters, as plain data.
+    seller_ids
+        The ids given, or 0, 1, 2, ...
+    epsilons
+        ``loss_weights * noise_rate``, what each seller is paid for.
+    payments, payment_errors
+        Money for each seller, and an estimate of its absolute error.
+    payment_rule
+        The rule that made them.
+    loss_weights
+        Weight of each seller's record; they sum to 1.
+    noise_rate
+        The noise rate, the paper's eta.
+    coefficients
+        Trained with the noise, at these weights and this noise rate.
+    training_loss, pull_part, ridge_part, concentration_part, noise_part, payment_part
+        The objective that was minimised, part by part: ``<a, loss>``, ``2b.w/eta``, ``l2/2*|w|^2``,
+        ``mu*|a|^2``, ``sigma/eta`` and ``gamma*eta*<a, psi>``, at the coefficients that the choice was made
+        with.
+    residual
+        Norm of the projected gradient in the coefficients there.
+    grid, grid_values
+        The noise rates tried first, and the objective at each.
+    local_minima
+        How many valleys between grid points were refined.
+    edge
+        "inside", or the end of the grid at which the best noise rate lies.
+    optimality_gap
+        No noise rate within the grid's range makes the objective lower by more than this; infinite where it
+        is not proved. It is where the problem is strictly convex and the choice is made without the noise.
+    trace
+        The objective at every step of the solver at the best noise rate.
+    convexity
+        ``2*l2*mu`` divided by the squared spectral norm of the rows; above 1 the problem in the coefficients
+        and weights is strictly convex and has one minimum at each noise rate.
+    paper_convexity
+        ``2*l2*mu/m``, the paper's stricter condition (theorem `convexify`).
+    stationary_points
+        How many different ones the starting points led to, at the best noise rate.
+    parameters
+        The mechanism's public parameters, as plain data.
 
     Examples
     --------

@@ -136,7 +136,8 @@ class QuadraturePayments:
 
     Parameters
     ----------
-    tolerance : relative error of the integral at which to stop.
+    tolerance
+        Relative error of the integral at which to stop.
 
     Examples
     --------
@@ -176,8 +177,10 @@ class QuadraturePayments:
 
         Raises
         ------
-        Infeasible : costs have no upper end and the seller is needed at every price.
-        NotConverged : the tolerance cannot be reached.
+        Infeasible
+            Costs have no upper end and the seller is needed at every price.
+        NotConverged
+            The tolerance cannot be reached.
         """
         low = dist.support[0]
         payments, errors = np.empty(sellers.size), np.empty(sellers.size)

@@ -40,7 +40,8 @@ class Reading(Protocol):
 
         Raises
         ------
-        Infeasible : the lower bound is not positive, and the objective falls without bound as eta -> 0.
+        Infeasible
+            The lower bound is not positive, and the objective falls without bound as eta -> 0.
         """
         ...
 
@@ -105,7 +106,8 @@ class BoundedCoefficients:
 
     Parameters
     ----------
-    coef_radius : the paper's beta, > 0.
+    coef_radius
+        The paper's beta, > 0.
 
     Notes
     -----

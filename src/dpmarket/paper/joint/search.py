@@ -44,12 +44,17 @@ class Search:
 
     Attributes
     ----------
-    best : the noise rate with the lowest objective.
-    grid : those on the grid, in increasing order.
-    minima : the refined local minima, in the same order.
-    edge : whether the best lies at an end of the grid.
-    gap : no noise rate between the ends of the grid is better by more than this, given that each inner
-        problem is solved globally; infinite where nothing is proved.
+    best
+        The noise rate with the lowest objective.
+    grid
+        Those on the grid, in increasing order.
+    minima
+        The refined local minima, in the same order.
+    edge
+        Whether the best lies at an end of the grid.
+    gap
+        No noise rate between the ends of the grid is better by more than this, given that each inner problem
+        is solved globally; infinite where nothing is proved.
     """
 
     best: Evaluated
@@ -67,9 +72,12 @@ def search(evaluate: Evaluate, grid: FloatArray, start: FloatArray) -> Search:
 
     Parameters
     ----------
-    evaluate : solves the inner problem at a noise rate, starting from given coefficients.
-    grid : increasing noise rates; one value is a choice already made.
-    start : coefficients to start with; each further trial starts from its neighbour's.
+    evaluate
+        Solves the inner problem at a noise rate, starting from given coefficients.
+    grid
+        Increasing noise rates; one value is a choice already made.
+    start
+        Coefficients to start with; each further trial starts from its neighbour's.
     """
     trials: list[Evaluated] = []
     for eta in grid.tolist():
@@ -101,10 +109,14 @@ def prove(found: Search, evaluate: Evaluate, price: float, tolerance: float) -> 
 
     Parameters
     ----------
-    found : what :func:`search` returned.
-    evaluate : the same as there; each inner problem must be solved globally.
-    price : sigma.
-    tolerance : the gap to prove, relative to the best value. It stays larger if that needs too many trials.
+    found
+        What :func:`search` returned.
+    evaluate
+        The same as there; each inner problem must be solved globally.
+    price
+        Sigma.
+    tolerance
+        The gap to prove, relative to the best value. It stays larger if that needs too many trials.
     """
     trials = sorted({id(t): t for t in (*found.grid, *found.minima)}.values(), key=_position)
     best = found.best

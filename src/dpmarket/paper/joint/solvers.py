@@ -35,7 +35,8 @@ class InnerSolution:
 
     Attributes
     ----------
-    coefficients, weights : FloatArray of shapes (n,) and (m,)
+    coefficients, weights
+        FloatArray of shapes (n,) and (m,)
     value : float
         The objective there, without the terms that depend on the noise rate alone.
     residual : float
@@ -70,9 +71,11 @@ class ReducedSolver:
 
     Parameters
     ----------
-    tolerance : gradient norm at which to stop, relative to ``1 + |2b/eta|``.
-    max_iterations : allowed steps; a handful is usual, hundreds can be needed where the problem is far from
-        convex and a bound on the coefficients holds them.
+    tolerance
+        Gradient norm at which to stop, relative to ``1 + |2b/eta|``.
+    max_iterations
+        Allowed steps; a handful is usual, hundreds can be needed where the problem is far from convex and a
+        bound on the coefficients holds them.
 
     Notes
     -----
@@ -120,10 +123,13 @@ class PaperDescent:
 
     Parameters
     ----------
-    step_size : in (0, 1], the paper's alpha. None takes 1/K, K a bound on the norm of the Hessian, or 1 if
-        that is longer: the step of the paper's proof of linear convergence.
-    tolerance : length of a step divided by ``step_size`` at which to stop, relative to ``1 + |2b/eta|``.
-    max_iterations : allowed steps.
+    step_size
+        In (0, 1], the paper's alpha. None takes 1/K, K a bound on the norm of the Hessian, or 1 if that is
+        longer: the step of the paper's proof of linear convergence.
+    tolerance
+        Length of a step divided by ``step_size`` at which to stop, relative to ``1 + |2b/eta|``.
+    max_iterations
+        Allowed steps.
 
     Notes
     -----
@@ -196,8 +202,10 @@ class GreedySolver:
 
     Parameters
     ----------
-    tolerance : gradient norm of the coefficients' step, relative to ``1 + |2b/eta|``.
-    max_iterations : allowed turns, and allowed Newton steps in each.
+    tolerance
+        Gradient norm of the coefficients' step, relative to ``1 + |2b/eta|``.
+    max_iterations
+        Allowed turns, and allowed Newton steps in each.
 
     Examples
     --------

@@ -25,7 +25,8 @@ def paper_bound_constants(
 
     Parameters
     ----------
-    coef_radius, delta, noise_delta, n_features : as in :func:`bound_constants`; rows are no longer than 1.
+    coef_radius, delta, noise_delta, n_features
+        As in :func:`bound_constants`; rows are no longer than 1.
 
     Returns
     -------
