@@ -9,6 +9,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
 ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py
+## Compare two source trees: no benchmarks.
+TOOLS := benchmarks/alternate.py benchmarks/same_results.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow faults bench accuracy lint docs clean
@@ -66,7 +68,7 @@ faults: $(VENV)/ready-developers
 
 ## A script that fails keeps its older results; the page is written all the same. Two scripts take long.
 bench: $(VENV)/ready-developers
-	@failed=; for f in $(filter-out $(ACCURACY) benchmarks/buyers.py benchmarks/prices.py,$(wildcard benchmarks/[a-z]*.py)); do \
+	@failed=; for f in $(filter-out $(ACCURACY) $(TOOLS) benchmarks/buyers.py benchmarks/prices.py,$(wildcard benchmarks/[a-z]*.py)); do \
 	  echo "== $$f"; $(BIN)/python $$f || failed="$$failed $$f"; done; \
 	  $(BIN)/python benchmarks/_performance_page.py || exit 1; \
 	  if [ -n "$$failed" ]; then echo "Failed:$$failed"; exit 1; fi

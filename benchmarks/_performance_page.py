@@ -24,6 +24,8 @@ QUALITY = {
     "penalty.py": "reference/defaults.md",
     "prices.py": "explanation/planning.md",
 }
+# Scripts that compare two source trees: for those who change the code, with no page of their own.
+TOOLS = ("alternate.py", "same_results.py")
 INTRODUCTION = """\
 # Performance
 
@@ -38,7 +40,7 @@ one that the machine disturbed least. Each section says when it was measured, an
 
 def scripts() -> list[str]:
     """Return the names of all benchmarks."""
-    return sorted(path.name for path in SCRIPTS.glob("[a-z]*.py"))
+    return sorted(path.name for path in SCRIPTS.glob("[a-z]*.py") if path.name not in TOOLS)
 
 
 def performance_page(found: Mapping[str, Result]) -> str:

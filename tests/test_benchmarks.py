@@ -4,10 +4,12 @@ import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SCRIPTS = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
+TOOLS = ("alternate.py", "same_results.py")
+SCRIPTS = sorted(path for path in (ROOT / "benchmarks").glob("[a-z]*.py") if path.name not in TOOLS)
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -108,3 +110,44 @@ def test_every_benchmark_keeps_its_tables_or_writes_a_page(page):
         own_page = page.QUALITY.get(path.name)
         assert "measure(__file__" in path.read_text(encoding="utf-8") or own_page, path.name
         assert own_page is None or (ROOT / "docs" / own_page).exists(), path.name
+
+
+@pytest.fixture
+def same_results(results):
+    return importlib.import_module("same_results")
+
+
+def test_the_tools_are_no_benchmarks(page):
+    assert page.TOOLS == TOOLS
+    assert not set(TOOLS) & set(page.scripts())
+
+
+def test_equal_bits_and_relative_differences_are_told_apart(same_results):
+    old = np.array([1.0, 0.0, np.inf, np.nan])
+    assert same_results.difference(old, old.copy()) == 0.0
+    new = old * np.array([1.0 + 2**-30, 1.0, 1.0, 1.0])
+    assert same_results.difference(old, new) == pytest.approx(2**-30)
+    assert same_results.difference(old, np.nan_to_num(new)) == np.inf
+    assert same_results.difference(old[2:3], np.array([1.0])) == np.inf
+    assert same_results.difference(old, old[:3]) == np.inf
+    assert same_results.difference(np.array("a"), np.array("b")) == np.inf
+
+
+def test_differences_and_errors_that_are_new_count_as_wrong(same_results, capsys):
+    old = {"a|x": np.array([1.0]), "b|x": np.array([1.0]), "c|error": np.array("KeyError")}
+    new = {"a|x": np.array([1.0]), "b|error": np.array("KeyError"), "c|x": np.array([1.0])}
+    assert same_results.compare(old, old) == 0
+    assert same_results.compare(old, new) == 1
+    assert same_results.compare(old, old | {"a|x": np.array([1.0 + 1e-9])}) == 1
+    assert "c " in capsys.readouterr().out
+
+
+def test_times_are_read_from_the_cells_of_a_table(results):
+    alternate = importlib.import_module("alternate")
+    assert alternate.times("1,250 ms") == 1.25
+    assert alternate.times("2.50 s") == 2.5
+    assert alternate.times("2.50") is None
+    assert alternate.times({"text": "2 s"}) is None
+    assert alternate.verdict([1.0, 1.2], [1.3, 1.4]) == "slower"
+    assert alternate.verdict([1.0, 1.2], [1.1, 1.4]) == "the same"
+    assert alternate.verdict([1.0, 1.2], [0.8, 0.9]) == "faster"

@@ -20,7 +20,7 @@ from dpmarket.campaign.deciding import way_to_decide
 from dpmarket.campaign.pricing import curve_for, error_model_of, plan_for, prices_for
 from dpmarket.certificates import verify
 from dpmarket.planning import best_posted_price, estimator_error, suggest_prices
-from support.campaigns import MARKET, make_campaign, read_rows, write_rows
+from support.campaigns import HEADER, MARKET, make_campaign, read_rows, write_rows
 
 BUDGET = "[sellers]\nexpected = 60\n" + MARKET.replace("payment_weight = 0.001", "budget = 80.0")
 POSTED = BUDGET.replace("budget = 80.0", 'budget = 80.0\nmechanism = "posted price"')
@@ -82,6 +82,9 @@ def test_a_posted_price_goes_from_quotes_to_a_verified_certificate(tmp_path):
     paid = {row["payment_minor_units"] for row, buys in zip(rows, bought[:came], strict=True) if buys}
     assert len(paid) == 1
     assert int(paid.pop()) == pytest.approx(100 * offer.price * offer.epsilon, abs=1.0)
+    quoted = {row["seller"] for row in rows}
+    records = [list(row.values()) for row in read_rows(tmp_path / "data.csv") if row["seller"] in quoted]
+    write_rows(tmp_path / "data.csv", HEADER, records)
     train_file(
         tmp_path / "market.toml", tmp_path / "quotes.csv", tmp_path / "data.csv", tmp_path / "model.json"
     )

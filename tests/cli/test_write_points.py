@@ -155,7 +155,9 @@ def test_two_processes_that_quote_all_the_time_never_exceed_a_budget(tmp_path, m
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.setenv("DPMARKET_STATE", str(folder / "state"))
-    text = market_text(sellers={"expected": 60}, objective={"budget": 20.0})
+    text = market_text(
+        sellers={"expected": 60}, objective={"budget": 20.0, "concentration": 1.0, "noise": 1.0}
+    )
     make_campaign(folder, 3, text)
     processes = [Forks(folder), Forks(folder)]
     try:

@@ -286,16 +286,11 @@ def test_csv_text_becomes_columns_of_text_and_nothing_of_it_is_quoted_in_a_refus
     assert "secret" not in str(caught.value)
 
 
-def test_a_text_is_found_in_every_row_that_holds_it_and_between_rows_nowhere(monkeypatch):
+def test_texts_come_as_their_bytes_in_blocks_with_where_each_ends(monkeypatch):
     monkeypatch.setattr(columns, "_BLOCK", 2)
-    table = pl.DataFrame({"who": ["a", None, "b", "xa", "ab", ""]})
-    assert files.contains_text(table, "who", "x").tolist() == [False, False, False, True, False, False]
-    assert files.contains_text(table, "who", "ab").tolist() == [False, False, False, False, True, False]
-    assert (
-        files.contains_text(table, "who", "bx").tolist() == [False] * 6
-    )  # the end of one, the start of another
-    assert files.contains_text(table, "who", "z").tolist() == [False] * 6
-    assert files.contains_text(pl.DataFrame({"who": [None, None]}), "who", "z").tolist() == [False, False]
+    table = pl.DataFrame({"who": ["a", None, "ø", "xa", ""]})
+    blocks = [(bytes(data), ends.tolist()) for data, ends in files.bytes_of_texts(table, "who")]
+    assert blocks == [(b"a", [1, 1]), ("øxa".encode(), [2, 4]), (b"", [0])]
 
 
 def test_a_table_reads_back_from_its_bytes_and_damaged_bytes_are_refused(tmp_path):

@@ -158,6 +158,7 @@ def test_release_is_the_grid_point_next_to_the_exact_minimiser():
     rows = Rows(x, np.where(y == 1, 1.0, -1.0), weights.loss_weights)
     minimum = minimise(rows, fitted.l2_, *draw.high_low(), fitted.row_bound_, 1e-20)
     cells = np.append(fitted.coef_[0], fitted.intercept_) / plan.grid_
+    assert fitted.coef_grid_.dtype == np.int64
     assert (cells == fitted.coef_grid_).all()
     assert np.abs(minimum.high / plan.grid_ - cells).max() <= 0.5 + 1e-6
 

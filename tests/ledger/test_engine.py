@@ -1,5 +1,6 @@
 """Opening a ledger: what it makes, upgrades, tightens and refuses."""
 
+import os
 import shutil
 import sqlite3
 import threading
@@ -43,6 +44,7 @@ def test_a_ledger_keeps_what_was_written_on_both_databases(place):
         check_ledger(connection)
 
 
+@pytest.mark.slow
 def test_on_postgresql_a_ledger_keeps_what_was_written(server):
     """The one test on a server that is always run."""
     test_a_ledger_keeps_what_was_written_on_both_databases(new_database(server))
@@ -81,6 +83,18 @@ def test_only_its_owner_reads_a_ledger_also_if_others_could_before(tmp_path):
         enter(connection, quotes([0.5]))
         assert path.stat().st_mode & 0o077 == 0
         assert path.with_name("market.ledger-wal").stat().st_mode & 0o077 == 0
+
+
+def test_what_is_no_regular_file_is_refused_and_its_mode_left_alone(tmp_path):
+    """A ledger is made private; a device or a pipe is everybody's."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    for place, words in ((pipe, "a pipe or a device"), (tmp_path, "it is a folder")):
+        before = place.stat().st_mode
+        with pytest.raises(FileProblem, match=words), open_ledger(place):
+            pass
+        assert place.stat().st_mode == before
 
 
 def test_writers_of_one_process_come_one_after_the_other(ledger):

@@ -1,12 +1,13 @@
 """The offline mechanism beyond the contract: its outcome can be kept and trusted."""
 
 import dataclasses
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism
+from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
 from support.markets import OFFLINE
 
 MARKETS = {name: market.mechanism for name, market in OFFLINE.items()}
@@ -28,6 +29,17 @@ def test_the_order_of_sellers_does_not_matter():
     straight, shuffled = mechanism.run(costs), mechanism.run(costs[order])
     np.testing.assert_allclose(shuffled.epsilons, straight.epsilons[order], rtol=1e-12)
     np.testing.assert_allclose(shuffled.payments, straight.payments[order], rtol=1e-9)
+
+
+def test_who_is_paid_no_more_than_the_cost_is_paid_no_less_in_exact_arithmetic():
+    # At the upper end of the support nothing is added to cost * epsilon, whose product floats round.
+    for top in (0.7, 1.1, 2.3, 3.3, 4.9, 7.7):
+        mechanism = OfflineMechanism(Uniform(0.1, top), BuyerObjective(1.0, 1.0, 0.1, weight_cap=1.0))
+        outcome = mechanism.run([top] * 3)
+        answer = mechanism.respond([top] * 3, 0, top)
+        for epsilon, payment in ((outcome.epsilons[0], outcome.payments[0]), answer):
+            assert epsilon > 0.0
+            assert Fraction(payment) >= Fraction(top) * Fraction(epsilon)
 
 
 def test_reports_outside_the_support_count_as_its_lower_end_or_get_nothing():

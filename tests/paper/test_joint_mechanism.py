@@ -250,9 +250,9 @@ def test_the_proof_finds_a_valley_that_the_grid_did_not_show():
     better, worse = sorted(solved.search.minima, key=lambda trial: trial.value)
     ends = np.array([whole.grid[0], whole.grid[-1]])
     inside = np.sort(np.append(ends, worse.noise_rate * np.array([0.999, 1.001])))
-    poor = search(_Evaluation(setting, solved.market, ()), inside, np.zeros(1))
+    poor = search(_Evaluation(setting, solved.buyable, ()), inside, np.zeros(1))
     assert poor.best.value > better.value + 1e-3 * abs(worse.value - better.value)
-    found = prove(poor, _Evaluation(setting, solved.market, ()), 1.0, 1e-11)
+    found = prove(poor, _Evaluation(setting, solved.buyable, ()), 1.0, 1e-11)
     assert found.best.value == pytest.approx(better.value, rel=1e-12)
     assert found.gap <= 1e-10
 
@@ -500,8 +500,8 @@ def test_nothing_shows_a_record_when_printed():
     market = JointMechanism(DIST, BuyerObjective(3.0, 1.0, 0.01), 1.0).with_records(GOOD["X"], GOOD["y"])
     outcome = market.run(GOOD["reported_costs"])
     solved = solve(market.setting, np.array([1.5, 2.0, 3.0]))
-    problem = market.setting.problem(solved.market, 1.0)
-    shown = repr((market, market.setting, outcome, solved, solved.market, problem, solved.best.inner))
+    problem = market.setting.problem(solved.buyable, 1.0)
+    shown = repr((market, market.setting, outcome, solved, solved.buyable, problem, solved.best.inner))
     for row in GOOD["X"]:
         for value in row:
             assert str(abs(value)) not in shown

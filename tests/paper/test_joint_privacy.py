@@ -63,7 +63,7 @@ def test_the_true_loss_has_no_bound_where_the_noise_rate_is_chosen_from_the_reco
 def test_the_same_people_bought_by_the_offline_mechanism_get_what_is_claimed():
     # Weights from reports alone: the labels change nothing but the record itself.
     outcome = dpm.OfflineMechanism(Uniform(1, 5), BuyerObjective(0.5, 1.0, 1e-3)).run(COSTS)
-    weights, eta = outcome.loss_weights, outcome.noise_rate
+    weights, eta = outcome.planned_weights, outcome.planned_noise_rate
     w = np.linspace(-100.0, 100.0, 4001)[:, None]
     first, second = (log_density(w, labels[:, None] * X, weights, eta, 0.5) for labels in (LABELS, REPLACED))
     assert np.abs(first - second).max() <= privacy_loss(weights, eta, 0.5)[10] * (1 + 1e-12)

@@ -23,6 +23,7 @@ from dpmarket.planning import (
     suggest_prices,
     typical_purchase,
 )
+from dpmarket.planning.markets import population
 from dpmarket.planning.rules import posted_error
 from dpmarket.privacy import SeededNoise
 
@@ -161,6 +162,8 @@ def test_a_step_treats_an_ironed_interval_alike():
         posted_price_curve(dist, objective, 50, 0.5, 2.5)
     with pytest.raises(InvalidInput, match="lowest cost"):
         posted_price_curve(Uniform(1, 5), objective, 50, 0.5, 0.9)
+    at_the_price = posted_price_curve(Uniform(1, 5), objective, 50, 0.5, 3.0).epsilons([3.0, 3.0 + 1e-12])
+    assert at_the_price.tolist() == [0.5, 0.0]
     curve = posted_price_curve(dist, objective, 50, 0.5, ironed.high)
     assert curve.epsilons([0.5, 2.0, 3.0]).tolist() == [0.5, 0.5, 0.5]
     prices = []
@@ -217,7 +220,7 @@ def test_the_simpler_rule_is_recommended_only_where_it_loses_little():
 def test_advice_names_a_budget_and_a_number_of_features_at_which_noise_does_not_dominate():
     dist = Uniform(1, 5)
     advice = noise_advice(dist, 456, 100.0, 30)
-    assert advice.noise_ratio > 1.0
+    assert advice.ratio > 1.0
     assert noise_advice(dist, 456, 1.001 * advice.budget, 30) is None
     assert noise_advice(dist, 456, 0.999 * advice.budget, 30) is not None
     assert noise_advice(dist, 456, 100.0, advice.features) is None
@@ -225,8 +228,11 @@ def test_advice_names_a_budget_and_a_number_of_features_at_which_noise_does_not_
     assert f"{advice.features} features" in advice.sentence()
     # Where promises are held down no budget helps; where even one feature is too many, none is named.
     held = noise_advice(dist, 100, 50.0, 30, max_mean_epsilon=0.5)
-    assert (held.budget, held.features) == (None, 2)
+    assert (held.budget, held.features) == (None, 1)
+    loose = noise_advice(dist, 100, 200.0, 30, max_mean_epsilon=10.0)
+    assert loose.budget == pytest.approx(noise_advice(dist, 100, 200.0, 30).budget)  # the bound does not bind
     assert noise_advice(dist, 10, 1.0, 1).features is None
+    assert "too few people" in noise_advice(dist, 3, 200.0, 3).sentence()
     assert "Ask more people" in noise_advice(dist, 10, 1.0, 3, max_mean_epsilon=0.1).sentence()
 
 
@@ -250,6 +256,17 @@ def test_the_row_bound_changes_no_promise_and_scaling_all_prices_neither():
     assert one.epsilons == pytest.approx(other.epsilons, rel=1e-6)
 
 
+@pytest.mark.parametrize("cap", [None, 3.0])
+def test_groups_of_people_expect_what_the_people_do(cap):
+    # 20,000 people at their quantiles, one by one and in the population's 4,096 groups.
+    dist, objective = Uniform(1, 5), BuyerObjective(0.5, 100.0, 0.01, weight_cap=cap)
+    everybody = dpm.virtual_costs(dist.quantile((np.arange(20_000) + 0.5) / 20_000), dist)
+    one_by_one = expected_error(dpm.allocate(everybody, objective), MODEL)
+    grouped = expected_error(population(dist, 20_000).expect(objective), MODEL)
+    assert grouped.sampling_part == pytest.approx(one_by_one.sampling_part, rel=1e-3)
+    assert grouped.noise_part == pytest.approx(one_by_one.noise_part, rel=1e-3)
+
+
 def test_an_expected_error_is_the_same_by_outcome_allocation_and_plan():
     dist = Uniform(1, 5)
     plan = plan_prices(dist, 2_000, 300.0, MODEL)
@@ -262,7 +279,7 @@ def test_an_expected_error_is_the_same_by_outcome_allocation_and_plan():
     assert by_outcome.noise_part + by_outcome.sampling_part == by_outcome.total
     nothing = dpm.mechanisms.PostedPrice(dist, 0.1, 0.5).run([2.0, 3.0])
     assert expected_error(nothing, MODEL).total == math.inf
-    assert expected_error(nothing, MODEL).noise_dominates
+    assert expected_error(nothing, MODEL).dominates
 
 
 def test_a_plan_says_what_its_error_comes_from():

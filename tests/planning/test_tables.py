@@ -184,6 +184,20 @@ def test_the_simple_buyers_get_their_best_setting_and_ours_is_better(budget):
         assert cheapest_error <= 1.05 * other
 
 
+def test_every_buyer_keeps_a_bound_on_the_mean_epsilon():
+    rng = np.random.default_rng(5)
+    markets = [DIST.sample(100, rng) for _ in range(20)]
+    buyers = dpm.planning.standard_buyers(DIST, MODEL, 100, max_mean_epsilon=0.2)
+    for name, build in buyers.items():
+        buyer = build(50.0)
+        totals = [buyer.run(costs).total_promise for costs in markets]
+        assert np.mean(totals) <= 0.2 * 100 * 1.05, name  # a posted price keeps it on average
+        assert np.mean(totals) >= 0.09 * 100
+    noisy = dpm.planning.ErrorModel(sampling=0.01, noise=100.0, signal=1.0)
+    alone = best_cheapest_k(DIST, 3, 10.0, noisy, max_mean_epsilon=1.0)
+    assert (alone.k, alone.epsilon) == (1, 3.0)  # the budget would buy more
+
+
 def test_a_sweep_over_suggested_prices_expects_less_error_for_more_money():
     budgets = [20.0, 200.0]
     objectives = dpm.planning.at_suggested_prices(DIST, MODEL, 400, budgets)

@@ -150,7 +150,8 @@ def spend_and_train(
     ------
     LedgerRefusal
         A round is spent already, or nobody is left in them.
-    Whatever ``read_records`` raises; InvalidInput, Infeasible, NotConverged : no model.
+    InvalidInput, Infeasible, NotConverged
+        No model; and whatever ``read_records`` raises.
 
     Notes
     -----

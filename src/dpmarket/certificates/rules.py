@@ -100,6 +100,11 @@ def publishable_rules(
         As in :class:`PublishedRules`.
     at
         Now, with the distance from UTC.
+
+    Returns
+    -------
+    PublishedRules
+        What to publish before anybody reports.
     """
     content = {
         "schema": SCHEMA,
@@ -114,6 +119,16 @@ def publishable_rules(
 
 def read_rules(source: str | os.PathLike[str]) -> PublishedRules:
     """Read a file of rules that ``dpmarket commit`` wrote.
+
+    Parameters
+    ----------
+    source
+        The file.
+
+    Returns
+    -------
+    PublishedRules
+        As they were published.
 
     Raises
     ------

@@ -50,9 +50,7 @@ def payouts(
     ] = None,
     confirmed: Annotated[
         Path | None,
-        typer.Option(
-            "--confirmed", help="Enter that the payments of this file (column reference) were made."
-        ),
+        typer.Option("--confirmed", help="Enter that payments of this file (column reference) were made."),
     ] = None,
     returned: Annotated[
         Path | None,

@@ -181,6 +181,10 @@ def _numbering(table: pl.DataFrame, source: str | os.PathLike[str]) -> tuple[str
     if not several and not is_standard_stream(source) and Path(source).is_file():
         with Path(source).open("rb") as file:
             breaks = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+            # Blank lines at the end are no rows.
+            file.seek(max(file.tell() - (1 << 16), 0))
+            end = file.read()
+            breaks -= max(end.count(b"\n") - end.rstrip().count(b"\n") - 1, 0)
         several = breaks > table.height + 1
     # Cells with line breaks in them: lines cannot be counted, rows can.
     return ("row", 1) if several else ("line", 2)

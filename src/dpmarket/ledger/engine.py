@@ -218,6 +218,8 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
         raise FileProblem(f"cannot open {path}: the folder {path.parent} does not exist.")
     if path.is_dir():
         raise FileProblem(f"cannot open {path}: it is a folder; name a file.")
+    if path.exists() and not path.is_file():  # its mode is tightened below, which a device must be spared
+        raise FileProblem(f"cannot open {path}: it is a pipe or a device; name a file.")
     read_only = path.exists() and not os.access(path, os.W_OK)
     if not read_only:
         _make_private(path)

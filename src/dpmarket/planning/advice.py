@@ -21,17 +21,20 @@ class NoiseAdvice:
 
     Attributes
     ----------
-    noise_ratio
-        The expected length of the noise, as a multiple of what usual data have to tell; above 1.
+    ratio
+        The expected length of the error, as a multiple of what usual data have to tell; above 1.
+    noise_share
+        The share of noise in the expected error.
     budget
-        Money, a budget at which it would be 1; None where no budget is enough, because ``max_mean_epsilon``
-        holds the promises down.
+        The least budget, money, at which the ratio would be 1; None where no budget is enough, because
+        ``max_mean_epsilon`` holds the promises down or people are too few.
     features
         The most features with which it would be at most 1 for the same money, the constant not counted; None
         where even one is too many.
     """
 
-    noise_ratio: float
+    ratio: float
+    noise_share: float
     budget: float | None
     features: int | None
 
@@ -43,9 +46,11 @@ class NoiseAdvice:
         if self.features is not None:
             ways.append(f"with {self.features} feature{'s' if self.features > 1 else ''} or fewer")
         others = f" It would not {', or '.join(ways)}." if ways else " Ask more people."
+        what = "Noise dominates" if self.noise_share >= 0.5 else "These are too few people"
         return (
-            f"Noise dominates: it is {self.noise_ratio:.2g} times as long as what usual data have to tell, "
-            f"and such a model is often no better than guessing.{others}"
+            f"{what}: the expected error ({self.noise_share:.0%} of it noise) is {self.ratio:.2g} times as "
+            "long as what usual data have to tell, and such a model is often no better than guessing."
+            f"{others}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,8 +69,9 @@ def noise_advice(
 ) -> NoiseAdvice | None:
     """Return advice where noise dominates the best that a budget can buy; None where it does not.
 
-    Noise dominates where its expected length exceeds the mean gradient of usual records, a fifth of the row
-    bound. Records differ: some still teach a model something there, on others it needs far less noise.
+    Noise dominates where the expected error, of which it is then the larger part, is longer than the mean
+    gradient of usual records, a fifth of the row bound. Records differ: some still teach a model something
+    there, others need a smaller error.
 
     Parameters
     ----------
@@ -89,7 +95,7 @@ def noise_advice(
     >>> from dpmarket.costs import Uniform
     >>> advice = noise_advice(Uniform(1, 5), sellers=456, budget=100.0, features=30)
     >>> round(advice.budget), advice.features
-    (362, 7)
+    (420, 6)
     >>> noise_advice(Uniform(1, 5), sellers=456, budget=600.0, features=30) is None
     True
     """
@@ -102,23 +108,25 @@ def noise_advice(
         ).error
 
     here = error(budget, features, max_mean_epsilon)
-    if not here.noise_dominates:
+    if not here.dominates:
         return None
     enough = None
-    at_bound = math.inf if max_mean_epsilon is None else sellers * max_mean_epsilon
-    if not estimator_error(features).predict(1.0, at_bound).noise_dominates:
-        # The bound does not bind there, so that it can be left out; with it, larger budgets are refused.
-        enough = _enough_budget(lambda money: error(money, features, None).noise_ratio, budget)
-    fewer = _most(lambda columns: not error(budget, columns, max_mean_epsilon).noise_dominates, features)
-    return NoiseAdvice(here.noise_ratio, enough, fewer)
+    most = math.inf if max_mean_epsilon is None else sellers * max_mean_epsilon
+    if not estimator_error(features).predict(1.0 / sellers, most).dominates:
+        money = most * dist.support[1] * (1.0 - 1e-6)
+        enough = _least(lambda budget: error(budget, features, max_mean_epsilon).ratio, budget, money)
+    fewer = _most(lambda columns: not error(budget, columns, max_mean_epsilon).dominates, features)
+    return NoiseAdvice(here.ratio, here.noise_share, enough, fewer)
 
 
-def _enough_budget(noise_ratio: Callable[[float], float], budget: float) -> float:
-    """Return a larger budget at which the noise ratio is 1, the first that is met in growing steps."""
-    high = math.log(budget)
-    while noise_ratio(math.exp(high)) > 1.0:
-        high += 1.0
-    return math.exp(brentq(lambda x: math.log(noise_ratio(math.exp(x))), high - 1.0, high, xtol=1e-6))
+def _least(ratio: Callable[[float], float], budget: float, most: float) -> float | None:
+    """Return the budget above this one at which the ratio, which falls with it, is 1; None if none can be."""
+    high, last = math.log(budget), math.log(most)
+    while ratio(math.exp(high)) > 1.0:
+        if high == last:
+            return None
+        low, high = high, min(high + 1.0, last)
+    return math.exp(brentq(lambda x: math.log(ratio(math.exp(x))), low, high, xtol=1e-6))
 
 
 def _most(fits: Callable[[int], bool], too_many: int) -> int | None:

@@ -43,7 +43,7 @@ class ErrorModel:
     noise : float
         Squared error of the noise at a total promise of 1, above 0.
     signal : float
-        Squared length of what usual data have to tell, above 0: more noise than this drowns it.
+        Squared length of what usual data have to tell, above 0: more error than this drowns it.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class ExpectedError:
     Examples
     --------
     >>> error = logistic_error(n_features=31, row_bound=1.03).predict(squared_norm=0.01, total_promise=400.0)
-    >>> round(error.total, 4), round(error.noise_share, 2), error.noise_dominates
+    >>> round(error.total, 4), round(error.noise_share, 2), error.dominates
     (0.0284, 0.93, False)
     >>> print(error.sentence())
     Of the expected error 93% is noise and 7% comes from few people.
@@ -117,14 +117,14 @@ class ExpectedError:
         return self.noise_part / self.total if math.isfinite(self.total) else 1.0
 
     @property
-    def noise_ratio(self) -> float:
-        """The noise's length as a multiple of what usual data have to tell."""
-        return math.sqrt(self.noise_part / self.signal)
+    def ratio(self) -> float:
+        """The error's expected length as a multiple of what usual data have to tell."""
+        return math.sqrt(self.total / self.signal)
 
     @property
-    def noise_dominates(self) -> bool:
-        """Whether noise is longer than what usual data have to tell: about as good as guessing."""
-        return self.noise_part > self.signal
+    def dominates(self) -> bool:
+        """Whether the error is longer than what usual data have to tell: about as good as guessing."""
+        return self.total > self.signal
 
     def sentence(self) -> str:
         """Say what the error comes from."""
@@ -139,7 +139,7 @@ class ExpectedError:
             "sampling_part": self.sampling_part,
             "noise_part": self.noise_part,
             "noise_share": self.noise_share,
-            "noise_ratio": self.noise_ratio,
+            "ratio": self.ratio,
         }
 
 

@@ -67,8 +67,8 @@ def loss_upper(scaled: FloatArray, beta: float) -> FloatArray:
 
     Notes
     -----
-    Guaranteed: Never below the real-number value for the given floats, even if ``scaled`` carries a relative error of
-    three and ``beta`` one of two half-units in the last place (see :data:`ROUND_UP`).
+    Guaranteed: Never below the real-number value for the given floats, even if ``scaled`` carries a relative
+    error of three and ``beta`` one of two half-units in the last place (see :data:`ROUND_UP`).
     """
     if beta >= 1.0:
         return scaled * (2.0 * (1.0 + ROUND_UP))

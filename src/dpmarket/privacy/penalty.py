@@ -102,8 +102,8 @@ def suggest_stretch(noise_rate: float, l2: float, n_features: int, row_bound: fl
 
     Notes
     -----
-    Guaranteed: A function of public quantities only: multiplying released coefficients by it costs no privacy. It moves
-    no prediction of a class, only probabilities.
+    Guaranteed: A function of public quantities only: multiplying released coefficients by it costs no
+    privacy. It moves no prediction of a class, only probabilities.
 
     Examples
     --------

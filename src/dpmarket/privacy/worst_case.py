@@ -113,8 +113,8 @@ def find_worst_case(
 
     Notes
     -----
-    Guaranteed: The value is attained: it is the exact ratio of a valid pair of neighbours at a valid output, and hence a
-    lower bound on the true supremum. Deterministic. That nothing larger exists is not guaranteed.
+    Guaranteed: The value is attained: it is the exact ratio of a valid pair of neighbours at a valid output,
+    and hence a lower bound on the true supremum. Deterministic. That nothing larger exists is not guaranteed.
 
     Examples
     --------

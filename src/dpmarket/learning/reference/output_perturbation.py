@@ -72,9 +72,9 @@ class OutputPerturbation:
 
     Notes
     -----
-    Guaranteed: Replacing one person's record changes the probability of no set of released models by more than the
-    factor ``exp(epsilon)`` of that person, for the numbers really computed. Who was promised no more than
-    1e-6 has no influence.
+    Guaranteed: Replacing one person's record changes the probability of no set of released models by more
+    than the factor ``exp(epsilon)`` of that person, for the numbers really computed. Who was promised no more
+    than 1e-6 has no influence.
 
     Examples
     --------

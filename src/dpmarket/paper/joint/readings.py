@@ -2,8 +2,8 @@ r"""State how the noise enters the joint objective: two readings that have a min
 
 As printed, the objective contains :math:`2 b \cdot w/\eta` with the noise b already drawn and w free. With
 :math:`w = -2b/(\eta\Lambda)` it behaves like :math:`-2|b|^2/(\Lambda\eta^2)` and falls without bound as
-:math:`\eta \to 0`: a finer grid always picks its smallest value. The two sound readings repair that from what
-the paper says elsewhere.
+:math:`\eta \to 0`: a grid that reaches below about :math:`2|b|^2/(\Lambda\sigma)` picks its smallest value.
+The two sound readings repair that from what the paper says elsewhere.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ class BoundedCoefficients:
 class AsPrinted:
     """Take the printed objective literally: it has no minimum, so ``mean_epsilons`` must bound the search.
 
-    For comparison only. The answer is an artefact of the grid's lower end.
+    For comparison only. Where the grid reaches below about ``2*|b|^2/(l2*noise)``, as in the example, the
+    answer is an artefact of its lower end.
 
     Examples
     --------
