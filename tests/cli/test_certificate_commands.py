@@ -8,6 +8,7 @@ import pytest
 
 from dpmarket.campaign import certify_quotes, ledger_path, quote_file, train_file
 from dpmarket.campaign import decide_offline as offline
+from dpmarket.certificates import receipt_page
 from dpmarket.errors import NotCertifiable
 from dpmarket.ledger import existing_ledger, releases, tables, writing
 from support.campaigns import make_campaign, read_rows, seller_ids, write_rows
@@ -32,7 +33,17 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
         wrong = ("--quotes", "quotes.csv", "-o", needed, "--openings", "other.json", "--force")
         assert "still needed" in run("certify", *wrong, cwd=tmp_path, code=1).stderr
     run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path)
-    run("receipts", "certificate.json", "openings.json", "-o", "receipts.csv", cwd=tmp_path)
+    run(
+        "receipts",
+        "certificate.json",
+        "openings.json",
+        "-o",
+        "receipts.csv",
+        "--page",
+        "p.html",
+        cwd=tmp_path,
+    )
+    assert (tmp_path / "p.html").read_bytes() == receipt_page()
     run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path, code=1)
     for table in ("quotes.csv", "receipts.csv", "receipts/index.csv"):  # harmless in a spreadsheet
         assert "\n\"'=HYPERLINK(" in (tmp_path / table).read_text(encoding="utf-8")
@@ -77,7 +88,9 @@ def test_rules_are_published_certified_and_verified(tmp_path):
     files = ("-o", "c.json", "--openings", "o.json", "--commitment", "rules.json")
     run("certify", "--quotes", "quotes.csv", *files, cwd=tmp_path)
     checked = run("verify", "c.json", "--commitment", "rules.json", cwd=tmp_path).stdout
-    assert f"holds     rules fixed beforehand: these, of {said['committed_at']}" in " ".join(checked.split("\n"))
+    assert f"holds     rules fixed beforehand: these, of {said['committed_at']}" in " ".join(
+        checked.split("\n")
+    )
     assert "holds     prices fixed beforehand" in checked
 
 
@@ -185,3 +198,16 @@ def test_openings_from_a_stream_are_read_once(tmp_path):
     assert "FAILS" in said.stdout
     refused = run(*arguments[:-1], 0, cwd=tmp_path, code=1, input=certificate.openings().decode())
     assert "at least one payment" in refused.stderr
+
+
+def test_the_page_for_sellers_is_the_same_for_everybody_and_overwrites_nothing(tmp_path):
+    said = json.loads(run("receipts", "--page", "check.html", "--json", cwd=tmp_path).stdout)
+    page = (tmp_path / "check.html").read_bytes()
+    assert said["digest"] == hashlib.sha256(page).hexdigest()
+    assert page == receipt_page()
+    (tmp_path / "kept.html").write_text("something else", encoding="utf-8")
+    assert "exists" in run("receipts", "--page", "kept.html", cwd=tmp_path, code=1).stderr
+    assert (tmp_path / "kept.html").read_text(encoding="utf-8") == "something else"
+    for some in ((), ("c.json",), ("c.json", "o.json", "--page", "new.html"), ("-o", "receipts")):
+        assert "--page alone" in run("receipts", *some, cwd=tmp_path, code=2).stderr
+    assert not (tmp_path / "new.html").exists()

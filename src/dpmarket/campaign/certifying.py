@@ -135,6 +135,7 @@ def purchase_of(connection: Connection, whole: Release) -> Purchase:
         weights=sums["weights"],
         withdrew=withdrew,
         quotes=np.where(withdrew, sums["left"], sums["quotes"]).astype(np.int64),
+        currency=rounds.campaign_of(connection, spent[0].campaign).currency,
     )
 
 

@@ -108,16 +108,27 @@ def certify(
 
 
 def receipts(
-    certificate: CertificateFile,
-    openings: Annotated[Path, typer.Argument(help="The openings that 'dpmarket certify' wrote.")],
+    certificate: Annotated[
+        Path | None, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")
+    ] = None,
+    openings: Annotated[
+        Path | None, typer.Argument(help="The openings that 'dpmarket certify' wrote.")
+    ] = None,
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--output",
             "-o",
             help="A .csv or .parquet file for all receipts, or a new folder for one file each.",
         ),
-    ],
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page",
+            help="Write the page on which sellers check their receipts in a browser, an .html file.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
@@ -126,20 +137,44 @@ def receipts(
 
     It holds their line, its salt, its path in the certificate, and the digest. A receipt is as confidential
     as the seller's cost. In a folder, index.csv says which file is whose.
+
+    With --page alone only the page is written: nothing confidential is in it, and it is the same file for
+    everybody, so that sellers can get it from somebody other than the buyer.
     """
+    import hashlib
+
     from dpmarket.campaign import write_receipts_folder, write_receipts_table
-    from dpmarket.certificates import read_certificate
+    from dpmarket.certificates import read_certificate, receipt_page
     from dpmarket.cli.render import Voice
+    from dpmarket.errors import InvalidInput
+    from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     voice = Voice(as_json, quiet)
-    with voice.progress() as progress:
-        progress("Reading the certificate", 0.0)
-        found = read_certificate(certificate, openings)
-        if output.suffix.lower() in (".csv", ".parquet"):
-            count = write_receipts_table(found, output, force)
-        else:
-            count = write_receipts_folder(found, output, progress)
-    voice.tell("Receipts", [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count})
+    rows: list[tuple[str, str]] = []
+    data: dict[str, object] = {}
+    given = [file for file in (certificate, openings, output) if file is not None]
+    if len(given) not in (0, 3) or (not given and page is None):
+        raise InvalidInput("expected a certificate, its openings and --output, or --page alone.")
+    if page is not None:
+        refuse_same(page, *given)
+        if not force:
+            refuse_existing(page)
+    if certificate is not None and openings is not None and output is not None:
+        with voice.progress() as progress:
+            progress("Reading the certificate", 0.0)
+            found = read_certificate(certificate, openings)
+            if output.suffix.lower() in (".csv", ".parquet"):
+                count = write_receipts_table(found, output, force)
+            else:
+                count = write_receipts_folder(found, output, progress)
+        rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}
+    if page is not None:
+        content = receipt_page()
+        write_bytes(page, content, force)
+        digest = hashlib.sha256(content).hexdigest()
+        rows += [("page", str(page)), ("the page's digest", digest)]
+        data |= {"page": str(page), "digest": digest}
+    voice.tell("Receipts", rows, data)
 
 
 def verify(

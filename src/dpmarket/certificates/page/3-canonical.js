@@ -110,7 +110,10 @@ class Parser {
     for (;;) {
       const letter = this.text[this.place++];
       if (letter === undefined || letter < " ") throw new SyntaxError();
-      if (letter === '"') return found;
+      if (letter === '"') {
+        if (/[\ud800-\udfff]/u.test(found)) throw new SyntaxError(); // half of a pair
+        return found;
+      }
       if (letter !== "\\") {
         found += letter;
         continue;

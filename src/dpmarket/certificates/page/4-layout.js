@@ -8,15 +8,16 @@ const CONSTANTS = {
 const GRID = { coef_grid: "list", grid: "float", stretch: "float" };
 const COUNTS = { bought_from: "int", sellers: "int", withdrawn: "int" };
 const COMMON = {
-  market: "dict", mechanism: "str", money: { minor_units: "int|null" }, not_promised: "list", root: "str",
-  schema: "str", versions: "dict",
+  market: "dict", mechanism: "str", not_promised: "list", root: "str", schema: "str", versions: "dict",
 };
+const MONEY_1 = { minor_units: "int|null" };
+const MONEY_2 = { ...MONEY_1, currency: "str" };
 const BODY_1 = {
-  ...COMMON, model: GRID, totals: { ...COUNTS, paid: "float", promised: "float", spent: "float" },
+  ...COMMON, money: MONEY_1, model: GRID, totals: { ...COUNTS, paid: "float", promised: "float", spent: "float" },
   training: { ...CONSTANTS, n_coefficients: "int", total_epsilon: "float" },
 };
 const BODY_2 = {
-  ...COMMON, commitment: "dict|null", menu: "dict|null", release: "dict",
+  ...COMMON, money: MONEY_2, commitment: "dict|null", menu: "dict|null", release: "dict",
   totals: { ...COUNTS, total_payment: "float", total_promise: "float", total_spent: "float" },
 };
 const RELEASES = {
@@ -30,6 +31,8 @@ const COMMITMENT = { committed_at: "str", digest: "str", quoted_at: "str" };
 const LINE_1 = { id: "str|int", promise: "float", payment: "float", spent: "float", weight: "float" };
 const LINE_2 = { ...LINE_1, quotes: "int", withdrew: "bool" };
 const RECEIPT = { certificate: "str", path: "list", position: "int", salt: "str", schema: "str" };
+const RECEIPT_1 = { ...RECEIPT, line: LINE_1 };
+const RECEIPT_2 = { ...RECEIPT, money: MONEY_2, not_promised: "list", line: LINE_2 };
 
 function refuseOtherParts(found, shape, what) {
   const names = Object.keys(shape);
@@ -64,7 +67,9 @@ function bodyOf(found) {
   const shared = {
     version,
     mechanism: part("mechanism").value,
+    money: opened(part("money")),
     minorUnits: part("money").value.get("minor_units").value,
+    currency: version === 1 ? "" : part("money").value.get("currency").value,
     root: part("root").value,
     notPromised: part("not_promised").value,
   };
@@ -106,7 +111,8 @@ function receiptOf(found, version) {
   if (versionOf(found, "dpmarket.receipt", "the receipt") !== version) {
     throw new Broken("the receipt is of another version than the certificate");
   }
-  refuseOtherParts(found, { ...RECEIPT, line: version === 1 ? LINE_1 : LINE_2 }, "the receipt");
+  refuseOtherParts(found, version === 1 ? RECEIPT_1 : RECEIPT_2, "the receipt");
   const line = { withdrew: false, quotes: 1n, ...opened(found.value.get("line")) };
-  return { ...opened(found), line };
+  const money = version === 1 ? null : opened(found.value.get("money"));
+  return { ...opened(found), line, money };
 }

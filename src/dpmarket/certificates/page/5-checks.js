@@ -25,6 +25,7 @@ function publicChecks(body) {
     .map(([name]) => name);
   wrong.push(...inconsistent(release));
   if (minorUnits !== null && !(minorUnits >= 1n && minorUnits <= LARGEST_UNITS)) wrong.push("minor_units");
+  if (!isCurrency(body.currency)) wrong.push("currency");
   const counted = totals.sellers >= 1n && totals.sellers <= LARGEST_MARKET && totals.boughtFrom >= 0n
     && totals.withdrawn >= 0n && totals.boughtFrom + totals.withdrawn <= totals.sellers;
   if (!counted) wrong.push("totals");
@@ -55,6 +56,24 @@ function inconsistent(release) {
   const count = cells.length - (release.fit_intercept ? 1 : 0);
   if (release.features !== null && !areBounded(release.features, count)) wrong.push("features");
   return wrong;
+}
+
+// Letters and currency signs: nothing that could be read as an amount.
+const isCurrency = (name) => /^[\p{L}\p{Sc}]{0,12}$/u.test(name);
+
+// A payment, in money or in whole minor units, as people read it.
+function amountText(payment, { minorUnits, currency }) {
+  let text = floatText(payment) + (minorUnits === null ? "" : `/${minorUnits}`);
+  if (minorUnits !== null && Number.isInteger(payment)) {
+    const units = BigInt(payment);
+    const digits = String(minorUnits).length - 1;
+    text = `${units}/${minorUnits}`;
+    if (minorUnits === 10n ** BigInt(digits)) {
+      const part = String(units % minorUnits).padStart(digits, "0");
+      text = String(units / minorUnits) + (digits ? `.${part}` : "");
+    }
+  }
+  return `${text} ${currency}`.trim();
 }
 
 function isPowerOfTwo(number) {
@@ -262,7 +281,7 @@ function receiptChecks(body, digest, bytes, cost, menu) {
   const inside = climbs(body, leafOf(line, receipt.salt, body.version), receipt.position, receipt.path);
   const name = typeof line.id === "string" ? quoted(line.id) : String(line.id);
   const mine = `is in the certificate: id ${name}, promise ${floatText(line.promise)}, payment `
-    + floatText(line.payment) + (line.quotes > 1n ? `, ${line.quotes} quotes together` : "")
+    + amountText(line.payment, body) + (line.quotes > 1n ? `, ${line.quotes} quotes together` : "")
     + (line.withdrew ? ", withdrawn" : "");
   const checks = [
     judged("receipt's digest", receipt.certificate === digest, "this certificate", "another certificate"),
@@ -271,6 +290,13 @@ function receiptChecks(body, digest, bytes, cost, menu) {
     judged("receipt's spent epsilon", isCovered(line, body), "covers the weight used", "is less than the weight costs"),
     judged("receipt's promise", isKept(line), "was kept", "was exceeded"),
   ];
+  if (body.version > 1) {
+    const { currency, minor_units: minorUnits } = receipt.money;
+    const same = currency === body.currency && minorUnits === body.minorUnits
+      && written({ kind: "list", value: receipt.not_promised })
+        === written({ kind: "list", value: body.notPromised });
+    checks.push(judged("receipt's words", same, "about money and limits are the certificate's", "are others"));
+  }
   if (body.minorUnits !== null) {
     const good = Number.isInteger(line.payment);
     checks.push(judged("receipt's payment", good, "in whole units of money", "is no whole number of units"));
@@ -333,7 +359,9 @@ function limitsChecks(body) {
   if (body.version === 1) return [];
   const told = body.notPromised.map(({ kind, value }) => (kind === "str" ? value : null));
   const missing = NOT_PROMISED.filter((sentence) => !told.includes(sentence)).length;
-  return [judged("limits", !missing, "what is not promised is stated", `${missing} statements of them are missing`)];
+  const texts = !told.includes(null);
+  const no = texts ? `${missing} statements of them are missing` : "some are no sentences";
+  return [judged("limits", !missing && texts, "what is not promised is stated", no)];
 }
 
 // Checks a receipt against a certificate's first line, both as bytes; cost and digest may be null.
@@ -365,8 +393,8 @@ function checkReceipt(certificate, receipt, cost = null, digest = null) {
     checks.push({ name: "rules fixed beforehand", verdict: NOT_MADE, detail: word });
     if (sound[0].verdict === HOLDS) checks.push(...receiptChecks(body, found, receipt, cost, menu));
   } catch (problem) {
-    if (!(problem instanceof Broken)) throw problem;
-    checks.push({ name: "layout", verdict: FAILS, detail: problem.message });
+    const detail = problem instanceof Broken ? problem.message : `a part is missing or wrong (${problem.name})`;
+    checks.push({ name: "layout", verdict: FAILS, detail });
   }
   return checks;
 }

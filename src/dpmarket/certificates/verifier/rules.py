@@ -82,7 +82,7 @@ def _same_release(market: Mapping[str, Any], body: Body) -> bool:
         return bool(
             features == certified
             and market["label"]["values"] == body.release.classes
-            and market["money"]["minor_units"] == body.minor_units
+            and market["money"] == {"currency": body.currency, "minor_units": body.minor_units}
         )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return False
