@@ -1,4 +1,4 @@
-"""The page for sellers: its verdicts are the verifier's on every good and forged file, and it asks no network."""
+"""The page for sellers: its verdicts are the verifier's on every file, good or forged; it asks no network."""
 
 import base64
 import json

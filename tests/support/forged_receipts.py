@@ -1,4 +1,4 @@
-"""Certificates with receipts, good and forged, for every verifier: each must give the same verdicts on all."""
+"""Certificates with receipts, good and forged: every verifier must give the same verdicts on all."""
 
 import json
 import math
@@ -87,7 +87,8 @@ def _forged_bodies():
     changes = {
         "rows_per_person": (0, 10**60, 1.0), "l2": (0.0, 1e-300, -1.0, 1e-6), "noise_rate": (1e-60, 1e13),
         "row_bound": (0.5, 1e200), "gradient_bound": (1e-3, 0.0), "numerical_epsilon": (1e-12, 1e2),
-        "grid": (0.3, 2.0**-40, 0.0), "stretch": (0.0,), "classes": (["a", "a"], [1, True], [0, -0.0], ["a"], [[], "a"]),
+        "grid": (0.3, 2.0**-40, 0.0), "stretch": (0.0,),
+        "classes": (["a", "a"], [1, True], [0, -0.0], ["a"], [[], "a"]),
         "coef_grid": ([1], [1, 2, 3, True], [2**70, 1, 2, 3], []), "weight_total": (1e-10, 2e3),
         "intercept_scaling": (1e7, "1"), "clip": (1,), "delta": (1e-6, -0.0), "kind": ("softmax model", 3),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""``dpmarket commit``, ``certify``, ``receipts``, ``verify``, ``signing-key``: prove what was done, check it."""
+"""``dpmarket commit``, ``certify``, ``receipts``, ``verify``, ``signing-key``: prove, and check."""
 
 from __future__ import annotations
 
