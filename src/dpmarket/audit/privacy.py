@@ -142,7 +142,7 @@ def audit_privacy(
         Positions of the people to audit by sampling and by the exact density; None: up to three. Spending is
         recomputed for everybody.
     fits
-        Models trained for each audited person; None: as many as the promise needs, 12,000 to 64,000.
+        Models trained for each audited person; None: as many as the promise needs, 16,000 to 128,000.
     false_alarm
         The probability that the sampled part calls a kept promise broken.
     executor

@@ -34,8 +34,8 @@ from dpmarket.progress import Progress
 _CHUNK = 250
 _FEW = 50
 _WORTH_PROCESSES = 4_000
-_FEWEST, _MOST = 12_000, 64_000
-_SHELTER = 1e9
+_FEWEST, _MOST = 16_000, 128_000
+_SHELTER = 1e7
 _Task = tuple[Learner, FloatArray, IntArray, FloatArray, int]
 
 
@@ -48,9 +48,9 @@ def fits_for(promise: float) -> int:
     Examples
     --------
     >>> fits_for(2.0), fits_for(1.0), fits_for(0.5), fits_for(0.01)
-    (12000, 24000, 64000, 64000)
+    (16000, 32000, 128000, 128000)
     """
-    return int(np.clip(24_000.0 / max(promise, 1e-9) ** 2, _FEWEST, _MOST))
+    return int(np.clip(32_000.0 / max(promise, 1e-9) ** 2, _FEWEST, _MOST))
 
 
 def promises_around(promise: float) -> FloatArray:
@@ -61,7 +61,7 @@ def promises_around(promise: float) -> FloatArray:
     Examples
     --------
     >>> promises_around(0.5).tolist()
-    [0.5, 1000000000.0, 1000000000.0]
+    [0.5, 10000000.0, 10000000.0]
     """
     return np.array([checks.positive("promise", promise), _SHELTER, _SHELTER])
 

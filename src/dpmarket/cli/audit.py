@@ -146,7 +146,7 @@ def privacy(
     fits: Annotated[
         int | None,
         typer.Option(
-            help="Models trained for each audited person; left out: 12,000 to 64,000, most for small ones."
+            help="Models trained for each audited person; left out: 16,000 to 128,000, most for small ones."
         ),
     ] = None,
     false_alarm: Annotated[
