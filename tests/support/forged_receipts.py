@@ -77,9 +77,11 @@ def _forged_lines():
             low = papers.with_lines(lambda lines, k=k, spent=spent: lines[k].update(spent=spent))
             yield _case(f"{version} {name} spent {steps} floats below", low, good=None)
         unpaid = papers.with_lines(lambda lines, k=k: lines[k].update(payment=0.0))
-        yield _case(f"{version} {name} unpaid", unpaid, cost=papers.reports[papers.lines[k]["id"]])
+        gone = None if papers.lines[k].get("withdrew") else False  # nothing is owed to who withdrew
+        own = papers.reports[papers.lines[k]["id"]]
+        yield _case(f"{version} {name} unpaid", unpaid, cost=own, good=gone)
         for cost in (-1.0, math.nan, math.inf, 1e300):
-            yield _case(f"{version} {name} cost {cost}", papers, cost=cost)
+            yield _case(f"{version} {name} cost {cost}", papers, cost=cost, good=gone)
         yield _case(f"{version} {name} another digest", papers, digest="0" * 64)
 
 

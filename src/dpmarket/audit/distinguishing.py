@@ -84,6 +84,7 @@ def choose_guess(
     if ratio is not None:
         known, best = _best_certainty(ratio(np.concatenate([first, second])), tests, deviations)
         chosen = Guess(ratio, -known, known)
+        scores = [*scores, ratio]  # counted as well: a learner with too little noise shows more than it says
     for score in scores:
         x, y = score(first), score(second)
         for sign in (1.0, -1.0):

@@ -169,12 +169,13 @@ function menuOf(body) {
   const numbers = columns.every((column) => column.every(({ kind, value }) => kind === "float" && isAmount(value)));
   if (lengths.size !== 1 || columns[0].length < 2 || !numbers) return null;
   const [costs, epsilons, payments] = columns.map((column) => column.map(({ value }) => Fraction.of(value)));
-  const menu = { costs, epsilons, payments, slack: TOLERANCE.times(payments[payments.length - 1]) };
+  const menu = { costs, epsilons, payments };
   const starts = epsilons[0].numerator === 0n && payments[0].numerator === 0n;
   return starts && costs.every((_, k) => k === 0 || isPriced(menu, k)) ? menu : null;
 }
 
-function isPriced({ costs, epsilons, payments, slack }, k) {
+function isPriced({ costs, epsilons, payments }, k) {
+  const slack = TOLERANCE.times(payments[k]);
   const more = epsilons[k].minus(epsilons[k - 1]);
   const price = payments[k].minus(payments[k - 1]);
   return more.numerator > 0n && costs[k].isAtMost(costs[k - 1])
@@ -203,8 +204,8 @@ function hasOffer(menu, line, minorUnits) {
   const rest = e.minus(most.times(last));
   const lowest = most.times(menu.payments[menu.payments.length - 1]).plus(chord(menu, rest));
   const highest = quotes.times(tangent(menu, e.over(quotes)));
-  return lowest.minus(quotes.times(menu.slack)).isAtMost(paid)
-    && paid.isAtMost(highest.plus(quotes.times(unit.plus(menu.slack))));
+  return lowest.times(ONE.minus(TOLERANCE)).isAtMost(paid)
+    && paid.isAtMost(highest.times(ONE.plus(TOLERANCE)).plus(quotes.times(unit)));
 }
 
 function segment({ epsilons }, e) {
@@ -282,7 +283,7 @@ function receiptChecks(body, digest, bytes, cost, menu) {
   const name = typeof line.id === "string" ? quoted(line.id) : String(line.id);
   const mine = `is in the certificate: id ${name}, promise ${floatText(line.promise)}, payment `
     + amountText(line.payment, body) + (line.quotes > 1n ? `, ${line.quotes} quotes together` : "")
-    + (line.withdrew ? ", withdrawn" : "");
+    + (line.withdrew ? ", withdrawn: nothing of it is owed" : "");
   const checks = [
     judged("receipt's digest", receipt.certificate === digest, "this certificate", "another certificate"),
     judged("receipt's line", inside, mine, "is not in the certificate"),
@@ -331,6 +332,10 @@ function isKept(line) {
 
 function participation(line, body, cost) {
   const name = "participation";
+  if (line.withdrew) {
+    const detail = "this line says that you withdrew: nothing was used, nothing is owed";
+    return { name, verdict: NOT_MADE, detail };
+  }
   if (cost === null) return { name, verdict: NOT_MADE, detail: "enter your own cost to check it" };
   if (!(cost >= 0 && cost < Infinity)) {
     return judged(name, false, "", "the cost given is none: expected a number of at least 0");
@@ -361,7 +366,9 @@ function limitsChecks(body) {
   const missing = NOT_PROMISED.filter((sentence) => !told.includes(sentence)).length;
   const texts = !told.includes(null);
   const no = texts ? `${missing} statements of them are missing` : "some are no sentences";
-  return [judged("limits", !missing && texts, "what is not promised is stated", no)];
+  const more = told.length - NOT_PROMISED.length;
+  const yes = `what is not promised is stated${more > 0 ? `, and ${more} sentences more: read them` : ""}`;
+  return [judged("limits", !missing && texts, yes, no)];
 }
 
 // Checks a receipt against a certificate's first line, both as bytes; cost and digest may be null.
@@ -378,7 +385,8 @@ function checkReceipt(certificate, receipt, cost = null, digest = null) {
     const bytes = first.subarray(start.length, end - 2);
     const body = bodyOf(parsed(bytes, "the certificate's first line", MOST_BODY));
     const found = hexadecimal(sha256(bytes));
-    const told = `canonical, version ${body.version}; the digest is ${found}`;
+    const less = body.version === 1 ? ", which says less than later ones" : "";
+    const told = `canonical, version ${body.version}${less}; the digest is ${found}`;
     checks.push({ name: "layout", verdict: HOLDS, detail: told });
     if (digest !== null) checks.push(judged("digest", found === digest, "the one given", "not the one given"));
     checks.push({ name: "signature", verdict: NOT_MADE, detail: "needs the signature and the signer's public key" });

@@ -27,7 +27,7 @@ def receipt_checks(
     mine = (
         f"is in the certificate: id {line['id']!r}, promise {line['promise']!r}, payment {paid}"
         + (f", {line['quotes']} quotes together" if line["quotes"] > 1 else "")
-        + (", withdrawn" if line["withdrew"] else "")
+        + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
     )
     covered = is_covered(line["weight"], line["spent"], body)
     checks = [
@@ -92,6 +92,8 @@ def _kept(line: Mapping[str, Any]) -> bool:
 
 def _participation(line: Mapping[str, Any], body: Body, cost: float | None) -> Check:
     name = "participation"
+    if line["withdrew"]:
+        return Check(name, NOT_MADE, "this line says that you withdrew: nothing was used, nothing is owed")
     if cost is None:
         return Check(name, NOT_MADE, "enter your own cost to check it")
     if not 0.0 <= cost < math.inf:

@@ -13,12 +13,17 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
+from .costs import virtual_costs
+from .curves import Curve
 from .layout import Body, refuse_other_parts
 from .reading import MOST_BODY, only_line, parsed
 from .verdicts import FAILS, HOLDS, NOT_MADE, Broken, Check, judged
 
 _NAME = "rules fixed beforehand"
 PRICES = "prices fixed beforehand"
+_MATCH = 1e-6
 _SHAPE = {"committed_at": str, "distribution": dict, "market": dict, "mechanisms": dict, "schema": str}
 
 
@@ -42,7 +47,7 @@ def rules_checks(body: Body, published: bytes | None) -> list[Check]:
     ):
         return [Check(_NAME, FAILS, "not fixed before the quotes")]
     same = found["distribution"] == body.market.get("distribution") and _same_release(found["market"], body)
-    told = f"these, of {named['committed_at']}, with the digest {digest}"
+    told = f"these, of {datetime.fromisoformat(named['committed_at'])}, with the digest {digest}"
     return [
         judged(_NAME, same, told, "the certificate's costs, features, labels or money are others"),
         _prices(found["mechanisms"], body),
@@ -51,18 +56,36 @@ def rules_checks(body: Body, published: bytes | None) -> list[Check]:
 
 def _prices(mechanisms: Mapping[str, Any], body: Body) -> Check:
     if mechanisms.get(body.mechanism) == body.market:
-        return Check(PRICES, HOLDS, "the published ones")
+        return _menu_check(body)
     if body.mechanism != "offline":
         return Check(PRICES, FAILS, "not the published ones")
     # The buyer's prices for all sellers at once are planned for as many as come.
     return Check(PRICES, NOT_MADE, "planned from the rules for so many sellers: dpmarket plans them again")
 
 
+def _menu_check(body: Body) -> Check:
+    """Compare the menu, with which sellers compare their receipts, with the published curve."""
+    if body.menu is None or body.mechanism != "online":
+        return Check(PRICES, HOLDS, "the published ones")
+    psi = virtual_costs(body.market["curve"]["distribution"])
+    if psi is None:
+        return Check(PRICES, NOT_MADE, "the published ones; whether the menu shows them is not known here")
+    curve = Curve(body.market["curve"], psi)
+    costs, epsilons, payments = (np.array(body.menu[name][1:]) for name in ("cost", "epsilon", "payment"))
+    near = np.allclose(curve.epsilons(costs), epsilons, rtol=_MATCH, atol=_MATCH * curve.largest)
+    paid = np.allclose(curve.payments(costs), payments, rtol=_MATCH, atol=_MATCH * float(payments[-1]))
+    return judged(PRICES, bool(near and paid), "the published ones, as in the menu", "not those of the menu")
+
+
+def _typed(values: Any) -> list[tuple[type, Any]]:
+    return [(type(value), value) for value in values]
+
+
 def _before(first: str, second: str) -> bool:
     """Whether the first of two times, each with its distance from UTC, is not the later one."""
     try:
         times = [datetime.fromisoformat(text) for text in (first, second)]
-        return times[0] <= times[1]
+        return all(time.tzinfo is not None for time in times) and times[0] <= times[1]
     except (TypeError, ValueError):
         return False
 
@@ -81,7 +104,7 @@ def _same_release(market: Mapping[str, Any], body: Body) -> bool:
         }
         return bool(
             features == certified
-            and market["label"]["values"] == body.release.classes
+            and _typed(market["label"]["values"]) == _typed(body.release.classes)
             and market["money"] == {"currency": body.currency, "minor_units": body.minor_units}
         )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
