@@ -45,6 +45,16 @@ def fits_for(promise: float) -> int:
     What n models show is uncertain by about :math:`1 / \sqrt n`, whatever the promise: half of it
     needs four times as many.
 
+    Parameters
+    ----------
+    promise
+        The promise (epsilon) to the audited person.
+
+    Returns
+    -------
+    int
+        Between 16,000 and 128,000.
+
     Examples
     --------
     >>> fits_for(2.0), fits_for(1.0), fits_for(0.5), fits_for(0.01)
@@ -57,6 +67,21 @@ def promises_around(promise: float) -> FloatArray:
     """Return promises with which one person's can be audited best: the person's, first, and two others'.
 
     The others' are so large that their records decide the model, and nothing shelters the person's.
+
+    Parameters
+    ----------
+    promise
+        The promise (epsilon) to the audited person, > 0.
+
+    Returns
+    -------
+    FloatArray
+        Three promises; the person's position is 0.
+
+    Raises
+    ------
+    InvalidInput
+        For a promise that is not above 0.
 
     Examples
     --------

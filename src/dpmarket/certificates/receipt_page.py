@@ -28,6 +28,11 @@ _SCRIPTS = (
 def receipt_page() -> bytes:
     """Return the page, in UTF-8: it fetches nothing, and its own policy forbids the browser to.
 
+    Returns
+    -------
+    bytes
+        A whole HTML document, the same for everybody with the same version.
+
     Examples
     --------
     >>> page = receipt_page()
