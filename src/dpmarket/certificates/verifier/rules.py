@@ -47,7 +47,8 @@ def rules_checks(body: Body, published: bytes | None) -> list[Check]:
     ):
         return [Check(_NAME, FAILS, "not fixed before the quotes")]
     same = found["distribution"] == body.market.get("distribution") and _same_release(found["market"], body)
-    told = f"these, of {datetime.fromisoformat(named['committed_at'])}, with the digest {digest}"
+    time = datetime.fromisoformat(named["committed_at"]).isoformat()
+    told = f"these, of {time}, with the digest {digest}"
     return [
         judged(_NAME, same, told, "the certificate's costs, features, labels or money are others"),
         _prices(found["mechanisms"], body),
