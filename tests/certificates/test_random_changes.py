@@ -30,18 +30,25 @@ def tampered(seed):
     rng = random.Random(seed)
     papers = rng.choice(PAPERS)
     files = [papers.certificate, papers.receipt(rng.randrange(20)), papers.openings]
+    honest = list(files)
     for _ in range(rng.choice((1, 2))):
-        k = rng.randrange(3)
-        if k:
-            files[k] = changed_somewhere(files[k], rng)
-        else:
-            first, rest = files[0].split(b"\n", 1)
-            if rng.random() < 0.7:
-                first = changed_somewhere(first + b"\n", rng)[:-1]
-            else:
-                rest = changed_byte(rest, rng)
-            files[0] = first + b"\n" + rest
+        _tamper(files, rng)
+    while files == honest:  # the second change undid the first
+        _tamper(files, rng)
     return files
+
+
+def _tamper(files, rng):
+    k = rng.randrange(3)
+    if k:
+        files[k] = changed_somewhere(files[k], rng)
+        return
+    first, rest = files[0].split(b"\n", 1)
+    if rng.random() < 0.7:
+        first = changed_somewhere(first + b"\n", rng)[:-1]
+    else:
+        rest = changed_byte(rest, rng)
+    files[0] = first + b"\n" + rest
 
 
 def changed_byte(data, rng):
