@@ -353,7 +353,12 @@ def _for_few(
     within = int((costs <= dist.support[1]).sum())
     if within * objective.weight_cap >= costs.size:
         return objective
-    return replace(objective, weight_cap=float(costs.size), max_mean_epsilon=_quotient(limit, costs.size))
+    return without_cap(objective, costs.size, limit)
+
+
+def without_cap(objective: BuyerObjective, sellers: int, limit: float) -> BuyerObjective:
+    """Return an objective that caps no weight, and bounds the total epsilon by what one may be asked for."""
+    return replace(objective, weight_cap=float(sellers), max_mean_epsilon=_quotient(limit, sellers))
 
 
 def _quotient(limit: float, cap: float) -> float:

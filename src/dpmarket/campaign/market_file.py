@@ -203,7 +203,7 @@ class Money(_Table):
         "The currency, which stands beside every amount.",
         example="EUR",
         max_length=12,
-        pattern=r"^\S*$",
+        pattern=r"^[\p{L}\p{Sc}]*$",
     )
 
 

@@ -19,6 +19,7 @@ from .documents import read_json as read_json
 from .documents import read_toml as read_toml
 from .documents import to_json as to_json
 from .documents import write_json as write_json
+from .formulas import csv_text as csv_text
 from .keys import positions_in as positions_in
 from .keys import repeated as repeated
 from .packages import packaged_file as packaged_file
