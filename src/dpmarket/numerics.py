@@ -1,0 +1,31 @@
+"""Sums of floats that keep what rounding takes away: the compiled pieces that kernels of several rooms share.
+
+A running sum is a pair ``high + low`` of floats; ``high`` is the sum as floats see it, ``low`` collects what
+every single addition lost. The pair is good to about twice a float's precision, however many terms there are.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True, forceinline=True)
+def two_sum(a: float, b: float) -> tuple[float, float]:
+    """Return ``a + b`` as rounded and what the rounding lost, exactly (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@njit(cache=True, forceinline=True)
+def fast_two_sum(a: float, b: float) -> tuple[float, float]:
+    """Return what :func:`two_sum` does, for ``|a| >= |b|`` only (Dekker)."""
+    total = a + b
+    return total, b - (total - a)
+
+
+@njit(cache=True, forceinline=True)
+def add(high: float, low: float, term: float) -> tuple[float, float]:
+    """Add ``term`` to the running sum ``high + low``."""
+    total, lost = two_sum(high, term)
+    return total, low + lost
