@@ -41,8 +41,9 @@ class Offers(NamedTuple):
 
     Attributes
     ----------
-    epsilons, payments, errors : shape (n,), in the order of the costs. A payment is at least the exact one,
-        and at most twice its error above it.
+    epsilons, payments, errors
+        Shape (n,), in the order of the costs. A payment is at least the exact one, and at most twice its
+        error above it.
     """
 
     epsilons: FloatArray
@@ -58,15 +59,22 @@ class Curve:
 
     Parameters
     ----------
-    dist : the distribution whose virtual costs psi and whose upper end the curve uses.
-    objective : what the buyer wanted when the curve was made.
-    expected_sellers : how many sellers the curve was made for.
-    slope : epsilon lost per unit of virtual cost, > 0; infinite for a step.
-    cutoff : virtual cost from which nobody is bought from; infinite (with an infinite slope) buys from
-        everybody alike.
-    max_epsilon : nobody is offered more, > 0; may be infinite if the slope is not.
-    margin_epsilon : for a step, the epsilon of those whose virtual cost equals the cutoff. It matters only
-        where the cutoff lies on an ironed interval, whose people must be treated alike.
+    dist
+        The distribution whose virtual costs psi and whose upper end the curve uses.
+    objective
+        What the buyer wanted when the curve was made.
+    expected_sellers
+        How many sellers the curve was made for.
+    slope
+        epsilon lost per unit of virtual cost, > 0; infinite for a step.
+    cutoff
+        Virtual cost from which nobody is bought from; infinite (with an infinite slope) buys from everybody
+        alike.
+    max_epsilon
+        Nobody is offered more, > 0; may be infinite if the slope is not.
+    margin_epsilon
+        For a step, the epsilon of those whose virtual cost equals the cutoff. It matters only where the
+        cutoff lies on an ironed interval, whose people must be treated alike.
 
     Notes
     -----

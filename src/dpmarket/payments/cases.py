@@ -29,8 +29,10 @@ def case_of(
 
     Parameters
     ----------
-    psi : all finite virtual costs, sorted.
-    settings, objective, allocation : the market's.
+    psi
+        All finite virtual costs, sorted.
+    settings, objective, allocation
+        The market's.
     """
     if settings.needs_cheapest or settings.needs_all_equal:
         return _limit(psi, settings, objective)

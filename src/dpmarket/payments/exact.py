@@ -24,7 +24,8 @@ class Payments:
 
     Attributes
     ----------
-    payments, errors : shape (sellers,), in the sellers' order.
+    payments, errors
+        Shape (sellers,), in the sellers' order.
     """
 
     payments: FloatArray
@@ -42,19 +43,25 @@ def exact_payments(
 
     Parameters
     ----------
-    costs, virtual_costs : reports and their virtual costs under ``dist``, checked.
-    allocation : what :func:`dpmarket.allocation.allocate` gives for them.
-    objective, dist : the buyer's objective and the distribution of costs.
+    costs, virtual_costs
+        Reports and their virtual costs under ``dist``, checked.
+    allocation
+        What :func:`dpmarket.allocation.allocate` gives for them.
+    objective, dist
+        The buyer's objective and the distribution of costs.
 
     Returns
     -------
-    Payments of 0 for sellers with epsilon 0. A payment is rounded up, so that it is at least
-    ``cost*epsilon`` in exact arithmetic; its relative error is below 1e-9.
+    Payments
+        Payments of 0 for sellers with epsilon 0. A payment is rounded up, so that it is at least
+        ``cost*epsilon`` in exact arithmetic; its relative error is below 1e-9.
 
     Raises
     ------
-    Infeasible : costs are unbounded and some seller is needed at every price.
-    NotConverged : a cost so close to 0 that promises or payments leave the range of floats.
+    Infeasible
+        Costs are unbounded and some seller is needed at every price.
+    NotConverged
+        A cost so close to 0 that promises or payments leave the range of floats.
     """
     bought = np.flatnonzero(allocation.epsilons > 0.0)
     own = np.maximum(costs[bought], dist.support[0])
@@ -81,18 +88,24 @@ def response(
 
     Parameters
     ----------
-    virtual_costs, allocation : everybody's, with the lowest of ``reports`` as seller ``own``'s.
-    own : the seller's position.
-    reports : shape (n,), within the support.
-    objective, dist : the buyer's objective and the distribution of costs.
+    virtual_costs, allocation
+        Everybody's, with the lowest of ``reports`` as seller ``own``'s.
+    own
+        The seller's position.
+    reports
+        Shape (n,), within the support.
+    objective, dist
+        The buyer's objective and the distribution of costs.
 
     Returns
     -------
-    Epsilons and payments, shape (n,) each, as :func:`exact_payments` would pay at every single report.
+    tuple[FloatArray, FloatArray]
+        Epsilons and payments, shape (n,) each, as :func:`exact_payments` would pay at every single report.
 
     Raises
     ------
-    Infeasible, NotConverged : as :func:`exact_payments`.
+    Infeasible, NotConverged
+        As :func:`exact_payments`.
     """
     market = Market(virtual_costs, allocation, objective, dist)
     seller = float(virtual_costs[own])

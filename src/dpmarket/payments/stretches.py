@@ -38,9 +38,12 @@ def stretches_of(problem: Problem, minima: list[LocalMinimum], threshold: float)
 
     Parameters
     ----------
-    problem : the base problem.
-    minima : its local minima with values up to the threshold.
-    threshold : the least value of the problem without its cheapest seller.
+    problem
+        The base problem.
+    minima
+        Its local minima with values up to the threshold.
+    threshold
+        The least value of the problem without its cheapest seller.
     """
     parts = [_low_part(problem, minimum, threshold) for minimum in minima]
     known = [part for part in parts if part is not None]

@@ -21,8 +21,10 @@ class Distinct(NamedTuple):
 
     Attributes
     ----------
-    first : the position of one seller with each distinct cost, in the order of costs.
-    which : for each seller, the number of their cost.
+    first
+        The position of one seller with each distinct cost, in the order of costs.
+    which
+        For each seller, the number of their cost.
     """
 
     first: IntArray
