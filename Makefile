@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-## One thread per test worker: the workers are the parallelism.
+## One thread per test worker: the workers are the parallelism. A file's tests share what they set up.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
 WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
@@ -13,11 +13,11 @@ ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py
 TOOLS := benchmarks/alternate.py benchmarks/same_results.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow bench accuracy lint docs clean
+.PHONY: help demo test test-slow faults bench accuracy lint docs clean
 
 help:
 	@sed -n 's/^# //p' Makefile
-	@echo "make test-slow, bench, accuracy, lint, docs, clean: see CONTRIBUTING.md"
+	@echo "make test-slow, faults, bench, accuracy, lint, docs, clean: see CONTRIBUTING.md"
 
 $(VENV)/ready-base: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -57,14 +57,18 @@ lint: $(VENV)/ready-developers
 	$(BIN)/lint-imports
 
 test: lint
-	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m "not slow"
+	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 test-slow: $(VENV)/ready-developers $(VENV)/ready-docs
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m slow
 
-## A script that fails keeps its older results; the page is written all the same. buyers.py takes long.
+## Half an hour: every fault of tests/faults/faults.toml must be found by a test of `make test`.
+faults: $(VENV)/ready-developers
+	$(BIN)/python tests/faults/plant.py --workers $(WORKERS)
+
+## A script that fails keeps its older results; the page is written all the same. Two scripts take long.
 bench: $(VENV)/ready-developers
-	@failed=; for f in $(filter-out $(ACCURACY) $(TOOLS) benchmarks/buyers.py,$(wildcard benchmarks/[a-z]*.py)); do \
+	@failed=; for f in $(filter-out $(ACCURACY) $(TOOLS) benchmarks/buyers.py benchmarks/prices.py,$(wildcard benchmarks/[a-z]*.py)); do \
 	  echo "== $$f"; $(BIN)/python $$f || failed="$$failed $$f"; done; \
 	  $(BIN)/python benchmarks/_performance_page.py || exit 1; \
 	  if [ -n "$$failed" ]; then echo "Failed:$$failed"; exit 1; fi

@@ -22,6 +22,7 @@ QUALITY = {
     "buyers.py": "explanation/planning.md",
     "online_losses.py": "explanation/online.md",
     "penalty.py": "reference/defaults.md",
+    "prices.py": "explanation/planning.md",
 }
 # Scripts that compare two source trees: for those who change the code, with no page of their own.
 TOOLS = ("alternate.py", "same_results.py")

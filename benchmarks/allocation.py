@@ -1,6 +1,6 @@
 """The exact allocation against one sort of the costs, against the paper's method, and against cvxpy.
 
-The paper's method and cvxpy search 1,000 equally spaced total epsilons, up to 4.13 times the best one. The
+The paper's method and cvxpy search 1,000 equally spaced total promises, up to 4.13 times the best one. The
 paper's method runs all of them, with the longest safe step and this project's exact projection; cvxpy
 (Clarabel) runs some, and its time is scaled up.
 """
@@ -93,7 +93,7 @@ def against_argsort() -> Iterator[Table]:
     )
 
 
-def cvxpy_at(psi: np.ndarray, objective: BuyerObjective, total_epsilons: np.ndarray) -> float:
+def cvxpy_at(psi: np.ndarray, objective: BuyerObjective, total_promises: np.ndarray) -> float:
     m = psi.size
     weights = cp.Variable(m, nonneg=True)
     price = cp.Parameter(nonneg=True)
@@ -104,7 +104,7 @@ def cvxpy_at(psi: np.ndarray, objective: BuyerObjective, total_epsilons: np.ndar
         cp.Minimize(objective.concentration * cp.norm(weights, 2) + price * (psi @ weights)), bounds
     )
     best = np.inf
-    for eta in total_epsilons:
+    for eta in total_promises:
         price.value = objective.payment_weight * eta
         problem.solve(solver=cp.CLARABEL)
         a = np.maximum(weights.value, 0.0)
@@ -123,7 +123,7 @@ def against_grids() -> Iterator[Table]:
             objective = OBJECTIVES[name]
             exact = allocate(psi, objective)
             ours = best_seconds(partial(allocate, psi, objective), 200)
-            grid = np.linspace(0.0, 4.13 * exact.total_epsilon, GRID + 1)[1:]
+            grid = np.linspace(0.0, 4.13 * exact.total_promise, GRID + 1)[1:]
             found = [paper_allocation(psi, objective, grid).objective_value]
             paper = best_seconds(partial(paper_allocation, psi, objective, grid), 10**4 // m // 3 + 1)
             near = grid[GRID // 4 - 1 :: GRID // some][:some]
@@ -145,7 +145,7 @@ def against_grids() -> Iterator[Table]:
                 ]
             )
     yield Table(
-        f"The paper's method and cvxpy over one grid of {GRID:,} total epsilons, in times of one allocation",
+        f"The paper's method and cvxpy over one grid of {GRID:,} total promises, in times of one allocation",
         ["costs, objective", "`allocate`", "paper's time", "worse by", "cvxpy's time", "worse by"],
         rows,
         "Worse by: how far the other's objective lies above ours, relatively; one below stops the script.",

@@ -10,7 +10,7 @@ import numpy as np
 import dpmarket as dpm
 from _results import Table, at_most, measure, tell
 from _timing import compare
-from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.audit.distinguishing import neighbours_of
 
 MARKETS = {
     "no cap": dpm.BuyerObjective(1.0, 1.0, 1e-3),

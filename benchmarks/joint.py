@@ -10,7 +10,7 @@ import dpmarket as dpm
 from _results import Table, at_least, at_most, measure, tell
 from _timing import best_seconds, compare
 from dpmarket.datasets import breast_cancer, separable
-from dpmarket.paper.joint.optimum import Market
+from dpmarket.paper.joint.optimum import BuyableSellers
 
 NOISE = dpm.privacy.SeededNoise(0)
 
@@ -20,14 +20,14 @@ def records(data, radius, count):
     return X[:count], data.signs[:count]
 
 
-def inner(X, y, l2, concentration, reading, sigma, total_epsilon):
-    """The problem at one total epsilon, costs as in the paper's experiment."""
+def inner(X, y, l2, concentration, reading, sigma, noise_rate):
+    """The problem at one noise rate, costs as in the paper's experiment."""
     dist = dpm.Uniform(np.exp(-4.0), 5 * np.exp(-4.0))
     costs = dist.sample(len(y), np.random.default_rng(0))
     objective = dpm.BuyerObjective(concentration, sigma, 0.1)
     mechanism = dpm.paper.JointMechanism(dist, objective, l2, reading=reading, noise_source=NOISE)
     setting = mechanism.with_records(X, y).setting
-    return setting.problem(Market.of(setting, dpm.virtual_costs(costs, dist)), total_epsilon)
+    return setting.problem(BuyableSellers.of(setting, dpm.virtual_costs(costs, dist)), noise_rate)
 
 
 def against_descent():

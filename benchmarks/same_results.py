@@ -39,7 +39,14 @@ def offline(name: str, dist: str, costs: Callable[..., np.ndarray], **bounds: fl
 
 
 def _of_outcome(outcome: object) -> Arrays:
-    return {name: getattr(outcome, name) for name in ("epsilons", "payments", "loss_weights", "cutoff")}
+    weights = getattr(outcome, "planned_weights", None)  # called loss_weights in older trees, and so below
+    decided = outcome if weights is None else outcome.optimality
+    return {
+        "epsilons": outcome.epsilons,
+        "payments": outcome.payments,
+        "loss_weights": outcome.loss_weights if weights is None else weights,
+        "cutoff": decided.cutoff,
+    }
 
 
 def _distributions() -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Every public name says what it promises, shows how it is used, and stands in the reference."""
 
+import ast
 import functools
 import importlib
 import inspect
@@ -19,9 +20,11 @@ certificates datasets paper"""
 SHOWN_ELSEWHERE = """
 FittedCandidate IronedInterval Payments exact_payments response NoiseDraw NoiseSource ReleasePlan
 WorstCase Minimum Rows BatchMechanism Bought MinorUnits Offers keep_prior BoundConstants Candidate
-Comparison ErrorBound Guarantee Standing Sweep SweepRow Tuning best_cheapest_k best_posted_price Audit
+Comparison ErrorBound Guarantee Standing Sweep SweepRow Tuning best_cheapest_k BudgetPlan compare_rules
+NoiseAdvice Prospect posted_prospect Scores TypicalPurchase typical_purchase Audit
 GainProfile Lie PrivacyFindings weights_of Check Purchase ReleasedModel certify_purchase
-check_certificate new_signing_key read_certificate read_signature sign write_certificate InnerProblem
+check_certificate new_signing_key read_certificate read_signature sign write_certificate
+PublishedRules RulesReference publishable_rules read_rules InnerProblem
 InnerSolution InnerSolver JointMarket PaperAllocation PaymentRule Reading affairs german_health
 health_insurance"""
 
@@ -191,3 +194,39 @@ def test_every_public_name_stands_in_the_reference_once():
 )  # fmt: skip
 def test_the_reader_of_sections_finds_names(text, names):
     assert named_in(text, "Parameters") - {""} == names
+
+
+NUMPYDOC = {
+    *("Parameters", "Attributes", "Methods", "Returns", "Yields", "Raises", "Warns", "Other Parameters"),
+    *("See Also", "Notes", "References", "Examples"),
+}
+ENTRY = re.compile(r"\*{0,2}[\w.]+(, \*{0,2}[\w.]+)*( : [^.;]+)?")
+
+
+def spoken_otherwise(text):
+    """What in a docstring is not numpydoc: unknown sections, entries that carry their meaning."""
+    lines = text.splitlines()
+    titles = [k for k, line in enumerate(lines[1:]) if re.fullmatch("-{3,}", line)]
+    found = [lines[k] for k in titles if lines[k] not in NUMPYDOC]
+    for title in ("Parameters", "Attributes", "Raises"):
+        found += [
+            line for line in section(text, title) if line and line[0] != " " and not ENTRY.fullmatch(line)
+        ]
+    heads = [line for line in section(text, "Returns") if line and line[0] != " "]
+    return found + [
+        line for line in heads if line.endswith(".") or (len(heads) > 1 and not ENTRY.fullmatch(line))
+    ]
+
+
+def test_all_docstrings_are_numpydoc():
+    told = {}
+    for path in sorted(Path(dpmarket.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+                wrong = spoken_otherwise(ast.get_docstring(node) or "")
+                if wrong:
+                    told[f"{path.name} {getattr(node, 'name', '')}"] = wrong
+    assert told == {}
+    assert spoken_otherwise("A.\n\nParameters\n----------\nx : what it means.")
+    assert spoken_otherwise("A.\n\nGuarantees\n----------\nMuch.")
+    assert spoken_otherwise("A.\n\nReturns\n-------\nA sentence.")

@@ -43,15 +43,16 @@ def test_pages_that_are_continued_run_with_the_page_that_continues_them():
     assert any("receipts" in line for line in commands)  # of the page about certificates
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_command_is_shown_where_it_is_not_run(path):
+def test_no_command_is_shown_where_it_is_not_run():
     """Commands and code stand in blocks that are run, not in indented or unnamed ones."""
     known = {"python", "console", "toml", "json", "text", "html"}
-    for block in blocks(path):
-        if not block.language.startswith("{"):
-            assert block.language in known, f"{path.name}, line {block.start}"
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        assert not line.startswith(("    dpmarket ", "    $ ", "    python ")), f"{path.name}, line {number}"
+    for path in PAGES:
+        for block in blocks(path):
+            if not block.language.startswith("{"):
+                assert block.language in known, f"{path.name}, line {block.start}"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            where = f"{path.name}, line {number}"
+            assert not line.startswith(("    dpmarket ", "    $ ", "    python ")), where
 
 
 def test_the_accuracies_in_the_readme_are_those_that_were_measured():

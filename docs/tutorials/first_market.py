@@ -48,16 +48,19 @@ costs = dist.sample(len(people), rng)  # each knows their own; they may lie abou
 # distribution alone: if the plan followed the reports, lying would pay.
 
 # %%
-prices = dpm.BuyerObjective(concentration=1.0, noise=20.0, payment_weight=1.0)
-plan = dpm.plan_payment_weight(dist, prices, sellers=len(people), budget=1000.0)
+model_error = dpm.planning.estimator_error(people.n_features)  # how much noise matters: public
+plan = dpm.planning.plan_prices(dist, len(people), 1000.0, model_error, max_mean_epsilon=1.0)
 mechanism = dpm.OfflineMechanism(dist, plan.objective)
 print(f"expected payments: {plan.expected_payment:.0f}")
+print(plan.expected_error.sentence())
 
 # %% [markdown]
 #     expected payments: 1000
+#     Of the expected error 94% is noise and 6% comes from few people.
 #
-# `noise` and `concentration` say how bad you find a noisy model and one that leans on few people.
-# "how-to/plan-a-budget" shows how to choose them.
+# The plan has prices of its own: how bad a noisy model is, and one that leans on few people, so that the error to expect
+# is the least for this money. The bound on the mean epsilon keeps it from asking a few people for nearly all of their
+# privacy. "how-to/plan-a-budget" shows more of this.
 #
 # ## Everybody reports, and is quoted
 
@@ -71,11 +74,11 @@ for i in np.argsort(costs)[[0, 100, 200, 300]]:
     print(f"{costs[i]:5.2f} {epsilon:8.3f} {payment:8.2f} {costs[i] * epsilon:8.2f}")
 
 # %% [markdown]
-#     bought from 279, paid 1006.38
+#     bought from 194, paid 1016.93
 #      cost  epsilon  payment  what it costs them
-#      1.01    2.610     6.01     2.63
-#      1.90    1.707     4.70     3.25
-#      2.89    0.715     2.32     2.06
+#      1.01    4.536     8.70     4.57
+#      1.90    2.294     5.42     4.36
+#      2.89    0.000     0.00     0.00
 #      3.78    0.000     0.00     0.00
 #
 # Those whose privacy is cheap give more of it, nobody is paid less than it costs them, and the dear ones are left alone.
@@ -92,11 +95,11 @@ for report in (1.0, 1.5, costs[i], 2.5, 3.0):
     print(f"reports {report:.2f}: gains {answer.payment - costs[i] * answer.epsilon:.3f}")
 
 # %% [markdown]
-#     reports 1.00: gains 1.030
-#     reports 1.50: gains 1.367
-#     reports 1.90: gains 1.449
-#     reports 2.50: gains 1.270
-#     reports 3.00: gains 0.844
+#     reports 1.00: gains 0.036
+#     reports 1.50: gains 0.852
+#     reports 1.90: gains 1.054
+#     reports 2.50: gains 0.608
+#     reports 3.00: gains 0.000
 #
 # The truth is best. Not by luck: "explanation/payments" says why, and an audit searches for counterexamples.
 

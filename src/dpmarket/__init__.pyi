@@ -43,6 +43,7 @@ from .mechanisms import Outcome as Outcome
 from .mechanisms import population_curve as population_curve
 from .payments import payment_identity as payment_identity
 from .planning import plan_payment_weight as plan_payment_weight
+from .planning import suggest_prices as suggest_prices
 from .privacy import privacy_loss as privacy_loss
 from .privacy import weights_for as weights_for
 from .version import __version__ as __version__

@@ -80,7 +80,7 @@ class EntropyUnavailable(DpmarketError, RuntimeError):
     >>> from unittest.mock import patch
     >>> import dpmarket as dpm
     >>> with patch("os.urandom", side_effect=NotImplementedError):
-    ...     dpm.privacy.SecureNoise().draw(n_coefficients=3, total_epsilon=2.0, accuracy=1e-9)
+    ...     dpm.privacy.SecureNoise().draw(n_coefficients=3, noise_rate=2.0, accuracy=1e-9)
     Traceback (most recent call last):
         ...
     dpmarket.errors.EntropyUnavailable: the operating system gave no entropy; no noise was drawn.
@@ -110,8 +110,10 @@ class FileProblem(DpmarketError, OSError):
 
     Parameters
     ----------
-    message : what could not be done, and with which file.
-    details : further sentences, one for everything found in the file; none holds a private value.
+    message
+        What could not be done, and with which file.
+    details
+        Further sentences, one for everything found in the file; none holds a private value.
 
     Examples
     --------
@@ -131,19 +133,17 @@ class FileProblem(DpmarketError, OSError):
 
 
 class LedgerRefusal(DpmarketError):
-    """The privacy ledger says no: a promise is spent, withdrawn or was never made.
+    """The ledger says no: a promise is spent, withdrawn or was never made, or there is no money for it.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from dpmarket.campaign.ledger import debit, enter_round, open_ledger
-    >>> from dpmarket.files import make_table
-    >>> quotes = make_table({"seller": ["ann"], "epsilon": [0.5], "payment_minor_units": [150]})
+    >>> from dpmarket.ledger import money, open_ledger, rounds, writing
     >>> with TemporaryDirectory() as folder, open_ledger(f"{folder}/market.ledger") as ledger:
-    ...     entered, is_new = enter_round(ledger, quotes, "offline", 100, {})
-    ...     training = debit(ledger, entered.number)
-    ...     debit(ledger, entered.number)  # doctest: +ELLIPSIS
+    ...     with writing(ledger) as connection:
+    ...         spring = rounds.make_campaign(connection, "spring", {}, 100, "EUR").id
+    ...         money.refund(connection, spring, 1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dpmarket.errors.LedgerRefusal: the promises of these quotes were spent at ...
+    dpmarket.errors.LedgerRefusal: the ledger ... forbids this: ...account_not_negative. Nothing was changed.
     """

@@ -2,7 +2,7 @@
 
 - enumeration: all splits of the sellers into capped, interior and left out, in 60-digit arithmetic;
 - the path on a fine grid of spreads, cutoffs by bisection, minima refined by golden-section search;
-- cvxpy at fixed total epsilons.
+- cvxpy at fixed total promises.
 """
 
 import itertools
@@ -16,6 +16,11 @@ from scipy.optimize import minimize_scalar
 from dpmarket.allocation import BuyerObjective, allocate
 
 KINDS = ("uniform", "log-normal", "two clusters", "twelve orders", "ties", "packed")
+# Seeds of instances that have every kind of cost with no cap, a cap that nobody reaches and one that some do,
+# with and without a bound that holds, one minimum and several. The slow tests take many more at random.
+FOR_ENUMERATION = (0, 1, 2, 3, 5, 8, 10, 13, 15, 17, 21, 24, 26, 34, 40, 65, 66, 67)
+FOR_THE_PATH = (0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13, 15, 16, 20, 24, 29, 31)
+FOR_CVXPY = (0, 1, 3, 5, 7, 8, 10, 11, 15, 16, 19, 21, 22, 24, 32, 42, 58)
 
 
 def random_instance(seed, largest):
@@ -57,7 +62,7 @@ def random_objective(rng, m, typical_cost):
 
 
 def by_enumeration(psi, objective):
-    """Return (value, weights, total epsilon) of the best point that can be the minimum."""
+    """Return (value, weights, total promise) of the best point that can be the minimum."""
     with mp.workdps(60):
         m = len(psi)
         order = np.argsort(psi, kind="stable")
@@ -85,7 +90,7 @@ def by_enumeration(psi, objective):
 
 
 def candidates(x, mu, sigma, gamma, cap, bound):
-    """Yield weights and total epsilon of every point that can be the minimum."""
+    """Yield weights and total promise of every point that can be the minimum."""
     m = len(x)
     for N, l in itertools.combinations(range(m + 1), 2):  # noqa: E741
         inside, capped = x[N:l], x[:N]
@@ -143,12 +148,12 @@ def assert_matches_enumeration(seed):
     found = allocate(psi, objective)
     assert found.objective_value <= value * (1 + 1e-14)
     assert found.objective_value >= value * (1 - 1e-14)
-    assert found.total_epsilon == pytest.approx(eta, rel=1e-10)
+    assert found.total_promise == pytest.approx(eta, rel=1e-10)
     np.testing.assert_allclose(found.loss_weights, weights, atol=1e-10)
     assert found.kkt_residual < 1e-12
 
 
-@pytest.mark.parametrize("seed", range(90))
+@pytest.mark.parametrize("seed", FOR_ENUMERATION)
 def test_solver_agrees_with_enumeration(seed):
     assert_matches_enumeration(seed)
 
@@ -164,7 +169,7 @@ def test_solver_agrees_with_enumeration_on_many_more(block):
 
 
 def along_the_path(psi, objective, log_spreads):
-    """Return objective and total epsilon at given spreads, cutoffs by bisection."""
+    """Return objective and total promise at given spreads, cutoffs by bisection."""
     mu, sigma, gamma = objective.concentration, objective.noise, objective.payment_weight
     m = psi.size
     cap = 1.0 if objective.weight_cap is None else min(objective.weight_cap / m, 1.0)
@@ -213,9 +218,9 @@ def assert_not_above_the_path(seed, largest):
     assert found.kkt_residual < 1e-9
 
 
-@pytest.mark.parametrize("seed", range(5000, 5040))
+@pytest.mark.parametrize("seed", FOR_THE_PATH)
 def test_solver_is_never_above_brute_force_over_the_path(seed):
-    assert_not_above_the_path(seed, 40)
+    assert_not_above_the_path(5000 + seed, 40)
 
 
 @pytest.mark.slow
@@ -235,12 +240,12 @@ def test_several_local_minima_are_all_found_and_compared():
         mu = 1.0
         objective = BuyerObjective(mu, 1.0, 10.0 ** rng.uniform(-3.0, -1.0) / 30.0)
         found = allocate(psi, objective)
-        value, dips = by_path_grid(psi, objective, points=2000)
+        value, dips = by_path_grid(psi, objective, points=1000)
         assert found.objective_value == pytest.approx(value, rel=1e-9)
         assert len(found.local_minima) == dips
         values = [minimum.objective_value for minimum in found.local_minima]
         assert found.objective_value == pytest.approx(min(values), rel=1e-13)
-        etas = [minimum.total_epsilon for minimum in found.local_minima]
+        etas = [minimum.total_promise for minimum in found.local_minima]
         assert etas == sorted(etas, reverse=True)
         if dips > 1:
             several += 1
@@ -252,11 +257,11 @@ def test_several_local_minima_are_all_found_and_compared():
     assert not_last >= 3
 
 
-# --- cvxpy at fixed total epsilons ---------------------------------------------------------------
+# --- cvxpy at fixed total promises ---------------------------------------------------------------
 
 
 def by_cvxpy(psi, objective, eta):
-    """Return the value of a feasible point near cvxpy's minimiser at this total epsilon."""
+    """Return the value of a feasible point near cvxpy's minimiser at this total promise."""
     m = psi.size
     mu, sigma, gamma = objective.concentration, objective.noise, objective.payment_weight
     cap = 1.0 if objective.weight_cap is None else min(objective.weight_cap / m, 1.0)
@@ -284,19 +289,19 @@ def assert_not_above_cvxpy(seed):
     bound = np.inf
     if objective.max_mean_epsilon is not None:
         bound = psi.size * objective.max_mean_epsilon
-    etas = np.minimum(found.total_epsilon * np.array([0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 10.0]), bound)
+    etas = np.minimum(found.total_promise * np.array([0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 10.0]), bound)
     values = np.array([by_cvxpy(psi, objective, eta) for eta in np.unique(etas)])
     assert np.isfinite(values).any()
     assert found.objective_value <= values.min() * (1 + 1e-9)
-    at_own = by_cvxpy(psi, objective, found.total_epsilon)
+    at_own = by_cvxpy(psi, objective, found.total_promise)
     if np.isfinite(at_own):
         assert found.objective_value == pytest.approx(at_own, rel=1e-5)
     assert found.kkt_residual < 1e-9
 
 
-@pytest.mark.parametrize("seed", range(9000, 9060))
+@pytest.mark.parametrize("seed", FOR_CVXPY)
 def test_solver_is_never_above_cvxpy(seed):
-    assert_not_above_cvxpy(seed)
+    assert_not_above_cvxpy(9000 + seed)
 
 
 @pytest.mark.slow

@@ -19,13 +19,13 @@ def solved(request):
     return psi, request.param, allocate(psi, request.param)
 
 
-def residual(psi, objective, weights, total_epsilon):
-    return examine(psi, weights, weights * total_epsilon, total_epsilon, objective).kkt_residual
+def residual(psi, objective, weights, total_promise):
+    return examine(psi, weights, weights * total_promise, total_promise, objective).kkt_residual
 
 
 def test_the_minimum_has_no_residual(solved):
     psi, objective, found = solved
-    assert residual(psi, objective, found.loss_weights, found.total_epsilon) < 1e-14
+    assert residual(psi, objective, found.loss_weights, found.total_promise) < 1e-14
 
 
 def test_moving_a_little_weight_between_two_sellers_shows(solved):
@@ -35,42 +35,42 @@ def test_moving_a_little_weight_between_two_sellers_shows(solved):
     moved = 1e-3 * weights[dear]
     weights[dear] -= moved
     weights[cheap] += moved
-    assert residual(psi, objective, weights, found.total_epsilon) > 1e-6
+    assert residual(psi, objective, weights, found.total_promise) > 1e-6
 
 
 def test_buying_from_somebody_too_dear_shows(solved):
     psi, objective, found = solved
     weights = np.where(np.arange(psi.size) == psi.argmax(), 0.001, found.loss_weights * 0.999)
     if found.loss_weights[psi.argmax()] == 0.0:
-        assert residual(psi, objective, weights, found.total_epsilon) > 1e-2
+        assert residual(psi, objective, weights, found.total_promise) > 1e-2
     else:
-        assert residual(psi, objective, weights, found.total_epsilon) > 1e-4
+        assert residual(psi, objective, weights, found.total_promise) > 1e-4
 
 
-def test_a_wrong_total_epsilon_shows(solved):
+def test_a_wrong_total_promise_shows(solved):
     psi, objective, found = solved
-    assert residual(psi, objective, found.loss_weights, found.total_epsilon * 0.999) > 1e-4
-    assert residual(psi, objective, found.loss_weights, found.total_epsilon * 1.001) > 1e-4
+    assert residual(psi, objective, found.loss_weights, found.total_promise * 0.999) > 1e-4
+    assert residual(psi, objective, found.loss_weights, found.total_promise * 1.001) > 1e-4
 
 
 def test_weights_that_do_not_sum_to_one_show(solved):
     psi, objective, found = solved
-    assert residual(psi, objective, found.loss_weights * (1 - 1e-6), found.total_epsilon) > 9e-7
+    assert residual(psi, objective, found.loss_weights * (1 - 1e-6), found.total_promise) > 9e-7
 
 
 def test_breaking_a_bound_shows():
     psi = np.random.default_rng(4).uniform(1.0, 9.0, 50)
     free = allocate(psi, BuyerObjective(1.0, 1.0, 0.1))
     capped = BuyerObjective(1.0, 1.0, 0.1, weight_cap=1.5)
-    assert residual(psi, capped, free.loss_weights, free.total_epsilon) > 0.1
-    bounded = BuyerObjective(1.0, 1.0, 0.1, max_mean_epsilon=0.5 * free.total_epsilon / 50)
-    assert residual(psi, bounded, free.loss_weights, free.total_epsilon) > 0.5
+    assert residual(psi, capped, free.loss_weights, free.total_promise) > 0.1
+    bounded = BuyerObjective(1.0, 1.0, 0.1, max_mean_epsilon=0.5 * free.total_promise / 50)
+    assert residual(psi, bounded, free.loss_weights, free.total_promise) > 0.5
 
 
 def test_promises_that_do_not_match_the_weights_show(solved):
     psi, objective, found = solved
     promised = found.epsilons * (1 - 1e-6)
-    evidence = examine(psi, found.loss_weights, promised, found.total_epsilon, objective)
+    evidence = examine(psi, found.loss_weights, promised, found.total_promise, objective)
     assert evidence.kkt_residual > 9e-7
 
 
@@ -83,15 +83,15 @@ def test_a_common_offset_of_all_costs_hides_no_error():
     weights = found.loss_weights.copy()
     weights[order[0]] += 1e-5
     weights[order[1]] -= 1e-5
-    assert residual(psi, objective, weights, found.total_epsilon) > 1e-6
+    assert residual(psi, objective, weights, found.total_promise) > 1e-6
 
 
 def test_the_parts_are_what_plain_sums_give(solved):
     psi, objective, found = solved
     a = found.loss_weights
-    evidence = examine(psi, a, found.epsilons, found.total_epsilon, objective)
+    evidence = examine(psi, a, found.epsilons, found.total_promise, objective)
     assert evidence.concentration_part == pytest.approx(np.sqrt((a * a).sum()), rel=1e-14)
-    assert evidence.noise_part == 1.0 / found.total_epsilon
+    assert evidence.noise_part == 1.0 / found.total_promise
     paid = objective.payment_weight * (found.epsilons * psi).sum()
     assert evidence.payment_part == pytest.approx(paid, rel=1e-14)
     assert evidence.n_bought == np.count_nonzero(a)
@@ -102,7 +102,7 @@ def test_negative_weights_show(solved):
     weights = found.loss_weights.copy()
     weights[psi.argmax()] -= 1e-3
     weights[psi.argmin()] += 1e-3
-    assert residual(psi, objective, weights, found.total_epsilon) >= 9e-4
+    assert residual(psi, objective, weights, found.total_promise) >= 9e-4
 
 
 def test_a_bound_excuses_too_little_epsilon_but_not_too_much():

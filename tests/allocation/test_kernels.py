@@ -53,7 +53,7 @@ def test_upward_crossings_are_told_from_the_rest(segment, crosses, under):
         assert scaled_slope(segment, s * (1 - 1e-6)) < 0 < scaled_slope(segment, s * (1 + 1e-6))
 
 
-def test_a_segment_is_cut_where_the_bound_on_the_total_epsilon_is_kept():
+def test_a_segment_is_cut_where_the_bound_on_the_total_promise_is_kept():
     least = 2.0
     cut = segments.from_bound(CROSSING, least)
     assert segments.square_rate(cut, cut.start) == pytest.approx(least, rel=1e-15)

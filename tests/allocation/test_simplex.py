@@ -21,14 +21,16 @@ def by_bisection(point, cap):
     return np.clip(point - high, 0.0, cap)
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_projection_agrees_with_bisection(seed):
-    rng = np.random.default_rng(seed)
-    m = int(rng.integers(1, 40))
-    point = rng.normal(size=m) * 10.0 ** rng.uniform(-3, 1)
-    if seed % 3 == 0:
-        point = np.round(point, 1)
-    cap = 1.0 if seed % 2 else max(1.0 / m, rng.uniform(1.0, 4.0) / m)
+@given(
+    seed=st.integers(0, 10**6),
+    m=st.integers(1, 40),
+    size=st.floats(-3.0, 1.0),
+    slack=st.one_of(st.none(), st.floats(1.0, 4.0)),
+    digits=st.sampled_from([1, 20]),
+)
+def test_projection_agrees_with_bisection(seed, m, size, slack, digits):
+    point = np.round(np.random.default_rng(seed).normal(size=m) * 10.0**size, digits)  # one digit: ties
+    cap = 1.0 if slack is None else max(1.0 / m, slack / m)
     weights = project_to_capped_simplex(point, cap)
     np.testing.assert_allclose(weights, by_bisection(point, cap), atol=2e-14)
     assert weights.sum() == pytest.approx(1.0, abs=4e-16 * m)

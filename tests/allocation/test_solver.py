@@ -41,7 +41,7 @@ def test_equal_costs_give_equal_epsilons(cost, m, objective):
     np.testing.assert_allclose(found.loss_weights, 1.0 / m, rtol=1e-14)
     free = math.sqrt(objective.noise / (objective.payment_weight * cost))
     bound = math.inf if objective.max_mean_epsilon is None else m * objective.max_mean_epsilon
-    assert found.total_epsilon == pytest.approx(min(free, bound), rel=1e-13)
+    assert found.total_promise == pytest.approx(min(free, bound), rel=1e-13)
 
 
 @given(psi=costs, objective=objectives)
@@ -77,7 +77,7 @@ def test_concentration_zero_fills_the_cheapest_to_the_cap_and_splits_ties():
     assert (capped.n_capped, capped.n_bought) == (1, 3)
     free = allocate(psi, BuyerObjective(0.0, 1.0, 0.01))
     np.testing.assert_array_equal(free.loss_weights, [0.0, 1.0, 0.0, 0.0, 0.0])
-    assert free.total_epsilon == pytest.approx(10.0)
+    assert free.total_promise == pytest.approx(10.0)
     assert capped.kkt_residual < 1e-15
     assert free.kkt_residual < 1e-15
 
@@ -87,7 +87,7 @@ def test_a_case_worked_by_hand():
     # spread = 1/(0.01 * 5 * 1) = 20, cutoff 4 + 20, value 1 + 1/5 + 0.01 * 5 * 4.
     found = allocate([4.0, 30.0], PLAIN)
     np.testing.assert_array_equal(found.loss_weights, [1.0, 0.0])
-    assert found.total_epsilon == pytest.approx(5.0, rel=1e-15)
+    assert found.total_promise == pytest.approx(5.0, rel=1e-15)
     assert found.spread == pytest.approx(20.0, rel=1e-15)
     assert found.cutoff == pytest.approx(24.0, rel=1e-15)
     assert found.objective_value == pytest.approx(1.4, rel=1e-15)
@@ -138,9 +138,9 @@ def test_every_allocation_is_feasible_ordered_and_stationary(psi, objective):
     if objective.weight_cap is not None:
         assert found.loss_weights.max() <= objective.weight_cap / m
     if objective.max_mean_epsilon is not None:
-        assert found.total_epsilon <= m * objective.max_mean_epsilon
+        assert found.total_promise <= m * objective.max_mean_epsilon
     assert found.epsilons.max() <= max_epsilon(objective)
-    np.testing.assert_allclose(found.epsilons, found.loss_weights * found.total_epsilon, rtol=1e-15)
+    np.testing.assert_allclose(found.epsilons, found.loss_weights * found.total_promise, rtol=1e-15)
     by_cost = found.epsilons[np.argsort(psi, kind="stable")]
     assert (np.diff(by_cost) <= 0.0).all()
     assert found.kkt_residual < 1e-12
@@ -186,8 +186,8 @@ def test_own_epsilon_falls_through_a_jump_between_two_basins():
     assert len(found[0].local_minima) == 1
     assert max(len(allocation.local_minima) for allocation in found) == 2
     before, after = three_sellers(0.2101), three_sellers(0.2103)
-    assert before.total_epsilon == pytest.approx(3.54, abs=0.01)
-    assert after.total_epsilon == pytest.approx(3.19, abs=0.01)
+    assert before.total_promise == pytest.approx(3.54, abs=0.01)
+    assert after.total_promise == pytest.approx(3.19, abs=0.01)
 
 
 def test_following_one_basin_only_would_be_worse_and_not_the_choice():
@@ -196,7 +196,7 @@ def test_following_one_basin_only_would_be_worse_and_not_the_choice():
     assert len(values) == 2
     assert found.objective_value == pytest.approx(min(values), rel=1e-14)
     assert max(values) > min(values) * (1 + 1e-4)
-    assert found.total_epsilon == found.local_minima[int(np.argmin(values))].total_epsilon
+    assert found.total_promise == found.local_minima[int(np.argmin(values))].total_promise
 
 
 def test_the_objective_has_the_envelope_derivative():
@@ -223,7 +223,7 @@ def test_weight_cap_one_makes_everybody_equal(m):
     assert (found.loss_weights == found.loss_weights[0]).all()
     assert found.loss_weights[0] <= 1.0 / m
     assert found.loss_weights.sum() == pytest.approx(1.0, abs=1e-15)
-    assert found.total_epsilon == pytest.approx(math.sqrt(0.1 / psi.mean()), rel=1e-13)
+    assert found.total_promise == pytest.approx(math.sqrt(0.1 / psi.mean()), rel=1e-13)
     assert found.kkt_residual < 1e-12
 
 
@@ -243,7 +243,7 @@ def test_a_whole_number_of_caps_is_a_corner_whatever_floats_say(m, slots):
     found = allocate(psi, objective)
     assert found.n_bought == found.n_capped == slots
     assert found.loss_weights.sum() == pytest.approx(1.0, abs=1e-15)
-    assert found.total_epsilon == pytest.approx(1.0 / math.sqrt(psi[:slots].mean()), rel=1e-13)
+    assert found.total_promise == pytest.approx(1.0 / math.sqrt(psi[:slots].mean()), rel=1e-13)
     assert found.kkt_residual < 1e-12
 
 
@@ -251,7 +251,7 @@ def test_a_whole_number_of_caps_is_a_corner_whatever_floats_say(m, slots):
 @pytest.mark.parametrize("cap", [None, 1.7, 4.0])
 def test_packed_costs_far_from_zero_keep_all_their_digits(offset, cap):
     # The same problem, once far from zero and once as exact differences with the same solution: at a
-    # held total epsilon a constant added to all costs changes no weight.
+    # held total promise a constant added to all costs changes no weight.
     packed = offset + 1e-9 * np.random.default_rng(7).random(40)
     differences = packed - packed.min()
     payment_weight = 1e9
@@ -299,17 +299,17 @@ def test_too_few_finite_costs_for_the_cap_are_infeasible():
 
 
 @pytest.mark.parametrize("concentration", [0.0, 1.0])
-def test_free_sellers_have_no_best_total_epsilon_unless_it_is_bounded(concentration):
+def test_free_sellers_have_no_best_total_promise_unless_it_is_bounded(concentration):
     psi = [0.0, 0.0, 3.0]
     with pytest.raises(Infeasible, match="set max_mean_epsilon"):
         allocate(psi, BuyerObjective(concentration, 1.0, 10.0))
     bounded = allocate(psi, BuyerObjective(concentration, 1.0, 10.0, max_mean_epsilon=2.0))
-    assert bounded.total_epsilon == 6.0
+    assert bounded.total_promise == 6.0
     assert bounded.at_bound
     assert bounded.kkt_residual < 1e-15
     # A cap that needs the third seller as well makes more epsilon cost something.
     capped = allocate(psi, BuyerObjective(concentration, 1.0, 10.0, weight_cap=1.2))
-    assert capped.total_epsilon == pytest.approx(1.0 / math.sqrt(10.0 * 0.2 * 3.0))
+    assert capped.total_promise == pytest.approx(1.0 / math.sqrt(10.0 * 0.2 * 3.0))
 
 
 def test_a_free_seller_is_no_obstacle_where_a_better_minimum_exists():
@@ -325,7 +325,7 @@ def test_a_free_seller_is_no_obstacle_where_a_better_minimum_exists():
         allocate(np.r_[0.0, np.full(99, 1e3)], BuyerObjective(1.0, 1.0, 1e-3))
 
 
-def test_at_equal_values_the_smaller_total_epsilon_is_taken():
+def test_at_equal_values_the_smaller_total_promise_is_taken():
     table = np.zeros((3, segments.COLUMNS))
     table[:, segments.VALUE] = [2.0, 1.0, 1.0]
     table[:, segments.RATE] = [1.0, 2.0, 3.0]
@@ -402,9 +402,9 @@ def test_no_bound_is_broken_even_by_the_last_bit():
         assert found.at_bound
         heaviest = Fraction(float(found.loss_weights.max()))
         assert heaviest <= Fraction(objective.weight_cap) / m
-        assert Fraction(found.total_epsilon) <= m * Fraction(objective.max_mean_epsilon)
+        assert Fraction(found.total_promise) <= m * Fraction(objective.max_mean_epsilon)
         exact_bound = Fraction(objective.weight_cap) * Fraction(objective.max_mean_epsilon)
-        assert heaviest * Fraction(found.total_epsilon) <= exact_bound
+        assert heaviest * Fraction(found.total_promise) <= exact_bound
         assert Fraction(float(found.epsilons.max())) <= exact_bound
         assert found.epsilons.max() <= max_epsilon(objective)
 
@@ -482,10 +482,10 @@ def test_strided_whole_numbers_are_costs_too():
 def test_the_dictionary_holds_everything_and_names_its_schema():
     found = three_sellers(0.212)
     values = json.loads(json.dumps(found.to_dict()))
-    assert values["schema"] == "dpmarket.allocation/1"
+    assert values["schema"] == "dpmarket.allocation/2"
     assert values["epsilons"] == found.epsilons.tolist()
     assert len(values["local_minima"]) == 2
-    assert values["local_minima"][0]["total_epsilon"] == found.local_minima[0].total_epsilon
+    assert values["local_minima"][0]["total_promise"] == found.local_minima[0].total_promise
     assert set(found.__slots__) <= set(values)
 
 

@@ -44,7 +44,7 @@ class LocalMinimum:
         best = allocate(psi, self.mechanism.objective)
         first = best.local_minima[0]
         weight = np.clip((first.cutoff - psi[i]) / first.spread, 0.0, best.max_weight)
-        return float(weight * first.total_epsilon), float(best.epsilons[i])
+        return float(weight * first.total_promise), float(best.epsilons[i])
 
     def respond(self, reported_costs, i, report):
         epsilon, payment = self.mechanism.respond(reported_costs, i, report)
@@ -91,18 +91,18 @@ class CurveFromOwnReport:
 
 
 class HalfTheNoise(PlainLearner):
-    def noise_rate(self, total_epsilon):
-        return 2.0 * total_epsilon
+    def noise_rate(self, noise_rate):
+        return 2.0 * noise_rate
 
 
 class BalancedWeights(PlainLearner):
     """Weighs both classes alike, as the labels happen to be: weights from the data."""
 
     def weights(self, x, signs, epsilons):
-        weights, total_epsilon = weights_for(epsilons, self.l2)
+        weights, noise_rate = weights_for(epsilons, self.l2)
         counts = np.where(signs > 0.0, (signs > 0.0).sum(), (signs < 0.0).sum())
         balanced = weights / counts
-        return balanced / balanced.sum(), total_epsilon
+        return balanced / balanced.sum(), noise_rate
 
 
 class HalfNoise:
@@ -110,8 +110,8 @@ class HalfNoise:
 
     certifiable = False
 
-    def draw(self, n_coefficients, total_epsilon, accuracy) -> NoiseDraw:
-        return SecureNoise().draw(n_coefficients, 2.0 * total_epsilon, accuracy)
+    def draw(self, n_coefficients, noise_rate, accuracy) -> NoiseDraw:
+        return SecureNoise().draw(n_coefficients, 2.0 * noise_rate, accuracy)
 
 
 class Prepared:
@@ -134,7 +134,7 @@ def one_person_five_percent_over(epsilons, l2):
     right = weights_for(epsilons, l2, numerical_epsilon=1e-6)
     weights = right.loss_weights.copy()
     weights[0] *= 1.05
-    return Weights(weights, right.total_epsilon, l2, numerical_epsilon=1e-6)
+    return Weights(weights, right.noise_rate, l2, numerical_epsilon=1e-6)
 
 
 PAPER_EXAMPLE = BudgetFromReports(Uniform(0, 1), 0.3, weight_cap=1.8)

@@ -15,8 +15,8 @@ class PlainLearner:
     def weights(self, x, signs, epsilons):
         return weights_for(epsilons, self.l2)
 
-    def noise_rate(self, total_epsilon):
-        return total_epsilon
+    def noise_rate(self, noise_rate):
+        return noise_rate
 
     def fit(self, X, y, epsilons):
         signs = 2.0 * np.asarray(y) - 1.0

@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import math
-import struct
-from dataclasses import replace
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -13,69 +11,41 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmarket.certificates import verify, verify_payments
-from dpmarket.certificates.commitments import ARITY, VALUES, Lines, Tree, commit
-from dpmarket.certificates.verifier.certificate import _release
+from dpmarket.certificates.verifier.losses import release_up
+from dpmarket.certificates.verifier.payments import chance_of_missing
 from dpmarket.privacy.release import ReleasePlan, release_cost
-from support.certificates import IDS, SELLERS, canonical, certified, costs_of, failing, verdicts
+from support.certificates import constants, failing, verdicts
+from support.forging import ARITY, FILES, VALUES, Papers, canonical, tree
 
-PROMISE, PAYMENT, SPENT, WEIGHT = range(4)
+VERSIONS = ["version-1", "version-2"]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def papers(request):
+    """Honest papers of a market that bought from all at once, payments in cents."""
+    return Papers.read(request.param, "offline")
 
 
 @pytest.fixture(scope="module")
-def certificate():
-    return certified()
+def online():
+    return Papers.read("version-2", "online")
 
 
-@pytest.fixture(scope="module")
-def bought(certificate):
-    """Place of a seller who was bought from."""
-    return int(np.argmax(certificate.lines.values[:, PROMISE]))
+def bought(papers):
+    """Return the place of the seller with the largest promise."""
+    return max(range(len(papers.lines)), key=lambda k: papers.lines[k]["promise"])
 
 
-def with_body(certificate, **changes):
-    """Change parts of the body; digest and receipts follow."""
-    body = json.loads(certificate.body)
-    for name, change in changes.items():
-        body[name] = body[name] | change if isinstance(change, dict) else change
-    return replace(certificate, body=canonical(body))
+def with_value(papers, k, name, value):
+    """Return papers with one value of one line changed; root and totals follow."""
+    return papers.with_lines(lambda lines: lines[k].update({name: value}))
 
 
-def with_lines(certificate, values=None, ids=None):
-    """Change lines; commitments, root, totals, digest, receipts and openings follow."""
-    values = certificate.lines.values.copy() if values is None else values
-    lines = Lines(certificate.lines.ids.copy() if ids is None else ids, values, certificate.lines.salts)
-    tree = commit(lines)
-    promised, paid, spent, _ = (math.fsum(column) for column in values.T)
-    totals = {"promised": promised, "paid": paid, "spent": spent}
-    totals["bought_from"] = int(np.count_nonzero(values[:, PROMISE]))
-    return with_body(replace(certificate, lines=lines, tree=tree), root=tree.root.hex(), totals=totals)
-
-
-def with_value(certificate, k, column, value):
-    values = certificate.lines.values.copy()
-    values[k, column] = value
-    return with_lines(certificate, values)
-
-
-def tree_of(leaves):
-    """Return the tree over commitments as they are given, sorted or not."""
-    levels = [b"".join(leaves)]
-    while len(levels[-1]) > 32:
-        below = levels[-1]
-        groups = (below[k : k + 32 * ARITY] for k in range(0, len(below), 32 * ARITY))
-        levels.append(b"".join(hashlib.sha256(b"dpmarket-node-1" + group).digest() for group in groups))
-    return Tree(tuple(levels), np.arange(len(leaves)))
-
-
-def with_leaves(certificate, leaves):
-    """Put other commitments into the file; root and digest follow."""
-    tree = tree_of(leaves)
-    return with_body(replace(certificate, tree=tree), root=tree.root.hex())
-
-
-def leaves_of(certificate):
-    leaves = certificate.tree.leaves
-    return [leaves[k : k + 32] for k in range(0, len(leaves), 32)]
+def found_in(papers, k=None):
+    """Return the checks that fail with a receipt, and with the openings."""
+    k = bought(papers) if k is None else k
+    by_receipt = failing(verify(papers.certificate, receipt=papers.receipt(k)))
+    return by_receipt, failing(verify(papers.certificate, openings=papers.openings))
 
 
 def rewritten(file, **changes):
@@ -83,14 +53,38 @@ def rewritten(file, **changes):
     return canonical(json.loads(file) | changes) + b"\n"
 
 
+def with_leaves(papers, leaves):
+    """Return a certificate with other commitments; its root follows."""
+    levels = tree(leaves)
+    start = b"dpmarket-root-1" + len(leaves).to_bytes(8, "big")
+    other = papers.changed("root", to=hashlib.sha256(start + levels[-1][0]).hexdigest())
+    rows = b'",\n"'.join(leaf.hex().encode() for leaf in leaves)
+    return other.first + b'"commitments":[\n"' + rows + b'"]}\n'
+
+
+GOOD = sorted(path.relative_to(FILES).as_posix() for path in FILES.glob("*/*.certificate.json"))
+
+
+@pytest.mark.parametrize("file", GOOD)
+def test_files_that_were_good_once_are_good(file):
+    assert len(GOOD) == 8
+    version, name = file.removesuffix(".certificate.json").split("/")
+    papers = Papers.read(version, name)
+    assert papers.certificate == (FILES / version / f"{name}.certificate.json").read_bytes()
+    for k, line in enumerate(papers.lines):
+        result = verify(papers.certificate, receipt=papers.receipt(k), cost=papers.reports[line["id"]])
+        assert result.passed, result
+    assert verify_payments(papers.certificate, papers.openings, papers.reports).passed
+
+
 # --- one text for every value ---
 
 
-def test_hashes_in_capitals_are_not_the_one_canonical_way(certificate):
-    first, rest = bytes(certificate).split(b",\n", 1)
+def test_hashes_in_capitals_are_not_the_one_canonical_way(papers):
+    first, rest = papers.certificate.split(b",\n", 1)
     opening = b'"commitments":[\n'
     capitals = first + b",\n" + opening + rest.removeprefix(opening).upper()
-    assert len(capitals) == len(bytes(certificate))
+    assert len(capitals) == len(papers.certificate)
     assert failing(verify(capitals)) == {"layout"}
 
 
@@ -112,196 +106,339 @@ OTHER_TEXTS = {
 
 
 @pytest.mark.parametrize("change", OTHER_TEXTS.values(), ids=OTHER_TEXTS)
-def test_another_text_of_the_same_receipt_is_refused(certificate, change):
-    receipt = certificate.receipt("sëller 7")
-    assert verify(certificate, receipt=receipt).passed
-    assert "layout" in failing(verify(certificate, receipt=change(receipt)))
+def test_another_text_of_the_same_receipt_is_refused(papers, change):
+    receipt = papers.receipt(7)
+    assert verify(papers.certificate, receipt=receipt).passed
+    assert "layout" in failing(verify(papers.certificate, receipt=change(receipt)))
 
 
-def test_parts_that_nobody_knows_and_other_kinds_of_files_are_refused(certificate):
-    more = with_body(certificate, more="words")
-    assert failing(verify(more)) == {"layout"}
-    other = with_body(certificate, schema="dpmarket.certificate/2")
-    assert failing(verify(other)) == {"layout"}
-    receipt, openings = certificate.receipt("sëller 7"), certificate.openings()
-    for changes in ({"more": 1}, {"schema": "dpmarket.receipt/2"}):
-        assert failing(verify(certificate, receipt=rewritten(receipt, **changes))) == {"layout"}
-    for changes in ({"more": 1}, {"schema": "dpmarket.openings/2"}):
-        assert failing(verify(certificate, openings=rewritten(openings, **changes))) == {"layout"}
+def test_parts_that_nobody_knows_and_other_kinds_of_files_are_refused(papers):
+    assert failing(verify(papers.changed("more", to="words").certificate)) == {"layout"}
+    for schema in ("dpmarket.certificate/3", "dpmarket.certificate/", "dpmarket.receipt/1", 1, None):
+        assert failing(verify(papers.changed("schema", to=schema).first + b"x")) == {"layout"}
+    receipt, openings = papers.receipt(7), papers.openings
+    other = {1: 2, 2: 1}[papers.version]
+    for changes in ({"more": 1}, {"schema": f"dpmarket.receipt/{other}"}, {"schema": "dpmarket.receipt/3"}):
+        assert failing(verify(papers.certificate, receipt=rewritten(receipt, **changes))) == {"layout"}
+    for changes in ({"more": 1}, {"schema": f"dpmarket.openings/{other}"}):
+        assert failing(verify(papers.certificate, openings=rewritten(openings, **changes))) == {"layout"}
+
+
+def test_a_release_of_a_kind_that_is_not_known_is_refused(online):
+    for kind in ("softmax model", "gaussian model", "statistics", "", None, ["binary model"]):
+        assert failing(verify(online.changed("release", "kind", to=kind).certificate)) == {"layout"}
 
 
 # --- the tree ---
 
 
-def test_commitments_out_of_order_or_repeated_are_found(certificate):
-    leaves = leaves_of(certificate)
-    assert verify(with_leaves(certificate, leaves)).passed
+def test_commitments_out_of_order_or_repeated_are_found(papers):
+    leaves = papers.leaves()
+    assert verify(with_leaves(papers, leaves)).passed
     swapped = [*leaves[:4], leaves[5], leaves[4], *leaves[6:]]
-    assert failing(verify(with_leaves(certificate, swapped))) == {"commitments"}
+    assert failing(verify(with_leaves(papers, swapped))) == {"commitments"}
     repeated = [*leaves[:4], leaves[5], *leaves[5:]]
-    assert failing(verify(with_leaves(certificate, repeated))) == {"commitments"}
+    assert failing(verify(with_leaves(papers, repeated))) == {"commitments"}
 
 
-def test_commitments_that_begin_alike_are_ordered_by_all_their_bytes(certificate):
-    leaves = leaves_of(certificate)
+def test_commitments_that_begin_alike_are_ordered_by_all_their_bytes(papers):
+    leaves = papers.leaves()
     small, large = (leaves[5][:8] + bytes([k]) * 24 for k in (1, 2))
-    assert verify(with_leaves(certificate, [*leaves[:5], small, large, *leaves[7:]])).passed
-    turned = with_leaves(certificate, [*leaves[:5], large, small, *leaves[7:]])
+    assert verify(with_leaves(papers, [*leaves[:5], small, large, *leaves[7:]])).passed
+    turned = with_leaves(papers, [*leaves[:5], large, small, *leaves[7:]])
     assert failing(verify(turned)) == {"commitments"}
 
 
-def test_a_position_has_one_number():
+def first_eight(papers):
+    """Return papers of the first eight sellers, whose tree has one full group."""
+    other = papers.copy()
+    del other.lines[8:], other.salts[8:]
+    return other.settled()
+
+
+def test_a_position_has_one_number(papers):
     """In a tree of full groups a place before the first leads along the same path."""
-    full = certified(sellers=8)
-    receipt = full.receipt("sëller 3")
+    full = first_eight(papers)
+    receipt = full.receipt(3)
     position = json.loads(receipt)["position"]
-    assert verify(full, receipt=receipt).passed
+    assert verdicts(verify(full.first, receipt=receipt))["receipt's line"] == "holds"
     for other in (position - 8, position + 8, (position + 1) % 8):
-        assert failing(verify(full, receipt=rewritten(receipt, position=other))) == {"receipt's line"}
-
-
-def told_a_number(certificate, leaves, told):
-    """Return a certificate that claims so many sellers over a tree of these, and its first receipt."""
-    group = hashlib.sha256(b"dpmarket-node-1" + b"".join(leaves)).digest()
-    root = hashlib.sha256(b"dpmarket-root-1" + told.to_bytes(8, "big") + group).hexdigest()
-    forged = with_body(certificate, root=root, totals={"sellers": told, "bought_from": 1})
-    k = int(np.flatnonzero(certificate.tree.positions == 0)[0])
-    receipt = json.loads(certificate.receipt(IDS[k].item()))
-    path = [[leaf.hex() for leaf in leaves[1:]]]
-    return forged, canonical(receipt | {"certificate": forged.digest, "path": path}) + b"\n"
+        found = verify(full.first, receipt=rewritten(receipt, position=other))
+        assert failing(found) == {"receipt's line"}
 
 
 @pytest.mark.parametrize("told", [5, 9])
-def test_a_path_of_another_tree_than_one_of_so_many_sellers_is_found(certificate, told):
+def test_a_path_of_another_tree_than_one_of_so_many_sellers_is_found(papers, told):
     """More sellers in a group than there are said to be, and a path too short for so many."""
-    leaves = leaves_of(certificate)[:8]
-    honest, receipt = told_a_number(certificate, leaves, 8)
-    assert verdicts(verify(honest, receipt=receipt))["receipt's line"] == "holds"
-    forged, receipt = told_a_number(certificate, leaves, told)
-    assert "receipt's line" in failing(verify(forged, receipt=receipt))
+    full = first_eight(papers)
+    start = b"dpmarket-root-1" + told.to_bytes(8, "big")
+    root = hashlib.sha256(start + tree(full.leaves())[-1][0]).hexdigest()
+    forged = full.changed("root", to=root).changed("totals", "sellers", to=told)
+    forged.body["totals"]["bought_from"] = 1
+    assert "receipt's line" in failing(verify(forged.first, receipt=forged.receipt(0)))
+
+
+def test_the_groups_of_the_tree_have_eight_members(papers):
+    assert len(tree(papers.leaves())[1]) == -(-len(papers.lines) // ARITY)
 
 
 # --- a line's numbers ---
 
 
-def test_a_payment_below_nothing_is_found(certificate, bought):
-    forged = with_value(certificate, bought, PAYMENT, -1.0)
-    assert not verify(forged, receipt=forged.receipt(IDS[bought].item())).passed
-    assert not verify(forged, openings=forged.openings()).passed
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("value", [-1.0, 1e16])
+def test_a_number_below_nothing_or_beyond_all_bounds_is_found(papers, name, value):
+    k = bought(papers)
+    for found in found_in(with_value(papers, k, name, value), k):
+        assert "layout" in found
 
 
-def test_a_spent_epsilon_a_thousandth_too_small_is_found(certificate, bought):
-    low = with_value(certificate, bought, SPENT, 0.999 * certificate.lines.values[bought, SPENT])
-    assert failing(verify(low, receipt=low.receipt(IDS[bought].item()))) == {"receipt's spent epsilon"}
-    assert failing(verify(low, openings=low.openings())) == {"spent epsilons"}
+def test_a_spent_epsilon_a_thousandth_too_small_is_found(papers):
+    k = bought(papers)
+    low = with_value(papers, k, "spent", 0.999 * papers.lines[k]["spent"])
+    assert found_in(low) == ({"receipt's spent epsilon"}, {"spent epsilons"})
 
 
-def test_what_releasing_costs_is_part_of_what_is_spent(certificate, bought):
-    release = json.loads(certificate.body)["training"]["numerical_epsilon"]
-    spent = certificate.lines.values[bought, SPENT]
-    low = with_value(certificate, bought, SPENT, spent - 0.9 * release)
-    assert failing(verify(low, receipt=low.receipt(IDS[bought].item()))) == {"receipt's spent epsilon"}
-    assert failing(verify(low, openings=low.openings())) == {"spent epsilons"}
+@pytest.mark.parametrize("name", ["offline", "curved", "online"])
+def test_a_spent_epsilon_one_float_below_what_the_weight_costs_is_found(name):
+    """The comparison is exact: nothing is forgiven as rounding."""
+    papers = Papers.read("version-2", name)
+    k = bought(papers)
+    low, high = 0.999 * papers.lines[k]["spent"], papers.lines[k]["spent"]
+    while np.nextafter(low, 1.0) < high:
+        middle = 0.5 * (low + high)
+        receipt = with_value(papers, k, "spent", middle)
+        covered = "receipt's spent epsilon" not in failing(verify(receipt.first, receipt=receipt.receipt(k)))
+        low, high = (low, middle) if covered else (middle, high)
+    assert high >= papers.lines[k]["spent"] * (1.0 - 1e-13)  # the program rounds up, by no more than that
+    forged = with_value(papers, k, "spent", float(low))
+    assert found_in(forged) == ({"receipt's spent epsilon"}, {"spent epsilons"})
 
 
-@pytest.mark.parametrize(
-    ("part", "changes"),
-    [
-        ("totals", {"promised": 1e-9, "spent": 1e-9}),
-        ("totals", {"paid": 1e-9}),
-        ("totals", {"spent": 1e-9}),
-        ("training", {"weight_total": 1e-9}),
-    ],
-)
-def test_a_receipt_with_more_than_the_total_is_found(certificate, bought, part, changes):
-    forged = with_body(certificate, **{part: changes})
-    result = verify(forged, receipt=forged.receipt(IDS[bought].item()))
-    assert verdicts(result)["receipt's numbers"] == "FAILS"
+def test_what_releasing_costs_is_part_of_what_is_spent(papers):
+    k = bought(papers)
+    release = papers.constants["numerical_epsilon"]
+    low = with_value(papers, k, "spent", papers.lines[k]["spent"] - 0.9 * release)
+    assert found_in(low) == ({"receipt's spent epsilon"}, {"spent epsilons"})
 
 
-def test_participation_is_judged_in_money_also_where_payments_are_in_minor_units(bought):
-    certificate = certified(minor_units=100)
-    promise, payment = certificate.lines.values[bought, :2].tolist()
-    worth = payment / 100 / promise
-    receipt = certificate.receipt(IDS[bought].item())
-    assert verdicts(verify(certificate, receipt=receipt, cost=0.9999 * worth))["participation"] == "holds"
-    assert verdicts(verify(certificate, receipt=receipt, cost=1.0001 * worth))["participation"] == "FAILS"
+def test_a_promise_that_was_exceeded_is_found(papers):
+    k = bought(papers)
+    forged = with_value(papers, k, "promise", 0.99 * papers.lines[k]["spent"])
+    forged = forged.changed("totals", "total_promise" if forged.version == 2 else "promised", to=900.0)
+    by_receipt, by_openings = found_in(forged)
+    assert by_receipt == {"receipt's promise"}
+    assert by_openings == {"promises", "totals"}
+
+
+def test_a_receipt_with_more_than_the_total_is_found(papers):
+    promise, payment, spent = (
+        ("promised", "paid", "spent")
+        if papers.version == 1
+        else ("total_promise", "total_payment", "total_spent")
+    )
+    for changes in ({promise: 1e-9, spent: 1e-9}, {payment: 1e-9}, {spent: 1e-9}):
+        forged = papers.copy()
+        forged.body["totals"] |= changes
+        assert "receipt's numbers" in found_in(forged)[0]
+    forged = papers.copy()
+    forged.constants["weight_total"] = 1e-9
+    assert "receipt's numbers" in found_in(forged)[0]
+
+
+def test_participation_is_judged_in_money_exactly_also_where_payments_are_in_minor_units(papers):
+    k = bought(papers)
+    worth = Fraction(papers.lines[k]["payment"]) / 100 / Fraction(papers.lines[k]["promise"])
+    just = float(worth) if Fraction(float(worth)) <= worth else float(np.nextafter(float(worth), 0.0))
+    receipt = papers.receipt(k)
+    for cost, verdict in ((just, "holds"), (float(np.nextafter(just, 9.0)), "FAILS")):
+        found = verify(papers.certificate, receipt=receipt, cost=cost)
+        assert verdicts(found)["participation"] == verdict
+
+
+def test_money_in_minor_units_is_whole(papers):
+    forged = with_value(papers, 3, "payment", papers.lines[3]["payment"] + 0.5)
+    assert found_in(forged, 3) == ({"receipt's payment"}, {"money"})
+
+
+# --- who left ---
+
+
+def test_who_withdrew_has_nothing_spent_and_is_not_counted(online):
+    papers = Papers.read("version-2", "withdrawn")
+    gone = next(k for k, line in enumerate(papers.lines) if line["withdrew"] and line["promise"] > 0.0)
+    line = papers.lines[gone]
+    assert line["payment"] > 0.0 == line["spent"] == line["weight"]
+    used = papers.with_lines(lambda lines: lines[gone].update(spent=line["promise"], weight=0.01))
+    by_receipt, by_openings = found_in(used, gone)
+    assert by_receipt == {"receipt's promise"}
+    assert "promises" in by_openings
+    secretly = papers.copy()
+    secretly.lines[gone]["withdrew"] = False  # counted nowhere, and owed what was quoted
+    secretly.body["root"] = secretly.root()
+    assert found_in(secretly, gone)[1] == {"totals"}
+
+
+def test_a_receipt_of_somebody_who_withdrew_needs_somebody_who_withdrew():
+    papers = Papers.read("version-2", "offline")
+    forged = papers.copy()
+    k = bought(papers)
+    forged.lines[k] |= {"withdrew": True, "spent": 0.0, "weight": 0.0}
+    forged.body["root"] = forged.root()
+    assert found_in(forged, k) == ({"receipt's numbers"}, {"totals"})
+
+
+def test_payments_are_checked_after_withdrawals():
+    for version in VERSIONS:
+        papers = Papers.read(version, "withdrawn")
+
+        def less(lines):
+            for line in lines:
+                line["payment"] = max(line["payment"] - 1.0, 0.0)
+
+        forged = papers.with_lines(less)
+        found = verify_payments(forged.certificate, forged.openings, papers.reports)
+        assert "payments" in failing(found)
 
 
 # --- openings ---
 
 
-def test_openings_name_their_certificate(certificate):
-    other = rewritten(certificate.openings(), certificate="0" * 64)
-    assert failing(verify(certificate, openings=other)) == {"openings' digest"}
+def test_openings_name_their_certificate(papers):
+    other = rewritten(papers.openings, certificate="0" * 64)
+    assert failing(verify(papers.certificate, openings=other)) == {"openings' digest"}
 
 
-def test_a_seller_who_is_there_twice_is_found(certificate):
-    ids = IDS.copy()
-    ids[5] = ids[6]
-    forged = with_lines(certificate, ids=ids)
-    assert failing(verify(forged, openings=forged.openings())) == {"ids"}
+def test_a_seller_who_is_there_twice_is_found(papers):
+    forged = papers.with_lines(lambda lines: lines[5].update(id=lines[6]["id"]))
+    assert found_in(forged)[1] == {"ids"}
 
 
-def test_the_number_one_and_the_text_one_may_both_be_sellers(certificate):
-    opened = json.loads(certificate.openings())
-    opened["id"][:2] = [1, "1"]
-    leaves = []
-    for k, name in enumerate(opened["id"]):
-        numbers = struct.pack(">4d", *(opened[value][k] for value in VALUES))
-        kind = b"n1" if name == 1 else b"t" + name.encode()
-        salted = bytes.fromhex(opened["salt"][k]) + numbers + kind
-        leaves.append(hashlib.sha256(b"dpmarket-line-1" + salted).digest())
-    forged = with_leaves(certificate, sorted(leaves))
-    openings = canonical(opened | {"certificate": forged.digest}) + b"\n"
-    assert verify(forged, openings=openings).passed
+def test_the_number_one_and_the_text_one_may_both_be_sellers(papers):
+    def named(lines):
+        lines[0]["id"], lines[1]["id"] = 1, "1"
 
-
-@pytest.mark.parametrize("column", ["id", *VALUES])
-def test_openings_with_a_value_of_another_type_are_refused(certificate, column):
-    opened = json.loads(certificate.openings())
-    opened[column][0] = True
-    assert failing(verify(certificate, openings=canonical(opened) + b"\n")) == {"layout"}
+    other = papers.with_lines(named)
+    assert found_in(other, 0) == (set(), set())
 
 
 @pytest.mark.parametrize(
-    "changes", [{"paid": 1e6}, {"promised": 1e6}, {"bought_from": SELLERS}, {"bought_from": 0}], ids=str
+    ("version", "column"),
+    [
+        *((version, column) for version in VERSIONS for column in ("id", *VALUES)),
+        *(("version-2", column) for column in ("withdrew", "quotes")),
+    ],
 )
-def test_totals_that_are_not_those_of_the_lines_are_found_with_the_openings(certificate, changes):
-    forged = with_body(certificate, totals=changes)
-    assert verify(forged).passed
-    assert failing(verify(forged, openings=forged.openings())) == {"totals"}
+def test_openings_with_a_value_of_another_type_are_refused(version, column):
+    papers = Papers.read(version, "offline")
+    opened = json.loads(papers.openings)
+    opened[column][0] = None if column == "withdrew" else True
+    assert failing(verify(papers.certificate, openings=canonical(opened) + b"\n")) == {"layout"}
+    opened = json.loads(papers.openings)
+    opened[column].pop()
+    assert failing(verify(papers.certificate, openings=canonical(opened) + b"\n")) == {"layout"}
 
 
-def test_weights_that_add_up_to_more_than_stated_are_found(certificate):
+def test_every_total_must_follow_from_the_lines(papers):
+    names = ("promised", "paid", "spent") if papers.version == 1 else (
+        "total_promise", "total_payment", "total_spent"
+    )  # fmt: skip
+    changes = [(name, papers.body["totals"][name] * 1.001) for name in names[:2]]
+    changes += [("bought_from", papers.body["totals"]["bought_from"] - 1), ("withdrawn", 7)]
+    if papers.version == 2:
+        changes.append(("withdrawn", 1))  # version 1 can only say that nothing is owed to as many
+    for name, value in changes:
+        forged = papers.changed("totals", name, to=value)
+        found = failing(verify(forged.certificate, openings=forged.openings))
+        assert found & {"totals", "public numbers"}, (name, value)
+
+
+def test_totals_are_rounded_up_to_three_digits():
+    papers = Papers.read("version-2", "withdrawn")
+    kept = [line for line in papers.lines if not line["withdrew"]]
+    exact = sum(Fraction(line["promise"]) for line in kept)
+    told = papers.body["totals"]["total_promise"]
+    assert exact <= Fraction(told) <= exact * Fraction(101, 100)
+    assert len(str(told).replace(".", "").strip("0")) <= 3
+
+
+def test_weights_that_add_up_to_more_than_stated_are_found(papers):
     """The stated total also bounds what releasing costs, so that less is never charged for more."""
-    total = json.loads(certificate.body)["training"]["weight_total"]
-    assert total == pytest.approx(math.fsum(certificate.lines.values[:, WEIGHT]), rel=1e-8)
-    forged = with_body(certificate, training={"weight_total": 0.99 * total})
-    assert failing(verify(forged, openings=forged.openings())) == {"weights"}
+    forged = papers.copy()
+    forged.constants["weight_total"] *= 0.99
+    assert found_in(forged)[1] == {"weights"}
 
 
 # --- public numbers ---
 
 
 @pytest.mark.parametrize(
-    ("part", "changes", "check"),
+    ("name", "value", "check"),
     [
-        ("training", {"rows_per_person": 0}, "public numbers"),
-        ("training", {"classes": ["no", "yes", "perhaps"]}, "public numbers"),
-        ("training", {"classes": ["no"]}, "public numbers"),
-        ("training", {"l2": 0.0}, "layout"),
-        ("training", {"noise_accuracy": -1e-30}, "public numbers"),
-        ("model", {"coef_grid": [1, 2, 3, True]}, "public numbers"),
-        ("model", {"coef_grid": [1, 2, 3, 4.0]}, "public numbers"),
-        ("totals", {"withdrawn": SELLERS + 1}, "public numbers"),
-        ("totals", {"bought_from": -1}, "public numbers"),
-        ("totals", {"paid": -1.0}, "total spent"),
-        ("totals", {"spent": -1.0}, "total spent"),
+        ("rows_per_person", 0, "public numbers"),
+        ("rows_per_person", 10**7, "public numbers"),
+        ("rows_per_person", 1.9, "layout"),
+        ("classes", ["no", "yes", "perhaps"], "public numbers"),
+        ("classes", ["no"], "public numbers"),
+        ("classes", ["no", "no"], "public numbers"),
+        ("classes", [["no"], "yes"], "public numbers"),
+        ("clip", 1, "layout"),
+        ("l2", 0.0, "public numbers"),
+        ("l2", -1.0, "public numbers"),
+        ("l2", 1e-16, "public numbers"),
+        ("noise_rate", 1e13, "public numbers"),
+        ("noise_accuracy", -1e-30, "public numbers"),
+        ("gradient_bound", 1e-3, "release"),
+        ("numerical_epsilon", 1e-9, "release"),
+        ("row_bound", 1.0, "public numbers"),
+        ("row_bound", 1e7, "public numbers"),
+        ("intercept_scaling", 2.0, "public numbers"),
+        ("intercept_scaling", "1e3000000", "layout"),
+        ("grid", 2.0**-40, "release"),
+        ("grid", 0.3, "public numbers"),
+        ("stretch", 0.0, "public numbers"),
+        ("coef_grid", [1, 2], "public numbers"),
+        ("coef_grid", [1, 2, 3, True], "public numbers"),
+        ("coef_grid", [1, 2, 3, 4.0], "public numbers"),
+        ("coef_grid", [1, 2, 3, 2**64], "public numbers"),
     ],
 )
-def test_a_public_number_out_of_its_range_is_found(certificate, part, changes, check):
-    assert failing(verify(with_body(certificate, **{part: changes}))) == {check}
+def test_a_constant_out_of_its_range_is_found(papers, name, value, check):
+    forged = papers.copy()
+    part = forged.constants
+    if papers.version == 1:
+        part = forged.body["model"] if name in ("grid", "stretch", "coef_grid") else part
+        name = "total_epsilon" if name == "noise_rate" else name
+    part[name] = value
+    assert failing(verify(forged.certificate)) == {check}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "check"),
+    [
+        (("release", "delta"), 1e-6, "public numbers"),
+        (("release", "features", "name"), ["age", "age", "size"], "public numbers"),
+        (("release", "features", "name"), ["age", "size"], "public numbers"),
+        (("release", "features", "low"), [90.0, 0.0, 0.5], "public numbers"),
+        (("release", "features", "high"), [90.0, 1e5, 2], "public numbers"),
+        (("release", "features"), [], "layout"),
+        (("not_promised",), [], "limits"),
+        (("money", "minor_units"), 0, "public numbers"),
+        (("money", "minor_units"), "100", "layout"),
+        (("totals", "sellers"), 21, "commitments"),
+        (("totals", "sellers"), 20.0, "layout"),
+        (("totals", "sellers"), 10**12, "public numbers"),
+        (("totals", "bought_from"), 21, "public numbers"),
+        (("totals", "bought_from"), -1, "public numbers"),
+        (("totals", "withdrawn"), -1, "public numbers"),
+        (("totals", "total_payment"), -1.0, "total spent"),
+        (("totals", "total_spent"), 1e9, "total spent"),
+        (("totals", "total_spent"), -1.0, "total spent"),
+    ],
+)
+def test_a_public_number_that_does_not_fit_is_found(path, value, check):
+    forged = Papers.read("version-2", "offline").changed(*path, to=value)
+    assert check in failing(verify(forged.certificate))
 
 
 @settings(max_examples=100)
@@ -313,63 +450,211 @@ def test_a_public_number_out_of_its_range_is_found(certificate, part, changes, c
     total=st.floats(0.5, 2.0),
     share=st.floats(1e-12, 0.99),
 )
-def test_the_verifiers_cost_of_releasing_equals_the_accounting(n, eta, l2, bound, total, share):
+def test_the_verifiers_cost_of_releasing_is_exact_and_never_below(n, eta, l2, bound, total, share):
     grid = 2.0**-4
     accuracy = share * grid / 2.0 * l2
     plan = ReleasePlan(grid, 0.75 * accuracy, 0.25 * accuracy, 0.0)
-    training = {
-        "l2": l2,
-        "n_coefficients": n,
-        "row_bound": bound,
-        "weight_total": total,
-        "total_epsilon": eta,
-        "gradient_bound": plan.gradient_bound,
-        "noise_accuracy": plan.noise_accuracy,
-    }
-    with mpmath.workdps(50):
-        found = float(_release({"training": training, "model": {"grid": grid}}))
-    ours = release_cost(plan, n, eta, l2, bound, total)
+    release = constants(
+        coef_grid=[0] * n, grid=grid, noise_rate=eta, l2=l2, row_bound=bound, weight_total=total,
+        gradient_bound=plan.gradient_bound, noise_accuracy=plan.noise_accuracy,
+    )  # fmt: skip
+    found = release_up(release)
+    with mpmath.workdps(80):
+        g, eta, l2, bound, total = map(mpmath.mpf, (grid, eta, l2, bound, total))
+        rho = (mpmath.mpf(plan.gradient_bound) + plan.noise_accuracy) / l2
+        slope = eta / 2 * (l2 + total * bound**2 / 4)
+        slope += min(n * bound, total * bound**3 / (6 * mpmath.sqrt(3) * l2))
+        exact = n * mpmath.log((g + 2 * rho) / (g - 2 * rho)) + 2 * rho * mpmath.sqrt(n) * slope
+        told = mpmath.mpf(found.numerator) / found.denominator
+        assert exact <= told <= exact * (1 + mpmath.mpf(2) ** -150)
+    ours = release_cost(plan, n, float(eta), float(l2), float(bound), float(total))
     assert found <= ours
-    assert ours == pytest.approx(found, rel=1e-9)
+    assert ours == pytest.approx(float(found), rel=1e-9)
+
+
+# --- menus ---
+
+
+def test_an_offer_that_is_not_on_the_menu_is_found(online):
+    k = bought(online)
+    payment = online.lines[k]["payment"]
+    for other in (payment - 1.0, payment + 2.0):
+        forged = with_value(online, k, "payment", other)
+        assert found_in(forged, k) == ({"receipt's offer"}, {"offers"})
+    zero = next(k for k, line in enumerate(online.lines) if line["promise"] == 0.0)
+    assert found_in(with_value(online, zero, "payment", 1.0), zero) == ({"receipt's offer"}, {"offers"})
+    # More than the menu offers to anybody.
+    most = online.body["menu"]["epsilon"][-1]
+    forged = online.with_lines(lambda lines: lines[k].update(promise=1.1 * most, payment=1e4))
+    assert found_in(forged, k) == ({"receipt's offer"}, {"offers"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda menu: menu["payment"].__setitem__(50, 0.9 * menu["payment"][50]),
+        lambda menu: menu["cost"].__setitem__(50, 0.9 * menu["cost"][50]),
+        lambda menu: menu["epsilon"].__setitem__(50, menu["epsilon"][49]),
+        lambda menu: menu["payment"].__setitem__(0, 0.1),
+        lambda menu: menu["payment"].pop(),
+        lambda menu: [menu[name].__delitem__(slice(1, None)) for name in menu],
+        lambda menu: menu["cost"].__setitem__(3, 3),
+        lambda menu: menu["payment"].__setitem__(slice(None), [0.5 * x for x in menu["payment"]]),
+    ],
+)
+def test_a_menu_that_does_not_pay_what_each_bit_costs_is_found(online, change):
+    forged = online.copy()
+    change(forged.body["menu"])
+    found = verify(forged.certificate, receipt=forged.receipt(bought(online)))
+    assert {"menu", "receipt's offer"} <= failing(found)
+
+
+def test_several_quotes_add_up_to_several_offers_of_the_menu(online):
+    """Somebody who sold three times has one line; nothing else says how often."""
+    k = bought(online)
+    others = sorted(
+        (line for j, line in enumerate(online.lines) if j != k and line["promise"] > 0.0),
+        key=lambda line: line["promise"],
+    )[-2:]
+    promise = online.lines[k]["promise"] + sum(line["promise"] for line in others)
+    payment = online.lines[k]["payment"] + sum(line["payment"] for line in others)
+    sold = {"promise": promise, "payment": payment, "quotes": 3}
+    together = online.with_lines(lambda lines: lines[k].update(sold))
+    assert found_in(together, k) == (set(), set())
+    for wrong in (
+        {"quotes": 2},
+        {"quotes": 1},
+        {"payment": 0.9 * payment // 1},
+        {"payment": 1.1 * payment // 1},
+    ):
+        forged = online.with_lines(lambda lines, wrong=wrong: lines[k].update(sold | wrong))
+        assert found_in(forged, k) == ({"receipt's offer"}, {"offers"}), wrong
+    found = verify_payments(together.certificate, together.openings, online.reports)
+    assert found.passed
+    assert verdicts(found)["several quotes"] == "not made"
+
+
+def test_without_a_menu_everybody_has_one_quote():
+    papers = Papers.read("version-2", "offline")
+    k = bought(papers)
+    forged = with_value(papers, k, "quotes", 2)
+    assert found_in(forged, k) == ({"receipt's numbers"}, {"quotes"})
+    for none in (0, -1, 10**7):
+        other = with_value(papers, k, "quotes", 2)
+        receipt = rewritten(other.receipt(k), line=other.lines[k] | {"quotes": none})
+        assert "layout" in failing(verify(other.certificate, receipt=receipt))
+
+
+def test_offers_for_everybody_have_a_menu_and_others_have_none(online):
+    assert failing(verify(online.changed("menu", to=None).certificate)) == {"menu"}
+    offline = Papers.read("version-2", "offline")
+    assert failing(verify(offline.changed("menu", to=online.body["menu"]).certificate)) == {"menu"}
+
+
+def test_a_point_of_the_menu_is_worth_taking_to_who_has_its_cost(online):
+    menu = online.body["menu"]
+    for cost, epsilon, payment in zip(*(menu[name] for name in ("cost", "epsilon", "payment")), strict=True):
+        assert payment >= cost * epsilon
 
 
 # --- payments, with the reports disclosed ---
 
 
-@pytest.fixture(scope="module")
-def reports():
-    return dict(zip(IDS.tolist(), costs_of().tolist(), strict=True))
-
-
-def test_certificates_that_fail_otherwise_are_not_looked_at_further(certificate, reports):
-    forged = with_body(certificate, totals={"paid": 1e6})
-    result = verify_payments(forged, forged.openings(), reports)
+def test_certificates_that_fail_otherwise_are_not_looked_at_further(papers):
+    forged = papers.changed("totals", "paid" if papers.version == 1 else "total_payment", to=1e6)
+    result = verify_payments(forged.certificate, forged.openings, papers.reports)
     assert failing(result) == {"totals"}
     assert "payments" not in verdicts(result)
 
 
-@pytest.mark.parametrize("factor", [0.999, 1.001])
-def test_payments_too_small_or_too_large_are_found_however_few_are_asked_for(certificate, reports, factor):
-    values = certificate.lines.values.copy()
-    values[:, PAYMENT] *= factor
-    forged = with_lines(certificate, values)
-    assert failing(verify_payments(forged, forged.openings(), reports, payments_checked=0)) == {"payments"}
+@pytest.mark.parametrize("by", [-1.0, 2.0])
+@pytest.mark.parametrize("name", ["offline", "online"])
+def test_payments_too_small_or_too_large_are_found_however_few_are_asked_for(name, by):
+    papers = Papers.read("version-1", name)  # whose receipts know no menu
+
+    def change(lines):
+        for line in lines:
+            line["payment"] += by if line["promise"] > 0.0 else 0.0
+
+    forged = papers.with_lines(change)
+    found = verify_payments(forged.certificate, forged.openings, papers.reports, payments_checked=0)
+    assert "payments" in failing(found)
+    assert "1 of 1 recomputed differ" in next(c.detail for c in found.checks if c.name == "payments")
 
 
-def test_payments_are_rounded_up_by_less_than_one_minor_unit(reports):
-    certificate = certified(minor_units=100)
-    values = certificate.lines.values.copy()
-    values[values[:, PROMISE] > 0.0, PAYMENT] += 1.0
-    forged = with_lines(certificate, values)
-    assert not failing(verify_payments(certificate, certificate.openings(), reports, 1))
-    assert failing(verify_payments(forged, forged.openings(), reports, 1)) == {"payments"}
+def test_a_gift_is_found(papers):
+    nobody = next(k for k, line in enumerate(papers.lines) if line["promise"] == 0.0)
+    forged = with_value(papers, nobody, "payment", 1000.0)
+    found = verify_payments(forged.certificate, forged.openings, papers.reports, 1)
+    assert failing(found) == {"payments"}
 
 
-@pytest.mark.parametrize("changes", [{"mechanism": "online"}, {"totals": {"withdrawn": 1}}], ids=str)
-def test_payments_of_another_mechanism_or_after_withdrawals_are_said_not_to_be_checked(
-    certificate, reports, changes
-):
-    other = with_body(certificate, **changes)
-    result = verify_payments(other, other.openings(), reports, 1)
+@pytest.mark.parametrize("name", ["offline", "online"])
+def test_promises_that_are_not_the_best_or_not_on_the_curve_are_found(name):
+    papers = Papers.read("version-1", name)
+
+    def shift(lines):
+        for line in lines:
+            line["promise"] *= 1.05
+            line["payment"] = float(np.ceil(1.05 * line["payment"]))
+
+    forged = papers.with_lines(shift)
+    found = verify_payments(forged.certificate, forged.openings, papers.reports)
+    assert "allocation" in failing(found)
+
+
+def test_who_would_not_sell_at_a_posted_price_was_offered_nothing():
+    papers = Papers.read("version-2", "posted")
+    assert (
+        verdicts(verify_payments(papers.certificate, papers.openings, papers.reports))["allocation"]
+        == "holds"
+    )
+    cheap = min(papers.reports, key=papers.reports.get)
+    other = papers.reports | {cheap: 4.0}
+    found = verify_payments(papers.certificate, papers.openings, other)
+    assert {"allocation", "participation"} <= failing(found)
+
+
+def test_reports_must_be_those_of_the_certificate_and_costs(papers):
+    some = dict(list(papers.reports.items())[1:])
+    assert failing(verify_payments(papers.certificate, papers.openings, some)) == {"payments"}
+    more = papers.reports | {"somebody else": 1.5}
+    assert failing(verify_payments(papers.certificate, papers.openings, more)) == {"allocation"}
+    for wrong in (-1.0, float("nan"), float("inf")):
+        other = papers.reports | {papers.lines[0]["id"]: wrong}
+        assert failing(verify_payments(papers.certificate, papers.openings, other)) == {"payments"}
+
+
+def test_other_mechanisms_are_said_not_to_be_known_but_participation_is_checked(papers):
+    other = papers.changed("mechanism", to="adaptive")
+    result = verify_payments(other.certificate, other.openings, papers.reports)
     assert verdicts(result)["payments"] == "not made"
-    assert "allocation" not in verdicts(result)
+    assert verdicts(result)["participation"] == "holds"
+    higher = {name: cost + 2.0 for name, cost in papers.reports.items()}
+    assert failing(verify_payments(other.certificate, other.openings, higher)) == {"participation"}
+
+
+def test_a_sample_says_how_many_wrong_payments_it_would_have_missed(papers):
+    assert chance_of_missing(1, 3, 10) == pytest.approx(0.7)
+    assert chance_of_missing(2, 3, 10) == pytest.approx(7 / 10 * 6 / 9)
+    assert chance_of_missing(8, 3, 10) == 0.0
+    found = verify_payments(papers.certificate, papers.openings, papers.reports, payments_checked=5)
+    detail = next(check.detail for check in found.checks if check.name == "payments")
+    assert "5 of 14, drawn at random, recomputed" in detail
+    assert "10 wrong ones would be missed with probability 0e+00" in detail
+
+
+def test_whose_payments_are_looked_at_cannot_be_known_beforehand(papers):
+    """With one of two payments wrong and one drawn, it is found about half the time."""
+    k = bought(papers)
+    other = min(
+        (k for k in range(20) if papers.lines[k]["promise"] > 0.0), key=lambda k: papers.lines[k]["promise"]
+    )
+    assert k != other
+    forged = with_value(papers, k, "payment", papers.lines[k]["payment"] + 1.0)
+    found = [
+        verify_payments(forged.certificate, forged.openings, papers.reports, payments_checked=7).passed
+        for _ in range(60)
+    ]
+    # Drawn are 7 of 14: all alike has the probability 2^-59.
+    assert len(set(found)) == 2

@@ -2,6 +2,7 @@
 
 import json
 import platform
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,15 +50,19 @@ def test_the_body_tells_the_market_the_model_and_its_constants_as_they_are(certi
     body, plan = json.loads(certificate.body), model.release_plan_
     assert body["mechanism"] == outcome.mechanism
     assert body["market"] == json.loads(json.dumps(outcome.parameters))
-    assert body["model"] == {"coef_grid": model.coef_grid_.tolist(), "grid": model.grid_, "stretch": 1.75}
-    weight_total = body["training"].pop("weight_total")
+    weight_total = body["release"].pop("weight_total")
     assert weight_total == pytest.approx(model.loss_weights_.sum(), rel=1e-8)
-    assert body["training"] == {
+    assert body["release"] == {
+        "kind": "binary model",
+        "delta": 0.0,
+        "features": {"name": ["x0", "x1", "x2"], "low": [-1.0] * 3, "high": [1.0] * 3},
+        "coef_grid": model.coef_grid_.tolist(),
+        "grid": model.grid_,
+        "stretch": 1.75,
         "l2": 0.3,
-        "total_epsilon": model.total_epsilon_,
+        "noise_rate": model.noise_rate_,
         "row_bound": model.row_bound_,
         "rows_per_person": 2,
-        "n_coefficients": 4,
         "fit_intercept": True,
         "intercept_scaling": 0.25,
         "clip": True,
@@ -75,13 +80,25 @@ def test_the_body_tells_the_market_the_model_and_its_constants_as_they_are(certi
 def test_the_body_says_what_is_not_promised(certificate):
     words = " ".join(json.loads(certificate.body)["not_promised"])
     for subject in (
-        "cost",
+        "cost is secret",
+        "a cost that goes with somebody's record",
+        "secret from who knows all others",
+        "prices were fixed before the reports",
         "records were true",
         "watching the computation",
-        "further releases",
+        "further ones",
         "program ran",
     ):
         assert subject in words
+
+
+def test_features_are_told_with_their_public_bounds(outcome, model):
+    bounds = {"age": (18, 90), "income": (0.0, 1e5), "size": (0.5, 2.5)}
+    told = json.loads(certify(outcome, model, features=bounds).body)["release"]["features"]
+    assert told == {"name": list(bounds), "low": [18.0, 0.0, 0.5], "high": [90.0, 1e5, 2.5]}
+    for wrong in ({"age": (18, 90)}, {**bounds, "age": (90, 18)}, {**bounds, "age": (18, float("inf"))}):
+        with pytest.raises(InvalidInput, match=r"features|high"):
+            certify(outcome, model, features=wrong)
 
 
 def test_everybody_gets_the_receipt_of_their_own_line(certificate, outcome):
@@ -108,6 +125,8 @@ def purchase(certificate, **changes):
         "minor_units": None,
         "spent": spent,
         "weights": weights,
+        "withdrew": np.zeros(SELLERS, dtype=bool),
+        "quotes": np.ones(SELLERS, dtype=np.int64),
     }
     return Purchase(**parts | changes)
 
@@ -122,8 +141,9 @@ def purchase(certificate, **changes):
         ({"payments": np.full(SELLERS, -1.0)}, "payments"),
         ({"spent": np.full(SELLERS, -1.0)}, "spent"),
         ({"weights": np.full(SELLERS, np.inf)}, "weights"),
-        ({"withdrawn": -1}, "withdrawn"),
-        ({"withdrawn": 1.5}, "withdrawn"),
+        ({"withdrew": np.zeros(SELLERS - 1, dtype=bool)}, "withdrew"),
+        ({"withdrew": np.zeros(SELLERS)}, "withdrew"),
+        ({"quotes": np.ones(SELLERS - 1, dtype=np.int64)}, "quotes"),
         ({"minor_units": 0}, "minor_units"),
     ],
 )
@@ -132,16 +152,40 @@ def test_a_purchase_that_cannot_be_is_refused(certificate, changes, words):
         purchase(certificate, **changes)
 
 
-def test_withdrawals_and_minor_units_are_told(certificate, model):
-    whole = np.ceil(100 * certificate.lines.values[:, 1])
-    made = certify_purchase(
-        purchase(certificate, payments=whole, minor_units=100, withdrawn=3), ReleasedModel.of(model)
-    )
-    body = json.loads(made.body)
-    assert body["totals"]["withdrawn"] == 3
+def test_withdrawals_and_minor_units_are_told(outcome):
+    left = [k for k in range(SELLERS) if outcome.epsilons[k] > 0.0][:2]
+    promises = np.where(np.isin(np.arange(SELLERS), left), 0.0, outcome.epsilons)
+    x = np.random.default_rng(5).uniform(-0.5, 0.5, size=(SELLERS, 3))
+    y = np.where(x[:, 0] > 0.0, "yes", "no")
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=promises)
+    names = [PEOPLE[k] for k in left]
+    made = certify(outcome, model, minor_units=100, withdrawn=names)
+    body, whole = json.loads(made.body), outcome.in_minor_units(100).amounts
+    assert body["totals"]["withdrawn"] == 2
     assert body["money"] == {"minor_units": 100}
-    assert body["totals"]["paid"] == whole.sum()
+    paid = whole.sum() - whole[left].sum()
+    assert paid <= body["totals"]["total_payment"] <= 1.01 * paid
+    line = json.loads(made.receipt(names[0]))["line"]
+    assert line["withdrew"] is True
+    assert (line["promise"], line["payment"]) == (outcome.epsilons[left[0]], whole[left[0]])
     assert verify(made, openings=made.openings()).passed
+    with pytest.raises(InvalidInput, match="withdrawn"):
+        certify(outcome, model, withdrawn=["nobody"])
+
+
+def test_who_withdrew_and_was_trained_on_gets_no_certificate(outcome, model):
+    seller = PEOPLE[int(np.argmax(outcome.epsilons))]
+    with pytest.raises(NotCertifiable, match="withdrew"):
+        certify(outcome, model, withdrawn=[seller])
+
+
+def test_constants_that_no_verifier_accepts_get_no_certificate(certificate, model):
+    released = ReleasedModel.of(model)
+    for name, value in (("l2", 1e10), ("stretch", 1e10), ("intercept_scaling", 1e7)):
+        with pytest.raises(NotCertifiable, match=name):
+            certify_purchase(purchase(certificate), replace(released, **{name: value}))
+    with pytest.raises(NotCertifiable, match="payments up to"):
+        certify_purchase(purchase(certificate, payments=np.full(SELLERS, 1e16)), released)
 
 
 def test_what_releasing_costs_must_have_been_charged(certificate, model):
@@ -162,18 +206,38 @@ def test_what_releasing_costs_must_have_been_charged(certificate, model):
     ],
 )
 def test_lines_without_ids_four_values_or_salts_are_refused(ids, shape, salt_bytes):
+    states = np.zeros(2, dtype=bool), np.ones(2, dtype=np.int64)
     with pytest.raises(InvalidInput, match="expected"):
-        Lines(np.array(ids), np.zeros(shape), bytes(salt_bytes))
+        Lines(np.array(ids), np.zeros(shape), bytes(salt_bytes), *states)
+
+
+@pytest.mark.parametrize("withdrew", [np.zeros(3, dtype=bool), np.zeros(2), np.zeros((2, 1), dtype=bool)])
+def test_lines_that_do_not_say_of_everybody_whether_they_withdrew_are_refused(withdrew):
+    with pytest.raises(InvalidInput, match="true or false"):
+        Lines(np.array(["a", "b"]), np.zeros((2, 4)), bytes(64), withdrew, np.ones(2, dtype=np.int64))
+
+
+@pytest.mark.parametrize("quotes", [np.zeros(2, dtype=np.int64), np.ones(3, dtype=np.int64), None])
+def test_lines_that_do_not_say_of_everybody_how_many_quotes_they_add_up_are_refused(quotes):
+    with pytest.raises(InvalidInput, match="quote"):
+        Lines(np.array(["a", "b"]), np.zeros((2, 4)), bytes(64), np.zeros(2, dtype=bool), quotes)
 
 
 def test_an_id_that_no_file_can_hold_is_refused():
-    lines = Lines(np.array(["a", "\ud800"]), np.zeros((2, 4)), bytes(64))
+    states = np.zeros(2, dtype=bool), np.ones(2, dtype=np.int64)
+    lines = Lines(np.array(["a", "\ud800"]), np.zeros((2, 4)), bytes(64), *states)
     with pytest.raises(InvalidInput, match="UTF-8"):
         commit(lines)
 
 
 def test_lines_and_ids_cannot_be_changed_after_they_were_committed_to(certificate):
-    for array in (certificate.lines.values, certificate.lines.ids, certificate.tree.positions):
+    for array in (
+        certificate.lines.values,
+        certificate.lines.ids,
+        certificate.lines.withdrew,
+        certificate.lines.quotes,
+        certificate.tree.positions,
+    ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = array[1]
 
@@ -202,10 +266,11 @@ def test_commitments_that_begin_alike_are_sorted_by_all_their_bytes(monkeypatch)
             self.data = data
 
         def digest(self):
-            return next(found) if self.data.startswith(b"dpmarket-line-1") else real(self.data).digest()
+            return next(found) if self.data.startswith(b"dpmarket-line-2") else real(self.data).digest()
 
     monkeypatch.setattr("dpmarket.certificates.commitments.sha256", Fixed)
-    tree = commit(Lines(np.arange(5), np.zeros((5, 4)), bytes(160)))
+    states = np.zeros(5, dtype=bool), np.ones(5, dtype=np.int64)
+    tree = commit(Lines(np.arange(5), np.zeros((5, 4)), bytes(160), *states))
     assert [tree.leaves[k + 8] for k in range(0, 160, 32)] == [1, 2, 3, 4, 5]
     assert tree.positions.tolist() == [4, 0, 3, 1, 2]
 
@@ -214,7 +279,7 @@ def test_commitments_that_begin_alike_are_sorted_by_all_their_bytes(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    "change", ["a commitment", "the named digest", "the kind of file", "a salt", "a line"]
+    "change", ["a commitment", "the named digest", "the kind of file", "a salt", "a line", "who left"]
 )
 def test_a_certificate_and_openings_that_differ_anywhere_make_no_receipts(certificate, tmp_path, change):
     data, opened = bytes(certificate), json.loads(certificate.openings())
@@ -224,9 +289,11 @@ def test_a_certificate_and_openings_that_differ_anywhere_make_no_receipts(certif
     elif change == "the named digest":
         opened["certificate"] = "0" * 64
     elif change == "the kind of file":
-        opened["schema"] = "dpmarket.openings/2"
+        opened["schema"] = "dpmarket.openings/1"
     elif change == "a salt":
         opened["salt"][3] = "0" * 64
+    elif change == "who left":
+        opened["withdrew"][3] = True
     else:
         opened["payment"][3] += 1.0
     (tmp_path / "c.json").write_bytes(data)

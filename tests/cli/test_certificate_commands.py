@@ -1,27 +1,16 @@
-"""certify, receipts, verify and signing-key, through the installed entry point, on a real campaign."""
+"""certify, receipts, verify and signing-key on a real campaign."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpmarket.campaign import certify_quotes, quote_file, train_file
+from dpmarket.campaign import certify_quotes, ledger_path, quote_file, train_file
 from dpmarket.campaign import decide_offline as offline
-from dpmarket.campaign.ledger import debit, existing_ledger, ledger_path
 from dpmarket.errors import NotCertifiable
+from dpmarket.ledger import existing_ledger, releases, tables, writing
 from support.campaigns import make_campaign, read_rows, seller_ids, write_rows
-
-COMMAND = Path(sys.executable).with_name("dpmarket")
-
-
-def run(*arguments, cwd, code=0, **options):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, **options)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+from support.commands import run
 
 
 def campaign(folder, train=True):
@@ -67,7 +56,7 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
     certificate = (tmp_path / "certificate.json").read_text(encoding="utf-8")
     assert not any(name in certificate for name in seller_ids(60) if "seller" in name or "Z" in name)
     body = json.loads(certificate)["body"]
-    assert body["model"]["coef_grid"] == json.loads((tmp_path / "model.json").read_text())["coef_grid"]
+    assert body["release"]["coef_grid"] == json.loads((tmp_path / "model.json").read_text())["coef_grid"]
     assert body["money"] == {"minor_units": 100}
     (tmp_path / "certificate.json").write_text(certificate.replace("offline", "0ffline"), encoding="utf-8")
     run(*checked, cwd=tmp_path, code=1)
@@ -77,8 +66,9 @@ def test_what_was_not_trained_on_gets_no_certificate(tmp_path):
     campaign(tmp_path, train=False)
     with pytest.raises(NotCertifiable, match="not been trained on"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
-    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger:
-        debit(ledger, 1)  # as a training that was killed leaves it
+    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger, writing(ledger) as connection:
+        releases.debit(connection, "x", [1])  # as a training that was killed leaves it
+        releases.mark(connection, "x")
     with pytest.raises(NotCertifiable, match="spent at"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
 
@@ -90,23 +80,26 @@ def test_the_certificate_tells_the_market_and_the_model_as_they_are_in_their_fil
     assert body["mechanism"] == "offline"
     assert body["market"]["distribution"]["kind"] == "uniform"
     assert body["market"]["objective"]["payment_weight"] == 0.001
-    assert body["training"]["classes"] == model["labels"] == ["no", "yes"]
-    assert body["training"]["clip"] is False  # rows are bounded by the features' public bounds
-    assert body["training"]["fit_intercept"] is True
-    for part, names in (
-        ("model", ("coef_grid", "grid", "stretch")),
-        ("training", ("intercept_scaling", "l2", "total_epsilon", "row_bound", "rows_per_person")),
-        ("training", ("gradient_bound", "noise_accuracy", "numerical_epsilon")),
+    assert body["release"]["classes"] == model["labels"] == ["no", "yes"]
+    assert body["release"]["clip"] is False  # rows are bounded by the features' public bounds
+    assert body["release"]["fit_intercept"] is True
+    for name in (
+        *("coef_grid", "grid", "stretch", "intercept_scaling", "l2", "noise_rate", "row_bound"),
+        *("rows_per_person", "gradient_bound", "noise_accuracy", "numerical_epsilon"),
     ):
-        for name in names:
-            assert body[part][name] == model[name], name
+        assert body["release"][name] == model[name], name
+    told = body["release"]["features"]
+    assert list(zip(told["name"], told["low"], told["high"], strict=True)) == [
+        (feature["name"], feature["low"], feature["high"]) for feature in model["features"]
+    ]
 
 
 def test_a_model_whose_noise_was_not_secret_gets_no_certificate(tmp_path):
     campaign(tmp_path)
-    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger:
-        model = json.loads(ledger.execute("SELECT model FROM training").fetchone()[0])
-        ledger.execute("UPDATE training SET model = ?", (json.dumps(model | {"secure_noise": False}),))
+    with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger, writing(ledger) as connection:
+        model = json.loads(connection.execute(tables.release.select()).one().model)
+        changed = json.dumps(model | {"secure_noise": False})
+        connection.execute(tables.release.update().values(model=changed))
     with pytest.raises(NotCertifiable, match="secret noise"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
 
@@ -136,14 +129,20 @@ def test_a_withdrawn_seller_is_certified_with_nothing_spent(tmp_path):
     train_file(market, quotes, tmp_path / "data.csv", tmp_path / "model.json")
     certificate = certify_quotes(market, quotes)
     line = json.loads(certificate.receipt("007"))["line"]
-    assert line["promise"] == line["payment"] == line["spent"] == line["weight"] == 0.0
+    books = {row["seller"]: row for row in read_rows(quotes)}
+    assert line["withdrew"] is True
+    assert line["promise"] == float(books["007"]["epsilon"]) > 0.0
+    assert line["payment"] == float(books["007"]["payment_minor_units"])
+    assert line["spent"] == line["weight"] == 0.0
     assert np.count_nonzero(certificate.lines.values[:, 2]) > 0
     body = json.loads(certificate.body)
-    books = read_rows(quotes)
     assert body["totals"]["withdrawn"] == 1
-    assert body["totals"]["paid"] == sum(
-        int(row["payment_minor_units"]) for row in books if row["seller"] != "007"
-    )
+    paid = sum(int(row["payment_minor_units"]) for name, row in books.items() if name != "007")
+    assert paid <= body["totals"]["total_payment"] <= 1.01 * paid
+    (tmp_path / "c.json").write_bytes(bytes(certificate))
+    (tmp_path / "o.json").write_bytes(certificate.openings())
+    checked = run("verify", "c.json", "--openings", "o.json", "--reports", "reports.csv", cwd=tmp_path)
+    assert "holds     payments" in checked.stdout  # after withdrawals, too
 
 
 def test_the_round_that_was_trained_on_is_certified_even_if_promised_again(tmp_path):
@@ -152,7 +151,7 @@ def test_the_round_that_was_trained_on_is_certified_even_if_promised_again(tmp_p
     quote_file(market, tmp_path / "reports.csv", quotes, offline, again=True, overwrite=True)
     model = json.loads((tmp_path / "model.json").read_text())
     body = json.loads(certify_quotes(market, quotes).body)
-    assert body["model"]["coef_grid"] == model["coef_grid"]
+    assert body["release"]["coef_grid"] == model["coef_grid"]
 
 
 def test_openings_from_a_stream_are_read_once(tmp_path):

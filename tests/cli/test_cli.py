@@ -1,30 +1,24 @@
-"""The command, through its installed entry point."""
+"""The command, also through its installed entry point."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket import __version__
 from dpmarket.cli.app import app
 from dpmarket.files import write_table
-
-COMMAND = Path(sys.executable).with_name("dpmarket")
-
-
-def run(*arguments, code=0, cwd=None):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == code, done.stderr
-    return done
+from support.commands import COMMAND, run, run_installed
 
 
 def test_version_and_help():
-    assert run("--version").stdout == f"dpmarket {__version__}\n"
-    assert "costs" in run("--help").stdout
-    assert "Usage" in run(code=2).stderr + run(code=2).stdout
+    assert run_installed("--version").stdout == f"dpmarket {__version__}\n"
+    assert "costs" in run_installed("--help").stdout
+    nothing = run_installed(code=2)
+    assert "Usage" in nothing.stderr + nothing.stdout
 
 
 def test_the_overview_says_what_the_whole_command_says():
@@ -47,7 +41,7 @@ def test_help_takes_no_numerical_library_along():
 def test_wrong_usage_is_exit_code_2_and_refusals_are_one_line_and_1():
     assert run("costs", "show", code=2).stderr
     assert run("nosuch", code=2).stderr
-    refusal = run("costs", "show", "uniform(5, 1)", code=1)
+    refusal = run_installed("costs", "show", "uniform(5, 1)", code=1)
     assert refusal.stderr == "dpmarket: expected low < high, got low=5.0, high=1.0.\n"
     assert refusal.stdout == ""
 
@@ -64,7 +58,7 @@ def test_costs_show_tells_quantiles_and_ironing():
 
 def test_costs_fit_writes_a_distribution_that_show_reads(tmp_path):
     costs = np.random.default_rng(0).uniform(1, 5, 300)
-    write_table(tmp_path / "pilot.csv", {"who": [f"p{k}" for k in range(300)], "cost": costs})
+    write_table(tmp_path / "pilot.csv", pl.DataFrame({"who": [f"p{k}" for k in range(300)], "cost": costs}))
     output = run("costs", "fit", "pilot.csv", "-o", "fit.json", cwd=tmp_path).stdout
     assert "uniform" in output
     shown = json.loads(run("costs", "show", "fit.json", "--json", cwd=tmp_path).stdout)

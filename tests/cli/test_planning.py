@@ -1,28 +1,41 @@
-"""The commands that plan: through the installed entry point."""
+"""The commands that plan: what they print, and what they refuse."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-COMMAND = Path(sys.executable).with_name("dpmarket")
+from support.commands import run
+
 UNIFORM = ("--costs", "uniform(1, 5)")
 
 
-def run(*arguments, code=0, cwd=None):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == code, done.stderr
-    return done
-
-
-def test_plan_budget_prints_a_payment_weight_that_meets_the_budget():
-    arguments = ("plan", "budget", *UNIFORM, "--sellers", 3000, "--budget", 50)
+def test_plan_budget_suggests_prices_and_recommends_a_rule():
+    arguments = ("plan", "budget", *UNIFORM, "--sellers", 3000, "--budget", 500, "--features", 4)
     data = json.loads(run(*arguments, "--json").stdout)
-    assert data["expected_payment"] == pytest.approx(50.0, rel=2e-3)
+    assert data["expected_payment"] == pytest.approx(500.0, rel=2e-3)
     assert data["objective"]["payment_weight"] == data["payment_weight"]
-    assert f"{data['payment_weight']:.6g}" in run(*arguments).stdout
+    assert data["prices_are_suggested"]
+    assert data["rules"]["recommended"] == "posted price"
+    assert data["settings"]["objective.mechanism"] == "posted price"
+    assert data["advice"] is None
+    shown = run(*arguments).stdout
+    assert f"{data['payment_weight']:.6g}" in shown
+    assert "of it noise" in shown
+    assert "Of the expected error" in shown
+    assert "an even guess about one of them" in shown
+    assert "One price for all" in shown
+    assert "dpmarket init --set objective.budget=500 --set sellers.expected=3000" in shown
+    assert "--set 'objective.mechanism=posted price'" in shown
+
+
+def test_plan_budget_keeps_prices_that_are_given_and_warns_where_noise_dominates():
+    shown = run("plan", "budget", *UNIFORM, "--sellers", 3000, "--budget", 50, "--noise", 20).stdout
+    assert "expected excess risk" in shown
+    assert "--set objective.noise=20" in shown
+    assert "--set objective.payment_weight=" in shown
+    shown = run("plan", "budget", *UNIFORM, "--sellers", 500, "--budget", 60, "--features", 30).stdout
+    assert "Noise dominates" in shown
+    assert "It would not with a budget of" in shown
 
 
 def test_plan_table_ends_near_its_limit():
@@ -38,7 +51,9 @@ def test_plan_table_ends_near_its_limit():
     [
         (("plan", "target", *UNIFORM, "--sellers", 100, "--target", 0.05), "above 0.1"),
         (("plan", "sellers", *UNIFORM, "--budget", 2, "--target", 0.4), "above 0.5"),
-        (("plan", "budget", *UNIFORM, "--sellers", 0, "--budget", 2), "sellers"),
+        (("plan", "budget", *UNIFORM, "--sellers", 0, "--budget", 2, "--features", 2), "sellers"),
+        (("plan", "budget", *UNIFORM, "--sellers", 10, "--budget", 2), "number of features"),
+        (("sweep", *UNIFORM, "--budgets", "1", "--sellers", 10), "number of features"),
         (("plan", "table", *UNIFORM, "--target", 0.2, "--sellers", "a,b"), "commas"),
         (("sweep", *UNIFORM, "--budgets", "1,x", "--sellers", 10), "commas"),
         (("sweep", *UNIFORM, "--budgets", "1"), "--sellers or --data"),
@@ -51,12 +66,47 @@ def test_what_cannot_be_planned_is_refused_in_one_line(arguments, words):
 
 
 def test_sweep_and_compare_print_tables_and_go_on_after_a_stop(tmp_path):
-    arguments = ("sweep", *UNIFORM, "--sellers", 1500, "--budgets", "5,20", "--repetitions", 3)
+    arguments = (
+        "sweep",
+        *UNIFORM,
+        "--sellers",
+        500,
+        "--budgets",
+        "50,200",
+        "--repetitions",
+        3,
+        "--features",
+        3,
+    )
     table = json.loads(run(*arguments, "--json", "--keep-in", "rows.json", cwd=tmp_path).stdout)
     assert table["rows"][0]["payment"] < table["rows"][1]["payment"]
     assert (tmp_path / "rows.json").exists()
-    assert "excess risk" in run(*arguments, "--keep-in", "rows.json", cwd=tmp_path).stdout
-    arguments = ("compare", *UNIFORM, "--budgets", "400", "--payment-weight", "1e-5", "--repetitions", 2)
-    shown = run(*arguments).stdout
-    for buyer in ("dpmarket", "posted", "cheapest", "same"):
-        assert buyer in shown
+    assert "expected error" in run(*arguments, "--keep-in", "rows.json", cwd=tmp_path).stdout
+    given = run(*arguments[:-2], "--noise", 20).stdout
+    assert "excess risk" in given
+    small = ("--data", "wine", "--budgets", "400", "--payment-weight", "1e-5", "--repetitions", 2)
+    shown = run("compare", *UNIFORM, *small, "--keep-in", "kept", cwd=tmp_path).stdout
+    for words in ("dpmarket", "posted", "cheapest", "same", "log loss", "overall", "wine, 143 sellers"):
+        assert words in shown
+    assert (tmp_path / "kept" / "wine-0.json").exists()
+    (table,) = json.loads(run("compare", *UNIFORM, *small, "--json").stdout)["comparisons"]
+    assert (table["data"], table["costs"], len(table["standings"])) == ("wine", "uniform(1, 5)", 4)
+
+
+def test_the_menu_of_a_market_file_is_its_own(tmp_path):
+    settings = ("objective.budget=200", "sellers.expected=300", "objective.mechanism=posted price")
+    run("init", *(part for text in settings for part in ("--set", text)), cwd=tmp_path)
+    rows = json.loads(run("menu", "--market", "market.toml", "--json", cwd=tmp_path).stdout)["menu"]
+    assert len(rows) == 2
+    assert rows[0]["epsilon"] == rows[0]["payment"] == 0.0
+    assert rows[1]["payment"] == pytest.approx(rows[1]["epsilon"] * rows[1]["cost"])
+    assert "name a market file" in run("menu", code=2).stderr
+    assert "leave out" in run("menu", "--market", "market.toml", "--sellers", 3, code=2, cwd=tmp_path).stderr
+
+
+def test_a_pilot_is_named_by_the_file_that_was_fitted_to_it(tmp_path):
+    (tmp_path / "pilot.csv").write_text("cost\n" + "\n".join(str(1 + k / 20) for k in range(60)))
+    run("costs", "fit", tmp_path / "pilot.csv", "-o", "costs.json", cwd=tmp_path)
+    written = (tmp_path / "costs.json").read_text()
+    assert json.loads(written)["pilot"] == {"file": "pilot.csv", "column": "cost"}
+    assert str(tmp_path) not in written

@@ -103,13 +103,13 @@ CONTRACT = [
 
 
 @each
-@pytest.mark.parametrize("promise", CONTRACT)
-def test_every_distribution_keeps_the_contract(name, promise):
-    promise(NAMED[name])
+def test_every_distribution_keeps_the_contract(name):
+    for promise in CONTRACT:
+        promise(NAMED[name])
 
 
 @given(distributions.ANY)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_random_distributions_keep_the_contract(dist):
     for promise in CONTRACT[:4]:
         promise(dist)
@@ -236,18 +236,14 @@ def test_regular_distributions_are_left_alone(name):
 
 
 @each
-@pytest.mark.parametrize("bad", [np.nan, [1.0, np.nan], "3", None, [1 + 1j], [[1.0], [2.0, 3.0]]])
-def test_what_is_not_a_number_is_refused(name, bad):
-    for function in (NAMED[name].pdf, NAMED[name].cdf, NAMED[name].virtual_cost):
-        with pytest.raises(InvalidInput, match="costs"):
-            function(bad)
-
-
-@each
-@pytest.mark.parametrize("bad", [-0.1, 1.1, np.nan, [0.5, 2.0]])
-def test_quantiles_need_probabilities(name, bad):
-    with pytest.raises(InvalidInput, match="probabilities"):
-        NAMED[name].quantile(bad)
+def test_what_is_not_a_number_and_what_is_not_a_probability_is_refused(name):
+    for bad in (np.nan, [1.0, np.nan], "3", None, [1 + 1j], [[1.0], [2.0, 3.0]]):
+        for function in (NAMED[name].pdf, NAMED[name].cdf, NAMED[name].virtual_cost):
+            with pytest.raises(InvalidInput, match="costs"):
+                function(bad)
+    for bad in (-0.1, 1.1, np.nan, [0.5, 2.0]):
+        with pytest.raises(InvalidInput, match="probabilities"):
+            NAMED[name].quantile(bad)
 
 
 def test_a_mixture_of_one_is_that_one():

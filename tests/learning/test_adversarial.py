@@ -1,9 +1,12 @@
 """Inputs built to mislead the estimator: each once harmed a promise, or left it half-written."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
+from dpmarket.learning.reference import OutputPerturbation
 from dpmarket.privacy import SeededNoise, Weights
 
 RECORDS = 60
@@ -59,12 +62,12 @@ class Counting:
         {"loss_weights": np.full((RECORDS, 1), 1 / RECORDS)},
         {"rows_per_person": 1.5},
         {"row_bound": "2"},
-        {"total_epsilon": np.nan},
+        {"noise_rate": np.nan},
     ],
 )
 def test_prepared_weights_that_make_no_sense_cannot_be_made(change):
     good = {
-        "loss_weights": np.full(RECORDS, 1 / RECORDS), "total_epsilon": 50.0, "l2": 1.0,
+        "loss_weights": np.full(RECORDS, 1 / RECORDS), "noise_rate": 50.0, "l2": 1.0,
         "row_bound": 2.0, "rows_per_person": 1, "numerical_epsilon": 1e-6,
     }  # fmt: skip
     Weights(**good)
@@ -111,6 +114,37 @@ def test_no_message_of_any_method_quotes_a_record():
             call()
         assert "secret" not in str(refusal.value)
         assert "0.123" not in str(refusal.value)
+
+
+FRAMES = {
+    "polars text": lambda: pl.DataFrame({"a": ["secret", "x"], "b": [0.1, 0.2]}),
+    "polars text alone": lambda: pl.DataFrame({"a": ["secret", "x"]}),
+    "polars categories": lambda: pl.DataFrame({"a": pl.Series(["secret", "x"], dtype=pl.Categorical)}),
+    "polars bytes": lambda: pl.DataFrame({"a": [b"secret", b"x"]}),
+    "polars lists": lambda: pl.DataFrame({"a": [["secret"], ["x"]], "b": [0.1, 0.2]}),
+    "pandas text": lambda: pd.DataFrame({"a": ["secret", "x"], "b": [0.1, 0.2]}),
+    "pandas categories": lambda: pd.DataFrame({"a": pd.Categorical(["secret", "x"])}),
+    "objects": lambda: np.array([["secret", 0.1], ["x", 0.2]], dtype=object),
+    "too large": lambda: [[10**400], [1]],
+}
+
+
+@pytest.mark.filterwarnings("ignore:X ")  # that there are names, or none
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_no_message_about_a_frame_quotes_a_cell(frame):
+    fitted = model(epsilon=1.0).fit(pd.DataFrame({"a": [0.1, 0.2]}), [0, 1])
+    for call in (
+        lambda x: model(epsilon=1.0).fit(x, [0, 1]),
+        lambda x: PublicScaler(0, 1).fit(x),
+        lambda x: OutputPerturbation(None, (0, 1)).fit(x, [0, 1], [1.0, 1.0]),
+        fitted.predict,
+        fitted.predict_proba,
+    ):
+        with pytest.raises(InvalidInput) as refusal:
+            call(frame())
+        assert "secret" not in str(refusal.value)
+        assert refusal.value.__cause__ is None
+        assert refusal.value.__suppress_context__
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ class NoNoise:
 
     certifiable = True
 
-    def draw(self, n_coefficients, total_epsilon, accuracy):
+    def draw(self, n_coefficients, noise_rate, accuracy):
         raise AssertionError("noise was drawn")
 
 
@@ -57,7 +57,7 @@ def test_what_is_charged_follows_from_the_public_attributes():
     promises = np.full(len(x), 0.5)
     fitted = model().fit(x, y, epsilons=promises)
     weights = np.full(len(x), 1.0 / len(x))
-    loss = privacy_loss(weights, fitted.total_epsilon_, fitted.l2_, fitted.row_bound_)
+    loss = privacy_loss(weights, fitted.noise_rate_, fitted.l2_, fitted.row_bound_)
     np.testing.assert_allclose(fitted.epsilons_, loss + fitted.numerical_epsilon_, rtol=1e-11)
     assert 0.0 < fitted.numerical_epsilon_ <= 1e-6
 
@@ -114,7 +114,7 @@ def test_a_stretch_multiplies_what_was_released_and_nothing_else():
 def test_the_stretch_is_suggested_with_the_penalty_and_left_out_for_a_given_one():
     x, y = records()
     fitted = model(epsilon=1.0).fit(x, y)
-    public = (fitted.total_epsilon_, fitted.l2_, 4, fitted.row_bound_)
+    public = (fitted.noise_rate_, fitted.l2_, 4, fitted.row_bound_)
     assert fitted.stretch_ == suggest_stretch(*public) > 1.0
     assert model(epsilon=1.0, l2=fitted.l2_).fit(x, y).stretch_ == 1.0
     weights = weights_for(np.ones(60), 0.3, fitted.row_bound_, 1, 1e-6)
@@ -152,12 +152,13 @@ def test_release_is_the_grid_point_next_to_the_exact_minimiser():
     x, y = records(80)
     fitted = model(epsilon=1.0, intercept_scaling=1.0, stretch=1.0).fit(x, y)
     plan = fitted
-    draw = SeededNoise(1).draw(4, fitted.total_epsilon_, 1e-25)
+    draw = SeededNoise(1).draw(4, fitted.noise_rate_, 1e-25)
     weights = weights_for(np.ones(80), fitted.l2_, fitted.row_bound_, 1, 1e-6)
-    assert weights.total_epsilon == fitted.total_epsilon_
+    assert weights.noise_rate == fitted.noise_rate_
     rows = Rows(x, np.where(y == 1, 1.0, -1.0), weights.loss_weights)
     minimum = minimise(rows, fitted.l2_, *draw.high_low(), fitted.row_bound_, 1e-20)
     cells = np.append(fitted.coef_[0], fitted.intercept_) / plan.grid_
+    assert fitted.coef_grid_.dtype == np.int64
     assert (cells == fitted.coef_grid_).all()
     assert np.abs(minimum.high / plan.grid_ - cells).max() <= 0.5 + 1e-6
 
@@ -166,17 +167,17 @@ def test_grid_and_accuracy_do_not_depend_on_the_records():
     x, y = records()
     a = model(epsilon=1.0).fit(x, y)
     b = model(epsilon=1.0).fit(-x[::-1] * 0.3, y)
-    for name in ("grid_", "l2_", "total_epsilon_", "numerical_epsilon_", "noise_standard_error_"):
+    for name in ("grid_", "l2_", "noise_rate_", "numerical_epsilon_", "noise_standard_error_"):
         assert getattr(a, name) == getattr(b, name)
 
 
 def test_standard_error_is_that_of_the_noise_where_the_data_say_nothing():
     x, y = np.zeros((10, 2)), np.tile([0, 1], 5)
     promises = np.full(10, 3.0)
-    draws = [model(seed, fit_intercept=False).fit(x, y, epsilons=promises) for seed in range(1500)]
+    draws = [model(seed, fit_intercept=False).fit(x, y, epsilons=promises) for seed in range(700)]
     found = np.sqrt(np.mean([fitted.coef_**2 for fitted in draws]))
-    # 3000 coefficients of kurtosis 5: the ratio's standard error is below 2.5 %; five of them, rate 1e-6.
-    assert found == pytest.approx(draws[0].noise_standard_error_, rel=0.125)
+    # 1400 coefficients of kurtosis 5: the ratio's standard error is below 3.6 %; five of them, rate 1e-6.
+    assert found == pytest.approx(draws[0].noise_standard_error_, rel=0.18)
 
 
 # ---------------------------------------------------------------- people
@@ -222,7 +223,7 @@ def test_more_rows_per_person_cost_more_when_there_is_slack():
         else model(l2=0.05).fit(x[:5], y[:5], epsilons=[2.0] * 5)
         for rows in (1, 2)
     ]
-    assert totals[1].total_epsilon_ < totals[0].total_epsilon_
+    assert totals[1].noise_rate_ < totals[0].noise_rate_
 
 
 @pytest.mark.parametrize(
@@ -412,7 +413,7 @@ def test_a_model_keeps_nothing_but_the_release_and_public_values():
     fitted = model(epsilon=1.0).fit(x, y)
     assert {name for name in vars(fitted) if name.endswith("_")} == {
         "classes_", "coef_", "intercept_", "coef_grid_", "grid_", "epsilons_", "people_", "l2_",
-        "total_epsilon_", "row_bound_", "numerical_epsilon_", "noise_standard_error_", "release_plan_",
+        "noise_rate_", "row_bound_", "numerical_epsilon_", "noise_standard_error_", "release_plan_",
         "intercept_scaling_", "stretch_",
         "certifiable_", "n_features_in_", "loss_weights_", "rows_per_person_",
     }  # fmt: skip
@@ -422,7 +423,7 @@ def test_an_outsider_can_check_the_price_of_the_release():
     x, y = records(30)
     fitted = model(epsilon=1.0).fit(x, y)
     n = len(fitted.coef_grid_)
-    cost = release_cost(fitted.release_plan_, n, fitted.total_epsilon_, fitted.l2_, fitted.row_bound_)
+    cost = release_cost(fitted.release_plan_, n, fitted.noise_rate_, fitted.l2_, fitted.row_bound_)
     assert cost == pytest.approx(fitted.numerical_epsilon_, rel=1e-8)
     assert cost <= 1e-6
 

@@ -38,7 +38,7 @@ def test_no_seller_gains_by_any_misreport(name):
 def test_nobody_loses_by_taking_part_in_exact_arithmetic(name):
     market = ALL[name]
     rng = np.random.default_rng(3)
-    for sellers in (1, 3, 40, 1500):
+    for sellers in (1, 3, 40, 300):
         costs = market.costs.sample(sellers, rng)
         outcome = run(market, costs)
         if outcome is None:
@@ -87,13 +87,13 @@ def test_responding_to_the_truth_is_what_run_decides(name):
 
 @pytest.mark.parametrize("name", ["uniform", "capped", "ironed groups", "online groups", "online beta"])
 def test_expected_payments_equal_expected_virtual_costs(name):
-    # Paper, Lemma `mech design`. Over 400 markets the mean difference is within 5 standard errors: by the
+    # Paper, Lemma `mech design`. Over 150 markets the mean difference is within 5 standard errors: by the
     # normal limit a false alarm has probability 6e-7. Payments without their integral are 20 to 50% lower,
     # far more than 5 standard errors (asserted).
     market = ALL[name]
     rng = np.random.default_rng(0)
     differences, shortfall = [], []
-    for _ in range(400):
+    for _ in range(150):
         costs = market.costs.sample(20, rng)
         outcome = run(market, costs)
         if outcome is None:
@@ -103,20 +103,18 @@ def test_expected_payments_equal_expected_virtual_costs(name):
         virtual = float(outcome.epsilons @ dpm.virtual_costs(costs, market.costs))
         differences.append(outcome.total_payment - virtual)
         shortfall.append(float(outcome.epsilons @ costs) - virtual)
-    error = np.std(differences, ddof=1) / np.sqrt(400)
+    error = np.std(differences, ddof=1) / np.sqrt(150)
     assert abs(np.mean(differences)) < 5 * error
     assert abs(np.mean(shortfall)) > 10 * error
 
 
 @each
-@pytest.mark.parametrize(
-    ("i", "report"),
-    [(3, 2.0), (-1, 2.0), (0.0, 2.0), (0, -1.5), (0, np.nan), (0, np.inf), (0, "2"), (0, [1])],
-)
-def test_questions_about_nobody_or_no_cost_are_refused(name, i, report):
-    with pytest.raises(dpm.InvalidInput, match=r"i to be|report") as refusal:
-        ALL[name].mechanism.respond([1.0, 2.0, 3.0], i, report)
-    assert "1.5" not in str(refusal.value)
+def test_questions_about_nobody_or_no_cost_are_refused(name):
+    nonsense = [(3, 2.0), (-1, 2.0), (0.0, 2.0), (0, -1.5), (0, np.nan), (0, np.inf), (0, "2"), (0, [1])]
+    for i, report in nonsense:
+        with pytest.raises(dpm.InvalidInput, match=r"i to be|report") as refusal:
+            ALL[name].mechanism.respond([1.0, 2.0, 3.0], i, report)
+        assert "1.5" not in str(refusal.value)
 
 
 @each

@@ -1,12 +1,13 @@
 """The offline mechanism beyond the contract: its outcome can be kept and trusted."""
 
 import dataclasses
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism
+from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
 from support.markets import OFFLINE
 
 MARKETS = {name: market.mechanism for name, market in OFFLINE.items()}
@@ -28,6 +29,17 @@ def test_the_order_of_sellers_does_not_matter():
     straight, shuffled = mechanism.run(costs), mechanism.run(costs[order])
     np.testing.assert_allclose(shuffled.epsilons, straight.epsilons[order], rtol=1e-12)
     np.testing.assert_allclose(shuffled.payments, straight.payments[order], rtol=1e-9)
+
+
+def test_who_is_paid_no_more_than_the_cost_is_paid_no_less_in_exact_arithmetic():
+    # At the upper end of the support nothing is added to cost * epsilon, whose product floats round.
+    for top in (0.7, 1.1, 2.3, 3.3, 4.9, 7.7):
+        mechanism = OfflineMechanism(Uniform(0.1, top), BuyerObjective(1.0, 1.0, 0.1, weight_cap=1.0))
+        outcome = mechanism.run([top] * 3)
+        answer = mechanism.respond([top] * 3, 0, top)
+        for epsilon, payment in ((outcome.epsilons[0], outcome.payments[0]), answer):
+            assert epsilon > 0.0
+            assert Fraction(payment) >= Fraction(top) * Fraction(epsilon)
 
 
 def test_reports_outside_the_support_count_as_its_lower_end_or_get_nothing():
@@ -68,15 +80,15 @@ def test_files_that_hold_no_outcome_are_refused(tmp_path):
 def test_an_outcome_cannot_be_changed_and_adds_up():
     outcome = MARKETS["uniform"].run([1.5, 2.0, 2.5])
     with pytest.raises(dataclasses.FrozenInstanceError):
-        outcome.total_epsilon = 1.0
-    for name in ("epsilons", "payments", "loss_weights", "payment_errors", "seller_ids"):
+        outcome.planned_noise_rate = 1.0
+    for name in ("epsilons", "payments", "planned_weights", "payment_errors", "seller_ids"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(outcome, name)[0] = 1
-    assert outcome.epsilons.sum() == pytest.approx(outcome.total_epsilon)
-    assert outcome.loss_weights.sum() == pytest.approx(1.0)
+    assert outcome.epsilons.sum() == outcome.total_promise == pytest.approx(outcome.planned_noise_rate)
+    assert outcome.planned_weights.sum() == pytest.approx(1.0)
     assert dict(outcome.summary())["sellers"] == "3"
-    parts = outcome.concentration_part + outcome.noise_part + outcome.payment_part
-    assert outcome.objective_value == parts
+    best = outcome.optimality
+    assert best.objective_value == best.concentration_part + best.noise_part + best.payment_part
 
 
 def test_minor_units_round_up_and_never_down():

@@ -128,7 +128,7 @@ def test_only_delivered_data_gets_weight_and_promises_stay_as_quoted():
     outcome = ours.close(delivered=["b"])
     assert outcome.seller_ids.tolist() == ["b"]
     assert outcome.epsilons.tolist() == [quotes[1].epsilon]
-    assert outcome.loss_weights.tolist() == [1.0]
+    assert outcome.planned_weights.tolist() == [1.0]
     again = market()
     pair = again.quote_many([1.0, 1.5])
     again.accept(pair)
@@ -141,19 +141,21 @@ def test_only_delivered_data_gets_weight_and_promises_stay_as_quoted():
 def test_weights_keep_every_promise_where_the_penalty_is_small():
     costs = DIST.sample(30, np.random.default_rng(0))
     outcome = market().run(costs, l2=0.2)
-    losses = dpm.privacy_loss(outcome.loss_weights, outcome.total_epsilon, 0.2)
+    losses = dpm.privacy_loss(outcome.planned_weights, outcome.planned_noise_rate, 0.2)
     assert (losses <= outcome.epsilons).all()
     plain = market().run(costs)
-    assert plain.total_epsilon == pytest.approx(plain.epsilons.sum())
-    assert plain.total_epsilon * 0.2 < 2  # so that the plain weights would overspend
-    assert (dpm.privacy_loss(plain.loss_weights, plain.total_epsilon, 0.2) > plain.epsilons * 1.001).any()
+    assert plain.planned_noise_rate == pytest.approx(plain.epsilons.sum())
+    assert plain.planned_noise_rate * 0.2 < 2  # so that the plain weights would overspend
+    assert (
+        dpm.privacy_loss(plain.planned_weights, plain.planned_noise_rate, 0.2) > plain.epsilons * 1.001
+    ).any()
 
 
 def test_the_outcome_is_the_buyers_objective_of_what_was_bought():
     costs = DIST.sample(40, np.random.default_rng(1))
     outcome, objective = market().run(costs), CURVE.objective
     psi, epsilons = dpm.virtual_costs(costs, DIST), outcome.epsilons
-    assert outcome.objective_value == pytest.approx(
+    assert outcome.optimality.objective_value == pytest.approx(
         np.linalg.norm(epsilons) / epsilons.sum() + 1 / epsilons.sum() + 0.01 * float(psi @ epsilons)
     )
     assert outcome.parameters["objective"] == objective.to_dict()
@@ -169,7 +171,7 @@ def test_a_market_in_which_nobody_was_bought_says_so_and_stays_open():
     with pytest.raises(Infeasible, match="among 0"):
         market().close()
     ours.accept(ours.quote(1.0))
-    assert ours.close().total_epsilon > 0
+    assert ours.close().planned_noise_rate > 0
 
 
 @settings(max_examples=60)

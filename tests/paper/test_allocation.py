@@ -9,7 +9,7 @@ from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.paper.methods.allocation import paper_allocation
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_with_the_right_value_in_its_grid_it_finds_the_exact_solution(seed):
     rng = np.random.default_rng(seed)
     m = int(rng.integers(2, 200))
@@ -18,13 +18,13 @@ def test_with_the_right_value_in_its_grid_it_finds_the_exact_solution(seed):
     bound = 0.05 if seed % 3 == 0 else None
     objective = BuyerObjective(1.0, 1.0, 10.0 ** rng.uniform(-3, 0), cap, bound)
     exact = allocate(psi, objective)
-    grid = exact.total_epsilon * np.array([0.25, 0.5, 1.0])
+    grid = exact.total_promise * np.array([0.25, 0.5, 1.0])
     found = paper_allocation(psi, objective, grid, tolerance=1e-10)
-    assert found.total_epsilon == exact.total_epsilon
+    assert found.total_promise == exact.total_promise
     assert found.objective_value == pytest.approx(exact.objective_value, rel=1e-9)
     assert found.objective_value >= exact.objective_value * (1 - 1e-12)
-    np.testing.assert_allclose(found.epsilons, exact.epsilons, atol=1e-7 * exact.total_epsilon)
-    evidence = examine(psi, found.loss_weights, found.epsilons, found.total_epsilon, objective)
+    np.testing.assert_allclose(found.epsilons, exact.epsilons, atol=1e-7 * exact.total_promise)
+    evidence = examine(psi, found.loss_weights, found.epsilons, found.total_promise, objective)
     assert evidence.kkt_residual < 1e-6
 
 
@@ -40,7 +40,7 @@ def test_a_grid_never_beats_the_exact_solution():
 def test_bad_arguments_are_refused():
     objective = BuyerObjective(1.0, 1.0, 1.0, max_mean_epsilon=1.0)
     for grid in ([], [0.0], [-1.0], [2.5]):
-        with pytest.raises(InvalidInput, match="total_epsilons"):
+        with pytest.raises(InvalidInput, match="total_promises"):
             paper_allocation([1.0, 2.0], objective, grid)
     with pytest.raises(InvalidInput, match="step_size"):
         paper_allocation([1.0, 2.0], objective, [1.0], step_size=1.5)

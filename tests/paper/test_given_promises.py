@@ -41,12 +41,12 @@ def test_the_choice_keeps_the_promises_and_is_best_in_either_block():
     grid = np.geomspace(5.0, epsilons.sum() * 0.999, 8)
     found = choose(rows, signs, epsilons, 20.0, 1.0, 0.5, 10.0, grid, np.zeros((1, 3)))
     a, w = found.loss_weights, found.coefficients
-    assert (a * found.total_epsilon <= epsilons * (1.0 + 1e-9)).all()
+    assert (a * found.noise_rate <= epsilons * (1.0 + 1e-9)).all()
     assert (a <= 10.0 / signs.size + 1e-12).all()
     assert np.allclose(w, train(rows, signs, a, np.zeros(3), 0.5), atol=1e-4)
     losses = np.logaddexp(0.0, -signs * (rows @ w))
     rng = np.random.default_rng(1)
-    limits = np.minimum(epsilons / found.total_epsilon, 10.0 / signs.size)
+    limits = np.minimum(epsilons / found.noise_rate, 10.0 / signs.size)
     for _ in range(50):
         other = project_below(a + 0.01 * rng.normal(size=a.size), limits)
         assert other @ losses + 20.0 * other @ other >= a @ losses + 20.0 * a @ a - 1e-6

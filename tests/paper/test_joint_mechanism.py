@@ -22,7 +22,7 @@ from dpmarket.paper import (
     RandomStarts,
 )
 from dpmarket.paper.joint import InnerSolution
-from dpmarket.paper.joint.optimum import Market, _Evaluation, solve
+from dpmarket.paper.joint.optimum import BuyableSellers, _Evaluation, solve
 from dpmarket.paper.joint.search import Evaluated, prove, search
 from dpmarket.privacy import SeededNoise
 from support.joint import cancer, synthetic
@@ -40,9 +40,9 @@ def market(m=25, objective=None, l2=1.0, seed=0, dist=DIST, **options):
     return JointMechanism(dist, objective, l2, **options), X, y, costs
 
 
-def objective_at(mechanism, X, y, costs, total_epsilon):
-    """The minimum at one total epsilon, by a grid of one value."""
-    fixed = dataclasses.replace(mechanism, mean_epsilons=[total_epsilon / len(y)])
+def objective_at(mechanism, X, y, costs, noise_rate):
+    """The minimum at one noise rate, by a grid of one value."""
+    fixed = dataclasses.replace(mechanism, mean_epsilons=[noise_rate / len(y)])
     return fixed.run(costs, X, y).objective_value
 
 
@@ -52,19 +52,19 @@ each_reading = pytest.mark.parametrize("name", READINGS)
 
 @each_reading
 @pytest.mark.parametrize("cap", [None, 2.0])
-def test_no_total_epsilon_is_better_than_the_one_chosen(name, cap):
+def test_no_noise_rate_is_better_than_the_one_chosen(name, cap):
     reading, sigma = READINGS[name]
     mechanism, X, y, costs = market(objective=BuyerObjective(25.0, sigma, 0.01, cap), reading=reading)
     outcome = mechanism.run(costs, X, y)
     assert outcome.edge == "inside"
     for factor in np.concatenate((np.geomspace(0.05, 20, 41), 1 + np.array([-1e-3, -1e-5, 1e-5, 1e-3]))):
-        value = objective_at(mechanism, X, y, costs, factor * outcome.total_epsilon)
+        value = objective_at(mechanism, X, y, costs, factor * outcome.noise_rate)
         assert value >= outcome.objective_value - 1e-13
     assert (outcome.loss_weights <= (1.0 if cap is None else cap / 25)).all()
 
 
 @each_reading
-def test_the_covering_grid_holds_every_stationary_total_epsilon(name):
+def test_the_covering_grid_holds_every_stationary_noise_rate(name):
     reading, sigma = READINGS[name]
     mechanism, X, y, costs = market(objective=BuyerObjective(0.5, sigma, 0.02, 3.0), reading=reading, l2=0.2)
     outcome = mechanism.run(costs, X, y)
@@ -86,7 +86,7 @@ def test_the_objective_as_printed_falls_without_bound():
         grid = np.geomspace(finest, 1.0, 5)
         outcome = dataclasses.replace(mechanism, mean_epsilons=grid).run(costs, X, y)
         assert outcome.edge == "lowest"
-        assert outcome.total_epsilon == 25 * finest
+        assert outcome.noise_rate == 25 * finest
         for reading, sigma in READINGS.values():
             objective = dataclasses.replace(mechanism.objective, noise=sigma)
             sound = dataclasses.replace(
@@ -152,7 +152,7 @@ def test_the_coefficients_are_trained_with_exactly_the_noise_that_was_drawn(name
     if name == "bounded":
         assert np.linalg.norm(outcome.coefficients) <= 0.1 * (1 + 1e-12)
     else:
-        drawn, _ = SeededNoise(1).draw(3, outcome.total_epsilon, 1e-14).high_low()
+        drawn, _ = SeededNoise(1).draw(3, outcome.noise_rate, 1e-14).high_low()
         np.testing.assert_allclose(needed, drawn, rtol=1e-8, atol=1e-11)
 
 
@@ -181,12 +181,12 @@ def test_the_objective_moves_with_a_virtual_cost_as_the_envelope_theorem_says(na
             moved[i] += sign * step
             sides.append(solve(setting, moved).best.value)
         slope = (sides[0] - sides[1]) / (2 * step)
-        assert slope == pytest.approx(0.01 * base.best.total_epsilon * base.best.inner.weights[i], rel=1e-5)
+        assert slope == pytest.approx(0.01 * base.best.noise_rate * base.best.inner.weights[i], rel=1e-5)
 
 
 def test_a_moved_virtual_cost_is_solved_as_well_as_from_scratch():
-    # Also where nothing is convex, and where the best total epsilon moves far.
-    # With the last two, nobody can be done without, and the range of total epsilons moves as well.
+    # Also where nothing is convex, and where the best noise rate moves far.
+    # With the last two, nobody can be done without, and the range of noise rates moves as well.
     for m, objective, l2 in (
         (6, BuyerObjective(15.0, 1.0, 0.01, 3.0), 1.0),
         (6, BuyerObjective(0.05, 1.0, 0.3), 0.3),
@@ -207,7 +207,7 @@ def test_a_moved_virtual_cost_is_solved_as_well_as_from_scratch():
 
 def test_several_valleys_are_compared():
     # Two sellers cost next to nothing, two a lot: buy much from the two, or less from all four. At each
-    # total epsilon the problem is strictly convex, and still there are two valleys.
+    # noise rate the problem is strictly convex, and still there are two valleys.
     X, y = np.ones((4, 1)), np.array([1.0, 1.0, -1.0, -1.0])
     costs = np.array([0.088, 0.067, 8.89, 4.018])
     mechanism = JointMechanism(
@@ -225,7 +225,7 @@ def test_several_valleys_are_compared():
     assert min(values) >= outcome.objective_value - 1e-14
 
 
-def test_the_global_minimum_over_total_epsilons_is_proved_where_it_can_be():
+def test_the_global_minimum_over_noise_rates_is_proved_where_it_can_be():
     mechanism, X, y, costs = market()
     outcome = mechanism.run(costs, X, y)
     assert outcome.optimality_gap <= 1e-10 * outcome.objective_value
@@ -249,10 +249,10 @@ def test_the_proof_finds_a_valley_that_the_grid_did_not_show():
     solved = solve(setting, dpm.virtual_costs(costs, mechanism.dist))
     better, worse = sorted(solved.search.minima, key=lambda trial: trial.value)
     ends = np.array([whole.grid[0], whole.grid[-1]])
-    inside = np.sort(np.append(ends, worse.total_epsilon * np.array([0.999, 1.001])))
-    poor = search(_Evaluation(setting, solved.market, ()), inside, np.zeros(1))
+    inside = np.sort(np.append(ends, worse.noise_rate * np.array([0.999, 1.001])))
+    poor = search(_Evaluation(setting, solved.buyable, ()), inside, np.zeros(1))
     assert poor.best.value > better.value + 1e-3 * abs(worse.value - better.value)
-    found = prove(poor, _Evaluation(setting, solved.market, ()), 1.0, 1e-11)
+    found = prove(poor, _Evaluation(setting, solved.buyable, ()), 1.0, 1e-11)
     assert found.best.value == pytest.approx(better.value, rel=1e-12)
     assert found.gap <= 1e-10
 
@@ -300,7 +300,7 @@ def test_the_condition_for_convexity_is_reported_and_stationary_points_are_count
 
 def test_an_optimum_at_an_end_of_the_grid_is_said_so():
     mechanism, X, y, costs = market()
-    best = mechanism.run(costs, X, y).total_epsilon / 25
+    best = mechanism.run(costs, X, y).noise_rate / 25
     for grid, edge in (
         ([2 * best, 3 * best], "lowest"),
         ([0.2 * best, 0.5 * best], "highest"),
@@ -310,7 +310,7 @@ def test_an_optimum_at_an_end_of_the_grid_is_said_so():
     tight = dataclasses.replace(mechanism.objective, max_mean_epsilon=0.5 * best)
     bounded = dataclasses.replace(mechanism, objective=tight).run(costs, X, y)
     assert bounded.edge == "highest"
-    assert bounded.total_epsilon <= 25 * 0.5 * best
+    assert bounded.noise_rate <= 25 * 0.5 * best
 
 
 def test_nobody_exceeds_the_epsilon_that_the_two_bounds_allow():
@@ -346,23 +346,23 @@ def test_reports_outside_the_support_count_as_its_lower_end_or_get_nothing():
         tight.run(above, X, y)
 
 
-def test_costs_of_nothing_need_a_bound_on_the_total_epsilon():
+def test_costs_of_nothing_need_a_bound_on_the_noise_rate():
     X, y = synthetic(4, 2)
     free = JointMechanism(Uniform(0, 1), BuyerObjective(4.0, 1.0, 0.1), 1.0, payments=CHEAP)
     with pytest.raises(Infeasible, match="max_mean_epsilon"):
         free.run(np.zeros(4), X, y)
     bounded = dataclasses.replace(free, objective=BuyerObjective(4.0, 1.0, 0.1, max_mean_epsilon=2.0))
-    assert bounded.run(np.zeros(4), X, y).total_epsilon == 8.0
+    assert bounded.run(np.zeros(4), X, y).noise_rate == 8.0
 
 
-def test_a_buyer_who_pays_nothing_for_noise_takes_the_lowest_total_epsilon():
+def test_a_buyer_who_pays_nothing_for_noise_takes_the_lowest_noise_rate():
     X, y = cancer(60)
     costs = DIST.sample(60, np.random.default_rng(0))
     for lowest in (0.01, 0.1):
         buyer = dpm.paper.naive_buyer(DIST, 0.01, 0.1, np.geomspace(lowest, 5, 6), weight_cap=3.0)
         outcome = buyer.run(costs, X, y)
         assert outcome.edge == "lowest"
-        assert outcome.total_epsilon == pytest.approx(60 * lowest)
+        assert outcome.noise_rate == pytest.approx(60 * lowest)
         assert (np.diff(outcome.grid_values) > 0).all()
         assert np.count_nonzero(outcome.loss_weights) == 20
         assert isinstance(outcome.payment_rule, ExpectedPayments)
@@ -383,12 +383,12 @@ def test_an_outcome_cannot_be_changed_adds_up_and_can_be_written_as_json():
             with pytest.raises(ValueError, match="read-only"):
                 getattr(outcome, field.name)[0] = 1
     with pytest.raises(dataclasses.FrozenInstanceError):
-        outcome.total_epsilon = 1.0
-    assert outcome.epsilons.sum() == pytest.approx(outcome.total_epsilon)
+        outcome.noise_rate = 1.0
+    assert outcome.epsilons.sum() == pytest.approx(outcome.noise_rate)
     assert outcome.objective_value == pytest.approx(outcome.trace[-1], abs=1e-14)
     assert outcome.payment_part == pytest.approx(0.01 * outcome.epsilons @ dpm.virtual_costs(costs, DIST))
     plain = json.loads(json.dumps(outcome.to_dict(), allow_nan=False))
-    assert plain["schema"] == "dpmarket.joint-outcome/1"
+    assert plain["schema"] == "dpmarket.joint-outcome/2"
     assert plain["certifiable"] is False
     assert plain["payment_rule"] == {"kind": "envelope"}
     assert dict(outcome.summary())["privacy certificate"].startswith("none")
@@ -500,8 +500,8 @@ def test_nothing_shows_a_record_when_printed():
     market = JointMechanism(DIST, BuyerObjective(3.0, 1.0, 0.01), 1.0).with_records(GOOD["X"], GOOD["y"])
     outcome = market.run(GOOD["reported_costs"])
     solved = solve(market.setting, np.array([1.5, 2.0, 3.0]))
-    problem = market.setting.problem(solved.market, 1.0)
-    shown = repr((market, market.setting, outcome, solved, solved.market, problem, solved.best.inner))
+    problem = market.setting.problem(solved.buyable, 1.0)
+    shown = repr((market, market.setting, outcome, solved, solved.buyable, problem, solved.best.inner))
     for row in GOOD["X"]:
         for value in row:
             assert str(abs(value)) not in shown
@@ -511,4 +511,4 @@ def test_the_feasible_sellers_are_those_with_finite_virtual_costs():
     mechanism, X, y, _ = market(m=6)
     setting = mechanism.with_records(X, y).setting
     psi = np.array([1.0, np.inf, 2.0, 3.0, np.inf, 4.0])
-    assert Market.of(setting, psi).positions.tolist() == [0, 2, 3, 5]
+    assert BuyableSellers.of(setting, psi).positions.tolist() == [0, 2, 3, 5]

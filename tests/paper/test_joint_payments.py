@@ -155,7 +155,7 @@ def test_no_lie_pays_under_any_distribution(dist):
     paid = market.respond(costs, 0, costs[0])
     truth = paid.payment - costs[0] * paid.epsilon
     assert truth >= 0.0
-    for lie in costs[0] * np.array([0.7, 1.2, 2.0]):
+    for lie in costs[0] * np.array([0.7, 1.5]):
         answer = market.respond(costs, 0, lie)
         assert answer.payment - costs[0] * answer.epsilon <= truth + 3e-4 * (1 + answer.payment)
 

@@ -32,7 +32,7 @@ def exact_loss(mechanism, farthest):
     for labels in (LABELS, REPLACED):
         outcome = mechanism.run(COSTS, X, labels)
         signed = labels[:, None] * X
-        weights, eta = outcome.loss_weights, outcome.total_epsilon
+        weights, eta = outcome.loss_weights, outcome.noise_rate
         densities.append(log_density(w, signed, weights, eta, mechanism.l2))
         claims.append(privacy_loss(weights, eta, mechanism.l2)[10])
     return float(np.abs(densities[0] - densities[1]).max()), max(claims)
@@ -53,7 +53,7 @@ def test_the_true_loss_is_several_times_the_claimed_one_even_at_a_fixed_noise_ra
 def test_the_true_loss_has_no_bound_where_the_noise_rate_is_chosen_from_the_records():
     free = dataclasses.replace(MECHANISM, mean_epsilons=None)
     losses = [exact_loss(free, farthest)[0] for farthest in (100.0, 1_000.0, 10_000.0)]
-    rates = [free.run(COSTS, X, labels).total_epsilon for labels in (LABELS, REPLACED)]
+    rates = [free.run(COSTS, X, labels).noise_rate for labels in (LABELS, REPLACED)]
     assert rates[0] != pytest.approx(rates[1], rel=1e-6)
     # Far out the log ratio grows like the difference of the rates times l2/2 times |w|.
     assert losses[2] - losses[1] == pytest.approx(abs(rates[0] - rates[1]) * 0.5 / 2 * 9_000.0, rel=1e-3)
@@ -63,7 +63,7 @@ def test_the_true_loss_has_no_bound_where_the_noise_rate_is_chosen_from_the_reco
 def test_the_same_people_bought_by_the_offline_mechanism_get_what_is_claimed():
     # Weights from reports alone: the labels change nothing but the record itself.
     outcome = dpm.OfflineMechanism(Uniform(1, 5), BuyerObjective(0.5, 1.0, 1e-3)).run(COSTS)
-    weights, eta = outcome.loss_weights, outcome.total_epsilon
+    weights, eta = outcome.planned_weights, outcome.planned_noise_rate
     w = np.linspace(-100.0, 100.0, 4001)[:, None]
     first, second = (log_density(w, labels[:, None] * X, weights, eta, 0.5) for labels in (LABELS, REPLACED))
     assert np.abs(first - second).max() <= privacy_loss(weights, eta, 0.5)[10] * (1 + 1e-12)

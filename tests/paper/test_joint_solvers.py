@@ -1,4 +1,4 @@
-"""The joint problem at one total epsilon: its reduced form is right, and every solver finds its minimum."""
+"""The joint problem at one noise rate: its reduced form is right, and every solver finds its minimum."""
 
 import itertools
 

@@ -4,8 +4,6 @@ import importlib
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 LABELS = (Path(__file__).parent / "paper_labels.txt").read_text().splitlines()
 ROWS = [
@@ -35,6 +33,6 @@ def test_every_label_of_the_paper_has_a_row_and_no_row_has_another_label():
     assert sorted(found) == sorted(LABELS)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_name_in_the_map_exists_and_is_no_module(name):
-    assert callable(_resolve(name))
+def test_every_name_in_the_map_exists_and_is_no_module():
+    assert len(NAMES) > 40
+    assert [name for name in NAMES if not callable(_resolve(name))] == []

@@ -133,7 +133,9 @@ def test_money_in_an_absurd_unit_is_refused():
         lambda m: OfflineMechanism(m.dist, None),
         lambda m: type(m.run([1.0])).from_dict(None),
         lambda m: type(m.run([1.0])).from_dict(m.run([1.0]).to_dict() | {"payments": [1.0, 2.0]}),
-        lambda m: type(m.run([1.0])).from_dict(m.run([1.0]).to_dict() | {"cutoff": "x"}),
+        lambda m: type(m.run([1.0])).from_dict(m.run([1.0]).to_dict() | {"planned_noise_rate": "x"}),
+        lambda m: type(m.run([1.0])).from_dict(m.run([1.0]).to_dict() | {"optimality": {"cutoff": "x"}}),
+        lambda m: type(m.run([1.0])).from_dict(m.run([1.0]).to_dict() | {"optimality": "x"}),
     ],
 )
 def test_bad_calls_are_refused_as_such_and_show_no_report(call):

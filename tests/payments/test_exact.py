@@ -73,8 +73,15 @@ def assert_equal_to_solving_again(dist, objective, costs, rng):
     assert paid.payments[i] == pytest.approx(by_solving_again(costs, i, objective, dist), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-@pytest.mark.parametrize("bounds", range(len(BOUNDS)))
+# Every distribution, every kind of bound; with it, one seller or many bought from, capped ones or none.
+CHOSEN = [
+    ("uniform", 2), ("uniform", 3), ("uniform from 0", 1), ("uniform from 0", 2), ("log-normal", 0),
+    ("unbounded gamma", 0), ("unbounded gamma", 2), ("U-shaped beta", 1), ("mixture with a gap", 0),
+    ("mixture with a gap", 3), ("empirical", 0), ("empirical", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "bounds"), CHOSEN)
 def test_payments_equal_solving_the_whole_problem_again_at_every_report(name, bounds):
     number = 4 * list(DISTRIBUTIONS).index(name) + bounds
     rng = np.random.default_rng(number)
@@ -113,7 +120,7 @@ def test_one_seller_is_paid_what_pencil_and_paper_say():
 def test_two_sellers_match_an_implementation_in_high_precision(other):
     """After minimising over eta, L(a) = mu*sqrt(a^2 + (1-a)^2) + 2*sqrt(sigma*gamma*(a*x + (1-a)*y))."""
     mu, sigma, gamma, cost = 1.0, 1.0, 0.05, 1.7
-    with mpmath.workdps(25):
+    with mpmath.workdps(16):
         y = mpmath.mpf(2 * other - 1)
 
         def epsilon(z):
@@ -129,17 +136,17 @@ def test_two_sellers_match_an_implementation_in_high_precision(other):
                 )
 
             # Every minimum in the open interval, and the two ends: the least of them.
-            points = [mpmath.mpf(k) / 40 for k in range(41)]
+            points = [mpmath.mpf(k) / 20 for k in range(21)]
             found = [points[0], points[-1]]
             for low, high in pairwise(points):
                 if slope(low) < 0 < slope(high):
-                    found.append(mpmath.findroot(slope, (low, high), solver="anderson", tol=1e-30))
+                    found.append(mpmath.findroot(slope, (low, high), solver="anderson", tol=1e-26))
             a = min(found, key=loss)
             return a * mpmath.sqrt(sigma / (gamma * (a * x + (1 - a) * y)))
 
         # Where the seller drops out: epsilon has a kink there.
         low, high = mpmath.mpf(cost), mpmath.mpf(5)
-        while high - low > mpmath.mpf("1e-20"):
+        while high - low > mpmath.mpf("1e-13"):
             middle = (low + high) / 2
             low, high = (middle, high) if epsilon(middle) > 0 else (low, middle)
         expected = mpmath.mpf(cost) * epsilon(mpmath.mpf(cost)) + mpmath.quad(
@@ -173,10 +180,10 @@ def test_a_basin_that_appears_only_as_the_report_moves_is_found():
     allocation, paid = pay(costs, objective, dist)
     assert len(allocation.local_minima) == 1
 
-    def total_epsilon(z):
-        return allocate(np.array([528.535, z, 0.81056]), objective).total_epsilon
+    def total_promise(z):
+        return allocate(np.array([528.535, z, 0.81056]), objective).total_promise
 
-    assert total_epsilon(0.2100) - total_epsilon(0.2104) > 0.3
+    assert total_promise(0.2100) - total_promise(0.2104) > 0.3
     assert paid.payments[1] == pytest.approx(by_solving_again(costs, 1, objective, dist), rel=1e-9)
 
 
@@ -235,12 +242,11 @@ def test_sellers_with_equal_reports_are_paid_equally():
     assert paid.payments[0] == paid.payments[2] == paid.payments[4]
 
 
-@pytest.mark.parametrize("cap", [None, 1.5, 3.0])
 @pytest.mark.parametrize(
     "text",
     ["uniform(1, 5)", "lognorm(s=0.8, scale=2, low=0.5, high=20)", "0.7*uniform(0.5, 1) + 0.3*uniform(2, 3)"],
 )
-@pytest.mark.parametrize("sellers", [2, 5, 40, 300])
+@pytest.mark.parametrize(("sellers", "cap"), [(2, None), (5, 1.5), (40, 3.0), (300, None)])
 def test_many_reports_at_once_are_paid_as_each_alone(text, cap, sellers):
     dist = parse_distribution(text)
     mechanism = OfflineMechanism(dist, BuyerObjective(1.0, 1.0, 0.02, weight_cap=cap))

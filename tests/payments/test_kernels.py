@@ -9,7 +9,7 @@ from dpmarket import BuyerObjective, allocate
 from dpmarket.allocation.kernels import segments, walk
 from dpmarket.allocation.settings import path_settings
 from dpmarket.payments.cases import case_of
-from dpmarket.payments.interpolation import Table
+from dpmarket.payments.interpolation import PiecewiseSeries
 from dpmarket.payments.kernels import alone, integrals, limits, moves, resolve, several, tables, whole
 from dpmarket.payments.kernels.alone import Alone
 from dpmarket.payments.kernels.limits import Limit
@@ -276,7 +276,7 @@ def test_the_best_of_several_minima_is_taken_and_switches_are_found_to_the_last_
     psi, objective = two_groups(0.004141)
     case, _ = case_and_allocation(psi, objective)
     assert isinstance(case, Several)
-    line = Table(np.array([1.0, 5.0]), np.array([[5.0, 4.0]]), np.array([1.0, 5.0]), True, 0.0)
+    line = PiecewiseSeries(np.array([1.0, 5.0]), np.array([[5.0, 4.0]]), np.array([1.0, 5.0]), True, 0.0)
     own = psi[0]
     report = several.next_switch(case, own, line, 0.5 * (own + 1.0), 3.3)
     assert own < 2 * report - 1 < 2 * 3.3 - 1
@@ -296,9 +296,9 @@ def test_the_best_of_several_minima_is_taken_and_switches_are_found_to_the_last_
 
 
 def test_one_seller_s_integral_is_what_pencil_and_paper_say():
-    # Everybody alike: the weight is 1/2, the total epsilon sqrt(noise/(payment_weight*mean cost)).
+    # Everybody alike: the weight is 1/2, the total promise sqrt(noise/(payment_weight*mean cost)).
     case = Limit(np.array([1.0, 2.0]), limits.EQUAL, 3.0, np.empty(0), 1.0, 0, 1.0, np.inf, 1.0)
-    line = Table(np.array([1.0, 5.0]), np.array([[3.0, 2.0]]), np.array([1.0, 5.0]), True, 0.0)
+    line = PiecewiseSeries(np.array([1.0, 5.0]), np.array([[3.0, 2.0]]), np.array([1.0, 5.0]), True, 0.0)
     one = np.array([1.5])
     asked = integrals.Asked(one, np.array([1.0]), np.array([0.4]))
     values, errors = integrals.integrals(case, line, asked, 5.0, 1e-12)
@@ -313,7 +313,7 @@ def test_cuts_are_the_walls_and_the_kinks_in_order():
     psi = smooth_costs(objective)
     case, _ = case_and_allocation(psi, objective)
     edges = np.array([1.0, 1.1, 1.5, 2.5])
-    straight = Table(edges, np.array([[1.05, 0.05], [1.3, 0.2], [2.0, 0.5]]), edges, False, 0.0)
+    straight = PiecewiseSeries(edges, np.array([[1.05, 0.05], [1.3, 0.2], [2.0, 0.5]]), edges, False, 0.0)
     cuts = integrals.cuts_of(case, psi[0], straight, integrals.Span(psi[0], 2.4, 0.0))
     kink = alone.leaves_cap(case, psi[0], tables.value_at(straight, 2.4))
     np.testing.assert_allclose(cuts, np.sort([*edges, kink]), rtol=1e-12)
@@ -323,7 +323,7 @@ def test_cuts_are_the_walls_and_the_kinks_in_order():
 @pytest.mark.parametrize("x", [1.0, 1.04, 1.1, 1.3, 2.2, 2.5])
 def test_a_table_is_evaluated_and_turned_round_piece_by_piece(x):
     edges = np.array([1.0, 1.1, 1.5, 2.5])
-    table = Table(edges, np.array([[2.1, 0.1], [2.6, 0.4], [4.0, 1.0]]), edges, False, 0.0)
+    table = PiecewiseSeries(edges, np.array([[2.1, 0.1], [2.6, 0.4], [4.0, 1.0]]), edges, False, 0.0)
     assert tables.value_at(table, x) == pytest.approx(2 * x, rel=1e-15)
     assert tables.report_at(table, 2 * x, 1.0, 2.5) == pytest.approx(x, rel=1e-15)
     np.testing.assert_allclose(tables.evaluate(table, edges), 2 * edges)

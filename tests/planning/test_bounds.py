@@ -1,7 +1,6 @@
 """The error bound: the corrected constants keep their promise, the printed ones need not."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,14 +13,8 @@ from dpmarket.paper import paper_bound_constants
 from dpmarket.planning import bound_constants, sharp_bound_constants
 
 
-@dataclass(frozen=True)
-class Allotment:
-    loss_weights: np.ndarray
-    total_epsilon: float
-
-
-def even(records, total_epsilon):
-    return Allotment(np.full(records, 1.0 / records), total_epsilon)
+def even(records, noise_rate):
+    return np.full(records, 1.0 / records), noise_rate
 
 
 def test_the_constants_are_those_worked_by_hand():
@@ -85,9 +78,9 @@ def test_the_corrected_bound_holds_for_the_worst_coefficients_at_least_as_often_
     )
 
 
-def trained_models(runs, l2, total_epsilon, rng):
+def trained_models(runs, l2, noise_rate, rng):
     """Coefficient and noise of runs with one feature x = 1 and label 1 always."""
-    noise = 2.0 / total_epsilon * rng.gamma(1.0, size=runs) * rng.choice([-1.0, 1.0], runs)
+    noise = 2.0 / noise_rate * rng.gamma(1.0, size=runs) * rng.choice([-1.0, 1.0], runs)
     for b in noise:
         w = 0.0
         for _ in range(5):  # a contraction by 1/(4 l2)
@@ -122,9 +115,11 @@ def test_the_excess_risk_is_that_of_the_objective_and_infinite_if_nothing_is_bou
     objective = dpm.BuyerObjective(0.7, 1.3, 0.01)
     allocation = dpm.allocate([1.0, 2.0, 5.0], objective)
     parts = allocation.concentration_part + allocation.noise_part
-    assert dpm.planning.excess_risk(allocation, objective) == pytest.approx(parts, rel=1e-14)
+    risk = dpm.planning.excess_risk(allocation.loss_weights, allocation.total_promise, objective)
+    assert risk == pytest.approx(parts, rel=1e-14)
     nothing = dpm.mechanisms.PostedPrice(dpm.Uniform(1, 5), 0.1, 0.5).run([2.0, 3.0])
-    assert dpm.planning.excess_risk(nothing, objective) == math.inf
+    risk = dpm.planning.excess_risk(nothing.planned_weights, nothing.planned_noise_rate, objective)
+    assert risk == math.inf
 
 
 def public(features, labels):
@@ -134,7 +129,7 @@ def public(features, labels):
 def test_the_error_bound_adds_up_on_public_data():
     data = public([[0.5], [-1.0], [0.25], [1.0]], [1, -1, -1, 1])
     constants = bound_constants(2.0, 0.1, 0.1, 1)
-    bound = dpm.planning.error_bound(data, [2.0], even(4, 10.0), constants, noise=[0.5])
+    bound = dpm.planning.error_bound(data, [2.0], *even(4, 10.0), constants, noise=[0.5])
     worked = np.mean(np.log2(1 + np.exp(-2.0 * np.array([0.5, 1.0, -0.25, 1.0]))))
     assert bound.training_loss == pytest.approx(worked)
     assert bound.noise_loss == 1.0
@@ -147,15 +142,15 @@ def test_the_error_bound_adds_up_on_public_data():
 def test_the_error_bound_is_refused_for_private_records_and_where_it_does_not_hold():
     data, constants = public([[0.5], [-1.0]], [1, -1]), bound_constants(2.0, 0.1, 0.1, 1)
     cases = [
-        ((np.array([[0.5], [-1.0]]), [1.0], even(2, 1.0), constants, [0.0]), "PublicData"),
-        ((data, [2.1], even(2, 1.0), constants, [0.0]), "coef_radius"),
-        ((data, [1.0, 2.0], even(2, 1.0), constants, [0.0]), "as many coefficients"),
-        ((data, [1.0], even(3, 1.0), constants, [0.0]), "same length"),
-        ((data, [1.0], even(2, 0.0), constants, [0.0]), "total_epsilon"),
-        ((data, [1.0], Allotment(np.zeros(2), 1.0), constants, [0.0]), "sum to 1"),
-        ((data, [1.0], Allotment(np.array([0.5, 0.4]), 1.0), constants, [0.0]), "sum to 1"),
-        ((data, [1.0], even(2, 1.0), paper_bound_constants(2.0, 0.1, 0.1, 1), [0.0]), "paper prints"),
-        ((public([[2.5], [1.0]], [1, -1]), [1.0], even(2, 1.0), constants, [0.0]), "row_bound"),
+        ((np.array([[0.5], [-1.0]]), [1.0], *even(2, 1.0), constants, [0.0]), "PublicData"),
+        ((data, [2.1], *even(2, 1.0), constants, [0.0]), "coef_radius"),
+        ((data, [1.0, 2.0], *even(2, 1.0), constants, [0.0]), "as many coefficients"),
+        ((data, [1.0], *even(3, 1.0), constants, [0.0]), "same length"),
+        ((data, [1.0], *even(2, 0.0), constants, [0.0]), "noise_rate"),
+        ((data, [1.0], np.zeros(2), 1.0, constants, [0.0]), "sum to 1"),
+        ((data, [1.0], np.array([0.5, 0.4]), 1.0, constants, [0.0]), "sum to 1"),
+        ((data, [1.0], *even(2, 1.0), paper_bound_constants(2.0, 0.1, 0.1, 1), [0.0]), "paper prints"),
+        ((public([[2.5], [1.0]], [1, -1]), [1.0], *even(2, 1.0), constants, [0.0]), "row_bound"),
     ]
     for arguments, words in cases:
         with pytest.raises(InvalidInput, match=words):

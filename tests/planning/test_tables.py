@@ -10,12 +10,13 @@ import dpmarket as dpm
 from dpmarket import BuyerObjective, FileProblem, InvalidInput, OfflineMechanism, Uniform
 from dpmarket.datasets import separable, standard_bounds
 from dpmarket.mechanisms import CheapestK, OnlineMechanism, PostedPrice, population_curve
-from dpmarket.planning import Trial, best_cheapest_k, best_posted_price
+from dpmarket.planning import Trial, best_cheapest_k, best_posted_price, excess_risk
 from dpmarket.planning.rows import compute_rows
 from support.rows import fail_at_three, square
 
 DIST = Uniform(1, 5)
 OBJECTIVE = BuyerObjective(0.1, 1.0, 1.0)
+MODEL = dpm.planning.logistic_error(3, 1.25)
 
 
 def trial(records=250):
@@ -56,7 +57,7 @@ def test_a_sweep_over_budgets_spends_them_and_buys_less_risk_for_more(tmp_path):
         DIST, objectives, 1_500, repetitions=8, processes=2, keep_in=tmp_path / "sweep.json"
     )
     assert again == table
-    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.planning.sweep/1"
+    assert json.loads(json.dumps(table.to_dict()))["schema"] == "dpmarket.planning.sweep/3"
 
 
 def test_test_errors_fall_with_the_budget_and_are_repeatable():
@@ -86,7 +87,7 @@ def test_anything_but_public_data_is_refused():
         lambda: dpm.planning.tune(private, DIST, 1.0),
         lambda: dpm.planning.sweep(DIST, [OBJECTIVE], 10, private),
         lambda: dpm.planning.compare(
-            DIST, private, dpm.planning.standard_buyers(DIST, OBJECTIVE, 10), [1.0], 0.0
+            DIST, private, dpm.planning.standard_buyers(DIST, MODEL, 10), [1.0], 0.0
         ),
         lambda: standard_bounds(private),
     ):
@@ -108,6 +109,8 @@ def test_buyers_are_compared_on_the_same_chance():
         assert one.overall == pytest.approx(one.error + 1e-3 * one.payment)
         assert poor.error > one.error + 0.1
         assert poor.behind == pytest.approx(poor.overall - one.overall)
+        assert poor.log_loss_behind == pytest.approx(poor.log_loss - one.log_loss)
+        assert (same.log_loss_behind, same.log_loss_behind_error) == (0.0, 0.0)
     assert json.loads(json.dumps(table.to_dict()))["repetitions"] == 10
 
 
@@ -154,32 +157,76 @@ def test_a_buyer_who_buys_nothing_guesses():
     assert there.run(np.zeros(there.sellers), seed=1) == 0.5
 
 
-@pytest.mark.parametrize("budget", [5.0, 500.0])
-def test_the_simple_buyers_get_their_best_setting_and_ours_is_better_in_every_market(budget):
-    # Ours minimises excess risk plus weighted virtual payments, market by market, over everything that could
-    # be bought; what the simple buyers buy is part of that.
-    objective, sellers = BuyerObjective(0.3, 1.0, 1.0), 1_000
-    rng = np.random.default_rng(4)
-    markets = [DIST.sample(sellers, rng) for _ in range(10)]
-    planned = dpm.plan_payment_weight(DIST, objective, sellers, budget).objective
+@pytest.mark.parametrize("budget", [20.0, 500.0])
+def test_the_simple_buyers_get_their_best_setting_and_ours_is_better(budget):
+    # Ours minimises its objective market by market over everything that could be bought; what the simple
+    # buyers buy is part of that. And its expected error is the least, as theirs are of their kinds.
+    sellers, rng = 1_000, np.random.default_rng(4)
+    markets = [DIST.sample(sellers, rng) for _ in range(40)]
+    planned = dpm.planning.plan_prices(DIST, sellers, budget, MODEL).objective
 
     def values(buyer):
         outcomes = [buyer.run(costs) for costs in markets]
         virtual = [o.epsilons @ dpm.virtual_costs(c, DIST) for o, c in zip(outcomes, markets, strict=True)]
-        return np.array(
-            [dpm.planning.excess_risk(o, objective) for o in outcomes]
-        ) + planned.payment_weight * np.array(virtual)
+        risks = [excess_risk(o.planned_weights, o.planned_noise_rate, planned) for o in outcomes]
+        errors = [dpm.planning.expected_error(o, MODEL).total for o in outcomes]
+        return np.array(risks) + planned.payment_weight * np.array(virtual), np.mean(errors)
 
-    ours = values(OfflineMechanism(DIST, planned))
-    posted = values(best_posted_price(DIST, objective, sellers, budget))
-    cheapest = values(best_cheapest_k(DIST, objective, sellers, budget))
+    ours, least = values(OfflineMechanism(DIST, planned))
+    posted, posted_error = values(best_posted_price(DIST, sellers, budget, MODEL))
+    cheapest, cheapest_error = values(best_cheapest_k(DIST, sellers, budget, MODEL))
     assert (ours < posted).all()
     assert (ours < cheapest).all()
+    assert least < min(posted_error, cheapest_error)
     for share in (0.02, 0.1, 0.3, 0.6, 1.0):
-        other = values(PostedPrice.for_budget(DIST, sellers, budget, share))
-        assert posted.mean() <= 1.01 * other.mean()
-        other = values(CheapestK.for_budget(DIST, sellers, budget, int(share * sellers)))
-        assert cheapest.mean() <= 1.01 * other.mean()
+        assert posted_error <= 1.05 * values(PostedPrice.for_budget(DIST, sellers, budget, share))[1]
+        other = values(CheapestK.for_budget(DIST, sellers, budget, int(share * sellers)))[1]
+        assert cheapest_error <= 1.05 * other
+
+
+def test_every_buyer_keeps_a_bound_on_the_mean_epsilon():
+    rng = np.random.default_rng(5)
+    markets = [DIST.sample(100, rng) for _ in range(20)]
+    buyers = dpm.planning.standard_buyers(DIST, MODEL, 100, max_mean_epsilon=0.2)
+    for name, build in buyers.items():
+        buyer = build(50.0)
+        totals = [buyer.run(costs).total_promise for costs in markets]
+        assert np.mean(totals) <= 0.2 * 100 * 1.05, name  # a posted price keeps it on average
+        assert np.mean(totals) >= 0.09 * 100
+    noisy = dpm.planning.ErrorModel(sampling=0.01, noise=100.0, signal=1.0)
+    alone = best_cheapest_k(DIST, 3, 10.0, noisy, max_mean_epsilon=1.0)
+    assert (alone.k, alone.epsilon) == (1, 3.0)  # the budget would buy more
+
+
+def test_a_sweep_over_suggested_prices_expects_less_error_for_more_money():
+    budgets = [20.0, 200.0]
+    objectives = dpm.planning.at_suggested_prices(DIST, MODEL, 400, budgets)
+    table = dpm.planning.sweep(DIST, objectives, 400, repetitions=20, error_model=MODEL)
+    for row, budget in zip(table.rows, budgets, strict=True):
+        plan = dpm.planning.plan_prices(DIST, 400, budget, MODEL)
+        assert row.expected_error == pytest.approx(plan.expected_error.total, rel=0.1)
+        assert row.noise_share == pytest.approx(plan.expected_error.noise_share, abs=0.05)
+    assert table.rows[1].expected_error < table.rows[0].expected_error
+    there = trial()
+    tried = dpm.planning.sweep(DIST, [objectives[0]], there.sellers, there, repetitions=2)
+    assert tried.rows[0].expected_error is not None  # the trial knows its number of features
+    assert dpm.planning.sweep(DIST, objectives, 400, repetitions=2).rows[0].expected_error is None
+
+
+def test_scores_are_those_of_the_model_on_the_records_held_out():
+    there = trial(120)
+    promises = np.full(there.sellers, 3.0)
+    train, test = there.data.split(0.8, np.random.default_rng(7))
+    scaler = dpm.PublicScaler(there.data.low, there.data.high, 0.7).fit(there.data.features)
+    model = dpm.PrivateLogisticRegression(
+        classes=there.data.classes, noise_source=dpm.privacy.SeededNoise(7), numerical_epsilon=1e-9
+    ).fit(scaler.transform(train.features), train.labels, epsilons=promises)
+    rows = scaler.transform(test.features)
+    scores = there.score(promises, seed=7)
+    assert scores.error == np.mean(model.predict(rows) != test.labels) == there.run(promises, seed=7)
+    chosen = model.predict_log_proba(rows)[np.arange(len(test)), (test.signs > 0).astype(int)]
+    assert scores.log_loss == pytest.approx(-chosen.mean())
+    assert there.score(np.zeros(there.sellers), 1) == (0.5, pytest.approx(np.log(2)))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_density_of_one_coefficient_integrates_to_one():
 
 
 def test_density_of_two_coefficients_integrates_to_one():
-    axis = np.linspace(-25.0, 25.0, 1_001)
+    axis = np.linspace(-25.0, 25.0, 501)
     w = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
     density = np.exp(log_density(w, ROWS_2, WEIGHTS, 3.0, 0.7))
     assert np.trapezoid(np.trapezoid(density, axis), axis) == pytest.approx(1.0, abs=1e-4)
@@ -80,7 +80,7 @@ def test_the_determinant_survives_a_tiny_penalty():
         {"signed_rows": [[1.0, 2.0]]},
         {"row_weights": [0.5, 0.5]},
         {"row_weights": [-1.0]},
-        {"total_epsilon": 0.0},
+        {"noise_rate": 0.0},
         {"l2": np.inf},
     ],
     ids=str,
@@ -90,7 +90,7 @@ def test_densities_are_computed_for_sensible_arguments_only(changes):
         "outputs": [0.0],
         "signed_rows": [[1.0]],
         "row_weights": [1.0],
-        "total_epsilon": 1.0,
+        "noise_rate": 1.0,
         "l2": 1.0,
     }
     log_density(**arguments)

@@ -26,7 +26,7 @@ def sampled(n, rate, count):
 
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_length_is_gamma_distributed_and_another_rate_is_noticed(n):
-    draws = sampled(n, 3.0, 3_000)
+    draws = sampled(n, 3.0, 1_500)
     lengths = np.linalg.norm(draws, axis=1)
     assert kstest(lengths, gamma(n, scale=2.0 / 3.0).cdf).pvalue > FALSE_ALARM
     for wrong in (2.0, 4.5):
@@ -58,7 +58,7 @@ def test_tail_reaches_beyond_what_floats_with_53_bits_can_give():
     assert noise._exponential(stream).floor(64) == (50 << 64) + 7
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_draw_is_within_its_accuracy_of_a_much_better_one(seed, n):
     source = SeededNoise(seed)
@@ -182,6 +182,7 @@ def test_senseless_requests_are_refused(arguments):
         SecureNoise().draw(*arguments)
 
 
+@pytest.mark.slow
 def test_two_hundred_coefficients_take_a_few_milliseconds():
     start = time.perf_counter()
     for _ in range(3):

@@ -33,7 +33,7 @@ def test_promises_come_back_where_there_is_no_slack(promises, factor, bound, row
     l2 = factor * 2.0 * bound**2 / sum(promises) * (1 + 1e-9)
     weights = weights_for(promises, l2, bound, rows)
     assert_used_fully_and_never_exceeded(weights, promises)
-    assert weights.total_epsilon == pytest.approx(sum(promises) / bound, rel=1e-14)
+    assert weights.noise_rate == pytest.approx(sum(promises) / bound, rel=1e-14)
     assert weights.loss_weights == pytest.approx(np.array(promises) / sum(promises), rel=1e-13)
 
 
@@ -44,7 +44,7 @@ def test_promises_come_back_where_there_is_slack(promises, position, bound, rows
     l2 = least * (enough / least) ** position
     weights = weights_for(promises, l2, bound, rows)
     assert_used_fully_and_never_exceeded(weights, promises)
-    assert weights.total_epsilon * l2 < 2.0 * bound
+    assert weights.noise_rate * l2 < 2.0 * bound
 
 
 @given(promise_lists, st.floats(0.1, 0.999), bounds, row_counts)
@@ -69,8 +69,8 @@ def test_agrees_with_nested_root_finding():
         return brentq(lambda a: privacy_loss([a], eta, l2, bound, rows)[0] - epsilon, 1e-12, 50.0, xtol=1e-15)
 
     eta = brentq(lambda e: sum(weight(p, e) for p in promises) - 1.0, 1e-3, 10.0, xtol=1e-13)
-    loss_weights, total_epsilon = weights_for(promises, l2, bound, rows)
-    assert total_epsilon == pytest.approx(eta, rel=1e-9)
+    loss_weights, noise_rate = weights_for(promises, l2, bound, rows)
+    assert noise_rate == pytest.approx(eta, rel=1e-9)
     assert loss_weights == pytest.approx([weight(p, eta) for p in promises], rel=1e-9)
 
 
@@ -84,7 +84,7 @@ def test_zero_promises_get_no_weight_and_change_nothing_for_the_others():
             0.0,
             without.loss_weights[1],
         ]
-        assert with_zeros.total_epsilon == without.total_epsilon
+        assert with_zeros.noise_rate == without.noise_rate
 
 
 @pytest.mark.parametrize("l2", [5.0, 0.3])
@@ -117,7 +117,7 @@ def test_a_larger_promise_gets_more_weight_and_allows_less_noise(promises, l2, f
     raised[who] *= factor
     after = weights_for(raised, l2)
     assert after.loss_weights[who] >= before.loss_weights[who] * (1 - 1e-9)
-    assert after.total_epsilon >= before.total_epsilon * (1 - 1e-9)
+    assert after.noise_rate >= before.noise_rate * (1 - 1e-9)
 
 
 def many(kind, people, seed=0):
@@ -137,7 +137,7 @@ KINDS = ("uniform", "tiny", "log-normal", "wide", "half zero", "one huge", "all 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("factor", [1.5, 0.3, 0.13])
+@pytest.mark.parametrize("factor", [0.3, 0.13])
 def test_many_promises_come_back(kind, factor):
     promises = many(kind, 30_000)
     rows = 3 if kind == "uniform" else 1
@@ -145,8 +145,11 @@ def test_many_promises_come_back(kind, factor):
     assert_used_fully_and_never_exceeded(weights, promises)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("factor", [1.5, 0.9999, 0.5, 0.126])
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [("uniform", 1.5), ("tiny", 0.9999), ("log-normal", 0.5), ("wide", 0.126), ("half zero", 0.9999),
+     ("one huge", 0.5), ("all equal", 0.126)],
+)  # fmt: skip
 def test_a_million_promises_come_back_to_1e_12_from_below(kind, factor):
     promises = many(kind, 1_000_000, seed=1)
     weights = weights_for(promises, factor * 2.0 / promises.sum())
@@ -185,15 +188,15 @@ def test_the_largest_weight_is_concave_in_the_inverse_noise_rate(epsilon, l2, fa
 
 def test_a_weights_value_unpacks_is_read_only_and_turns_into_json():
     weights = weights_for([1.0, 3.0], 1.0)
-    loss_weights, total_epsilon = weights
+    loss_weights, noise_rate = weights
     assert isinstance(weights, Weights)
     assert loss_weights is weights.loss_weights
-    assert total_epsilon == 4.0
+    assert noise_rate == 4.0
     with pytest.raises(ValueError, match="read-only"):
         loss_weights[0] = 1.0
     with pytest.raises(AttributeError):
-        weights.total_epsilon = 5.0
-    assert json.loads(json.dumps(weights.to_dict()))["total_epsilon"] == 4.0
+        weights.noise_rate = 5.0
+    assert json.loads(json.dumps(weights.to_dict()))["noise_rate"] == 4.0
 
 
 BAD = {

@@ -38,14 +38,11 @@ def claim_with_determinant_factor(a, eta, bound, factor):
 CONFIGURATIONS = [
     (0.05, 20.0, 1e-4),
     (0.1, 10.0, 0.05),
-    (0.1, 10.0, 0.3),
     (0.5, 2.0, 0.5),
-    (0.9, 1.0, 0.01),
     (1e-5, 1e5, 1e-4),
     (0.2, 4.0, 0.1, 5.0),
     (0.2, 4.0, 0.1, 0.3),
     (0.05, 20.0, 1e-4, 1.0, 2),
-    (0.05, 20.0, 0.02, 2.0, 2),
     (0.05, 20.0, 1e-4, 1.0, 1, 1),
     (0.3, 5.0, 0.4, 2.0, 2, 1),
 ]
@@ -111,7 +108,7 @@ def test_every_person_of_a_small_market_keeps_the_promise():
     promises = np.array([0.3, 1.0, 2.0])
     weights = weights_for(promises, 0.1)
     for person, promise in enumerate(promises):
-        worst = find_worst_case(weights.loss_weights, person, weights.total_epsilon, 0.1)
+        worst = find_worst_case(weights.loss_weights, person, weights.noise_rate, 0.1)
         assert 0.5 * promise < worst.log_ratio <= promise
 
 

@@ -86,15 +86,15 @@ def test_other_reports_markets_or_quotes_are_refused_and_nothing_is_written(fold
     rows = (folder / "reports.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     target = ("-o", "new.html")
     (tmp_path / "reports.csv").write_text("".join(rows[:-1]), encoding="utf-8")
-    assert "119 of them in 119 rows" in run(*REPORT, *target, cwd=tmp_path, code=1)
+    assert "not those that the quotes" in run(*REPORT, *target, cwd=tmp_path, code=1)
     name = rows[-1].rsplit(",", 1)[0]
     (tmp_path / "reports.csv").write_text("".join([*rows[:-1], f"{name},1.23456\n"]), encoding="utf-8")
     refusal = run(*REPORT, *target, cwd=tmp_path, code=1)
-    assert "lead to other quotes" in refusal
+    assert "not those that the quotes" in refusal
     assert "1.23456" not in refusal
     (tmp_path / "reports.csv").write_text("".join(rows), encoding="utf-8")
     (tmp_path / "market.toml").write_text(MARKET.replace("0.001", "0.002"), encoding="utf-8")
-    assert "lead to other quotes" in run(*REPORT, *target, cwd=tmp_path, code=1)
+    assert "objective.payment_weight was 0.001" in run(*REPORT, *target, cwd=tmp_path, code=1)
     (tmp_path / "market.toml").write_text(MARKET, encoding="utf-8")
     wrong = ("--certificate", "model.json")
     assert "expected a certificate" in run(*REPORT, *wrong, *target, cwd=tmp_path, code=1)

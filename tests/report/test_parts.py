@@ -19,6 +19,7 @@ from dpmarket import (
 )
 from dpmarket.costs import parse_distribution
 from dpmarket.mechanisms import SameForAll
+from dpmarket.planning import logistic_error, plan_prices
 from dpmarket.report.groups import group_ends, group_sellers
 from dpmarket.report.options import budget_options
 from dpmarket.report.promise import guess_after, meaning
@@ -110,11 +111,16 @@ def test_no_epsilon_teaches_nothing_and_bad_epsilons_are_refused():
 
 
 def test_budgets_that_cannot_be_spent_are_left_out():
-    objective = BuyerObjective(1.0, 1.0, 1.0, max_mean_epsilon=0.1)
-    options = budget_options(Uniform(1, 5), objective, 200, 40.0)
+    model = logistic_error(n_features=3, row_bound=1.2)
+
+    def expect(money):
+        return plan_prices(Uniform(1, 5), 200, money, model, max_mean_epsilon=0.1).prospect
+
+    options = budget_options(expect, 40.0)
     assert [option.factor for option in options] == [0.25, 0.5, 1.0, 2.0]
-    risks = [option.excess_risk for option in options]
-    assert risks == sorted(risks, reverse=True)
+    errors = [option.expected_error for option in options]
+    assert errors == sorted(errors, reverse=True)
+    assert all(0.0 < option.noise_share < 1.0 for option in options)
     for option in options:
         assert option.payment == pytest.approx(40.0 * option.factor, rel=0.01)
 

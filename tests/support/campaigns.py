@@ -25,7 +25,7 @@ HEADER = ["yearly income", "seller", "age", "has bought"]
 
 def seller_ids(sellers):
     """Return ids with unicode, spaces, commas, quotes, leading zeros, and the looks of other types."""
-    odd = ["007", "7", ' Zoë "Z" Ó Néill, jr. ', "名前 1", "true", "1e5", "a;b", "NaN", "-", "e\u0301", "é"]
+    odd = ["007", "7", 'Zoë "Z" Ó Néill, jr.', "名前 1", "true", "1e5", "a;b", "NaN", "-", "ё", "é"]
     return (odd + [f"seller {k}" for k in range(sellers)])[:sellers]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import dpmarket as dpm
 from dpmarket.certificates import certify
+from dpmarket.certificates.verifier.layout import Release
 
 SELLERS = 37  # not a power of eight: the last groups of the tree are not full
 IDS = np.array([f"sëller {k}" for k in range(SELLERS)])
@@ -40,3 +41,14 @@ def verdicts(result):
 def failing(result):
     """Return the names of the checks that failed."""
     return {check.name for check in result.checks if check.verdict == "FAILS"}
+
+
+def constants(**changes):
+    """Return the constants of a release, of which only the named ones matter."""
+    usual = {
+        "kind": "binary model", "delta": 0.0, "features": None, "classes": [0, 1], "coef_grid": [0],
+        "n_coefficients": 1, "grid": 0.25, "stretch": 1.0, "fit_intercept": True, "intercept_scaling": 0.5,
+        "l2": 0.1, "noise_rate": 10.0, "row_bound": 1.5, "rows_per_person": 1, "weight_total": 1.0,
+        "gradient_bound": 1e-9, "noise_accuracy": 1e-12, "numerical_epsilon": 1e-6,
+    }  # fmt: skip
+    return Release(**usual | changes)

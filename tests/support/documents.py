@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from support.forking import Forks
+from support.commands import call
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -46,13 +46,14 @@ def blocks(path):
 
 
 def pages_to_run():
-    """Return the pages to run: one that another page continues is run with that one."""
+    """Return the pages with something to run: one that another page continues is run with that one."""
     continued = {
         (path.parent / name).resolve()
         for path in PAGES
         for name in CONTINUES.findall(path.read_text(encoding="utf-8"))
     }
-    return [path for path in PAGES if path.resolve() not in continued]
+    pages = [path for path in PAGES if path.resolve() not in continued]
+    return [path for path in pages if any(block.language in ("python", "console") for block in blocks(path))]
 
 
 def run_page(path, folder, patient=False):
@@ -62,24 +63,19 @@ def run_page(path, folder, patient=False):
     the code prints; ``...`` stands for any text. Commands of make
     are not run: that their target exists is checked. Without patience, nor is ``dpmarket reproduce --all``.
     """
-    forks, namespace, printed = None, {"__name__": "__main__"}, None
-    try:
-        for block in blocks(path):
-            if block.language == "text" and printed is not None:
-                _compare("\n".join(block.lines), printed, f"{path.name}, line {block.start}")
-            printed = None
-            if block.language == "python":
-                code = "\n" * block.start + "\n".join(block.lines)
-                with redirect_stdout(StringIO()) as output:
-                    exec(compile(code, str(path), "exec"), namespace)
-                printed = output.getvalue()
-            elif block.language == "console":
-                forks = forks or Forks(folder)
-                for command, shown in commands(block):
-                    _run(command, shown, forks, folder, patient, f"{path.name}: {command}")
-    finally:
-        if forks is not None:
-            forks.close()
+    namespace, printed = {"__name__": "__main__"}, None
+    for block in blocks(path):
+        if block.language == "text" and printed is not None:
+            _compare("\n".join(block.lines), printed, f"{path.name}, line {block.start}")
+        printed = None
+        if block.language == "python":
+            code = "\n" * block.start + "\n".join(block.lines)
+            with redirect_stdout(StringIO()) as output:
+                exec(compile(code, str(path), "exec"), namespace)
+            printed = output.getvalue()
+        elif block.language == "console":
+            for command, shown in commands(block):
+                _run(command, shown, folder, patient, f"{path.name}: {command}")
 
 
 def commands(block):
@@ -94,7 +90,7 @@ def commands(block):
     return [(command, "\n".join(shown).strip()) for command, shown in found]
 
 
-def _run(command, shown, forks, folder, patient, where):
+def _run(command, shown, folder, patient, where):
     program, *arguments = shlex.split(command, comments=True)
     if program == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -102,22 +98,18 @@ def _run(command, shown, forks, folder, patient, where):
         return
     if program == "source":
         return  # the environment that runs the tests
-    output = folder / "output.of.command"
     if program == "dpmarket":
         if arguments[0] == "reproduce" and len(arguments) > 1 and "--quick" not in arguments:
-            arguments.append("--quick")  # minutes otherwise
+            arguments += ["--quick", "--processes", "1"]  # minutes otherwise
         if "--all" in arguments and not patient:
             return
-        forks.start(*arguments, output=output)
-        code, text = forks.wait(), output.read_text(encoding="utf-8")
-        output.unlink()
+        done = call(*arguments, cwd=folder)
     else:
         assert program == "python", where
-        run = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True)
-        code, text = run.returncode, run.stdout
-    assert code == 0, where
+        done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, f"{where}\n{done.stderr}"
     if shown:
-        _compare(shown, text, where)
+        _compare(shown, done.stdout, where)
 
 
 def _compare(shown, text, where):

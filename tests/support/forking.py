@@ -1,11 +1,13 @@
 """Run commands in forks of a process that has loaded everything, so that a kill hits work, not imports.
 
-Run as a script: reads one JSON list per line, a file for the output (or null) and the arguments; writes the
-fork's process id, then, when it has ended, its exit code (negative: the signal that killed it).
+Run as a script: reads one JSON list per line, a file for the output (or null), the number of the write after
+which the fork kills itself (or null) and the arguments; writes the process id of the fork, then, once it has
+ended, its exit code (negative: the signal that killed it).
 """
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,9 +27,12 @@ class Forks:
         )
         assert self._process.stdout.readline() == "ready\n"
 
-    def start(self, *arguments, output=None):
-        """Start a command, with its output into a file if one is given; return its process id."""
-        self._process.stdin.write(json.dumps([output and str(output), *arguments]) + "\n")
+    def start(self, *arguments, output=None, kill_at=None):
+        """Start a command, with its output into a file if one is given; return its process id.
+
+        With ``kill_at`` it kills itself right after its so-many-th write to a database or to the disk.
+        """
+        self._process.stdin.write(json.dumps([output and str(output), kill_at, *arguments]) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
@@ -41,13 +46,50 @@ class Forks:
         self._process.stdout.close()
 
 
+def _kill_at(number):
+    """Let this process kill itself after one of its writes: a changed row, a commit, a file on the disk."""
+    import sqlalchemy as sa
+
+    writes = 0
+
+    def count():
+        nonlocal writes
+        writes += 1
+        if writes == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(function):
+        def call(*arguments, **options):
+            result = function(*arguments, **options)
+            count()
+            return result
+
+        return call
+
+    @sa.event.listens_for(sa.Engine, "after_cursor_execute")
+    def _executed(connection, cursor, statement, *_):
+        if statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE")):
+            count()
+
+    @sa.event.listens_for(sa.Engine, "commit")
+    def _committing(connection):
+        count()
+
+    for name in ("fsync", "replace", "link", "unlink"):
+        setattr(os, name, counted(getattr(os, name)))
+
+
 def _serve():
+    import importlib
+    import pkgutil
+
     import numpy as np
 
     import dpmarket as dpm
-    import dpmarket.campaign
-    import dpmarket.cli.app
 
+    for module in pkgutil.walk_packages(dpm.__path__, "dpmarket."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
     # Compile without touching polars, whose threads a fork would not have.
     dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1, 1, 0.01)).run(np.linspace(1, 5, 60))
     dpm.PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)).fit(np.eye(4) / 2, [0, 1, 0, 1])
@@ -55,13 +97,15 @@ def _serve():
     for line in sys.stdin:
         fork = os.fork()
         if fork == 0:
-            output, *arguments = json.loads(line)
+            output, kill_at, *arguments = json.loads(line)
+            if kill_at is not None:
+                _kill_at(kill_at)
             sys.argv = ["dpmarket", *arguments]
             if output:
                 os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
             code = 0
             try:
-                dpmarket.cli.app.main()
+                dpm.cli.app.main()
             except SystemExit as end:
                 code = end.code or 0
             sys.stdout.flush()

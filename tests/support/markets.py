@@ -15,12 +15,12 @@ from dpmarket import (
     Uniform,
     population_curve,
 )
-from dpmarket.mechanisms import AdaptiveMechanism
+from dpmarket.mechanisms import AdaptiveMechanism, CheapestK, PostedPrice, SameForAll
 from dpmarket.paper import paper_curve
 
 
 @dataclass(frozen=True)
-class Market:
+class Case:
     """A mechanism with ``run``, ``respond`` and ``response_curve``, and the costs to try it on."""
 
     mechanism: Any
@@ -33,16 +33,16 @@ GROUPS = Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5])
 
 
 def _offline(dist, objective):
-    return Market(OfflineMechanism(dist, objective), dist)
+    return Case(OfflineMechanism(dist, objective), dist)
 
 
 def _online(dist, objective, sellers=40, **options):
-    return Market(OnlineMechanism(dist, population_curve(dist, objective, sellers), **options), dist)
+    return Case(OnlineMechanism(dist, population_curve(dist, objective, sellers), **options), dist)
 
 
-def _adaptive(dist, objective, **options):
+def _adaptive(dist, objective, first_epoch=5, **options):
     prior = Uniform(*dist.support)
-    return Market(AdaptiveMechanism(prior, objective, 40, first_epoch=5, **options), dist)
+    return Case(AdaptiveMechanism(prior, objective, 40, first_epoch=first_epoch, **options), dist)
 
 
 OFFLINE = {
@@ -72,17 +72,30 @@ ONLINE = {
     "online groups": _online(GROUPS, BuyerObjective(0.3, 1.0, 0.1, weight_cap=4.0)),
     "online unbounded": _online(FromScipy(stats.expon()), BuyerObjective(1.0, 1.0, 0.01)),
     "online budget": _online(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01), budget=10.0),
-    "paper's curve": Market(
+    "paper's curve": Case(
         OnlineMechanism(Uniform(0, 1), paper_curve(Uniform(0, 1), BuyerObjective(1.0, 1.0, 1e-2), 40)),
         Uniform(0, 1),
     ),
 }
 ADAPTIVE = {
     "adaptive": _adaptive(LOG_NORMAL, BuyerObjective(1.0, 1.0, 0.05)),
-    "adaptive capped": _adaptive(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01, weight_cap=3.0)),
+    "adaptive capped": _adaptive(
+        Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01, weight_cap=3.0), first_epoch=10
+    ),
     "adaptive groups": _adaptive(GROUPS, BuyerObjective(1.0, 1.0, 0.01), budget=20.0, minor_units=100),
 }
 ALL = OFFLINE | ONLINE | ADAPTIVE
+SIMPLE = {
+    "posted price": PostedPrice(Uniform(1, 5), epsilon=0.3, price=2.7),
+    "posted price, log-normal": PostedPrice(LOG_NORMAL, epsilon=0.1, price=2.0),
+    "posted price above the support": PostedPrice(Uniform(1, 5), epsilon=0.3, price=7.0),
+    "posted price in a gap": PostedPrice(GROUPS, epsilon=0.7, price=1.5),
+    "cheapest one": CheapestK(Uniform(1, 5), k=1, epsilon=0.3),
+    "cheapest five": CheapestK(LOG_NORMAL, k=5, epsilon=1.1),
+    "cheapest of groups": CheapestK(GROUPS, k=12, epsilon=0.7),
+    "same for all": SameForAll(Uniform(1, 5), epsilon=0.1),
+    "same for all groups": SameForAll(GROUPS, epsilon=0.7),
+}
 
 
 def lies(market, costs, i):
@@ -93,5 +106,5 @@ def lies(market, costs, i):
     grid = np.linspace(0.5 * low, 1.1 * high, 150)
     near = costs[i] + (high - low) * np.geomspace(1e-8, 1e-2, 20)
     reports = np.concatenate((grid, beside, near, 2 * costs[i] - near, [low, high, 0.0]))
-    # A virtual cost of exactly 0 leaves no best allocation where the total epsilon is unbounded.
+    # A virtual cost of exactly 0 leaves no best allocation where the total promise is unbounded.
     return reports.clip(1e-7 if low == 0.0 else 0.0)

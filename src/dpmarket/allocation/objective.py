@@ -1,6 +1,6 @@
 """State what a buyer wants: the prices of uneven weights, of noise and of money, and two bounds.
 
-The buyer of the paper's Algorithm 2 minimises, over loss weights ``a`` and the total epsilon ``eta``,
+The buyer of the paper's Algorithm 2 minimises, over loss weights ``a`` and the total promise ``eta``,
 
     concentration * |a| + noise / eta + payment_weight * eta * <a, virtual_costs>
 
@@ -33,7 +33,7 @@ class BuyerObjective:
         Price of uneven weights, at least 0 (the paper's mu); multiplies the Euclidean norm of the
         loss weights, which lies between ``1/sqrt(m)`` (everybody equal) and 1 (one seller has all).
     noise : float
-        Price of noise, at least 0 (sigma); divided by the total epsilon.
+        Price of noise, at least 0 (sigma); divided by the total promise.
     payment_weight : float
         Error units per unit of money, at least 0 (gamma); multiplies the expected payments.
     weight_cap : float, optional

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpmarket.arrays import FloatArray
 
-SCHEMA = "dpmarket.allocation/1"
+SCHEMA = "dpmarket.allocation/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class LocalMinimum:
     ----------
     objective_value : float
         The objective there.
-    total_epsilon : float
+    total_promise : float
         The sum of the epsilons there.
     cutoff : float
         The virtual cost above which nobody is bought from.
@@ -28,7 +28,7 @@ class LocalMinimum:
     n_capped, n_bought : int
         Sellers at the weight cap, and sellers with a place on the path, the capped ones included.
     at_bound : bool
-        Whether the total epsilon is held down by ``max_mean_epsilon`` there.
+        Whether the total promise is held down by ``max_mean_epsilon`` there.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class LocalMinimum:
     >>> from dpmarket.allocation import BuyerObjective, allocate
     >>> allocation = allocate([1.0] + 100 * [5.0], BuyerObjective(1.0, 1.0, 0.1))
     >>> for minimum in allocation.local_minima:
-    ...     print(minimum.n_bought, round(minimum.total_epsilon, 3), round(minimum.objective_value, 3))
+    ...     print(minimum.n_bought, round(minimum.total_promise, 3), round(minimum.objective_value, 3))
     1 3.162 1.632
     101 1.462 1.49
     >>> allocation.n_bought
@@ -45,7 +45,7 @@ class LocalMinimum:
     """
 
     objective_value: float
-    total_epsilon: float
+    total_promise: float
     cutoff: float
     spread: float
     n_capped: int
@@ -67,8 +67,8 @@ class Allocation:
         The promise to each seller, in the caller's order; read-only.
     loss_weights : FloatArray of shape (m,)
         The weight of each seller's record; sums to 1; read-only. ``epsilons`` is
-        ``loss_weights * total_epsilon``.
-    total_epsilon : float
+        ``loss_weights * total_promise``.
+    total_promise : float
         The sum of the epsilons (the paper's eta).
     objective_value : float
         The buyer's objective, the sum of its three parts:
@@ -85,19 +85,19 @@ class Allocation:
     n_capped, n_bought : int
         Sellers at the weight cap, and sellers with an epsilon above 0, the capped ones included.
     at_bound : bool
-        Whether the total epsilon is held down by ``max_mean_epsilon``.
+        Whether the total promise is held down by ``max_mean_epsilon``.
     kkt_residual : float
         How far the arrays are from satisfying the optimality conditions; computed from the arrays
         alone, see :func:`dpmarket.allocation.certificate.examine`. Without a unit; near 1e-16 .. 1e-14.
     local_minima : tuple of LocalMinimum
-        All of them, by falling total epsilon. The allocation is the least; at equal values the one
-        with the smallest total epsilon.
+        All of them, by falling total promise. The allocation is the least; at equal values the one
+        with the smallest total promise.
 
     Examples
     --------
     >>> from dpmarket.allocation import BuyerObjective, allocate
     >>> allocation = allocate([1.0, 2.0, 9.0], BuyerObjective(1.0, 1.0, 0.1))
-    >>> allocation.epsilons.round(3).tolist(), round(allocation.total_epsilon, 3)
+    >>> allocation.epsilons.round(3).tolist(), round(allocation.total_promise, 3)
     ([1.591, 1.078, 0.0], 2.669)
     >>> allocation.n_bought, round(allocation.cutoff, 3), allocation.kkt_residual < 1e-12
     (2, 4.102, True)
@@ -105,7 +105,7 @@ class Allocation:
 
     epsilons: FloatArray
     loss_weights: FloatArray
-    total_epsilon: float
+    total_promise: float
     objective_value: float
     concentration_part: float
     noise_part: float

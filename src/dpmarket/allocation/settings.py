@@ -27,11 +27,11 @@ class PathSettings:
         noise * payment_weight / concentration^2, per unit of virtual cost; cut off at 1e250,
         where the concentration is 0 or negligible.
     least_rate : float
-        concentration / (payment_weight * max_total_epsilon), in units of virtual cost; 0: no bound.
-    max_total_epsilon : float
-        The bound on the total epsilon, rounded down; infinity: no bound.
+        concentration / (payment_weight * max_total_promise), in units of virtual cost; 0: no bound.
+    max_total_promise : float
+        The bound on the total promise, rounded down; infinity: no bound.
     epsilon_rate : float
-        concentration / payment_weight, in units of virtual cost: the total epsilon is this divided
+        concentration / payment_weight, in units of virtual cost: the total promise is this divided
         by the rate t of a point on the path.
     unit : float
         The power of two in which the virtual costs are to be measured.
@@ -42,7 +42,7 @@ class PathSettings:
     first_rest: float
     rho: float
     least_rate: float
-    max_total_epsilon: float
+    max_total_promise: float
     epsilon_rate: float
     unit: float
 
@@ -65,7 +65,7 @@ def path_settings(objective: BuyerObjective, sellers: int, unit: float = 1.0) ->
     objective : BuyerObjective
         With ``noise`` and ``payment_weight`` above 0.
     sellers : int
-        m: the weight cap is ``weight_cap / m``, the total epsilon at most ``m * max_mean_epsilon``.
+        m: the weight cap is ``weight_cap / m``, the total promise at most ``m * max_mean_epsilon``.
     unit : float
         Measure virtual costs in this power of two instead of 1.
     """
@@ -81,7 +81,7 @@ def path_settings(objective: BuyerObjective, sellers: int, unit: float = 1.0) ->
         *layout,
         rho=min(_quotient((sigma, gamma, unit), (mu, mu)), _GREATEST_RHO),
         least_rate=least_rate,
-        max_total_epsilon=bound,
+        max_total_promise=bound,
         epsilon_rate=_quotient((mu,), (gamma, unit)),
         unit=unit,
     )

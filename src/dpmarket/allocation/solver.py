@@ -41,7 +41,7 @@ def allocate(virtual_costs: object, objective: BuyerObjective) -> Allocation:
     """Return the allocation that minimises the buyer's objective, globally.
 
     Minimises ``concentration*|a| + noise/eta + payment_weight*eta*<a, psi>`` over loss weights
-    ``0 <= a_i <= weight_cap/m`` with sum 1 and total epsilons ``0 < eta <= m*max_mean_epsilon``; seller
+    ``0 <= a_i <= weight_cap/m`` with sum 1 and total promises ``0 < eta <= m*max_mean_epsilon``; seller
     i is promised ``epsilon_i = a_i * eta``.
 
     Parameters
@@ -59,7 +59,7 @@ def allocate(virtual_costs: object, objective: BuyerObjective) -> Allocation:
         In the order of ``virtual_costs``. The weights sum to 1 to rounding; no weight exceeds
         ``weight_cap/m`` and no epsilon ``max_epsilon(objective)``, even by the last bit. Equal
         virtual costs get equal epsilons, and who is dearer never gets more. Among minima of exactly
-        equal value the one with the smallest total epsilon is taken.
+        equal value the one with the smallest total promise is taken.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def allocate(virtual_costs: object, objective: BuyerObjective) -> Allocation:
     >>> allocation = allocate([1.0, 1.0, 50.0], objective)
     >>> allocation.loss_weights.round(6).tolist()
     [0.5, 0.5, 0.0]
-    >>> round(allocation.total_epsilon, 6), allocation.kkt_residual < 1e-12
+    >>> round(allocation.total_promise, 6), allocation.kkt_residual < 1e-12
     (10.0, True)
     """
     if objective.noise <= 0.0:
@@ -114,12 +114,12 @@ def allocate(virtual_costs: object, objective: BuyerObjective) -> Allocation:
                 "expected virtual costs of the sellers that matter within a factor of 2^200 of each other, "
                 "found that some dearer than that would be bought; rescale concentration and payment_weight."
             )
-    weights, epsilons = _fill(psi, rule, minimum.total_epsilon, max_epsilon(objective))
-    evidence = examine(psi, weights, epsilons, minimum.total_epsilon, objective)
+    weights, epsilons = _fill(psi, rule, minimum.total_promise, max_epsilon(objective))
+    evidence = examine(psi, weights, epsilons, minimum.total_promise, objective)
     return Allocation(
         epsilons=read_only(epsilons),
         loss_weights=read_only(weights),
-        total_epsilon=minimum.total_epsilon,
+        total_promise=minimum.total_promise,
         objective_value=evidence.concentration_part + evidence.noise_part + evidence.payment_part,
         concentration_part=evidence.concentration_part,
         noise_part=evidence.noise_part,
@@ -263,7 +263,7 @@ def _cheap_part(
 
 def _local_minimum(row: list[float], settings: PathSettings, objective: BuyerObjective) -> LocalMinimum:
     at_bound = row[segments.AT_BOUND] > 0.0
-    total = settings.max_total_epsilon
+    total = settings.max_total_promise
     if not at_bound:
         total = min(settings.epsilon_rate / row[segments.RATE], total)
     return LocalMinimum(
@@ -272,7 +272,7 @@ def _local_minimum(row: list[float], settings: PathSettings, objective: BuyerObj
             + objective.noise / total
             + objective.payment_weight * total * row[segments.COST] * settings.unit
         ),
-        total_epsilon=total,
+        total_promise=total,
         cutoff=(row[segments.BASE] + row[segments.GAP]) * settings.unit,
         spread=row[segments.SPREAD] * settings.unit,
         n_capped=int(row[segments.CAPPED]),
@@ -330,39 +330,39 @@ def _limit(
     settings: PathSettings,
     objective: BuyerObjective,
 ) -> LocalMinimum:
-    """Return the only minimum where the weights do not depend on the total epsilon."""
+    """Return the only minimum where the weights do not depend on the total promise."""
     sigma, gamma = objective.noise, objective.payment_weight
     wanted = math.sqrt(sigma) / math.sqrt(gamma) / math.sqrt(cost) if cost > 0.0 else math.inf
-    total = min(wanted, settings.max_total_epsilon)
+    total = min(wanted, settings.max_total_promise)
     if total == math.inf:
         raise _no_minimum()
     return LocalMinimum(
         objective_value=objective.concentration * norm + sigma / total + gamma * total * cost,
-        total_epsilon=total,
+        total_promise=total,
         cutoff=cutoff,
         spread=spread,
         n_capped=n_capped,
         n_bought=n_bought,
-        at_bound=wanted >= settings.max_total_epsilon,
+        at_bound=wanted >= settings.max_total_promise,
     )
 
 
 def _no_minimum() -> Infeasible:
     return Infeasible(
-        "expected virtual costs under which a best total epsilon exists, found that the cheapest sellers "
+        "expected virtual costs under which a best total promise exists, found that the cheapest sellers "
         "cost nothing, so that more epsilon is always better: set max_mean_epsilon."
     )
 
 
 def _fill(
-    psi: FloatArray, rule: WeightRule, total_epsilon: float, bound: float
+    psi: FloatArray, rule: WeightRule, total_promise: float, bound: float
 ) -> tuple[FloatArray, FloatArray]:
     """Write weights and epsilons in the order of ``psi``; no epsilon exceeds ``bound``."""
     weights, epsilons = np.empty_like(psi), np.empty_like(psi)
     for start in range(0, psi.size, _CHUNK):
         part = slice(start, start + _CHUNK)
         weights[part] = rule(psi[part])
-        np.multiply(weights[part], total_epsilon, out=epsilons[part])
+        np.multiply(weights[part], total_promise, out=epsilons[part])
         if bound < math.inf:
             np.minimum(epsilons[part], bound, out=epsilons[part])
     return weights, epsilons

@@ -1,7 +1,8 @@
 from .accounting import audit_accounting as audit_accounting
 from .accounting import weights_of as weights_of
+from .asking import GainProfile as GainProfile
+from .findings import Audit as Audit
 from .findings import PrivacyFindings as PrivacyFindings
-from .gains import GainProfile as GainProfile
 from .participation import ParticipationAudit as ParticipationAudit
 from .participation import audit_paid_amounts as audit_paid_amounts
 from .participation import audit_participation as audit_participation
@@ -9,7 +10,6 @@ from .privacy import PrivacyAudit as PrivacyAudit
 from .privacy import audit_privacy as audit_privacy
 from .privacy_exact import audit_privacy_exact as audit_privacy_exact
 from .privacy_sampled import audit_privacy_sampled as audit_privacy_sampled
-from .shape import Audit as Audit
 from .truthfulness import Lie as Lie
 from .truthfulness import TruthfulnessAudit as TruthfulnessAudit
 from .truthfulness import audit_truthfulness as audit_truthfulness

@@ -39,11 +39,16 @@ def audit_accounting(
 
     Parameters
     ----------
-    weights : the weights and the public constants of the training; ``weights_of`` reads them off a model.
-    promises : the promise to each person (epsilon), shape (people,).
-    plan : how the model was released. None charges ``weights.numerical_epsilon`` as declared.
-    n_coefficients : coefficients of the model, the constant's included; used with a plan.
-    progress : called with the different weights done and all of them.
+    weights
+        The weights and the public constants of the training; ``weights_of`` reads them off a model.
+    promises
+        The promise to each person (epsilon), shape (people,).
+    plan
+        How the model was released. None charges ``weights.numerical_epsilon`` as declared.
+    n_coefficients
+        Coefficients of the model, the constant's included; used with a plan.
+    progress
+        Called with the different weights done and all of them.
 
     Returns
     -------
@@ -53,7 +58,8 @@ def audit_accounting(
 
     Raises
     ------
-    InvalidInput : promises that are none, or not as many as weights.
+    InvalidInput
+        Promises that are none, or not as many as weights.
 
     Examples
     --------
@@ -77,7 +83,7 @@ def audit_accounting(
         extra_shown = _rounded_up(extra)
     details = {
         "weight_total": float(weights.loss_weights.sum()),
-        "total_epsilon": weights.total_epsilon,
+        "noise_rate": weights.noise_rate,
         "l2": weights.l2,
         "row_bound": weights.row_bound,
         "rows_per_person": weights.rows_per_person,
@@ -98,12 +104,13 @@ def weights_of(model: Any) -> Weights | None:
     """Return the weights and constants that a fitted model says it was trained with, or None if it says none.
 
     A model opens its books by the attributes of
-    :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``total_epsilon_``, ``l2_``,
+    :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``noise_rate_``, ``l2_``,
     ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and, unless it is 1, ``rows_per_person_``.
 
     Parameters
     ----------
-    model : anything, fitted.
+    model
+        Anything, fitted.
 
     Returns
     -------
@@ -112,14 +119,15 @@ def weights_of(model: Any) -> Weights | None:
 
     Raises
     ------
-    InvalidInput : what the model says are no weights or constants.
+    InvalidInput
+        What the model says are no weights or constants.
     """
-    names = ("loss_weights_", "total_epsilon_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
+    names = ("loss_weights_", "noise_rate_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
     if not all(hasattr(model, name) for name in names):
         return None
     rows = min(int(getattr(model, "rows_per_person_", 1)), len(model.coef_grid_))
     return Weights(
-        model.loss_weights_, model.total_epsilon_, model.l2_, model.row_bound_, rows, model.numerical_epsilon_
+        model.loss_weights_, model.noise_rate_, model.l2_, model.row_bound_, rows, model.numerical_epsilon_
     )
 
 
@@ -142,7 +150,7 @@ def _spent(
 
 def _loss(weight: float, weights: Weights) -> Any:
     """Return formula (*) for one weight, from below its maximum by less than 1e-17 of the bracket's size."""
-    a, eta, bound = mpmath.mpf(weight), mpmath.mpf(weights.total_epsilon), mpmath.mpf(weights.row_bound)
+    a, eta, bound = mpmath.mpf(weight), mpmath.mpf(weights.noise_rate), mpmath.mpf(weights.row_bound)
     rows = weights.rows_per_person
     slope = a * eta * bound / 2
     bend = a * bound**2 / (rows * mpmath.mpf(weights.l2))
@@ -161,7 +169,7 @@ def _loss(weight: float, weights: Weights) -> Any:
 
 def _release_cost(plan: ReleasePlan, weights: Weights, n: int) -> Any:
     """Return what releasing on the grid costs everybody with a weight."""
-    l2, eta, bound = (mpmath.mpf(value) for value in (weights.l2, weights.total_epsilon, weights.row_bound))
+    l2, eta, bound = (mpmath.mpf(value) for value in (weights.l2, weights.noise_rate, weights.row_bound))
     total = mpmath.fsum(mpmath.mpf(value) for value in weights.loss_weights.tolist())
     rho = (mpmath.mpf(plan.gradient_bound) + mpmath.mpf(plan.noise_accuracy)) / l2
     grid = mpmath.mpf(plan.grid)

@@ -4,6 +4,9 @@ No rule is known to the search, so it tries what has broken rules before: report
 its ends and just beyond them, other sellers' costs and the floats beside them (ties), reports close to
 the truth (a kink), and then reports around the best lie found and around the largest fall of epsilon (a
 jump, or the cutoff beyond which nothing is bought).
+
+Two sellers together may gain by lying, which payments do not forbid: their best joint lie is searched for
+information.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpmarket.arrays import FloatArray, read_only
+from dpmarket.audit.asking import Answers
 from dpmarket.costs import CostDistribution
 
 _SHARE_OF_FIRST = 0.625
@@ -104,3 +108,40 @@ def _ties(costs: FloatArray, i: int, count: int) -> FloatArray:
     distances = np.abs(others - costs[i])
     nearest = others[np.argpartition(distances, wanted - 1)[:wanted]] if wanted else others[:0]
     return np.concatenate([nearest, np.nextafter(nearest, 0.0), np.nextafter(nearest, np.inf)])
+
+
+_STEPS = (-0.3, -0.1, -0.03, 0.0, 0.03, 0.1, 0.3)
+
+
+def best_pair_gain(
+    answers: Answers, dist: CostDistribution, costs: FloatArray, count: int, rng: np.random.Generator
+) -> float:
+    """Return the largest joint gain, in money, of ``count`` pairs over a grid of joint lies; at least 0.
+
+    The first pair are the two cheapest sellers, the others are drawn.
+    """
+    if costs.size < 2 or count == 0:
+        return 0.0
+    pairs = [np.argsort(costs, kind="stable")[:2]]
+    pairs += [rng.choice(costs.size, 2, replace=False) for _ in range(count - 1)]
+    return max(_joint_gain(answers, dist, costs, int(i), int(j)) for i, j in pairs)
+
+
+def _joint_gain(answers: Answers, dist: CostDistribution, costs: FloatArray, i: int, j: int) -> float:
+    low, high = dist.support
+    steps = width(dist) * np.array(_STEPS)
+    # Not down to the lowest cost itself: where that is 0, some markets have no best allocation.
+    lowest = np.minimum(low + 1e-6 * width(dist), costs)
+    reports = {k: np.clip(costs[k] + steps, lowest[k], high) for k in (i, j)}
+    utilities = {k: np.zeros((steps.size, steps.size)) for k in (i, j)}
+    for k, other in ((i, j), (j, i)):
+        for row, lie in enumerate(reports[other]):
+            moved = costs.copy()
+            moved[other] = lie
+            asked = answers.at(moved, k, reports[k])
+            utilities[k][row] = np.where(asked.answered, asked.payments - costs[k] * asked.epsilons, -np.inf)
+    total = utilities[i].T + utilities[j]
+    truth = _STEPS.index(0.0)
+    if not np.isfinite(total[truth, truth]):
+        return 0.0
+    return max(0.0, float(total.max() - total[truth, truth]))

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.audit.shape import verdict
+from dpmarket.audit.findings import verdict
+from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import Outcome
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.audit.participation/1"
 _SHOWN = 20
@@ -30,14 +34,20 @@ class ParticipationAudit:
 
     Attributes
     ----------
-    sellers : number of sellers.
-    decided_exactly : for how many floats could not decide, so that rationals did.
-    losers : sellers paid less than ``cost * epsilon`` in money.
-    losers_in_minor_units : sellers whose whole minor units are less than ``cost * epsilon``, or less than
-        the payment itself.
-    scale : minor units to one unit of money.
-    total_agrees : whether the minor units add up to the stated total.
-    positions : the first losers of either kind, by position.
+    sellers
+        Number of sellers.
+    decided_exactly
+        For how many floats could not decide, so that rationals did.
+    losers
+        Sellers paid less than ``cost * epsilon`` in money.
+    losers_in_minor_units
+        Sellers whose whole minor units are less than ``cost * epsilon``, or less than the payment itself.
+    scale
+        Minor units to one unit of money.
+    total_agrees
+        Whether the minor units add up to the stated total.
+    positions
+        The first losers of either kind, by position.
 
     Examples
     --------
@@ -78,6 +88,18 @@ class ParticipationAudit:
             rows.append(("first at positions", ", ".join(map(str, self.positions))))
         return rows
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:4])
+
+    def _repr_html_(self) -> str:
+        return html_table("Audit of participation", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return what was looked at and what was found, a row each."""
+        import polars as pl
+
+        return pl.DataFrame(self.summary(), schema=["what", "found"], orient="row")
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         names = self.__dataclass_fields__
@@ -90,9 +112,12 @@ def audit_participation(outcome: Outcome, costs: object, scale: int = 100) -> Pa
 
     Parameters
     ----------
-    outcome : promises and payments.
-    costs : the true costs, shape (m,), in the outcome's order.
-    scale : minor units to one unit of money, as in :meth:`~dpmarket.mechanisms.Outcome.in_minor_units`.
+    outcome
+        Promises and payments.
+    costs
+        The true costs, shape (m,), in the outcome's order.
+    scale
+        Minor units to one unit of money, as in :meth:`~dpmarket.mechanisms.Outcome.in_minor_units`.
 
     Returns
     -------
@@ -100,7 +125,8 @@ def audit_participation(outcome: Outcome, costs: object, scale: int = 100) -> Pa
 
     Raises
     ------
-    InvalidInput : costs that are no costs or not as many as sellers; payments too large for minor units.
+    InvalidInput
+        Costs that are no costs or not as many as sellers; payments too large for minor units.
 
     Examples
     --------
@@ -133,9 +159,12 @@ def audit_paid_amounts(
 
     Parameters
     ----------
-    epsilons, costs : promises and true costs, shape (m,).
-    amounts : minor units paid, whole numbers, shape (m,).
-    scale : minor units to one unit of money.
+    epsilons, costs
+        Promises and true costs, shape (m,).
+    amounts
+        Minor units paid, whole numbers, shape (m,).
+    scale
+        Minor units to one unit of money.
 
     Returns
     -------
@@ -144,7 +173,8 @@ def audit_paid_amounts(
 
     Raises
     ------
-    InvalidInput : arrays that are not these or differ in length.
+    InvalidInput
+        Arrays that are not these or differ in length.
 
     Examples
     --------

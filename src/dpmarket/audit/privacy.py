@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.audit.accounting import audit_accounting, weights_of
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.neighbours import neighbours_of
+from dpmarket.audit.distinguishing import neighbours_of
+from dpmarket.audit.findings import PrivacyFindings, verdict
 from dpmarket.audit.privacy_exact import audit_privacy_exact
 from dpmarket.audit.privacy_sampled import audit_privacy_sampled
-from dpmarket.audit.shape import verdict
+from dpmarket.display import html_table, short_repr
 from dpmarket.learning import Learner
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.audit.privacy/1"
 
@@ -33,11 +36,15 @@ class PrivacyAudit:
 
     Attributes
     ----------
-    sampled : lower bounds from sampled models, for the audited people.
-    exact : the largest exact log density ratios of the same people; None if the model keeps its books shut.
-    accounting : everybody's spending, recomputed; None if the model keeps its books shut.
-    books_agree : whether models of neighbouring records showed the same books. If not, weights or constants
-        depend on records, no promise follows from them, and the audit fails.
+    sampled
+        Lower bounds from sampled models, for the audited people.
+    exact
+        The largest exact log density ratios of the same people; None if the model keeps its books shut.
+    accounting
+        Everybody's spending, recomputed; None if the model keeps its books shut.
+    books_agree
+        Whether models of neighbouring records showed the same books. If not, weights or constants depend on
+        records, no promise follows from them, and the audit fails.
 
     Examples
     --------
@@ -93,6 +100,18 @@ class PrivacyAudit:
             rows.append(("books", same))
         return rows
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:4])
+
+    def _repr_html_(self) -> str:
+        return html_table("Audit of privacy", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per way of auditing and audited person: method, person, promise, found."""
+        import polars as pl
+
+        return pl.concat([findings.to_frame() for findings in self.findings])
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         parts = {"sampled": self.sampled, "exact": self.exact, "accounting": self.accounting}
@@ -113,16 +132,23 @@ def audit_privacy(
 
     Parameters
     ----------
-    learner : anything with ``fit(X, y, epsilons)``; see
+    learner
+        Anything with ``fit(X, y, epsilons)``; see
         :func:`~dpmarket.audit.privacy_sampled.audit_privacy_sampled`. Learners that need two classes to occur
         see both.
-    promises : the promise to each person (epsilon), one record each, shape (people,), at least 3 people.
-    people : positions of the people to audit by sampling and by the exact density; None: up to three.
-        Spending is recomputed for everybody.
-    fits : models trained for each audited person.
-    false_alarm : the probability that the sampled part calls a kept promise broken.
-    executor : where to train; None: here.
-    progress : called with the models trained and all of them.
+    promises
+        The promise to each person (epsilon), one record each, shape (people,), at least 3 people.
+    people
+        Positions of the people to audit by sampling and by the exact density; None: up to three. Spending is
+        recomputed for everybody.
+    fits
+        Models trained for each audited person.
+    false_alarm
+        The probability that the sampled part calls a kept promise broken.
+    executor
+        Where to train; None: here.
+    progress
+        Called with the models trained and all of them.
 
     Returns
     -------
@@ -130,7 +156,8 @@ def audit_privacy(
 
     Raises
     ------
-    InvalidInput : arguments that are not these, or a learner whose output is not finite numbers.
+    InvalidInput
+        Arguments that are not these, or a learner whose output is not finite numbers.
 
     Examples
     --------
@@ -168,7 +195,7 @@ def _books(model: Any) -> tuple[object, ...] | None:
         return None
     return (
         weights.loss_weights.tobytes(),
-        weights.total_epsilon,
+        weights.noise_rate,
         weights.l2,
         weights.row_bound,
         weights.rows_per_person,

@@ -12,8 +12,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import IntArray, read_only
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.people import audited_people
+from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import Weights, find_worst_case
 from dpmarket.progress import Progress
@@ -32,12 +31,16 @@ def audit_privacy_exact(
 
     Parameters
     ----------
-    weights : the weights and the public constants of the training.
-    promises : the promise to each person (epsilon), shape (people,), at least two people.
-    people : positions of the people to audit; None: up to three with the smallest, middle and largest
-        promise.
-    n_features : 1 or 2, coefficients in all. Two are enough to come close to the bound.
-    progress : called with the people done and all of them.
+    weights
+        The weights and the public constants of the training.
+    promises
+        The promise to each person (epsilon), shape (people,), at least two people.
+    people
+        Positions of the people to audit; None: up to three with the smallest, middle and largest promise.
+    n_features
+        1 or 2, coefficients in all. Two are enough to come close to the bound.
+    progress
+        Called with the people done and all of them.
 
     Returns
     -------
@@ -46,7 +49,8 @@ def audit_privacy_exact(
 
     Raises
     ------
-    InvalidInput : arguments that are not these.
+    InvalidInput
+        Arguments that are not these.
 
     Examples
     --------
@@ -65,7 +69,7 @@ def audit_privacy_exact(
         found[k] = find_worst_case(
             weights.loss_weights,
             person,
-            weights.total_epsilon,
+            weights.noise_rate,
             weights.l2,
             weights.row_bound,
             weights.rows_per_person,
@@ -81,5 +85,5 @@ def audit_privacy_exact(
         found=read_only(found),
         broken=int((found > theirs + _ROUNDING * (1.0 + theirs)).sum()),
         false_alarm=0.0,
-        details={"n_features": n_features, "total_epsilon": weights.total_epsilon, "l2": weights.l2},
+        details={"n_features": n_features, "noise_rate": weights.noise_rate, "l2": weights.l2},
     )

@@ -1,7 +1,7 @@
 """Turn a learner, as a black box, into a lower bound on what it really gives away of each audited person.
 
-For each person: pairs of neighbouring data sets (:mod:`dpmarket.audit.neighbours`), many models trained
-on both sides, an event that tells the sides apart (:mod:`dpmarket.audit.events`). One half of the models
+For each person: pairs of neighbouring data sets, many models trained on both sides, an event that tells the
+sides apart (both in :mod:`dpmarket.audit.distinguishing`). One half of the models
 chooses the pair and the event; the other half, trained afresh on that pair alone, bounds it. So every
 audited person is one try, and the false-alarm rate is divided among them (Bonferroni).
 """
@@ -17,10 +17,8 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.audit.events import choose_event, epsilon_bound
-from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.neighbours import N_FEATURES, Neighbours, neighbours_of
-from dpmarket.audit.people import audited_people
+from dpmarket.audit.distinguishing import N_FEATURES, Neighbours, choose_event, epsilon_bound, neighbours_of
+from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import Learner
 from dpmarket.progress import Progress
@@ -42,17 +40,22 @@ def audit_privacy_sampled(
 
     Parameters
     ----------
-    learner : anything with ``fit(X, y, epsilons)``. What it releases is read from ``coef_`` and
-        ``intercept_`` or, where it has none, from the probabilities that it predicts.
-    promises : the promise to each person (epsilon), one record each, shape (people,), at least 3 people.
-    people : positions of the people to audit; None: up to three with the smallest, middle and largest
-        promise.
-    fits : models trained for each audited person, at least 400. More show more: with few, only a gross
-        breach of a large promise can be told from chance.
-    false_alarm : the probability, over everything audited here, of a lower bound above a promise that is
-        kept.
-    executor : where to train, for instance a process pool; the learner must then be picklable.
-    progress : called with the models trained and all of them.
+    learner
+        Anything with ``fit(X, y, epsilons)``. What it releases is read from ``coef_`` and ``intercept_`` or,
+        where it has none, from the probabilities that it predicts.
+    promises
+        The promise to each person (epsilon), one record each, shape (people,), at least 3 people.
+    people
+        Positions of the people to audit; None: up to three with the smallest, middle and largest promise.
+    fits
+        Models trained for each audited person, at least 400. More show more: with few, only a gross breach of
+        a large promise can be told from chance.
+    false_alarm
+        The probability, over everything audited here, of a lower bound above a promise that is kept.
+    executor
+        Where to train, for instance a process pool; the learner must then be picklable.
+    progress
+        Called with the models trained and all of them.
 
     Returns
     -------
@@ -61,11 +64,12 @@ def audit_privacy_sampled(
 
     Raises
     ------
-    InvalidInput : arguments that are not these, or a learner whose output is not finite numbers.
+    InvalidInput
+        Arguments that are not these, or a learner whose output is not finite numbers.
 
-    Guarantees
-    ----------
-    If the noise of different fits is independent and every promise is kept, the probability of
+    Notes
+    -----
+    Guaranteed: If the noise of different fits is independent and every promise is kept, the probability of
     ``passed`` being false is at most ``false_alarm``.
 
     Examples

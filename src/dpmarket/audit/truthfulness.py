@@ -10,22 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.answers import Answers, ask
-from dpmarket.audit.gains import GainProfile, GainTally
-from dpmarket.audit.lies import first_lies, second_lies, width
-from dpmarket.audit.pairs import best_pair_gain
-from dpmarket.audit.shape import verdict
+from dpmarket.audit.asking import Answers, GainProfile, GainTally, ask
+from dpmarket.audit.findings import verdict
+from dpmarket.audit.lies import best_pair_gain, first_lies, second_lies, width
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_table, short_repr
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms import Mechanism
 from dpmarket.mechanisms.inputs import check_distribution
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.audit.truthfulness/1"
 _CHECKED_AGAIN = 3
@@ -37,10 +39,14 @@ class Lie:
 
     Attributes
     ----------
-    profile, seller : which simulated market, and which seller of it; both count from 0.
-    cost, report : the true cost and the lie (money per unit of epsilon).
-    truth_epsilon, truth_payment : what the truth gets.
-    epsilon, payment : what the lie gets.
+    profile, seller
+        Which simulated market, and which seller of it; both count from 0.
+    cost, report
+        The true cost and the lie (money per unit of epsilon).
+    truth_epsilon, truth_payment
+        What the truth gets.
+    epsilon, payment
+        What the lie gets.
     """
 
     profile: int
@@ -73,21 +79,32 @@ class TruthfulnessAudit:
 
     Attributes
     ----------
-    sellers, profiles : sellers in each simulated market, and how many markets there were.
-    lies_tried : reports asked about, over all sellers and markets.
-    refused : reports that the mechanism refused to answer; they bring nobody anything.
-    unaudited : sellers, over all markets, whose true cost was refused: no lie can be compared with it.
-    only_lies_answered : those of them who got an answer to some lie: whom the mechanism drives to lying. One
-        is enough to fail.
-    tolerance, minor_unit : a lie counts as profitable if its gain exceeds ``tolerance`` times the money in
-        play plus ``minor_unit``.
-    largest_gain : the largest gain of any lie, in money.
-    worst : the lie with the largest gain relative to the money in play.
-    disagreement : largest difference between ``response_curve`` and ``respond``, relative to the money in
-        play; 0 where there is no ``response_curve``.
-    pair_gain : the largest joint gain found for two sellers lying together, in money. Information only: no
-        payment rule of this kind protects against it.
-    gain_profile : gains against how far the lie is from the truth.
+    sellers, profiles
+        Sellers in each simulated market, and how many markets there were.
+    lies_tried
+        Reports asked about, over all sellers and markets.
+    refused
+        Reports that the mechanism refused to answer; they bring nobody anything.
+    unaudited
+        Sellers, over all markets, whose true cost was refused: no lie can be compared with it.
+    only_lies_answered
+        Those of them who got an answer to some lie: whom the mechanism drives to lying. One is enough to
+        fail.
+    tolerance, minor_unit
+        A lie counts as profitable if its gain exceeds ``tolerance`` times the money in play plus
+        ``minor_unit``.
+    largest_gain
+        The largest gain of any lie, in money.
+    worst
+        The lie with the largest gain relative to the money in play.
+    disagreement
+        Largest difference between ``response_curve`` and ``respond``, relative to the money in play; 0 where
+        there is no ``response_curve``.
+    pair_gain
+        The largest joint gain found for two sellers lying together, in money. Information only: no payment
+        rule of this kind protects against it.
+    gain_profile
+        Gains against how far the lie is from the truth.
 
     Examples
     --------
@@ -147,6 +164,21 @@ class TruthfulnessAudit:
             ("largest gain of a pair (information)", f"{self.pair_gain:.3g}"),
         ]
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:4])
+
+    def _repr_html_(self) -> str:
+        return html_table("Audit of truthfulness", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the profile of gains: how far lies are from the truth, largest and mean gain."""
+        import polars as pl
+
+        profile = self.gain_profile
+        return pl.DataFrame(
+            {"distance": profile.distances, "largest_gain": profile.largest, "mean_gain": profile.mean}
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data; the worst lie can be repeated from it."""
         return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
@@ -168,18 +200,28 @@ def audit_truthfulness(
 
     Parameters
     ----------
-    mechanism : anything with ``respond(reported_costs, i, report) -> (epsilon, payment)``; its
-        ``response_curve`` is used where it has one.
-    dist : the distribution from which the sellers' true costs are drawn, and whose ends are tried as lies.
-    sellers : number of sellers in each market; every one of them is audited.
-    profiles : number of markets.
-    misreports : lies tried by every seller, at least 20.
-    rng : draws costs and pairs.
-    tolerance : gain allowed per unit of money in play (payments and costs, of truth and lie). The default
-        is the accuracy to which this project's payments are computed.
-    minor_unit : money allowed besides, for a mechanism that rounds payments: its smallest unit.
-    pairs : pairs of sellers per market for whom joint lies are tried, for information; 0 tries none.
-    progress : called with the sellers done and all sellers.
+    mechanism
+        Anything with ``respond(reported_costs, i, report) -> (epsilon, payment)``; its ``response_curve`` is
+        used where it has one.
+    dist
+        The distribution from which the sellers' true costs are drawn, and whose ends are tried as lies.
+    sellers
+        Number of sellers in each market; every one of them is audited.
+    profiles
+        Number of markets.
+    misreports
+        Lies tried by every seller, at least 20.
+    rng
+        Draws costs and pairs.
+    tolerance
+        Gain allowed per unit of money in play (payments and costs, of truth and lie). The default is the
+        accuracy to which this project's payments are computed.
+    minor_unit
+        Money allowed besides, for a mechanism that rounds payments: its smallest unit.
+    pairs
+        Pairs of sellers per market for whom joint lies are tried, for information; 0 tries none.
+    progress
+        Called with the sellers done and all sellers.
 
     Returns
     -------
@@ -188,8 +230,10 @@ def audit_truthfulness(
 
     Raises
     ------
-    InvalidInput : arguments that are not these.
-    Infeasible : the mechanism refuses the truth itself in every market.
+    InvalidInput
+        Arguments that are not these.
+    Infeasible
+        The mechanism refuses the truth itself in every market.
 
     Examples
     --------
@@ -228,8 +272,10 @@ def audit_truthfulness_at(
 
     Parameters
     ----------
-    costs : the sellers' true costs, shape (m,), finite, at least 0.
-    mechanism, dist, misreports, rng, tolerance, minor_unit, pairs : as for :func:`audit_truthfulness`.
+    costs
+        The sellers' true costs, shape (m,), finite, at least 0.
+    mechanism, dist, misreports, rng, tolerance, minor_unit, pairs
+        As for :func:`audit_truthfulness`.
 
     Returns
     -------
@@ -237,8 +283,10 @@ def audit_truthfulness_at(
 
     Raises
     ------
-    InvalidInput : arguments that are not these.
-    Infeasible : the mechanism refuses the truth itself.
+    InvalidInput
+        Arguments that are not these.
+    Infeasible
+        The mechanism refuses the truth itself.
 
     Examples
     --------

@@ -6,43 +6,46 @@ import os
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 
-from dpmarket.campaign.ledger import (
-    EPSILON,
-    PAYMENT,
-    SELLER,
-    Round,
-    existing_ledger,
-    ledger_path,
-    matching_rounds,
-    parameters_of,
-    released_model,
-    spent_of,
-    weights_of,
-    withdrawn_of,
-)
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
-from dpmarket.campaign.quoting import read_quotes
+from dpmarket.campaign.place import opened_existing, place_of
+from dpmarket.campaign.quotes import read_quotes
+from dpmarket.campaign.rules import refuse_changed
+from dpmarket.campaign.spending import people_of
 from dpmarket.campaign.training import known_round
-from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase
+from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase, read_rules
 from dpmarket.errors import NotCertifiable
-from dpmarket.files import Database, Table, write_folder, write_table
+from dpmarket.files import write_folder, write_table
+from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
+from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
 
 
-def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLike[str]) -> Certificate:
+def certify_quotes(
+    market_path: str | os.PathLike[str],
+    quotes: str | os.PathLike[str],
+    *,
+    rules: str | os.PathLike[str] | None = None,
+    ledger: str | None = None,
+) -> Certificate:
     """Return the certificate of a file of quotes and the model that was trained on it.
 
     Promises, payments, spent epsilons and the model are the ledger's; the quotes file says which round is
-    meant. Who withdrew before training is certified with nothing promised and nothing paid.
+    meant. If the model was trained on several rounds, the certificate is about all of them. Of who withdrew
+    before training it is certified what they were quoted, and that nothing is owed.
 
     Parameters
     ----------
     market_path
-        The market file; the ledger lies beside it.
+        The market file, with the rules that sellers were quoted by.
     quotes
-        The file that ``quote`` wrote, unchanged.
+        The file that ``quote`` wrote, unchanged; one of them, if the model was trained on several.
+    rules
+        The file that ``commit`` wrote and that was published before the reports, if there is one.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
 
     Returns
     -------
@@ -54,35 +57,82 @@ def certify_quotes(market_path: str | os.PathLike[str], quotes: str | os.PathLik
     FileProblem
         If a file cannot be used.
     LedgerRefusal
-        If no such quotes were given.
+        If no such quotes were given, or the rules changed since.
     NotCertifiable
         If the round has no released model (not trained yet, or spent by a training that ended without one),
-        or its noise was not secret.
+        its noise was not secret, it was trained together with rounds that were decided otherwise, or the
+        quotes were not made by the published rules, after these.
     """
     market = read_market(market_path)
     quoted = read_quotes(quotes, market.sellers.id_column)
-    with existing_ledger(ledger_path(market_path)) as ledger:
-        found = _released_round(ledger, quoted) or known_round(ledger, quoted)
-        kept = released_model(ledger, found.number)
-        if kept is None:
+    with (
+        opened_existing(place_of(market_path, market, ledger)) as opened,
+        reading(opened) as connection,
+    ):
+        found = _released_round(connection, known_round(connection, quoted))
+        refuse_changed(rounds.campaign_of(connection, found.campaign).rules, market)
+        kept = releases.released_model(connection, found.number)
+        whole = releases.release_with(connection, found.release or "")
+        if kept is None or whole is None:
             raise NotCertifiable(_why_no_model(found))
         model = model_from_json(kept)
         if not model.secure_noise:
             raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
-        gone = withdrawn_of(ledger, found.number, quoted)
-        payments = quoted.get_column(PAYMENT).to_numpy().astype(np.float64)
-        purchase = Purchase(
-            mechanism=found.mechanism,
-            parameters=parameters_of(ledger, found.number),
-            seller_ids=np.array(quoted.get_column(SELLER).to_list(), dtype=np.str_),
-            promises=np.where(gone, 0.0, quoted.get_column(EPSILON).to_numpy()),
-            payments=np.where(gone, 0.0, payments),
-            minor_units=found.minor_units,
-            spent=spent_of(ledger, found),
-            weights=weights_of(ledger, found.number),
-            withdrawn=int(gone.sum()),
+        purchase = purchase_of(connection, whole)
+        first = min(rounds.round_of(connection, number).quoted_at for number in whole.rounds)
+    reference = None
+    if rules is not None:
+        reference = read_rules(rules).reference(purchase.mechanism, purchase.parameters, first)
+    return certify_purchase(purchase, _released(model), rules=reference)
+
+
+def purchase_of(connection: Connection, whole: Release) -> Purchase:
+    """Return what was bought for a release: one line for every person, over all of its rounds.
+
+    Raises
+    ------
+    NotCertifiable
+        If its rounds were decided by different parameters.
+    """
+    spent = [rounds.round_of(connection, number) for number in whole.rounds]
+    decisions = [rounds.decision_of(connection, number)[0] for number in whole.rounds]
+    apart = len(spent) > 1 and any(one.mechanism != "online" for one in spent)
+    if apart or any(other != decisions[0] for other in decisions):
+        raise NotCertifiable(
+            "this model was trained on rounds that were decided apart, by different parameters: only rounds "
+            "of one curve (quote --online) are certified together."
         )
-    return certify_purchase(purchase, _released(model))
+    people = people_of(connection, whole.rounds)
+    names = ("payments", "spent", "weights", "quotes", "left_promises", "left_payments", "left")
+    sums = {name: np.zeros(people.table.height) for name in names}
+    for one, (_, _, places) in zip(spent, people.parts, strict=True):
+        quotes = rounds.quotes_of(connection, one.number)
+        gone = rounds.withdrawn_of(connection, one.number, quotes)
+        epsilons, amounts = rounds.amounts_of(quotes)
+        sums["payments"][places] += np.where(gone, 0, amounts)
+        sums["quotes"][places] += ~gone
+        sums["left_promises"][places] += np.where(gone, epsilons, 0.0)
+        sums["left_payments"][places] += np.where(gone, amounts, 0)
+        sums["left"][places] += gone
+        sums["spent"][places] += rounds.spent_of(connection, one)
+        sums["weights"][places] += rounds.weights_of(connection, one.number)
+    if len(spent) > 1:
+        # Amounts were split over the rounds: what that rounded away is put on again, and a little more spent.
+        sums["weights"] *= 1.0 + 4e-16
+        sums["spent"] *= 1.0 + 2e-15
+    withdrew = sums["quotes"] == 0.0
+    return Purchase(
+        mechanism=spent[0].mechanism,
+        parameters=decisions[0],
+        seller_ids=np.array(people.table.get_column(SELLER).to_list(), dtype=np.str_),
+        promises=np.where(withdrew, sums["left_promises"], people.promised),
+        payments=np.where(withdrew, sums["left_payments"], sums["payments"]),
+        minor_units=spent[0].minor_units,
+        spent=np.minimum(sums["spent"], people.promised),
+        weights=sums["weights"],
+        withdrew=withdrew,
+        quotes=np.where(withdrew, sums["left"], sums["quotes"]).astype(np.int64),
+    )
 
 
 def write_receipts_folder(
@@ -145,7 +195,8 @@ def write_receipts_table(
     """
     sellers, receipts = zip(*certificate.receipts(), strict=True)
     texts = [receipt.decode() for receipt in receipts]
-    write_table(target, {"seller": [str(seller) for seller in sellers], "receipt": texts}, overwrite)
+    table = pl.DataFrame({"seller": [str(seller) for seller in sellers], "receipt": texts})
+    write_table(target, table, overwrite)
     return len(texts)
 
 
@@ -157,9 +208,11 @@ def _index(names: list[tuple[object, str]]) -> bytes:
     return ("\n".join(rows) + "\n").encode()
 
 
-def _released_round(ledger: Database, quotes: Table) -> Round | None:
-    """Return the newest round with exactly these quotes that has a model, if there is one."""
-    return next((found for found in matching_rounds(ledger, quotes) if found.state == "released"), None)
+def _released_round(connection: Connection, found: Round) -> Round:
+    """Return this round or, if it has no model, the newest of the same reports that has one."""
+    same = rounds.rounds_with_digest(connection, found.digest)
+    released = [one for one in same if one.state == "released"]
+    return found if found.state == "released" or not released else released[-1]
 
 
 def _why_no_model(found: Round) -> str:
@@ -173,12 +226,13 @@ def _released(model: ModelFile) -> ReleasedModel:
         coef_grid=tuple(model.coef_grid),
         grid=model.grid,
         stretch=model.stretch,
+        features=tuple((feature.name, feature.low, feature.high) for feature in model.features),
         classes=(model.labels[0], model.labels[1]),
         fit_intercept=True,
         intercept_scaling=model.intercept_scaling,
         clip=False,
         l2=model.l2,
-        total_epsilon=model.total_epsilon,
+        noise_rate=model.noise_rate,
         row_bound=model.row_bound,
         rows_per_person=model.rows_per_person,
         gradient_bound=model.gradient_bound,

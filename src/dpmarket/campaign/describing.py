@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpmarket.campaign.accounts import accounts, check_ledger
-from dpmarket.campaign.ledger import EPSILON, PAYMENT, existing_ledger, rounds_of
+from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import read_model
+from dpmarket.campaign.quotes import read_quotes
 from dpmarket.errors import FileProblem
-from dpmarket.files import numbers_of, read_table, refuse
+from dpmarket.ledger import (
+    CampaignEntry,
+    Connection,
+    accounts,
+    balance_of,
+    check_ledger,
+    existing_ledger,
+    reading,
+    rounds,
+)
 
 
 @dataclass(frozen=True)
@@ -21,9 +30,12 @@ class Description:
 
     Attributes
     ----------
-    title : what is described.
-    rows : pairs of a name and a value.
-    data : the same and more, ready for JSON; ``kind`` says what it is about.
+    title
+        What is described.
+    rows
+        Pairs of a name and a value.
+    data
+        The same and more, ready for JSON; ``kind`` says what it is about.
     """
 
     title: str
@@ -38,8 +50,8 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
     Raises
     ------
-    FileProblem : another ending, or a file that does not hold what its ending says; a ledger that does not
-        add up.
+    FileProblem
+        Another ending, or a file that does not hold what its ending says; a ledger that does not add up.
     """
     kinds = {
         ".csv": _quotes,
@@ -55,23 +67,27 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 
 def _quotes(path: str | os.PathLike[str]) -> Description:
-    table = read_table(path, [EPSILON, PAYMENT], (), [EPSILON, PAYMENT])
-    epsilons, findings = numbers_of(table, EPSILON)
-    payments, more = numbers_of(table, PAYMENT)
-    refuse(table, path, [*findings, *more])
+    quotes = read_quotes(path)
+    epsilons, amounts = quotes.epsilons, quotes.amounts
     bought = epsilons > 0.0
     data: dict[str, Any] = {
         "kind": "quotes",
         "sellers": epsilons.size,
         "bought_from": int(bought.sum()),
-        "total_epsilon": float(epsilons.sum()),
-        "total_payment_minor_units": int(payments.sum()),
+        "total_promise": float(epsilons.sum()),
+        "total_payment_minor_units": int(amounts.sum()),
+        "minor_units": quotes.scale,
+        "currency": quotes.currency,
+        "round": quotes.round,
     }
+    total = f"{int(amounts.sum()):,} minor units"
+    if quotes.scale is not None:
+        total = money_text(int(amounts.sum()), quotes.scale, quotes.currency)
     rows = [
         ("sellers", f"{epsilons.size:,}"),
         ("bought from", f"{int(bought.sum()):,}"),
-        ("sum of epsilons", f"{epsilons.sum():.6g}"),
-        ("to pay, in minor units", f"{int(payments.sum()):,}"),
+        ("total promise", f"{epsilons.sum():.6g}"),
+        ("payments, before withdrawals", total),
     ]
     if bought.any():
         # Not the highest epsilon: it tells what the cheapest seller reported.
@@ -89,7 +105,7 @@ def _model(path: str | os.PathLike[str]) -> Description:
     rows = [
         ("predicts", f"{model.label_column}: {model.labels[1]!r} or {model.labels[0]!r}"),
         ("records", f"{model.records:,}"),
-        ("total epsilon", f"{model.total_epsilon:.6g}"),
+        ("noise rate", f"{model.noise_rate:.6g}"),
         ("l2", f"{model.l2:.4g}"),
         ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
         *((f"coefficient of {name}", value) for name, value in rows),
@@ -111,31 +127,58 @@ def _market(path: str | os.PathLike[str]) -> Description:
 
 
 def _ledger(path: str | os.PathLike[str]) -> Description:
-    with existing_ledger(path) as ledger:
-        check_ledger(ledger)
-        rounds = rounds_of(ledger)
-        sellers = accounts(ledger) if rounds else None
-    totals: dict[str, Any] = {"sellers": 0, "promised": 0.0, "spent": 0.0, "paid_minor_units": 0}
-    if sellers is not None:
+    with existing_ledger(path) as ledger, reading(ledger) as connection:
+        check_ledger(connection)
+        found = [_campaign(connection, campaign) for campaign in rounds.campaigns_of(connection)]
+        entered = rounds.rounds_of(connection)
+        everybody = accounts(connection) if entered else None
+    totals: dict[str, Any] = {"sellers": 0, "promised": 0.0, "spent": 0.0}
+    if everybody is not None:
         totals = {
-            "sellers": sellers.height,
-            "promised": float(sellers.get_column("promised").sum()),
-            "spent": float(sellers.get_column("spent").sum()),
-            "paid_minor_units": int(sellers.get_column("paid").sum()),
+            "sellers": everybody.height,
+            "promised": float(everybody.get_column("promised").sum()),
+            "spent": float(everybody.get_column("spent").sum()),
         }
     rows = [
         ("sellers", f"{totals['sellers']:,}"),
         ("epsilon promised, in all", f"{totals['promised']:.6g}"),
         ("epsilon spent, in all", f"{totals['spent']:.6g}"),
-        ("paid, in minor units", f"{totals['paid_minor_units']:,}"),
-        *(
-            (
-                f"round {found.number}, {found.quoted_at}",
-                f"{found.sellers:,} sellers, {found.mechanism}, {found.state}",
-            )
-            for found in rounds
-        ),
+        *(row for campaign_rows, _ in found for row in campaign_rows),
         ("adds up", "yes"),
     ]
-    data = {"kind": "ledger", **totals, "rounds": [vars(found) for found in rounds]}
+    data = {"kind": "ledger", "ledger": ledger.id, **totals, "campaigns": [data for _, data in found]}
     return Description(f"Ledger in {path}", rows, data)
+
+
+def _campaign(
+    connection: Connection, campaign: CampaignEntry
+) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Return a campaign's rows and data: its money, and its rounds with who withdrew."""
+    balance = balance_of(connection, campaign.id)
+    named = f" of {campaign.name!r}" if campaign.name else ""
+    rows = [
+        (f"{words}{named}", money_text(amount, campaign.minor_units, campaign.currency))
+        for words, amount in (
+            ("funded", balance.funded),
+            ("held for open promises", balance.held),
+            ("owed to sellers", balance.owed),
+            ("in payouts, not confirmed", balance.on_its_way),
+            ("paid out", balance.paid_out),
+        )
+    ]
+    listed = []
+    for found in rounds.rounds_of(connection, campaign.id):
+        quotes = rounds.quotes_of(connection, found.number)
+        withdrawn = int(rounds.withdrawn_of(connection, found.number, quotes).sum())
+        left = f", {withdrawn:,} withdrew" if withdrawn else ""
+        words = f"{found.sellers:,} sellers{left}, {found.mechanism}, {found.state}"
+        rows.append((f"round {found.number}, {found.quoted_at}", words))
+        listed.append({**vars(found), "withdrawn": withdrawn})
+    data = {
+        "name": campaign.name,
+        "minor_units": campaign.minor_units,
+        "currency": campaign.currency,
+        "balance_minor_units": vars(balance),
+        "rounds": listed,
+    }
+    return rows, data

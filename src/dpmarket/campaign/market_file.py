@@ -7,6 +7,7 @@ commented template and the reference page all come from them.
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,10 @@ from dpmarket.files import read_json, read_toml
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
 
-RESERVED_COLUMNS = ("epsilon", "payment", "payment_minor_units", "probability", "prediction")
+RESERVED_COLUMNS = (
+    "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "round", "probability",
+    "prediction",
+)  # fmt: skip
 
 
 def key(default: Any, expected: str, meaning: str, example: Any = None, **limits: Any) -> Any:
@@ -39,6 +43,13 @@ def _two_labels(values: list[Any]) -> list[Any]:
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
     if len(values) != 2 or values[0] == values[1] or not (texts or whole):
         raise ValueError("two different texts or two different whole numbers")
+    return values
+
+
+def _shares(values: list[Any] | None) -> list[Any] | None:
+    numbers = [value for value in values or [] if isinstance(value, int | float) and value > 0]
+    if values is not None and (not values or len(numbers) < len(values) or math.fsum(numbers) > 1.0 + 1e-12):
+        raise ValueError("numbers > 0 that add up to at most 1")
     return values
 
 
@@ -65,6 +76,22 @@ class Sellers(_Table):
         "for online quotes.",
         example=1000,
         ge=1,
+    )
+    lifetime_epsilon: float | None = key(
+        None,
+        "a number > 0",
+        "Nobody gives more than this over all campaigns of the ledger. A campaign counts with the most that "
+        "it could ask of anybody while it is open, and with what was spent afterwards; who has less left is "
+        "not quoted. Offline it needs objective.weight_cap and objective.max_mean_epsilon.",
+        example=5.0,
+        gt=0,
+    )
+    excluded: str | None = key(
+        None,
+        "the name of a .csv or .parquet file beside the market file",
+        "People who must not sell, by their ids: those of the pilot to which costs.distribution was fitted.",
+        example="pilot.csv",
+        min_length=1,
     )
 
 
@@ -93,10 +120,18 @@ class Objective(_Table):
     budget: float | None = key(
         None,
         "a number > 0",
-        "Expected total of all payments, in money: the payment weight is planned from it, the cost "
-        "distribution and sellers.expected. This or a payment weight.",
+        "Total of all payments, in money, rounding included: prices and payment weight are planned from it, "
+        "the cost distribution, sellers.expected, or the number of reports if fewer come, and the number of "
+        "features. Offline it is met on average; online it is never exceeded. This or a payment weight.",
         example=500.0,
         gt=0,
+    )
+    shares: Annotated[list[Any] | None, AfterValidator(_shares)] = key(
+        None,
+        "numbers > 0 that add up to at most 1, in brackets",
+        "With a budget and several offline rounds: each round's share of the budget, in order, declared "
+        "beforehand. Left out: there is one round.",
+        example=[0.6, 0.4],
     )
     confidence: float | None = key(
         None,
@@ -107,8 +142,27 @@ class Objective(_Table):
         gt=0,
         lt=1,
     )
-    concentration: float = key(1.0, "a number >= 0", "Price of uneven weights (the paper's mu).", ge=0)
-    noise: float = key(1.0, "a number > 0", "Price of noise (the paper's sigma).", gt=0)
+    mechanism: Literal["best", "posted price"] = key(
+        "best",
+        '"best" or "posted price"',
+        "Best: everybody's promise follows from their cost, as suits the objective best. Posted price: one "
+        "epsilon at one price for all, take it or leave it, the best for the budget; told in a line.",
+    )
+    concentration: float | None = key(
+        None,
+        "a number >= 0",
+        "Price of uneven weights (the paper's mu). Leave it and noise out with a budget: both are then "
+        "suggested, for the least expected error. Left out otherwise: 1.",
+        example=1.0,
+        ge=0,
+    )
+    noise: float | None = key(
+        None,
+        "a number > 0",
+        "Price of noise (the paper's sigma). Left out: as concentration.",
+        example=1.0,
+        gt=0,
+    )
     weight_cap: float | None = key(
         None,
         "a number >= 1",
@@ -119,8 +173,15 @@ class Objective(_Table):
     max_mean_epsilon: float | None = key(
         None,
         "a number > 0",
-        "Upper bound of the mean epsilon over all sellers (the paper's L). Needed where costs start at 0.",
+        "Upper bound of the mean epsilon over all sellers (the paper's L).",
         example=1.0,
+        gt=0,
+    )
+    max_epsilon: float = key(
+        10.0,
+        "a number > 0",
+        "Nobody is asked for more than this. Offline it is kept by weight_cap times max_mean_epsilon: what "
+        "is not given of these is chosen as wide as this limit allows, without a look at any report.",
         gt=0,
     )
 
@@ -134,6 +195,33 @@ class Money(_Table):
         "Smallest currency units to one unit of money, such as 100 cents; payments round up to them.",
         ge=1,
         lt=2**53,
+    )
+    currency: str = key(
+        "",
+        "a currency's short name, such as EUR",
+        "The currency, which stands beside every amount.",
+        example="EUR",
+        max_length=12,
+        pattern=r"^\S*$",
+    )
+
+
+class LedgerPlace(_Table):
+    """Where promises and payments are entered. Left out: in a file beside the market file, as .ledger."""
+
+    url: str | None = key(
+        None,
+        "a file, or an address such as postgresql://user@host/name",
+        "A ledger that several campaigns share, so that a person's promises in all of them add up.",
+        example="postgresql://market@localhost/ledger",
+        min_length=1,
+    )
+    campaign: str | None = key(
+        None,
+        "a text",
+        "The campaign's name in the ledger. Needed in a ledger that is shared.",
+        example="Spring 2026",
+        min_length=1,
     )
 
 
@@ -209,6 +297,7 @@ class Market(_Table):
     )
     label: Label
     training: Training = Field(default_factory=Training)
+    ledger: LedgerPlace = Field(default_factory=LedgerPlace)
 
 
 def read_market(path: str | os.PathLike[str]) -> Market:
@@ -216,8 +305,9 @@ def read_market(path: str | os.PathLike[str]) -> Market:
 
     Raises
     ------
-    FileProblem : no such file, no TOML, or wrong keys and values: ``details`` has one line for each, with
-        the key's path and what was expected.
+    FileProblem
+        No such file, no TOML, or wrong keys and values: ``details`` has one line for each, with the key's
+        path and what was expected.
     """
     data = read_toml(path)
     _load_distribution(data, Path(path).parent)
@@ -229,8 +319,10 @@ def check_market(data: Mapping[str, Any], name: str = "the market") -> Market:
 
     Parameters
     ----------
-    data : tables by name, as a TOML file gives them.
-    name : what the message calls it.
+    data
+        Tables by name, as a TOML file gives them.
+    name
+        What the message calls it.
 
     Examples
     --------
@@ -324,9 +416,13 @@ def _contradictions(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         if len(given) != 1:
             what = "both" if given else "neither"
             found.append(("objective", f"objective: expected either payment_weight or budget, found {what}."))
-        if "confidence" in objective and "budget" not in objective:
-            line = "objective.confidence: expected a budget beside it, found none."
-            found.append(("objective.confidence", line))
+        if objective.get("mechanism") == "posted price" and "budget" not in objective:
+            line = "objective.mechanism: expected a budget beside a posted price, found none."
+            found.append(("objective.mechanism", line))
+        for name in ("confidence", "shares"):
+            if name in objective and "budget" not in objective:
+                path = f"objective.{name}"
+                found.append((path, f"{path}: expected a budget beside it, found none."))
         if "budget" in objective and "expected" not in sellers:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))

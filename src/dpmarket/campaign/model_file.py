@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,7 +18,9 @@ from dpmarket.version import __version__
 if TYPE_CHECKING:
     from dpmarket.learning import PrivateLogisticRegression, PublicScaler
 
-SCHEMA: Literal["dpmarket.model/1"] = "dpmarket.model/1"
+SCHEMA: Literal["dpmarket.model/2"] = "dpmarket.model/2"
+_BEFORE = "dpmarket.model/1"  # which called the noise rate total_epsilon
+_LARGEST = 64 << 20  # bytes
 
 
 class _Part(BaseModel):
@@ -38,22 +40,35 @@ class ModelFile(_Part):
 
     Attributes
     ----------
-    dpmarket : the version that trained it.
-    id_column, label_column, labels : names of columns, and the two labels, the negative one first.
-    features, radius : the public scaling, see :class:`~dpmarket.learning.PublicScaler`.
-    outside_bounds : whether features outside their bounds were clipped or refused.
-    records : number of records trained on.
-    rows_per_person : the bound on the rows of a seller that was charged.
-    coef_grid, grid : the release: whole numbers, the constant's last, and the width of their grid.
-    intercept_scaling, stretch : the number in the constant column, and the factor of the coefficients.
-    l2, total_epsilon, row_bound : penalty, noise rate, and the bound on rows with their constant.
-    numerical_epsilon, numerical_reserve : what releasing rounded numbers cost, and what was set aside for it.
-    gradient_bound, noise_accuracy : the accuracies of the release plan.
-    noise_standard_error : bound on what noise adds to a coefficient.
-    secure_noise : whether the noise came from the operating system's entropy.
+    dpmarket
+        The version that trained it.
+    id_column, label_column, labels
+        Names of columns, and the two labels, the negative one first.
+    features, radius
+        The public scaling, see :class:`~dpmarket.learning.PublicScaler`.
+    outside_bounds
+        Whether features outside their bounds were clipped or refused.
+    records
+        Number of records trained on.
+    rows_per_person
+        The bound on the rows of a seller that was charged.
+    coef_grid, grid
+        The release: whole numbers, the constant's last, and the width of their grid.
+    intercept_scaling, stretch
+        The number in the constant column, and the factor of the coefficients.
+    l2, noise_rate, row_bound
+        Penalty, the rate of the noise that was used, and the bound on rows with their constant.
+    numerical_epsilon, numerical_reserve
+        What releasing rounded numbers cost, and what was set aside for it.
+    gradient_bound, noise_accuracy
+        The accuracies of the release plan.
+    noise_standard_error
+        Bound on what noise adds to a coefficient.
+    secure_noise
+        Whether the noise came from the operating system's entropy.
     """
 
-    schema_version: Literal["dpmarket.model/1"] = Field(SCHEMA, alias="schema")
+    schema_version: Literal["dpmarket.model/2"] = Field(SCHEMA, alias="schema")
     dpmarket: str
     id_column: str
     label_column: str
@@ -63,12 +78,12 @@ class ModelFile(_Part):
     outside_bounds: Literal["clip", "refuse"]
     records: int = Field(ge=1)
     rows_per_person: int = Field(ge=1)
-    coef_grid: list[int]
+    coef_grid: list[Annotated[int, Field(ge=-(2**63), le=2**63)]]
     grid: float = Field(gt=0)
     intercept_scaling: float = Field(gt=0)
     stretch: float = Field(gt=0)
     l2: float = Field(gt=0)
-    total_epsilon: float = Field(gt=0)
+    noise_rate: float = Field(gt=0)
     row_bound: float = Field(gt=0)
     numerical_epsilon: float = Field(ge=0)
     numerical_reserve: float = Field(gt=0)
@@ -134,7 +149,7 @@ def model_file(
         intercept_scaling=model.intercept_scaling_,
         stretch=model.stretch_,
         l2=model.l2_,
-        total_epsilon=model.total_epsilon_,
+        noise_rate=model.noise_rate_,
         row_bound=model.row_bound_,
         numerical_epsilon=model.numerical_epsilon_,
         numerical_reserve=model.numerical_epsilon,
@@ -150,10 +165,11 @@ def read_model(source: str | os.PathLike[str]) -> ModelFile:
 
     Raises
     ------
-    FileProblem : no JSON, not a model, or parts missing or wrong, each by its name.
+    FileProblem
+        No JSON, not a model, or parts missing or wrong, each by its name.
     """
-    data = read_json(source)
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+    data = read_json(source, _LARGEST)
+    if not isinstance(data, dict) or data.get("schema") not in (SCHEMA, _BEFORE):
         raise FileProblem(
             f"expected a model with schema {SCHEMA!r} in {source}, as 'dpmarket train' writes it."
         )
@@ -166,6 +182,9 @@ def model_from_json(text: str) -> ModelFile:
 
 
 def _checked(data: dict[str, Any], source: str) -> ModelFile:
+    if data.get("schema") == _BEFORE:
+        data = {"noise_rate" if name == "total_epsilon" else name: value for name, value in data.items()}
+        data["schema"] = SCHEMA
     try:
         model = ModelFile.model_validate(data)
     except ValidationError as problem:

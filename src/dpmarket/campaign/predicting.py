@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.campaign.model_file import ModelFile
 from dpmarket.files import find, numbers_of, read_table, refuse, refuse_same, write_table
@@ -18,8 +19,10 @@ class Predictions:
 
     Attributes
     ----------
-    rows, positive : rows of the table, and those whose likelier label is the second one.
-    clipped : values outside their public bounds, over all features.
+    rows, positive
+        Rows of the table, and those whose likelier label is the second one.
+    clipped
+        Values outside their public bounds, over all features.
     """
 
     rows: int
@@ -40,35 +43,41 @@ def predict_file(
 
     Parameters
     ----------
-    model : what :func:`~dpmarket.campaign.model_file.read_model` gave.
-    data : .csv or .parquet with a column for every feature of the model.
-    output : .csv or .parquet: id or row, probability, prediction.
-    overwrite : whether an existing output may be replaced.
+    model
+        What :func:`~dpmarket.campaign.model_file.read_model` gave.
+    data
+        .csv or .parquet with a column for every feature of the model.
+    output
+        .csv or .parquet: id or row, probability, prediction.
+    overwrite
+        Whether an existing output may be replaced.
 
     Raises
     ------
-    FileProblem : a column is missing, or cells hold no numbers; by line and column, never by value.
+    FileProblem
+        A column is missing, or cells hold no numbers; by line and column, never by value.
     """
     refuse_same(output, data)
     names = [feature.name for feature in model.features]
     wanted = [model.id_column, *names]
     table = read_table(data, wanted, [model.id_column], names, if_there=[model.id_column])
     values = np.empty((table.height, len(names)))
-    findings = []
+    problems = []
     clipped = 0
     for position, feature in enumerate(model.features):
         values[:, position], more = numbers_of(table, feature.name)
-        findings += more
+        problems += more
         outside = (values[:, position] < feature.low) | (values[:, position] > feature.high)
         clipped += int(outside.sum())
         if model.outside_bounds == "refuse":
-            findings += find(feature.name, "a value outside the public bounds", outside)
-    refuse(table, data, findings)
+            problems += find(feature.name, "a value outside the public bounds", outside)
+    refuse(table, data, problems)
     probabilities = model.probabilities(values)
     positive = probabilities > 0.5
     labels = [model.labels[int(second)] for second in positive]
     first: dict[str, Any] = {"row": np.arange(1, table.height + 1)}
     if model.id_column in table.columns:
         first = {model.id_column: table.get_column(model.id_column)}
-    write_table(output, {**first, "probability": probabilities, "prediction": labels}, overwrite)
+    predicted = pl.DataFrame({**first, "probability": probabilities, "prediction": labels})
+    write_table(output, predicted, overwrite)
     return Predictions(table.height, int(positive.sum()), clipped)

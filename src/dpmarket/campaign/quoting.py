@@ -3,69 +3,103 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
+import polars as pl
 
-from dpmarket.arrays import BoolArray, FloatArray
-from dpmarket.campaign.ledger import (
-    EPSILON,
-    PAYMENT,
-    SELLER,
-    Round,
-    enter_round,
-    ledger_path,
-    open_ledger,
-)
-from dpmarket.campaign.market_file import Market, read_market, to_distribution
-from dpmarket.errors import FileProblem
+from dpmarket.campaign.amounts import money_text
+from dpmarket.campaign.deciding import Decide, mechanism_of, way_to_decide
+from dpmarket.campaign.drafting import Draft, OnTop, choose, draft_again, draft_of, enter_draft
+from dpmarket.campaign.identity import round_digest
+from dpmarket.campaign.market_file import Market, read_market
+from dpmarket.campaign.pilots import refuse_own_reports
+from dpmarket.campaign.place import opened, place_of
+from dpmarket.campaign.quotes import Quotes
+from dpmarket.campaign.reports import outside_distribution, read_reports
+from dpmarket.campaign.rules import refuse_changed, rules_of
+from dpmarket.campaign.stored import stored_outcome
+from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
-    Finding,
-    Table,
-    contains_text,
-    empty_texts,
-    find,
     is_standard_stream,
-    make_table,
-    numbers_of,
     parquet_bytes,
-    read_table,
-    refuse,
     refuse_existing,
     refuse_same,
-    repeated,
     table_kind,
+    table_to_bytes,
+    write_table,
     writing_table,
 )
+from dpmarket.ledger import Ledger, Round, reading, rounds, writing
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
-    from dpmarket.allocation import BuyerObjective
     from dpmarket.mechanisms import Outcome
 
-# The mechanisms, which take a compiler along, load when they decide: most commands decide nothing.
-
-Decide = Callable[[Market, FloatArray], "Outcome"]
-"""A way to turn a market and reported costs into promises and payments."""
+_WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
+_ATTEMPTS = 50  # to enter a round before others change what it was decided by
 
 
 @dataclass(frozen=True)
 class Quoting:
-    """What quoting a file came to: the outcome, the round in the ledger, and whether it is a new one.
+    """What quoting a file came to.
 
     Attributes
     ----------
-    outcome : promises and payments, in the file's order. Confidential.
-    round : as the ledger knows these quotes.
-    is_new : false if the same quotes had been given before.
+    outcome
+        Promises and payments, in the order of the quotes. Confidential.
+    round
+        As the ledger knows these quotes.
+    currency
+        Of its amounts; empty if the market file names none.
+    is_new
+        False if the same quotes had been given before.
+    left_out
+        How many sellers were not quoted, by reason: full, lifetime, excluded.
+    not_quoted
+        The file that lists them; None if there are none.
+    below, above
+        How many costs lie below and above the market's distribution.
+    weakly_protected, weak_epsilon
+        How many sellers are promised more than this epsilon, with which an even guess about somebody can
+        become 95% sure.
     """
 
     outcome: Outcome
     round: Round
+    currency: str
     is_new: bool
+    left_out: dict[str, int]
+    not_quoted: str | None
+    below: int
+    above: int
+    weakly_protected: int
+    weak_epsilon: float = _WEAK
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Where quotes go, and the list of who was not quoted."""
+
+    quotes: str | os.PathLike[str]
+    not_quoted: str | os.PathLike[str] | None
+    overwrite: bool
+
+    def refuse_no_list(self, left_out: pl.DataFrame | None) -> None:
+        """Refuse quotes for the standard output where somebody must be listed and there is no file for it."""
+        if left_out is not None and self.not_quoted is None:
+            raise FileProblem(
+                f"{left_out.height} sellers are not quoted, and there is no file to list them in: name one "
+                "with --not-quoted."
+            )
+
+    def list_left_out(self, left_out: pl.DataFrame | None) -> None:
+        """Write who was not quoted, and why."""
+        if left_out is not None and self.not_quoted is not None:
+            write_table(self.not_quoted, left_out, overwrite=True)
 
 
 def quote_file(
@@ -76,173 +110,174 @@ def quote_file(
     again: bool = False,
     overwrite: bool = False,
     progress: StageProgress = lambda what, share: None,
+    *,
+    ledger: str | None = None,
+    not_quoted: str | os.PathLike[str] | None = None,
+    before_again: Callable[[OnTop], None] = lambda on_top: None,
 ) -> Quoting:
     """Quote every seller of a file of reports, enter the promises in the ledger, and write the quotes.
 
-    The same reports in the same market give the same quotes, which are the same promises: they are entered
-    once, however often the command is run (after an interruption, say).
+    The same reports in the same market, in whatever order, are the same round: they are entered once,
+    however often the command is run (after an interruption, say), and the quotes are those that were given.
 
     Parameters
     ----------
-    market_path : the market file; the ledger lies beside it.
-    reports : .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
-    output : .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units. Confidential,
-        because a promise tells what was reported.
-    decide : the mechanism: :func:`decide_offline` or :func:`decide_online`.
-    again : whether quotes that were given before are promised a second time, on top.
-    overwrite : whether an existing output may be replaced.
+    market_path
+        The market file; its rules are fixed with the first quote.
+    reports
+        .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
+    output
+        .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units; the first row also
+        says currency, minor units and round. Confidential, because a promise tells what was reported.
+    decide
+        The mechanism: :func:`~dpmarket.campaign.deciding.decide_offline` or
+        :func:`~dpmarket.campaign.deciding.decide_online`.
+    again
+        Whether sellers who have an open promise are promised something on top, and quotes that were spent are
+        promised a second time.
+    overwrite
+        Whether existing outputs may be replaced.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
+    not_quoted
+        Where sellers who were not quoted are listed, with the reason; None: beside the output, with
+        ``-not-quoted`` after its name. Written only if there are any.
+    before_again
+        Called with what is promised on top before it is entered.
 
     Raises
     ------
-    FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
-    InvalidInput, Infeasible : the market says no.
+    FileProblem
+        A file that cannot be used; ``details`` name lines and columns, never a value.
+    LedgerRefusal
+        The rules changed, sellers have open promises, or the budget is full.
+    InvalidInput, Infeasible
+        The market says no.
     """
     market = read_market(market_path)
-    refuse_same(output, market_path, ledger_path(market_path), reports)
+    place = place_of(market_path, market, ledger)
+    outputs = _Outputs(output, _beside(output) if not_quoted is None else not_quoted, overwrite)
+    refuse_same(output, market_path, *place.files, reports)
+    if outputs.not_quoted is not None:
+        refuse_same(outputs.not_quoted, market_path, *place.files, reports, output)
     if not overwrite:
         refuse_existing(output)
+    decide = way_to_decide(market, decide)
     progress("Reading reports", 0.0)
-    table = read_table(
-        reports, list(_columns(market)), [market.sellers.id_column], [market.sellers.cost_column]
-    )
+    found = read_reports(market, reports)
+    refuse_own_reports(market_path, market, found, reports)
+    below, above = outside_distribution(market, found.costs)
     progress("Deciding promises and payments", 0.15)
-    outcome = _decided(market, table, reports, decide)
-    scale = market.money.minor_units
-    amounts = outcome.in_minor_units(scale).amounts
-    quotes = make_table(
-        {
-            market.sellers.id_column: table.get_column(market.sellers.id_column),
-            EPSILON: outcome.epsilons,
-            "payment": amounts / scale,
-            PAYMENT: amounts,
-        }
-    )
-    progress("Entering promises in the ledger", 0.5)
+    folder = os.fspath(market_path)
+    # Without a ledger decide first: what the market refuses leaves none behind.
+    choice = None if place.is_there else choose(market, folder, found, decide, None, None)
+    with opened(place) as opened_ledger:
+        rules = rules_of(market)
+        digest = round_digest(opened_ledger.key, place.campaign, market, mechanism_of(decide), found)
+        for _ in range(_ATTEMPTS):
+            with reading(opened_ledger) as connection:
+                campaign = rounds.campaign_named(connection, place.campaign)
+                refuse_changed(None if campaign is None else campaign.rules, market)
+                known = rounds.rounds_with_digest(connection, digest)
+                if known and (not again or known[-1].state == "open"):
+                    entered, left = known[-1], rounds.left_out_of(connection, known[-1].number)
+                    outcome = stored_outcome(connection, entered)
+                    quotes = rounds.quotes_of(connection, entered.number)
+                    _tell_again(market, entered, quotes, left, outputs)
+                    return _result(market, entered, outcome, False, left, outputs, below, above)
+                if known:
+                    draft = draft_again(opened_ledger.key, known[-1], connection, market)
+                    outcome = stored_outcome(connection, known[-1])
+                else:
+                    if choice is None:
+                        choice = choose(market, folder, found, decide, connection, campaign)
+                    draft = draft_of(market, choice, opened_ledger.key, digest, connection, campaign)
+                    outcome = choice.decision.outcome
+            _refuse_on_top(draft, market, again)
+            outputs.refuse_no_list(draft.left_out)
+            if draft.on_top is not None:
+                before_again(draft.on_top)
+            progress("Entering promises in the ledger", 0.5)
+            new = _enter_and_tell(opened_ledger, place.campaign, rules, market, draft, outputs)
+            if new is not None:
+                progress("Writing quotes", 1.0)
+                return _result(market, new, outcome, True, draft.left_out, outputs, below, above)
+            choice = None
+    raise LedgerRefusal("others have been quoting all the time: nothing was entered; try again.")
+
+
+def _enter_and_tell(
+    ledger: Ledger, name: str, rules: dict[str, object], market: Market, draft: Draft, outputs: _Outputs
+) -> Round | None:
+    """Enter a draft while its file is being written; None if the ledger has changed since it was drafted."""
+    quotes = Quotes(draft.new.quotes, draft.new.minor_units, market.money.currency, draft.new.identity)
+    told = quotes.as_written(market.sellers.id_column)
     # Encoding takes longest: if the output is a Parquet file, the ledger keeps the same bytes.
-    to_parquet = not is_standard_stream(output) and table_kind(output) == ".parquet"
-    parquet = parquet_bytes(quotes) if to_parquet else None
-    told = writing_table(output, quotes.to_dict(), overwrite, parquet)
-    with told, open_ledger(ledger_path(market_path)) as ledger:  # told when the promises are entered
-        entered, is_new = enter_round(
-            ledger, quotes, outcome.mechanism, scale, outcome.parameters, again, parquet
-        )
-    progress("Writing quotes", 1.0)
-    return Quoting(outcome, entered, is_new)
+    to_parquet = not is_standard_stream(outputs.quotes) and table_kind(outputs.quotes) == ".parquet"
+    parquet = parquet_bytes(told) if to_parquet else None
+    if draft.left_out is not None:
+        draft = replace(draft, new=replace(draft.new, left_out=table_to_bytes(draft.left_out)))
+    content = table_to_bytes(draft.new.quotes) if parquet is None else parquet
+    try:
+        # All of it is written before the round is entered, and told when it was entered.
+        with writing_table(outputs.quotes, told, outputs.overwrite, parquet) as finished:
+            with writing(ledger) as connection:
+                if rounds.revision_of(connection) != draft.revision:
+                    raise _Changed
+                entered = enter_draft(connection, name, rules, market, draft, content)
+                finished()
+            outputs.list_left_out(draft.left_out)
+    except _Changed:
+        return None
+    return entered
 
 
-def decide_offline(market: Market, costs: FloatArray) -> Outcome:
-    """Decide for all sellers at once (the paper's Algorithm 2).
-
-    Parameters
-    ----------
-    market : a checked market file; with a budget, its payment weight is planned without the reports.
-    costs : everybody's report, money per unit of epsilon, shape (m,).
-
-    Raises
-    ------
-    InvalidInput, Infeasible, NotConverged : what the plan or the mechanism refuses.
-    """
-    from dpmarket.mechanisms import OfflineMechanism
-
-    return OfflineMechanism(to_distribution(market.costs.distribution), planned_objective(market)).run(costs)
+def _tell_again(
+    market: Market, entered: Round, table: pl.DataFrame, left_out: pl.DataFrame | None, outputs: _Outputs
+) -> None:
+    """Write the quotes that these reports were given before."""
+    outputs.refuse_no_list(left_out)
+    quotes = Quotes(table, entered.minor_units, market.money.currency, entered.identity)
+    outputs.list_left_out(left_out)
+    write_table(outputs.quotes, quotes.as_written(market.sellers.id_column), outputs.overwrite)
 
 
-def decide_online(market: Market, costs: FloatArray) -> Outcome:
-    """Decide seller by seller, in the file's order, by one curve fixed beforehand (the paper's Algorithm 3).
-
-    What a seller is quoted depends on their own report only, so that a file may hold any part of the sellers
-    who are expected, and others may follow in further files.
-
-    Raises
-    ------
-    FileProblem : the market file does not say how many sellers are expected.
-    """
-    from dpmarket.mechanisms import OnlineMechanism, population_curve
-
-    if market.sellers.expected is None:
-        raise FileProblem(
-            "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
-        )
-    dist = to_distribution(market.costs.distribution)
-    curve = population_curve(dist, planned_objective(market), market.sellers.expected)
-    return OnlineMechanism(dist, curve).run(costs)
-
-
-def planned_objective(market: Market) -> BuyerObjective:
-    """Return the buyer's objective; with a budget, its payment weight is planned without any report.
-
-    The plan is a function of the market file alone: quoting twice plans the same.
-    """
-    from dpmarket.allocation import BuyerObjective
-
-    wanted = market.objective
-    objective = BuyerObjective(
-        wanted.concentration,
-        wanted.noise,
-        1.0 if wanted.payment_weight is None else wanted.payment_weight,
-        wanted.weight_cap,
-        wanted.max_mean_epsilon,
+def _refuse_on_top(draft: Draft, market: Market, again: bool) -> None:
+    if draft.on_top is None or again:
+        return
+    amount = money_text(draft.on_top.payment, market.money.minor_units, market.money.currency)
+    raise LedgerRefusal(
+        f"{draft.on_top.sellers} of {draft.new.quotes.height} sellers have an open promise in this campaign. "
+        f"Leave them out of the file, or use --again to promise them epsilon {draft.on_top.epsilon:.6g} in "
+        f"sum and {amount} on top."
     )
-    if wanted.budget is None or market.sellers.expected is None:
-        return objective
-    from dpmarket.planning import plan_payment_weight
-
-    dist = to_distribution(market.costs.distribution)
-    plan = plan_payment_weight(dist, objective, market.sellers.expected, wanted.budget, wanted.confidence)
-    return plan.objective
 
 
-def read_quotes(source: str | os.PathLike[str], id_column: str) -> Table:
-    """Read a quotes file as the ledger knows it: columns seller, epsilon, payment_minor_units.
-
-    Raises
-    ------
-    FileProblem : cells that are no numbers, epsilons that are negative, payments that are not whole.
-    """
-    table = read_table(source, [id_column, EPSILON, PAYMENT], [id_column], [EPSILON, PAYMENT])
-    epsilons, findings = numbers_of(table, EPSILON)
-    payments, more = numbers_of(table, PAYMENT)
-    whole = np.isnan(payments) | ((payments == np.rint(payments)) & (payments >= 0.0) & (payments < 2.0**53))
-    findings += more
-    findings += find(EPSILON, "an epsilon below 0", epsilons < 0.0)
-    findings += find(PAYMENT, "no whole number of minor units", ~whole)
-    findings += id_findings(table, id_column)
-    refuse(table, source, findings)
-    columns = {
-        SELLER: table.get_column(id_column),
-        EPSILON: epsilons,
-        PAYMENT: payments.astype(np.int64),
-    }
-    return make_table(columns)
+def _result(
+    market: Market,
+    entered: Round,
+    outcome: Outcome,
+    is_new: bool,
+    left_out: pl.DataFrame | None,
+    outputs: _Outputs,
+    below: int,
+    above: int,
+) -> Quoting:
+    reasons: dict[str, int] = {}
+    if left_out is not None:
+        reasons = dict(Counter(left_out.get_column("reason").to_list()))
+    listed = None if left_out is None else str(outputs.not_quoted)
+    weak = int((outcome.epsilons > _WEAK).sum())
+    return Quoting(outcome, entered, market.money.currency, is_new, reasons, listed, below, above, weak)
 
 
-def id_findings(table: Table, id_column: str) -> list[Finding]:
-    """Find rows without a seller's id, ids that stood in an earlier row already, and ids with a NUL.
-
-    Arrays of texts drop NUL characters at the end, so that two sellers would look like one.
-    """
-    empty: BoolArray = empty_texts(table, id_column)
-    return [
-        *find(id_column, "no seller id", empty),
-        *find(id_column, "a seller id that an earlier row has already", repeated(table, id_column) & ~empty),
-        *find(id_column, "an id with a NUL character", contains_text(table, id_column, "\0")),
-    ]
+def _beside(output: str | os.PathLike[str]) -> Path | None:
+    """Return where sellers who are not quoted are listed, None for the standard output."""
+    if is_standard_stream(output):
+        return None
+    path = Path(output)
+    return path.with_name(f"{path.stem}-not-quoted{path.suffix}")
 
 
-def _columns(market: Market) -> tuple[str, str]:
-    return market.sellers.id_column, market.sellers.cost_column
-
-
-def _decided(market: Market, table: Table, source: str | os.PathLike[str], decide: Decide) -> Outcome:
-    """Check the reports and decide. No decision depends on the ids: they are looked at meanwhile."""
-    id_column, cost_column = _columns(market)
-    costs, findings = numbers_of(table, cost_column)
-    findings += find(cost_column, "a cost below 0", costs < 0.0)
-    with ThreadPoolExecutor(1) as thread:
-        ids = thread.submit(id_findings, table, id_column)
-        if findings:
-            refuse(table, source, findings + ids.result())
-        try:
-            return decide(market, costs)
-        finally:
-            refuse(table, source, ids.result())
+class _Changed(Exception):
+    """Somebody else promised or spent something between deciding and entering."""

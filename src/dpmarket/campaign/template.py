@@ -18,6 +18,7 @@ _INTRODUCTION = """\
 # A market file of dpmarket: what a campaign buys, from whom, and what is trained.
 # Everything here is public and is fixed before anybody reports a cost.
 # Lines that begin with '# ' and a key are optional keys; remove the '# ' to use them.
+# If costs were asked in a pilot, its people must not be sellers here: exclude them (sellers.excluded).
 """
 _FEATURES = {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 100000.0}}
 _SHOWN = {"objective.payment_weight"}  # optional in the model, but one of two is needed
@@ -28,17 +29,21 @@ def market_template(values: Mapping[str, Any] | None = None) -> str:
 
     Parameters
     ----------
-    values : what the file shall say, by ``table.key``, in place of examples and defaults. A budget takes the
-        payment weight's place. Features are edited in the file.
+    values
+        What the file shall say, by ``table.key``, in place of examples and defaults. A budget takes the
+        payment weight's place. A feature's bounds are ``features.NAME.low`` and ``features.NAME.high``; an
+        example of a feature whose column is used otherwise is left out.
 
     Returns
     -------
-    The text of the file.
+    str
+        The text of the file.
 
     Raises
     ------
-    FileProblem : a key that does not exist, or values that a market file must not have; ``details`` has a
-        line for each.
+    FileProblem
+        A key that does not exist, or values that a market file must not have; ``details`` has a line for
+        each.
 
     Examples
     --------
@@ -50,10 +55,11 @@ def market_template(values: Mapping[str, Any] | None = None) -> str:
     """
     values = dict(values or {})
     keys = {f"{table}.{key}" for table, model in _tables() for key in model.model_fields}
-    unknown = [f"{path}: no such key." for path in values if path not in keys]
+    bounds = {path: value for path, value in values.items() if _feature_of(path) is not None}
+    unknown = [f"{path}: no such key." for path in values if path not in keys and path not in bounds]
     if unknown:
         raise FileProblem("expected keys of the market file, as TABLE.KEY=VALUE.", unknown)
-    text = _filled(values)
+    text = _filled(values, _features(values, bounds))
     check_market(tomllib.loads(text), "these values")
     return text
 
@@ -63,16 +69,32 @@ def _tables() -> list[tuple[str, type[BaseModel]]]:
     return [(name, model) for name, model in found if model is not None]
 
 
-def _filled(values: Mapping[str, Any]) -> str:
+def _feature_of(path: str) -> tuple[str, str] | None:
+    """Return the feature and the end of its bounds that a path names, None if it names none."""
+    table, _, rest = path.partition(".")
+    name, _, end = rest.rpartition(".")
+    return (name, end) if table == "features" and name and end in ("low", "high") else None
+
+
+def _features(values: Mapping[str, Any], bounds: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the examples of features, without such whose column is used otherwise, and what was given."""
+    used = {values.get(path) for path in ("label.column", "sellers.id_column", "sellers.cost_column")}
+    features = {name: dict(ends) for name, ends in _FEATURES.items() if name not in used}
+    for path, value in bounds.items():
+        name, end = _feature_of(path) or ("", "")
+        features.setdefault(name, {})[end] = value
+    return features
+
+
+def _filled(values: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]]) -> str:
     parts = [_INTRODUCTION]
     for name, field in Market.model_fields.items():
         model = _model(field)
         if model is None:
             lines = [*_comment(_meaning(field)), f"[{name}]"]
-            lines += [
-                f"{feature} = {{ low = {_toml(bounds['low'])}, high = {_toml(bounds['high'])} }}"
-                for feature, bounds in _FEATURES.items()
-            ]
+            for feature, bounds in features.items():
+                ends = ", ".join(f"{end} = {_toml(bounds[end])}" for end in ("low", "high") if end in bounds)
+                lines.append(f"{_key(feature)} = {{ {ends} }}")
         else:
             lines = [*_comment(str(model.__doc__)), f"[{name}]"]
             for key, entry in model.model_fields.items():
@@ -133,6 +155,12 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     return "left out" if field.default is None else f"`{_toml(field.default)}`"
+
+
+def _key(name: str) -> str:
+    """Write a name as a key of TOML: bare if it can be."""
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else _toml(name)
 
 
 def _toml(value: Any) -> str:

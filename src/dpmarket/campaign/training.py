@@ -1,53 +1,31 @@
-"""Turn quotes and the data of who was quoted into a model: debit first, then read, then release."""
+"""Turn quotes and the data of who was quoted into a model, once; and let sellers withdraw before that."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.campaign.ledger import (
-    EPSILON,
-    SELLER,
-    Round,
-    debit,
-    existing_ledger,
-    give_back,
-    ledger_path,
-    matching_rounds,
-    release,
-    released_model,
-    spent_already,
-    withdraw,
-    withdrawn_of,
-)
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign.amounts import money_text
+from dpmarket.campaign.ids import tidy_ids, tidy_names
 from dpmarket.campaign.market_file import Market, read_market
-from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file, model_from_json
-from dpmarket.campaign.quoting import id_findings, read_quotes
-from dpmarket.errors import EntropyUnavailable, Infeasible, InvalidInput, LedgerRefusal
-from dpmarket.files import (
-    Database,
-    Finding,
-    Table,
-    empty_texts,
-    equals_text,
-    find,
-    numbers_of,
-    positions_in,
-    read_table,
-    refuse,
-    refuse_existing,
-    refuse_same,
-    write_bytes,
-)
+from dpmarket.campaign.model_file import ModelFile, model_from_json
+from dpmarket.campaign.place import opened_existing, place_of
+from dpmarket.campaign.quotes import Quotes, read_quotes
+from dpmarket.campaign.records import Records, read_records, refuse_absent
+from dpmarket.campaign.rules import refuse_changed
+from dpmarket.campaign.spending import people_of, spend_and_train
+from dpmarket.errors import LedgerRefusal
+from dpmarket.files import positions_in, read_table, refuse_existing, refuse_same, write_bytes
+from dpmarket.ledger import Connection, Round, reading, releases, rounds, withdraw, writing
+from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
 
-if TYPE_CHECKING:
-    from dpmarket.learning import PrivateLogisticRegression
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -56,261 +34,257 @@ class TrainingResult:
 
     Attributes
     ----------
-    model : what was released.
-    is_new : whether it was trained now.
-    clipped : counts, per feature, values outside their public bounds. It is read from the data and is for
-        the data holder's eyes only.
+    model
+        What was released; its ``noise_rate`` is what training made of the promises.
+    is_new
+        Whether it was trained now.
+    total_promise
+        The epsilons of those it was trained on, together.
+    withdrawn
+        How many of the quoted sellers had withdrawn before.
+    clipped
+        Counts, per feature, values outside their public bounds. It is read from the data and is for the data
+        holder's eyes only.
+    raised_l2
+        The penalty to which the market file's was raised because of withdrawals; None if it was not.
     """
 
     model: ModelFile
     is_new: bool
+    total_promise: float
+    withdrawn: int
     clipped: dict[str, int]
+    raised_l2: float | None = None
 
 
 def train_file(
     market_path: str | os.PathLike[str],
-    quotes: str | os.PathLike[str],
+    quotes: Files,
     data: str | os.PathLike[str],
     output: str | os.PathLike[str],
     overwrite: bool = False,
     progress: StageProgress = lambda what, share: None,
+    *,
+    ledger: str | None = None,
 ) -> TrainingResult:
     """Train on the data of the quoted sellers, once, and write the model.
 
     Parameters
     ----------
-    market_path : the market file; the ledger lies beside it.
-    quotes : the file that ``quote`` wrote, unchanged.
-    data : .csv or .parquet with one row for each seller who was promised anything and has not withdrawn:
-        id, features, label. Rows of sellers promised nothing, or withdrawn, are not looked at.
-    output : where the model goes.
-    overwrite : whether an existing output may be replaced.
+    market_path
+        The market file, with the rules that sellers were quoted by.
+    quotes
+        The file that ``quote`` wrote, unchanged; or several, for one model from the quotes of many days.
+    data
+        .csv or .parquet with one row for each seller who was promised anything and has not withdrawn: id,
+        features, label. Rows of sellers promised nothing, or withdrawn, are not looked at.
+    output
+        Where the model goes.
+    overwrite
+        Whether an existing output may be replaced.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
 
     Raises
     ------
-    LedgerRefusal : no such quotes were ever given, or their promises are spent and there is no model.
-    FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
-    InvalidInput, Infeasible : the promises cannot be kept with this penalty.
+    LedgerRefusal
+        No such quotes were ever given, the rules changed since, a training is under way, or the promises are
+        spent and there is no model.
+    FileProblem
+        A file that cannot be used; ``details`` name lines and columns, never a value.
+    InvalidInput, Infeasible
+        The promises cannot be kept with this penalty.
 
-    Guarantees
-    ----------
-    * The promises are spent, on the disk, before a record is read. An error before noise is drawn gives them
-      back; a process that dies or is interrupted does not, nor does an error that may depend on the noise
-      (``NotConverged``): trying again until it stays away would choose among noises.
-    * One model per round: a second call hands out the same one and reads no data.
+    Notes
+    -----
+    Guaranteed:
+
+    * The promises are spent, on the disk, before a record is read. Whatever ends the training before noise
+      is drawn gives them back: an error at once, a process that dies when the ledger is used next. Once
+      noise may have been drawn they are spent and paid: trying again would choose among noises.
+    * Each round is debited once, and there is one model for it: a second call hands out the same one and
+      reads no data.
     """
     market = read_market(market_path)
-    refuse_same(output, market_path, ledger_path(market_path), quotes, data)
+    place = place_of(market_path, market, ledger)
+    files = [quotes] if isinstance(quotes, str | os.PathLike) else list(quotes)
+    refuse_same(output, market_path, *place.files, *files, data)
     if not overwrite:
         refuse_existing(output)
     progress("Reading quotes", 0.0)
-    quoted = read_quotes(quotes, market.sellers.id_column)
-    with existing_ledger(ledger_path(market_path)) as ledger:
-        found = known_round(ledger, quoted)
-        kept = released_model(ledger, found.number)
+    quoted = [(read_quotes(source, market.sellers.id_column), source) for source in files]
+    with opened_existing(place) as opened_ledger:
+        with reading(opened_ledger) as connection:
+            found = [known_round(connection, one) for one, _ in quoted]
+            if len({one.number for one in found}) < len(found):
+                raise LedgerRefusal("the same round of quotes is given twice.")
+            _refuse_other_rules(connection, found, market)
+            kept = _model_of(connection, found)
+            people = people_of(connection, [one.number for one in found])
         if kept is not None:
-            result = TrainingResult(model_from_json(kept), False, {})
-        elif found.state != "open":
-            raise LedgerRefusal(spent_already(found))
+            result = TrainingResult(kept, False, float(people.promised.sum()), people.withdrawn, {})
         else:
-            result = _train(ledger, found, market, quoted, quotes, data, progress)
+
+            def read(people: pl.DataFrame, promised: FloatArray) -> Records:
+                records = read_records(market, people, promised, data)
+                refuse_absent(market, people, promised, records, quoted)
+                return records
+
+            spending = spend_and_train(opened_ledger, found, market, read, progress)
+            result = TrainingResult(is_new=True, **vars(spending))
     write_bytes(output, result.model.to_json().encode(), overwrite)
     progress("Writing the model", 1.0)
     return result
 
 
 def withdraw_sellers(
-    market_path: str | os.PathLike[str], quotes: str | os.PathLike[str], sellers: Sequence[str]
+    market_path: str | os.PathLike[str],
+    quotes: str | os.PathLike[str],
+    sellers: Sequence[str],
+    *,
+    ledger: str | None = None,
 ) -> int:
     """Take sellers out of a file of quotes before training; return how many had not withdrawn before.
 
     Parameters
     ----------
-    market_path : the market file; the ledger lies beside it.
-    quotes : the file that ``quote`` wrote, unchanged.
-    sellers : their ids, as text.
+    market_path
+        The market file.
+    quotes
+        The file that ``quote`` wrote, unchanged.
+    sellers
+        Their ids, as text.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
 
     Raises
     ------
-    FileProblem : a file that cannot be used.
-    LedgerRefusal : no such quotes, a seller without a quote, or promises that are spent already.
+    FileProblem
+        A file that cannot be used.
+    LedgerRefusal
+        No such quotes, a seller without a quote, or promises that are spent already.
     """
     market = read_market(market_path)
-    with existing_ledger(ledger_path(market_path)) as ledger:
-        found = known_round(ledger, read_quotes(quotes, market.sellers.id_column))
-        return withdraw(ledger, found.number, sellers)
+    names = tidy_names(sellers)
+    quoted = read_quotes(quotes, market.sellers.id_column)
+    with (
+        opened_existing(place_of(market_path, market, ledger)) as opened_ledger,
+        writing(opened_ledger) as connection,
+    ):
+        return withdraw(connection, known_round(connection, quoted).number, names)
 
 
 def withdraw_absent(
     market_path: str | os.PathLike[str],
     quotes: str | os.PathLike[str],
     data: str | os.PathLike[str],
+    *,
+    ledger: str | None = None,
 ) -> int:
     """Take out everybody who was promised something but has no row in a data file; return how many.
 
     Parameters
     ----------
-    market_path, quotes : as for :func:`withdraw_sellers`.
-    data : .csv or .parquet; of it only the ids are read.
+    market_path, quotes, ledger
+        As for :func:`withdraw_sellers`.
+    data
+        .csv or .parquet; of it only the ids are read.
 
     Raises
     ------
-    FileProblem : a file that cannot be used.
-    LedgerRefusal : no such quotes, or promises that are spent already.
+    FileProblem
+        A file that cannot be used.
+    LedgerRefusal
+        No such quotes, or promises that are spent already.
     """
     market = read_market(market_path)
     id_column = market.sellers.id_column
     quoted = read_quotes(quotes, id_column)
-    rows = read_table(data, [id_column], [id_column])
-    present = positions_in(rows, id_column, quoted, SELLER)
-    absent = quoted.get_column(EPSILON).to_numpy() > 0.0
+    rows = tidy_ids(read_table(data, [id_column], [id_column]), id_column)
+    present = positions_in(rows, id_column, quoted.table, SELLER)
+    absent = quoted.epsilons > 0.0
     absent[present[present >= 0]] = False
-    with existing_ledger(ledger_path(market_path)) as ledger:
-        found = known_round(ledger, quoted)
-        return withdraw(
-            ledger, found.number, quoted.get_column(SELLER).gather(np.flatnonzero(absent)).to_list()
-        )
+    leaving = quoted.table.get_column(SELLER).gather(np.flatnonzero(absent)).to_list()
+    with (
+        opened_existing(place_of(market_path, market, ledger)) as opened_ledger,
+        writing(opened_ledger) as connection,
+    ):
+        return withdraw(connection, known_round(connection, quoted).number, leaving)
 
 
-def known_round(ledger: Database, quotes: Table) -> Round:
-    """Return the round that these quotes are: an open one if there is, else the newest.
+def known_round(connection: Connection, quotes: Quotes) -> Round:
+    """Return the round that these quotes are.
+
+    A file names its round. One of an earlier version does not: it is found by what it says.
 
     Raises
     ------
-    LedgerRefusal : no round has exactly these quotes.
+    LedgerRefusal
+        There is no such round, or the file is not as it was written.
     """
-    known = matching_rounds(ledger, quotes)
-    if not known:
-        raise LedgerRefusal(
-            "no such quotes were given: the ledger has no round with exactly these sellers, epsilons and "
-            "payments. Use the file that 'dpmarket quote' wrote, as it was written, and its market file."
-        )
-    by_use = {"open": 0, "released": 1, "debited": 2}
-    return min(known, key=lambda found: by_use[found.state])
-
-
-def _train(
-    ledger: Database,
-    found: Round,
-    market: Market,
-    quotes: Table,
-    quotes_source: str | os.PathLike[str],
-    data: str | os.PathLike[str],
-    progress: StageProgress,
-) -> TrainingResult:
-    training = debit(ledger, found.number)
-    try:
-        epsilons = np.asarray(quotes.get_column(EPSILON).to_numpy())
-        promised = np.where(withdrawn_of(ledger, found.number, quotes), 0.0, epsilons)
-        progress("Reading data", 0.1)
-        records = _read_records(market, quotes, promised, data)
-        _refuse_absent(market, quotes, quotes_source, promised, records.owners)
-        progress("Training", 0.3)
-    except Exception:
-        # Whatever is wrong, no noise is there yet, and nothing was released.
-        give_back(ledger, training)
-        raise
-    try:
-        estimator = _fit(market, records, promised)
-    except (InvalidInput, Infeasible, EntropyUnavailable):
-        # All of these come before noise is drawn (see PrivateLogisticRegression.fit): nothing was released.
-        give_back(ledger, training)
-        raise
-    progress("Entering the model in the ledger", 0.95)
-    model = model_file(
-        estimator,
-        records=records.owners.size,
-        id_column=market.sellers.id_column,
-        label_column=market.label.column,
-        labels=market.label.values,
-        features=[FeatureBounds(name=name, low=b.low, high=b.high) for name, b in market.features.items()],
-        radius=market.training.radius,
-        outside_bounds=market.training.outside_bounds,
-    )
-    spent, loss_weights = np.zeros(quotes.height), np.zeros(quotes.height)
-    spent[records.owners] = estimator.epsilons_
-    loss_weights[records.owners] = estimator.loss_weights_
-    release(ledger, training, model.to_json(), spent, loss_weights)
-    return TrainingResult(model, True, records.clipped)
-
-
-@dataclass(frozen=True)
-class _Records:
-    owners: IntArray
-    features: FloatArray
-    positive: BoolArray
-    clipped: dict[str, int]
-
-
-def _fit(market: Market, records: _Records, promised: FloatArray) -> PrivateLogisticRegression:
-    # They take scikit-learn along, which most commands do not need.
-    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
-
-    bounds = list(market.features.values())
-    scaler = PublicScaler([b.low for b in bounds], [b.high for b in bounds], market.training.radius)
-    estimator = PrivateLogisticRegression(
-        l2=market.training.l2, classes=(0, 1), numerical_epsilon=market.training.numerical_epsilon
-    )
-    scaled = scaler.fit_transform(records.features)
-    return estimator.fit(scaled, records.positive.astype(np.int64), epsilons=promised[records.owners])
-
-
-def _read_records(
-    market: Market, quotes: Table, promised: FloatArray, source: str | os.PathLike[str]
-) -> _Records:
-    """Read the rows of everybody who was promised something, or refuse with all that is wrong."""
-    id_column, label = market.sellers.id_column, market.label
-    names = list(market.features)
-    texts = [id_column, label.column]
-    table = read_table(source, [id_column, *names, label.column], texts, names)
-    owners = positions_in(table, id_column, quotes, SELLER)
-    findings = id_findings(table, id_column)
-    strangers = (owners < 0) & ~empty_texts(table, id_column)
-    findings += find(id_column, "a seller without a quote", strangers)
-    rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
-    features, more, clipped = _features(market, table, rows)
-    positive, wrong = _labels(market, table, rows)
-    refuse(table, source, [*findings, *more, *wrong])
-    return _Records(owners[rows], features, positive, clipped)
-
-
-def _features(
-    market: Market, table: Table, rows: IntArray
-) -> tuple[FloatArray, list[Finding], dict[str, int]]:
-    values = np.empty((rows.size, len(market.features)))
-    findings: list[Finding] = []
-    clipped = {}
-    for position, (name, bounds) in enumerate(market.features.items()):
-        values[:, position], more = numbers_of(table, name, rows)
-        findings += more
-        outside = (values[:, position] < bounds.low) | (values[:, position] > bounds.high)
-        if market.training.outside_bounds == "refuse":
-            findings += find(name, "a value outside the public bounds", outside, rows)
-        elif outside.any():
-            clipped[name] = int(outside.sum())
-    return values, findings, clipped
-
-
-def _labels(market: Market, table: Table, rows: IntArray) -> tuple[BoolArray, list[Finding]]:
-    column, values = market.label.column, market.label.values
-    if isinstance(values[0], int):
-        numbers, _ = numbers_of(table, column, rows)
-        negative, positive = numbers == values[0], numbers == values[1]
+    if quotes.round is not None:
+        found = rounds.round_with_identity(connection, quotes.round)
+        known = [] if found is None else [found]
     else:
-        negative, positive = (equals_text(table, column, str(value), rows) for value in values)
-    return positive, find(column, "neither of the two labels", ~(negative | positive), rows)
-
-
-def _refuse_absent(
-    market: Market,
-    quotes: Table,
-    source: str | os.PathLike[str],
-    promised: FloatArray,
-    owners: IntArray,
-) -> None:
-    absent = promised > 0.0
-    absent[owners] = False
-    words = (
-        "a seller who has no row in the data (add it, or let them withdraw: dpmarket withdraw --absent-from)"
+        known = [
+            found
+            for found in rounds.rounds_of(connection)
+            if found.digest.startswith("version 2") and found.sellers == len(quotes)
+        ]
+        by_use = {"open": 0, "released": 1}
+        known.sort(key=lambda found: (by_use.get(found.state, 2), -found.number))
+    for found in known:
+        if rounds.quotes_of(connection, found.number).equals(quotes.table):
+            return found
+    raise LedgerRefusal(
+        "no such quotes were given: the ledger has no round with exactly these sellers, epsilons and "
+        "payments. Use the file that 'dpmarket quote' wrote, as it was written, and its market file."
     )
-    refuse(quotes, source, find(market.sellers.id_column, words, absent))
+
+
+def spent_already(connection: Connection, found: Round) -> str:
+    """Say why a round whose promises are spent cannot be trained on, and what promising it again costs."""
+    if found.state in ("debited", "marked"):
+        return (
+            f"a training on these quotes is under way since {found.debited_at}: wait for its end, or end "
+            "that process."
+        )
+    quotes = rounds.quotes_of(connection, found.number)
+    quotes = quotes.filter(~rounds.withdrawn_of(connection, found.number, quotes))
+    epsilon, payment = rounds.totals(quotes)
+    campaign = rounds.campaign_of(connection, found.campaign)
+    return (
+        f"the promises of these quotes were spent at {found.debited_at} by a training that ended without a "
+        "model after noise may have been drawn: sellers are paid. 'dpmarket quote --again' would promise "
+        f"epsilon {epsilon:.6g} in sum and "
+        f"{money_text(payment, found.minor_units, campaign.currency)} on top."
+    )
+
+
+def _refuse_other_rules(connection: Connection, found: Sequence[Round], market: Market) -> None:
+    if len({one.campaign for one in found}) > 1:
+        raise LedgerRefusal("these quotes are of several campaigns: a model is trained for one.")
+    refuse_changed(rounds.campaign_of(connection, found[0].campaign).rules, market)
+
+
+def _model_of(connection: Connection, found: Sequence[Round]) -> ModelFile | None:
+    """Return the model that these rounds bought already, None if all are open.
+
+    Raises
+    ------
+    LedgerRefusal
+        Some are spent and there is no model for exactly these.
+    """
+    spent = [one for one in found if one.state != "open"]
+    if not spent:
+        return None
+    kept = releases.released_model(connection, spent[0].number)
+    if kept is None:
+        raise LedgerRefusal(spent_already(connection, spent[0]))
+    whole = releases.release_with(connection, str(spent[0].release))
+    if whole is None or set(whole.rounds) != {one.number for one in found}:
+        raise LedgerRefusal(
+            "some of these quotes bought a model already, together with other quotes or alone: give exactly "
+            "the quotes files that it was trained on, or only such as are not spent."
+        )
+    return model_from_json(kept)

@@ -1,7 +1,7 @@
 """Turn an outcome and a trained model into a certificate, and a receipt for every seller.
 
 A certificate is a JSON file of fixed layout. Its first line holds the *body*: public parameters, totals, the
-model as grid integers, the root of all commitments, and what is not promised. The lines after it are the
+release as grid integers, the root of all commitments, and what is not promised. The lines after it are the
 commitments. The SHA-256 of the body's bytes is the certificate's *digest*; since the body holds the root, it
 stands for the commitments, too. The digest is not in the file: every receipt has it.
 """
@@ -10,39 +10,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
-import platform
-from array import array
 from binascii import hexlify
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.certificates.body import body_of
 from dpmarket.certificates.commitments import VALUES, Lines, Tree, commit, fresh_salts
 from dpmarket.certificates.purchase import Purchase, ReleasedModel
-from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
-from dpmarket.files import private_bytes, read_bytes, write_bytes
+from dpmarket.certificates.rules import RulesReference
+from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import Outcome
 from dpmarket.privacy import privacy_loss
-from dpmarket.version import __version__
 
-SCHEMA = "dpmarket.certificate/1"
-RECEIPT = "dpmarket.receipt/1"
-OPENINGS = "dpmarket.openings/1"
-NOT_PROMISED = (
-    "That anybody's cost is secret: promises and payments follow from reported costs.",
-    "That the records were true, or collected lawfully.",
-    "Anything about what can be learnt by watching the computation: time, memory, power, error messages.",
-    "Anything beyond this one model: further releases from the same records add to what was spent.",
-    "That the stated program ran: the computation itself is not proved, only its accounting.",
-)
+RECEIPT, OPENINGS = "dpmarket.receipt", "dpmarket.openings"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,9 +92,11 @@ class Certificate:
         """Return all lines with their salts, for the buyer's safe and for an auditor. Confidential."""
         lines = self.lines
         columns = {name: lines.values[:, k].tolist() for k, name in enumerate(VALUES)}
+        if lines.withdrew is not None and lines.quotes is not None:
+            columns |= {"withdrew": lines.withdrew.tolist(), "quotes": lines.quotes.tolist()}
         return _canonical(
             {
-                "schema": OPENINGS,
+                "schema": f"{OPENINGS}/{lines.version}",
                 "certificate": self.digest,
                 "id": lines.ids.tolist(),
                 **columns,
@@ -120,7 +108,7 @@ class Certificate:
         position = int(self.tree.positions[k])
         return _canonical(
             {
-                "schema": RECEIPT,
+                "schema": f"{RECEIPT}/{self.lines.version}",
                 "certificate": digest,
                 "line": self.lines.line(k),
                 "salt": self.lines.salt(k),
@@ -136,6 +124,8 @@ def certify(
     *,
     minor_units: int | None = None,
     already_spent: Mapping[Any, float] | None = None,
+    features: Mapping[str, tuple[float, float]] | None = None,
+    withdrawn: Iterable[Any] = (),
 ) -> Certificate:
     """Return the certificate of a purchase and the model trained from it.
 
@@ -151,6 +141,11 @@ def certify(
         numbers of them (``outcome.in_minor_units``); None certifies the unrounded payments.
     already_spent
         What was spent of a seller's promise before this model, by id (a ledger); missing ids mean 0.
+    features
+        Public bounds of each feature by its name, in the order of the columns, as they were before rows were
+        scaled. None: the model's own names, or x0, x1, ..., with the bounds -1 and 1 that every row obeys.
+    withdrawn
+        Ids of sellers who left before training: what they were quoted is certified, and that nothing is owed.
 
     Returns
     -------
@@ -162,10 +157,15 @@ def certify(
     NotCertifiable
         If the noise was seeded, the classes were read from the data, the outcome is not one whose promises
         are independent of the records, the model was not trained with these promises, or a promise was
-        exceeded, by this model alone or with what was spent before.
+        exceeded, by this model alone or with what was spent before; if somebody withdrew and was trained on.
+    InvalidInput
+        If ``already_spent`` or ``withdrawn`` names somebody who is no seller of the outcome, or ``features``
+        are not as many as the model's.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * Everything that ``verify`` can check holds for the returned certificate.
     * The file contains no seller's id, line or cost, and nothing from which one could be tried out: every
       commitment has 256 bits of secret salt. Totals are public: where one seller alone was bought from, they
@@ -202,12 +202,17 @@ def certify(
         minor_units=minor_units,
         spent=spent,
         weights=weights,
+        withdrew=_named(outcome, withdrawn),
+        quotes=np.ones(outcome.epsilons.size, dtype=np.int64),
     )
-    return certify_purchase(purchase, ReleasedModel.of(model), already_spent)
+    return certify_purchase(purchase, ReleasedModel.of(model, features), already_spent)
 
 
 def certify_purchase(
-    purchase: Purchase, model: ReleasedModel, already_spent: Mapping[Any, float] | None = None
+    purchase: Purchase,
+    model: ReleasedModel,
+    already_spent: Mapping[Any, float] | None = None,
+    rules: RulesReference | None = None,
 ) -> Certificate:
     """Return the certificate of a purchase and a released model, as :func:`certify` does.
 
@@ -221,6 +226,8 @@ def certify_purchase(
         The public constants of the model.
     already_spent
         As for :func:`certify`.
+    rules
+        Which published rules the quotes followed, if any were published.
 
     Returns
     -------
@@ -229,105 +236,25 @@ def certify_purchase(
     Raises
     ------
     NotCertifiable
-        If a promise was exceeded, by this model alone or with what was spent before, or the spent epsilons
-        do not follow from the weights.
+        If a promise was exceeded, by this model alone or with what was spent before, the spent epsilons
+        do not follow from the weights, something was spent on who withdrew, or a public constant is not
+        within what a verifier accepts.
+    InvalidInput
+        If ``already_spent`` names somebody who is no seller.
     """
     before = _spent_before(purchase, already_spent)
     exceeded = int(np.count_nonzero(purchase.spent + before > purchase.promises))
     if exceeded:
         raise NotCertifiable(f"expected nobody's promise exceeded, found {exceeded} sellers whose was.")
     _check_accounting(purchase, model)
+    if bool(((purchase.spent + purchase.weights)[purchase.withdrew] > 0.0).any()):
+        raise NotCertifiable("expected nothing spent on who withdrew; somebody's record was used.")
     values = np.column_stack([purchase.promises, purchase.payments, purchase.spent, purchase.weights])
-    lines = Lines(np.array(purchase.seller_ids), values, fresh_salts(len(values)))
+    states = purchase.withdrew.copy(), purchase.quotes.copy()
+    lines = Lines(np.array(purchase.seller_ids), values, fresh_salts(len(values)), *states)
     tree = commit(lines)
-    body = {
-        "schema": SCHEMA,
-        "mechanism": purchase.mechanism,
-        "market": dict(purchase.parameters),
-        "training": _training(model, float(purchase.weights.sum())),
-        "model": {"coef_grid": list(model.coef_grid), "grid": model.grid, "stretch": model.stretch},
-        "money": {"minor_units": purchase.minor_units},
-        "totals": {**_totals(lines), "withdrawn": purchase.withdrawn},
-        "root": tree.root.hex(),
-        "versions": {
-            "dpmarket": __version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-            "scipy": scipy.__version__,
-        },
-        "not_promised": list(NOT_PROMISED),
-    }
+    body = body_of(purchase, model, lines, tree.root, rules)
     return Certificate(_canonical(body).rstrip(b"\n"), lines, tree)
-
-
-def write_certificate(
-    certificate: Certificate,
-    target: str | os.PathLike[str],
-    openings: str | os.PathLike[str],
-    overwrite: bool = False,
-) -> None:
-    """Write the certificate and, to a new file that only its owner can read, the confidential openings.
-
-    The openings come first and are never overwritten: without its own openings no receipt of a certificate
-    can be made.
-
-    Parameters
-    ----------
-    certificate
-        What :func:`certify` gave.
-    target, openings
-        Two different files, no streams.
-    overwrite
-        Whether an existing ``target`` is replaced; without it, it is refused.
-
-    Raises
-    ------
-    InvalidInput
-        If both are the same file, or one is a stream.
-    FileProblem
-        If a file exists that must not, or cannot be written.
-    """
-    for path in (target, openings):
-        if os.fspath(path) == "-":
-            raise InvalidInput("expected files for certificate and openings, got a stream.")
-    if os.path.realpath(target) == os.path.realpath(openings):
-        raise InvalidInput("expected two files: the certificate is public, the openings are not.")
-    private_bytes(openings, certificate.openings())
-    write_bytes(target, bytes(certificate), overwrite)
-
-
-def read_certificate(source: str | os.PathLike[str], openings: str | os.PathLike[str]) -> Certificate:
-    """Read a certificate and its openings back, for making receipts.
-
-    Parameters
-    ----------
-    source, openings
-        The two files that :func:`write_certificate` made.
-
-    Returns
-    -------
-    Certificate
-        The same, byte by byte.
-
-    Raises
-    ------
-    FileProblem
-        If a file cannot be read, or the two do not belong together.
-    """
-    data = read_bytes(source)
-    try:
-        opened = json.loads(read_bytes(openings))
-        if opened["schema"] != OPENINGS:
-            raise ValueError
-        values = np.array([opened[name] for name in VALUES], dtype=np.float64).T
-        lines = Lines(np.array(opened["id"]), values.copy(), bytes.fromhex("".join(opened["salt"])))
-        body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
-    except (KeyError, TypeError, ValueError):
-        raise FileProblem(f"expected a certificate in {source} and its openings in {openings}.") from None
-    certificate = Certificate(body, lines, commit(lines))
-    if bytes(certificate) != data or certificate.digest != opened["certificate"]:
-        raise FileProblem(f"the openings in {openings} do not belong to the certificate in {source}.")
-    return certificate
 
 
 def _refuse_uncertifiable(model: PrivateLogisticRegression) -> None:
@@ -367,46 +294,35 @@ def _spent_before(purchase: Purchase, already_spent: Mapping[Any, float] | None)
     if not already_spent:
         return np.zeros(purchase.promises.size)
     names = purchase.seller_ids.tolist()
+    strangers = len(already_spent.keys() - set(names))
+    if strangers:
+        raise InvalidInput(
+            f"expected already_spent to name sellers of this purchase, found {strangers} ids of nobody."
+        )
     return checks.non_negative_vector("already_spent", [already_spent.get(name, 0.0) for name in names])
 
 
-def _training(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
-    return {
-        "l2": model.l2,
-        "total_epsilon": model.total_epsilon,
-        "row_bound": model.row_bound,
-        "rows_per_person": model.rows_per_person,
-        "weight_total": weight_total * (1.0 + 1e-9),
-        "n_coefficients": len(model.coef_grid),
-        "fit_intercept": model.fit_intercept,
-        "intercept_scaling": model.intercept_scaling,
-        "clip": model.clip,
-        "classes": list(model.classes),
-        "gradient_bound": model.gradient_bound,
-        "noise_accuracy": model.noise_accuracy,
-        "numerical_epsilon": model.numerical_epsilon,
-    }
+def _named(outcome: Outcome, names: Iterable[Any]) -> BoolArray:
+    """Return which sellers of an outcome are named."""
+    place = {name: k for k, name in enumerate(outcome.seller_ids.tolist())}
+    wanted = set(names)
+    strangers = len(wanted - place.keys())
+    if strangers:
+        raise InvalidInput(
+            f"expected withdrawn to name sellers of the outcome, found {strangers} ids of nobody."
+        )
+    found = np.zeros(len(place), dtype=bool)
+    found[[place[name] for name in wanted]] = True
+    return found
 
 
 def _check_accounting(purchase: Purchase, model: ReleasedModel) -> None:
     """Refuse to certify numbers that do not follow from one another."""
     weights = purchase.weights
-    charged = privacy_loss(weights, model.total_epsilon, model.l2, model.row_bound, model.rows_per_person)
+    charged = privacy_loss(weights, model.noise_rate, model.l2, model.row_bound, model.rows_per_person)
     charged = np.where(weights > 0.0, charged + model.numerical_epsilon, 0.0)
-    if not bool((purchase.spent >= charged * (1.0 - 1e-12)).all()):
+    if not bool((purchase.spent >= charged * (1.0 - 2e-16)).all()):
         raise NotCertifiable("expected spent epsilons that follow from the model's weights; they do not.")
-
-
-def _totals(lines: Lines) -> dict[str, Any]:
-    # Summing an array's own numbers spares a million objects.
-    promised, paid, spent = (math.fsum(array("d", lines.values[:, k].tobytes())) for k in range(3))
-    return {
-        "sellers": len(lines),
-        "bought_from": int(np.count_nonzero(lines.values[:, 0])),
-        "promised": promised,
-        "paid": paid,
-        "spent": spent,
-    }
 
 
 def _canonical(data: object) -> bytes:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 
 from dpmarket.certificates.signing import read_signature
-from dpmarket.certificates.verifier.certificate import Verification, verify
+from dpmarket.certificates.verifier.certificate import examined
 from dpmarket.certificates.verifier.payments import payment_checks
+from dpmarket.certificates.verifier.verdicts import Verification
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import number_column, read_bytes, read_table, text_column
+from dpmarket.files import number_column, read_bytes, read_table
 
 Path = str | os.PathLike[str]
+_LARGEST = 16 << 20
+"""Bytes of a receipt, a signature or published rules: far more than any has."""
 
 
 def check_certificate(
@@ -23,7 +26,8 @@ def check_certificate(
     public_key: str | None = None,
     openings: Path | None = None,
     reports: Path | None = None,
-    payments_checked: int = 20,
+    payments_checked: int | None = None,
+    commitment: Path | None = None,
 ) -> Verification:
     """Check all that can be checked with the files given.
 
@@ -39,7 +43,9 @@ def check_certificate(
     reports
         A .csv or .parquet file with the columns seller and cost; needs ``openings``.
     payments_checked
-        How many payments to recompute with ``reports``.
+        How many payments to recompute with ``reports``; None: all, or as many as take less than a minute.
+    commitment
+        The rules as they were published before anybody reported.
 
     Returns
     -------
@@ -60,7 +66,7 @@ def check_certificate(
         raise InvalidInput("expected a signature together with the signer's public key.")
     if reports is not None and openings is None:
         raise InvalidInput("expected the openings with the reports: they say what was promised and paid.")
-    if payments_checked < 1:
+    if payments_checked is not None and payments_checked < 1:
         raise InvalidInput(f"expected at least one payment to check, got {payments_checked}.")
     # Everything is read once: a file that changes, or a stream, must not be seen in two states.
     opened = None if openings is None else read_bytes(openings)
@@ -68,22 +74,23 @@ def check_certificate(
     if not whole and not os.path.isfile(certificate):
         raise FileProblem(f"cannot read {certificate}: there is no such file.")
     proof: Path | bytes = read_bytes(certificate) if whole else certificate
-    result = verify(
+    result, body, lines = examined(
         proof,
-        receipt=None if receipt is None else read_bytes(receipt),
+        receipt=None if receipt is None else read_bytes(receipt, _LARGEST),
         cost=cost,
         digest=digest,
         openings=opened,
-        signature=None if signature is None else read_signature(read_bytes(signature))[0],
+        signature=None if signature is None else read_signature(read_bytes(signature, _LARGEST))[0],
         public_key=None if public_key is None else _key(public_key),
+        commitment=None if commitment is None else read_bytes(commitment, _LARGEST),
     )
-    if reports is None or opened is None or not result.passed:
+    if reports is None or body is None or lines is None or not result.passed:
         return result
     table = read_table(reports, ["seller", "cost"], ["seller"], ["cost"])
     costs = dict(
-        zip(text_column(table, "seller"), number_column(table, "cost", reports).tolist(), strict=True)
+        zip(table.get_column("seller").to_list(), number_column(table, "cost", reports).tolist(), strict=True)
     )
-    return Verification((*result.checks, *payment_checks(proof, opened, costs, payments_checked)))
+    return Verification((*result.checks, *payment_checks(body, lines, costs, payments_checked)))
 
 
 def _key(text: str) -> bytes:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.errors import InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
 
 
@@ -36,8 +37,10 @@ class Purchase:
         How many smallest units make one unit of money; None if payments are in money.
     weights
         Weight of each seller in training.
-    withdrawn
-        How many sellers withdrew before training: they are promised and paid nothing.
+    withdrew
+        Who left before training: what they were quoted stands in their line, and nothing of it is owed.
+    quotes
+        How many quotes each line adds up: 1, unless somebody sold several times by the same menu.
     """
 
     mechanism: str
@@ -48,7 +51,8 @@ class Purchase:
     minor_units: int | None
     spent: FloatArray
     weights: FloatArray
-    withdrawn: int = 0
+    withdrew: BoolArray
+    quotes: IntArray
 
     def __post_init__(self) -> None:
         for name in ("promises", "payments", "spent", "weights"):
@@ -56,7 +60,10 @@ class Purchase:
             checks.same_length(name, values, "seller_ids", self.seller_ids)
             object.__setattr__(self, name, values)
         checks.all_different("seller_ids", self.seller_ids)
-        checks.whole("withdrawn", self.withdrawn)
+        checks.same_length("withdrew", self.withdrew, "seller_ids", self.seller_ids)
+        if self.withdrew.dtype != np.bool_:
+            raise InvalidInput("expected withdrew to be true or false for each seller.")
+        checks.same_length("quotes", self.quotes, "seller_ids", self.seller_ids)
         if self.minor_units is not None:
             checks.whole("minor_units", self.minor_units, minimum=1)
 
@@ -70,11 +77,13 @@ class ReleasedModel:
     coef_grid, grid, stretch
         The release: integers, the constant's last, the width of their grid, and the factor by which the
         coefficients are multiplied.
+    features
+        Name and public bounds of each feature, in the order of the coefficients.
     classes
         The two labels, negative class first.
     fit_intercept, intercept_scaling, clip
         Whether rows got a constant, which one, and whether longer rows were shortened.
-    l2, total_epsilon, row_bound, rows_per_person
+    l2, noise_rate, row_bound, rows_per_person
         Penalty, noise rate, and the bounds on rows with their constant and on the rows of a person.
     gradient_bound, noise_accuracy, numerical_epsilon
         The release plan: how accurately was computed, and what releasing on the grid costs.
@@ -83,12 +92,13 @@ class ReleasedModel:
     coef_grid: tuple[int, ...]
     grid: float
     stretch: float
+    features: tuple[tuple[str, float, float], ...]
     classes: tuple[Any, Any]
     fit_intercept: bool
     intercept_scaling: float
     clip: bool
     l2: float
-    total_epsilon: float
+    noise_rate: float
     row_bound: float
     rows_per_person: int
     gradient_bound: float
@@ -96,23 +106,50 @@ class ReleasedModel:
     numerical_epsilon: float
 
     @classmethod
-    def of(cls, model: PrivateLogisticRegression) -> ReleasedModel:
-        """Return the public constants of a fitted estimator."""
+    def of(
+        cls,
+        model: PrivateLogisticRegression,
+        features: Mapping[str, tuple[float, float]] | None = None,
+    ) -> ReleasedModel:
+        """Return the public constants of a fitted estimator, whose features have these bounds.
+
+        Raises
+        ------
+        InvalidInput
+            If there are not as many features as the model has, or bounds that are none.
+        """
         plan = model.release_plan_
         negative, positive = (np.asarray(label).item() for label in model.classes_)
         return cls(
             coef_grid=tuple(model.coef_grid_.tolist()),
             grid=model.grid_,
             stretch=float(model.stretch_),
+            features=_features(model, features),
             classes=(negative, positive),
             fit_intercept=bool(model.fit_intercept),
             intercept_scaling=float(model.intercept_scaling_),
             clip=bool(model.clip),
             l2=model.l2_,
-            total_epsilon=model.total_epsilon_,
+            noise_rate=model.noise_rate_,
             row_bound=model.row_bound_,
             rows_per_person=model.rows_per_person_,
             gradient_bound=plan.gradient_bound,
             noise_accuracy=plan.noise_accuracy,
             numerical_epsilon=plan.numerical_epsilon,
         )
+
+
+def _features(
+    model: PrivateLogisticRegression, bounds: Mapping[str, tuple[float, float]] | None
+) -> tuple[tuple[str, float, float], ...]:
+    count = int(model.n_features_in_)
+    if bounds is None:
+        names = getattr(model, "feature_names_in_", [f"x{k}" for k in range(count)])
+        return tuple((str(name), -1.0, 1.0) for name in names)
+    found = tuple(
+        (str(name), checks.finite("low", low), checks.finite("high", high))
+        for name, (low, high) in bounds.items()
+    )
+    if len(found) != count or not all(low < high for _, low, high in found):
+        raise InvalidInput(f"expected bounds low < high of {count} features, got {len(found)}.")
+    return found

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import private_bytes, read_bytes
+from dpmarket.files import parse_json, private_bytes, read_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -107,7 +107,7 @@ def read_signature(data: bytes) -> tuple[bytes, bytes]:
         If it is no signature file.
     """
     try:
-        found = json.loads(data)
+        found = parse_json(data)
         if found["schema"] != SIGNATURE:
             raise ValueError
         return bytes.fromhex(found["signature"]), bytes.fromhex(found["public_key"])

@@ -18,6 +18,7 @@ from dpmarket.cli import (
     compare,
     costs,
     demo,
+    ledger,
     menu,
     plan,
     quote,
@@ -46,6 +47,9 @@ app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-wei
 )
 app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(campaign.withdraw)
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
+app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
+app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
+app.add_typer(ledger.app, name="ledger")
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
 app.command(epilog="Example: dpmarket show quotes.csv")(campaign.show)
 app.command(

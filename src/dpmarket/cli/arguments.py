@@ -16,7 +16,16 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines 
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something is wrong.")]
 MarketOption = Annotated[
     Path,
-    typer.Option("--market", "-m", help="The market file; the privacy ledger lies beside it, as .ledger."),
+    typer.Option("--market", "-m", help="The market file; the ledger lies beside it, as .ledger."),
+]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        envvar="DPMARKET_LEDGER",
+        show_envvar=False,
+        help="A shared ledger: a file, or postgresql://...; in place of the market file's ledger.url.",
+    ),
 ]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 
@@ -34,6 +43,22 @@ PaymentWeightOption = Annotated[
 ]
 ConcentrationOption = Annotated[float, typer.Option(help="Price of uneven weights (the paper's mu).")]
 NoiseOption = Annotated[float, typer.Option(help="Price of noise (the paper's sigma).")]
+OwnConcentrationOption = Annotated[
+    float | None,
+    typer.Option(
+        "--concentration",
+        help="Price of uneven weights (the paper's mu); left out, with --noise: suggested for the least "
+        "expected error.",
+    ),
+]
+OwnNoiseOption = Annotated[
+    float | None,
+    typer.Option("--noise", help="Price of noise (the paper's sigma); left out: as --concentration."),
+]
+FeaturesOption = Annotated[
+    int | None,
+    typer.Option(help="Number of columns of a record, without its label: decides how much noise matters."),
+]
 WeightCapOption = Annotated[
     float | None,
     typer.Option(help="No record weighs more than this many times the average (the paper's k)."),
@@ -74,15 +99,23 @@ class DataName(StrEnum):
     """Public data that come with the package."""
 
     breast_cancer = "breast-cancer"
+    diabetes = "diabetes"
+    digits = "digits"
+    wine = "wine"
 
 
 def trial_on(name: DataName, radius: float) -> Trial:
     """Return a trial on public data, with its public bounds."""
-    from dpmarket.datasets import breast_cancer
+    from dpmarket.datasets import breast_cancer, diabetes, odd_digits, wine
     from dpmarket.planning import Trial
 
-    data = {DataName.breast_cancer: breast_cancer}[name]()
-    return Trial(data, radius=radius)
+    sets = {
+        DataName.breast_cancer: breast_cancer,
+        DataName.diabetes: diabetes,
+        DataName.digits: odd_digits,
+        DataName.wine: wine,
+    }
+    return Trial(sets[name](), radius=radius)
 
 
 def numbers(name: str, text: str) -> list[float]:

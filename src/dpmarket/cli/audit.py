@@ -112,8 +112,11 @@ def participation(
     id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
     cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
     minor_units: Annotated[
-        int, typer.Option(help="Smallest currency units to one unit of money: 100 cents to a euro.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            help="Smallest currency units to one unit of money, such as 100 cents: for files that do not say."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check that everybody is paid at least what the promise costs them; exit code 1 if anybody is not.
@@ -188,26 +191,33 @@ def privacy(
 
 
 def _participation(
-    decided: Path, costs: Path, id_column: str, cost_column: str, minor_units: int
+    decided: Path, costs: Path, id_column: str, cost_column: str, minor_units: int | None
 ) -> ParticipationAudit:
     """Match costs to sellers by id, and audit an outcome or a quotes file."""
     from dpmarket.audit import audit_paid_amounts, audit_participation
-    from dpmarket.files import number_column, read_table, text_column
+    from dpmarket.campaign import read_quotes
+    from dpmarket.campaign.ids import tidy_ids
+    from dpmarket.errors import FileProblem
+    from dpmarket.files import column_names, number_column, read_table
     from dpmarket.mechanisms import read_outcome
 
     table = read_table(costs, [id_column, cost_column], texts=[id_column])
-    own = dict(zip(text_column(table, id_column), number_column(table, cost_column, costs), strict=True))
+    names = tidy_ids(table, id_column).get_column(id_column).to_list()
+    own = dict(zip(names, number_column(table, cost_column, costs), strict=True))
     ending = decided.suffix.lower()
-    if ending == ".csv" or (ending == ".parquet" and "payment_minor_units" in read_table(decided).columns):
-        columns = [id_column, "epsilon", "payment_minor_units"]
-        quotes = read_table(decided, columns, texts=[id_column])
-        ordered = _in_order(own, text_column(quotes, id_column), table.height, costs)
-        epsilons = number_column(quotes, "epsilon", decided)
-        amounts = number_column(quotes, "payment_minor_units", decided)
-        return audit_paid_amounts(epsilons, amounts, ordered, minor_units)
+    if ending == ".csv" or (ending == ".parquet" and "payment_minor_units" in column_names(decided)):
+        quotes = read_quotes(decided, id_column)
+        scale = quotes.scale or minor_units
+        if scale is None or minor_units not in (None, scale):
+            raise FileProblem(
+                f"expected {decided} and --minor-units to say the same number of minor units, found "
+                f"{quotes.scale or 'none'} and {minor_units or 'none'}."
+            )
+        ordered = _in_order(own, quotes.seller_ids, table.height, costs)
+        return audit_paid_amounts(quotes.epsilons, quotes.amounts, ordered, scale)
     outcome = read_outcome(decided)
     ordered = _in_order(own, [str(name) for name in outcome.seller_ids.tolist()], table.height, costs)
-    return audit_participation(outcome, ordered, minor_units)
+    return audit_participation(outcome, ordered, minor_units or 100)
 
 
 def _in_order(own: dict[str, float], ids: list[str], rows: int, source: Path) -> list[float]:

@@ -1,4 +1,4 @@
-"""The other commands of a campaign: ``init``, ``withdraw``, ``train``, ``predict`` and ``show``."""
+"""Commands of a campaign: ``init``, ``withdraw``, ``train``, ``predict`` and ``show``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, MarketOption, QuietFlag
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 QuotesOption = Annotated[
     Path, typer.Option("--quotes", help="The quotes, as 'dpmarket quote' wrote them; - for stdin.")
@@ -39,14 +39,15 @@ def init(
 
 def _setting(text: str) -> tuple[str, Any]:
     """Read TABLE.KEY=VALUE; a value that is no number, list or truth value is a text."""
-    import json
+    from dpmarket.errors import InvalidInput
+    from dpmarket.files import parse_json
 
     path, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"expected TABLE.KEY=VALUE, got {text!r}.", param_hint="--set")
     try:
-        return path.strip(), json.loads(value)
-    except ValueError:
+        return path.strip(), parse_json(value)
+    except InvalidInput:
         return path.strip(), value
 
 
@@ -62,6 +63,7 @@ def withdraw(
         ),
     ] = None,
     market: MarketOption = Path("market.toml"),
+    ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -73,9 +75,9 @@ def withdraw(
         raise typer.BadParameter("name sellers, or a data file with --absent-from.")
     if absent_from is not None:
         _refuse_two_streams(quotes, absent_from)
-        count = withdraw_absent(market, quotes, absent_from)
+        count = withdraw_absent(market, quotes, absent_from, ledger=ledger)
     else:
-        count = withdraw_sellers(market, quotes, sellers or ())
+        count = withdraw_sellers(market, quotes, sellers or (), ledger=ledger)
     Voice(as_json, quiet).tell("Withdrawals", [("withdrawn now", str(count))], {"withdrawn": count})
 
 
@@ -83,27 +85,40 @@ def train(
     data: Annotated[
         Path, typer.Argument(help="CSV or Parquet file with ids, features and labels; - for stdin.")
     ],
-    quotes: QuotesOption,
+    quotes: Annotated[
+        list[Path],
+        typer.Option(
+            "--quotes",
+            help="The quotes, as 'dpmarket quote' wrote them; several times for one model from many rounds.",
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the model to this .json file; - for stdout.")
     ],
     market: MarketOption = Path("market.toml"),
+    ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Spend the promises of a file of quotes and train a model that keeps every one of them.
+    """Spend the promises of quotes and train a model that keeps every one of them.
 
-    The promises are debited in the privacy ledger before a record is read, once: a second run on the same
-    quotes hands out the same model.
+    The promises are debited in the ledger before a record is read, once: a second run on the same quotes
+    hands out the same model.
     """
     from dpmarket.campaign import train_file
     from dpmarket.cli.render import Voice, number
 
-    _refuse_two_streams(quotes, data)
+    for one in quotes:
+        _refuse_two_streams(one, data)
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
-        result = train_file(market, quotes, data, output, force, progress)
+        result = train_file(market, quotes, data, output, force, progress, ledger=ledger)
+    if result.raised_l2 is not None:
+        voice.remark(
+            "Sellers withdrew: at the market file's penalty the promises of the others could not be kept; "
+            f"l2 was raised to {number(result.raised_l2)}, the least that keeps them without slack."
+        )
     for name, count in result.clipped.items():
         voice.remark(
             f"For the data holder: {count} values of {name!r} lay outside its bounds and were clipped."
@@ -112,15 +127,29 @@ def train(
     rows = [
         ("records", f"{model.records:,}"),
         ("features", f"{len(model.features)}"),
-        ("total epsilon", number(model.total_epsilon, 6)),
+        ("total promise", number(result.total_promise, 6)),
+        ("noise rate", number(model.noise_rate, 6)),
         ("l2", number(model.l2)),
         ("noise in a coefficient, at most", number(model.noise_standard_error)),
     ]
     title = (
         "A new model, all promises kept" if result.is_new else "The model that these quotes already bought"
     )
-    note = None if str(output) == "-" else f"The model is in {output}."
-    voice.tell(title, rows, {"is_new": result.is_new, "model": model.to_dict()}, note)
+    note = (
+        f"The noise rate is the total promise of the {model.records:,} sellers trained on, divided by the "
+        f"bound on rows ({number(model.row_bound)}), less what the penalty's slack takes. Who withdrew "
+        f"({result.withdrawn:,}) is not in it."
+    )
+    if str(output) != "-":
+        note += f"\nThe model is in {output}."
+    told = {
+        "is_new": result.is_new,
+        "total_promise": result.total_promise,
+        "withdrawn": result.withdrawn,
+        "raised_l2": result.raised_l2,
+        "model": model.to_dict(),
+    }
+    voice.tell(title, rows, told, note)
 
 
 def predict(

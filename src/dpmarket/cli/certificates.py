@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, MarketOption, QuietFlag
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
 
@@ -35,6 +35,7 @@ def certify(
         ),
     ] = None,
     market: MarketOption = Path("market.toml"),
+    ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
@@ -43,14 +44,15 @@ def certify(
 
     The certificate is public. The openings are not: they hold every seller's line.
     """
-    from dpmarket.campaign import certify_quotes, ledger_path
+    from dpmarket.campaign import certify_quotes, place_of, read_market
     from dpmarket.certificates import sign, write_certificate
     from dpmarket.cli.render import Voice
     from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     signature = output.with_name(output.name + ".sig")
+    place = place_of(market, read_market(market), ledger)
     for path in (output, signature, openings):
-        refuse_same(path, market, ledger_path(market), quotes, *([key] if key else []))
+        refuse_same(path, market, *place.files, quotes, *([key] if key else []))
     if not force:
         for path in (output, *([signature] if key else [])):
             refuse_existing(path)
@@ -58,7 +60,7 @@ def certify(
     voice = Voice(as_json, quiet)
     with voice.progress() as progress:
         progress("Certifying", 0.1)
-        certificate = certify_quotes(market, quotes)
+        certificate = certify_quotes(market, quotes, ledger=ledger)
         signed = None if key is None else sign(certificate, key)
         progress("Writing the certificate", 0.6)
         write_certificate(certificate, output, openings, force)
@@ -146,8 +148,13 @@ def verify(
         ),
     ] = None,
     payments_checked: Annotated[
-        int, typer.Option("--payments", help="How many payments to recompute with --reports.")
-    ] = 20,
+        int | None,
+        typer.Option(
+            "--payments",
+            help="How many payments to recompute with --reports, drawn at random; left out: all, or as many "
+            "as take less than a minute.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

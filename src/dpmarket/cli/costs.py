@@ -76,7 +76,11 @@ def fit(
     as_json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Fit distributions to a pilot's reported costs and rank them by how well they predict."""
+    """Fit distributions to a pilot's reported costs and rank them by how well they predict.
+
+    People of the pilot must not be sellers later: their reports would move the prices that they are paid.
+    The market file's sellers.excluded leaves them out by their ids.
+    """
     from dpmarket.costs import fit_costs
     from dpmarket.files import number_column, read_table, refuse_same, to_json, write_json
 
@@ -84,7 +88,9 @@ def fit(
         refuse_same(output, pilot)
     fitted = fit_costs(number_column(read_table(pilot, [column]), column, pilot), low, high)
     if output is not None:
-        write_json(output, {"distribution": fitted.distribution.to_dict()}, overwrite=force)
+        # Named, so that quoting can refuse the pilot's people; without a folder, which nobody need know.
+        source = {"file": pilot.name, "column": column}
+        write_json(output, {"distribution": fitted.distribution.to_dict(), "pilot": source}, overwrite=force)
     if as_json:
         data = {
             "samples": fitted.sample_count,
@@ -115,7 +121,8 @@ def fit(
             ]
             for c in fitted.candidates
         ],
-        None if output is None else f"The best one is in {output}: dpmarket costs show {output}",
+        "People of the pilot must not be sellers: exclude them by their ids (sellers.excluded)."
+        + ("" if output is None else f" The best distribution is in {output}: dpmarket costs show {output}"),
     )
 
 

@@ -57,22 +57,26 @@ def demo(
     }
     voice.tell("A market for privacy", rows, data)
     if not (as_json or quiet):
-        standings = [
-            (
-                standing.buyer,
-                f"{standing.payment:,.0f}",
-                f"{standing.share_bought:.0%}",
-                number(standing.epsilon_quantiles[1], 3),
-                f"{standing.error:.1%} ± {standing.error_error:.1%}",
+        for costs, comparison in done.comparisons.items():
+            standings = [
+                (
+                    standing.buyer,
+                    f"{standing.budget:,.0f}",
+                    number(standing.epsilon_quantiles[1], 3),
+                    f"{standing.error:.1%} ± {standing.error_standard_error:.1%}",
+                    f"{standing.log_loss:.3f} ± {standing.log_loss_standard_error:.3f}",
+                )
+                for standing in comparison.standings
+            ]
+            print_table(
+                f"The same money, costs {costs}: means of {repetitions} simulated campaigns",
+                ["buyer", "budget", "eps", "wrong", "log loss"],
+                standings,
             )
-            for standing in done.comparison.standings
-        ]
-        print_table(
-            f"What each way of buying gets for the same money: means of {repetitions} simulated campaigns",
-            ["buyer", "pays", "buys from", "median epsilon", "wrong"],
-            standings,
-            "posted price: one price for all; cheapest k: the cheapest, at the next one's price; "
-            "same for all: one epsilon for everybody.",
+        typer.echo(
+            "Each buyer at its own best by public facts; eps: median epsilon of those bought from. posted "
+            "price: one price for all; cheapest k: the cheapest, at the next one's price; same for all: one "
+            "epsilon for everybody. With the right prices simple rules come close; see 'dpmarket compare'."
         )
         typer.echo(
             f"\nThe report is in {done.report}: open it in a browser. All files are beside it, for example:"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpmarket.cli.arguments import (
     ConcentrationOption,
     CostsOption,
+    FeaturesOption,
     JsonFlag,
     MaxMeanEpsilonOption,
     NoiseOption,
+    OwnConcentrationOption,
+    OwnNoiseOption,
     SellersOption,
     WeightCapOption,
     read_distribution,
@@ -26,40 +30,50 @@ app = typer.Typer(help="What a budget buys: plan a purchase from the cost distri
 TargetOption = Annotated[
     float,
     typer.Option(
-        help="Excess risk to reach: concentration times the norm of the weights, plus noise / total epsilon."
+        help="Excess risk to reach: concentration times the norm of the weights, plus noise / noise rate."
     ),
 ]
 BudgetOption = Annotated[float, typer.Option(help="Money to spend on all sellers together.")]
 
 
-@app.command(epilog='Example: dpmarket plan budget --costs "uniform(1, 5)" --sellers 1000 --budget 50')
+@app.command(
+    epilog='Example: dpmarket plan budget --costs "uniform(1, 5)" --sellers 1000 --budget 50 --features 4'
+)
 def budget(
     costs: CostsOption,
     sellers: SellersOption,
     budget: BudgetOption,
+    features: FeaturesOption = None,
     confidence: Annotated[
         float | None,
         typer.Option(
             help="Probability with which payments stay within the budget; left out: they meet it on average."
         ),
     ] = None,
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
+    concentration: OwnConcentrationOption = None,
+    noise: OwnNoiseOption = None,
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Find the payment weight under which payments meet a budget."""
-    from dpmarket.allocation import BuyerObjective
+    """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
     from dpmarket.cli.render import progress_bar
-    from dpmarket.planning import plan_payment_weight
+    from dpmarket.planning import plan_budget
 
-    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
     with progress_bar("Simulating campaigns") as progress:
-        plan = plan_payment_weight(
-            read_distribution(costs), objective, sellers, budget, confidence, progress=progress
+        found = plan_budget(
+            read_distribution(costs),
+            sellers,
+            budget,
+            features,
+            concentration=concentration,
+            noise=noise,
+            weight_cap=weight_cap,
+            max_mean_epsilon=max_mean_epsilon,
+            confidence=confidence,
+            progress=progress,
         )
-    _show(plan, "A plan for this budget", as_json)
+    _show(found.plan, "A plan for this budget", as_json, found.to_dict(), found.sentences(), found.settings())
 
 
 @app.command(epilog='Example: dpmarket plan target --costs "uniform(1, 5)" --sellers 1000 --target 0.2')
@@ -147,15 +161,33 @@ def table(
     )
 
 
-def _show(plan: Plan, title: str, as_json: bool) -> None:
+def _show(
+    plan: Plan,
+    title: str,
+    as_json: bool,
+    data: dict[str, Any] | None = None,
+    sentences: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Print a plan and what else is to say, and the call that announces it."""
     from dpmarket.cli.render import print_table
     from dpmarket.files import to_json
 
     if as_json:
-        typer.echo(to_json(plan.to_dict()), nl=False)
+        typer.echo(to_json(plan.to_dict() if data is None else data), nl=False)
         return
-    defaults = {"concentration": 1.0, "noise": 1.0, "weight_cap": None, "max_mean_epsilon": None}
-    chosen = {name: getattr(plan.objective, name) for name in ("payment_weight", *defaults)}
-    settings = (f"--set objective.{n}={v:.12g}" for n, v in chosen.items() if v != defaults.get(n))
-    note = f"Announce it before anybody reports: dpmarket init {' '.join(settings)}"
-    print_table(title, ["", ""], plan.summary(), note)
+    if settings is None:
+        settings = {f"objective.{name}": value for name, value in plan.objective.to_dict().items()}
+    lines = [*sentences, f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}"]
+    print_table(title, ["", ""], plan.summary(), "\n".join(lines))
+
+
+def _options(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options of ``init`` that write these values; what it would write anyway is left out."""
+    for path, value in settings.items():
+        if value is not None and (path, value) not in (
+            ("objective.concentration", 1),
+            ("objective.noise", 1),
+        ):
+            text = f"{value:.12g}" if isinstance(value, float) else str(value)
+            yield f"--set '{path}={text}'" if " " in text else f"--set {path}={text}"

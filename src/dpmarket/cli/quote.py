@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, MarketOption, QuietFlag
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 
 def quote(
@@ -30,38 +30,87 @@ def quote(
         bool,
         typer.Option(
             "--again",
-            help="If these very quotes were already trained on: promise and pay them once more, on top.",
+            help="Promise on top: to who has an open promise, or all of quotes that were trained on before.",
         ),
     ] = False,
+    not_quoted: Annotated[
+        Path | None,
+        typer.Option(
+            "--not-quoted",
+            help="List who was not quoted, and why, in this file; left out: beside the quotes.",
+        ),
+    ] = None,
+    ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
     """Quote every seller an epsilon and a payment, so that telling the truth was best for them.
 
-    The promises are entered in the privacy ledger before the quotes are written. Reported costs are
+    The promises are entered in the ledger before the quotes are written. Reported costs are
     confidential: they are neither printed nor written. Quotes tell much about them: keep them confidential.
     """
-    from dpmarket.campaign import decide_offline, decide_online, quote_file
+    from dpmarket.campaign import OnTop, decide_offline, decide_online, money_text, quote_file, read_market
     from dpmarket.cli.render import Voice
 
     voice = Voice(as_json, quiet, str(output))
+    promised_again: list[OnTop] = []
+
+    def say_first(on_top: OnTop) -> None:
+        money = read_market(market).money
+        voice.remark(
+            f"On top of earlier promises: epsilon {on_top.epsilon:.6g} in sum and "
+            f"{money_text(on_top.payment, money.minor_units, money.currency)} to {on_top.sellers:,} sellers."
+        )
+        promised_again[:] = [on_top]
+
     with voice.progress() as progress:
         decide = decide_online if online else decide_offline
-        quoting = quote_file(market, reports, output, decide, again, force, progress)
+        quoting = quote_file(
+            market, reports, output, decide, again, force, progress,
+            ledger=ledger, not_quoted=not_quoted, before_again=say_first,
+        )  # fmt: skip
     entered, outcome = quoting.round, quoting.outcome
     data = {
         **outcome.header(),
+        "total_promise": outcome.total_promise,
         "sellers": entered.sellers,
         "total_payment_minor_units": entered.payments,
+        "minor_units": entered.minor_units,
+        "currency": quoting.currency,
         "round": entered.number,
+        "identity": entered.identity,
         "is_new": quoting.is_new,
         "state": entered.state,
+        "not_quoted": quoting.left_out,
+        "costs_outside_distribution": {"below": quoting.below, "above": quoting.above},
+        "on_top": vars(promised_again[0]) if promised_again else None,
     }
     rows = [
         *outcome.summary(),
-        (f"to pay, in 1/{entered.minor_units}", f"{entered.payments:,}"),
+        ("to pay, rounded up", money_text(entered.payments, entered.minor_units, quoting.currency)),
+        ("costs below and above the distribution", f"{quoting.below:,} and {quoting.above:,}"),
+        *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in quoting.left_out.items()),
         ("round in the ledger", f"{entered.number} ({'new' if quoting.is_new else entered.state})"),
     ]
-    note = f"The quotes are in {output}." if str(output) != "-" else None
-    voice.tell("Quotes: every seller's best report was the truth", rows, data, note)
+    if quoting.weakly_protected:
+        voice.remark(
+            f"These promises protect little: {quoting.weakly_protected:,} sellers are promised an epsilon "
+            f"above {quoting.weak_epsilon:g}, with which an even guess about them can become 95% sure."
+        )
+    notes = [
+        "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
+        "training divides by its bound on rows, and leaves out who withdraws."
+    ]
+    if str(output) != "-":
+        notes.append(f"The quotes are in {output}.")
+    if quoting.not_quoted is not None:
+        notes.append(f"Who was not quoted is listed in {quoting.not_quoted}.")
+    voice.tell("Quotes: every seller's best report was the truth", rows, data, "\n".join(notes))
+
+
+_REASONS = {
+    "full": "the budget is full",
+    "lifetime": "too little epsilon left",
+    "excluded": "must not sell",
+}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, MarketOption, QuietFlag
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 
 def report(
@@ -30,6 +30,7 @@ def report(
         str, typer.Option("--title", help="The page's heading.")
     ] = "A market for privacy: what was bought",
     market: MarketOption = Path("market.toml"),
+    ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
@@ -44,7 +45,9 @@ def report(
 
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
-        summary = report_campaign(market, reports, quotes, output, test, certificate, title, force, progress)
+        summary = report_campaign(
+            market, reports, quotes, output, test, certificate, title, force, progress, ledger=ledger
+        )
     totals, score = summary.totals, summary.score
     rows = [
         ("sellers", f"{totals.sellers:,}"),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpmarket.cli.arguments import (
     BudgetsOption,
-    ConcentrationOption,
     CostsOption,
     DataName,
+    FeaturesOption,
     JsonFlag,
     KeepOption,
     MaxMeanEpsilonOption,
-    NoiseOption,
+    OwnConcentrationOption,
+    OwnNoiseOption,
     ProcessesOption,
     RadiusOption,
     SeedOption,
@@ -23,6 +24,9 @@ from dpmarket.cli.arguments import (
     read_distribution,
     trial_on,
 )
+
+if TYPE_CHECKING:
+    from dpmarket.planning import SweepRow
 
 
 def sweep(
@@ -35,8 +39,9 @@ def sweep(
         DataName | None, typer.Option(help="Public data to train and test models on; needed for an error.")
     ] = None,
     radius: RadiusOption = 1.0,
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
+    features: FeaturesOption = None,
+    concentration: OwnConcentrationOption = None,
+    noise: OwnNoiseOption = None,
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
     repetitions: Annotated[int, typer.Option(help="How often costs and noise are drawn per row.")] = 20,
@@ -46,11 +51,10 @@ def sweep(
     as_json: JsonFlag = False,
 ) -> None:
     """Show what each of several budgets would buy: promises, payments and errors in simulated markets."""
-    from dpmarket.allocation import BuyerObjective
     from dpmarket.cli.render import number, print_table, progress_bar
     from dpmarket.errors import InvalidInput
     from dpmarket.files import to_json
-    from dpmarket.planning import at_budgets
+    from dpmarket.planning import at_suggested_prices, estimator_error
     from dpmarket.planning import sweep as compute
 
     trial = None if data is None else trial_on(data, radius)
@@ -58,16 +62,27 @@ def sweep(
         if trial is None:
             raise InvalidInput("expected --sellers or --data.")
         sellers = trial.sellers
-    dist = read_distribution(costs)
-    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
-    money = numbers("budgets", budgets)
+    dist, money = read_distribution(costs), numbers("budgets", budgets)
+    if trial is not None:
+        features = trial.data.n_features
+    model = None if features is None else estimator_error(features)
     with progress_bar("Sweeping") as progress:
-        planned = at_budgets(dist, objective, sellers, money)
-        table = compute(dist, planned, sellers, trial, repetitions, seed, processes, keep_in, progress)
+        planned = at_suggested_prices(
+            dist,
+            model,
+            sellers,
+            money,
+            concentration=concentration,
+            noise=noise,
+            weight_cap=weight_cap,
+            max_mean_epsilon=max_mean_epsilon,
+        )
+        table = compute(dist, planned, sellers, trial, repetitions, seed, processes, keep_in, progress, model)
     if as_json:
         typer.echo(to_json(table.to_dict()), nl=False)
         return
-    columns = ["budget", "weight", "paid", "bought", "mean eps", "95% eps", "risk"]
+    columns = ["budget", "weight", "paid", "bought", "mean eps", "95% eps"]
+    columns += ["risk"] if model is None else ["expected", "noise"]
     rows = [
         [
             number(budget),
@@ -76,7 +91,7 @@ def sweep(
             f"{row.share_bought:.1%}",
             number(row.mean_epsilon),
             number(row.epsilon_quantiles[-1]),
-            number(row.excess_risk),
+            *_error_cells(row),
             *([] if row.test_error is None else [f"{row.test_error:.4f}"]),
         ]
         for budget, row in zip(money, table.rows, strict=True)
@@ -86,5 +101,14 @@ def sweep(
         columns if trial is None else [*columns, "error"],
         rows,
         f"Means over {repetitions} simulated markets; weight: payment weight; bought: share of sellers "
-        "bought from; eps: epsilon over all sellers, its mean and 95% quantile; risk: excess risk.",
+        "bought from; eps: epsilon over all sellers, its mean and 95% quantile; "
+        + ("risk: excess risk." if model is None else "expected: expected error; noise: the share of it."),
     )
+
+
+def _error_cells(row: SweepRow) -> list[str]:
+    from dpmarket.cli.render import number
+
+    if row.expected_error is None:
+        return [number(row.excess_risk)]
+    return [number(row.expected_error), f"{row.noise_share:.0%}"]

@@ -30,8 +30,10 @@ class PiecewiseLinear(IronedDistribution):
 
     Parameters
     ----------
-    knots : increasing costs, at least 2, the first at least 0; the support's ends are the outer ones.
-    heights : positive density at the knots, up to a common factor.
+    knots
+        Increasing costs, at least 2, the first at least 0; the support's ends are the outer ones.
+    heights
+        Positive density at the knots, up to a common factor.
 
     Examples
     --------
@@ -136,17 +138,21 @@ def Empirical(samples: object, low: float | None = None, high: float | None = No
 
     Parameters
     ----------
-    samples : at least 20 costs, not all equal, in money per unit of epsilon.
-    low, high : the support, where it is known. Otherwise it reaches one mean spacing of the samples
-        beyond them (but not below 0), so that the next seller is unlikely to fall outside it.
+    samples
+        At least 20 costs, not all equal, in money per unit of epsilon.
+    low, high
+        The support, where it is known. Otherwise it reaches one mean spacing of the samples beyond them (but
+        not below 0), so that the next seller is unlikely to fall outside it.
 
     Returns
     -------
-    A distribution whose density is linear between the edges of groups of samples.
+    PiecewiseLinear
+        A distribution whose density is linear between the edges of groups of samples.
 
     Raises
     ------
-    InvalidInput : fewer than 20 samples, all equal, negative, NaN, infinite, or outside [low, high].
+    InvalidInput
+        Fewer than 20 samples, all equal, negative, NaN, infinite, or outside [low, high].
 
     Examples
     --------

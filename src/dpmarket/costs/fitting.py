@@ -25,10 +25,14 @@ class FittedCandidate:
 
     Attributes
     ----------
-    name : of the family: uniform, log-normal, gamma, beta or empirical.
-    log_likelihood : mean over held-out samples, -inf where the family cannot have made them.
-    standard_error : of that mean; NaN where it is -inf.
-    distribution : fitted to all samples, None if that failed.
+    name
+        Of the family: uniform, log-normal, gamma, beta or empirical.
+    log_likelihood
+        Mean over held-out samples, -inf where the family cannot have made them.
+    standard_error
+        Of that mean; NaN where it is -inf.
+    distribution
+        Fitted to all samples, None if that failed.
     """
 
     name: str
@@ -43,8 +47,10 @@ class CostFit:
 
     Attributes
     ----------
-    candidates : one per family, by falling log-likelihood of held-out samples; what could not be fitted last.
-    sample_count : how many costs they were fitted to.
+    candidates
+        One per family, by falling log-likelihood of held-out samples; what could not be fitted last.
+    sample_count
+        How many costs they were fitted to.
 
     Examples
     --------
@@ -77,18 +83,22 @@ def fit_costs(samples: object, low: float | None = None, high: float | None = No
 
     Parameters
     ----------
-    samples : at least 20 reported costs, not all equal, in money per unit of epsilon.
-    low, high : the support, where it is known: all candidates are cut to it. Otherwise the bounded
-        candidates (uniform, beta, empirical) reach one mean spacing beyond the samples, held-out ones
-        included, and log-normal and gamma are unbounded.
+    samples
+        At least 20 reported costs, not all equal, in money per unit of epsilon.
+    low, high
+        The support, where it is known: all candidates are cut to it. Otherwise the bounded candidates
+        (uniform, beta, empirical) reach one mean spacing beyond the samples, held-out ones included, and
+        log-normal and gamma are unbounded.
 
     Returns
     -------
-    All candidates with their scores, and the distribution of the best one.
+    CostFit
+        All candidates with their scores, and the distribution of the best one.
 
     Raises
     ------
-    InvalidInput : fewer than 20 samples, all equal, negative, NaN, infinite, or outside [low, high].
+    InvalidInput
+        Fewer than 20 samples, all equal, negative, NaN, infinite, or outside [low, high].
 
     Examples
     --------

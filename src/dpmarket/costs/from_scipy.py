@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -28,10 +27,12 @@ class FromScipy(IronedDistribution):
 
     Parameters
     ----------
-    frozen : for example ``scipy.stats.lognorm(s=0.5, scale=2.0)``; scalar parameters.
-    low, high : where to cut, in money per unit of epsilon; ``low`` at least 0, ``high`` may be infinite.
-        None means the end of the distribution's own support. The support is the part of [low, high]
-        that the distribution reaches, which must hold at least 1e-9 of its probability.
+    frozen
+        For example ``scipy.stats.lognorm(s=0.5, scale=2.0)``; scalar parameters.
+    low, high
+        Where to cut, in money per unit of epsilon; ``low`` at least 0, ``high`` may be infinite. None means
+        the end of the distribution's own support. The support is the part of [low, high] that the
+        distribution reaches, which must hold at least 1e-9 of its probability.
 
     Examples
     --------
@@ -45,6 +46,8 @@ class FromScipy(IronedDistribution):
     high: float | None = None
 
     def __post_init__(self) -> None:
+        from scipy import stats  # slow to load, and Uniform needs none of it
+
         if not isinstance(getattr(self.frozen, "dist", None), stats.rv_continuous):
             raise InvalidInput(
                 "expected frozen to be a frozen continuous scipy.stats distribution such as "
@@ -79,6 +82,8 @@ class FromScipy(IronedDistribution):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FromScipy):
             return NotImplemented
+        from scipy import stats
+
         family = type(self.frozen.dist)
         if type(getattr(stats, self.frozen.dist.name, None)) is not family:
             return self.frozen is other.frozen and self.support == other.support

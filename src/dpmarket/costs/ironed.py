@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from scipy.differentiate import derivative
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -173,6 +172,8 @@ def _slope_beside(
     length: float,
     side: Literal["left", "right"],
 ) -> FloatArray:
+    from scipy.differentiate import derivative  # slow to load
+
     low, high = support
     tiny = 1e-6 * length
     inner = np.clip(costs, low + tiny, high - tiny)

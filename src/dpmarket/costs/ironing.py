@@ -29,8 +29,10 @@ class IronedInterval:
 
     Attributes
     ----------
-    low, high : the ends of the interval, money per unit of epsilon.
-    virtual_cost : of everybody within it, in the same unit.
+    low, high
+        The ends of the interval, money per unit of epsilon.
+    virtual_cost
+        Of everybody within it, in the same unit.
     """
 
     low: float
@@ -48,9 +50,12 @@ def iron(
 
     Parameters
     ----------
-    raw : psi as it stands; may jump at ``breakpoints`` and be infinite where the density is 0.
-    cdf, quantile : of the distribution, on arrays.
-    breakpoints : finite costs where the density is not smooth.
+    raw
+        psi as it stands; may jump at ``breakpoints`` and be infinite where the density is 0.
+    cdf, quantile
+        Of the distribution, on arrays.
+    breakpoints
+        Finite costs where the density is not smooth.
 
     Notes
     -----

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize.elementwise import find_root
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -24,9 +23,11 @@ class Mixture(IronedDistribution):
 
     Parameters
     ----------
-    distributions : the groups' cost distributions, at least one. Gaps between their supports are fine:
-        psi is ironed across them.
-    weights : positive, summing to 1 within 1e-9 (then made to sum to 1).
+    distributions
+        The groups' cost distributions, at least one. Gaps between their supports are fine: psi is ironed
+        across them.
+    weights
+        Positive, summing to 1 within 1e-9 (then made to sum to 1).
 
     Examples
     --------
@@ -108,6 +109,8 @@ class Mixture(IronedDistribution):
 
             def excess(c: Any, probability: Any) -> Any:
                 return self._cdf(c) - probability
+
+            from scipy.optimize.elementwise import find_root  # slow to load
 
             found = find_root(excess, bracket, args=(u[search],))
             missed = ~found.success

@@ -18,6 +18,8 @@ from dpmarket.costs.mixture import Mixture
 from dpmarket.costs.uniform import Uniform
 from dpmarket.errors import InvalidInput
 
+_LONGEST = 1_000
+_MOST_PARTS = 1_000
 _EXAMPLE = "such as 'uniform(1, 5)' or '0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, scale=2, high=20)'"
 
 
@@ -29,15 +31,18 @@ def parse_distribution(text: str) -> CostDistribution:
 
     Parameters
     ----------
-    text : the formula. It is read, never run: names and plain numbers only.
+    text
+        The formula. It is read, never run: names and plain numbers only.
 
     Returns
     -------
-    The distribution; a :class:`~dpmarket.costs.mixture.Mixture` for a sum.
+    CostDistribution
+        The distribution; a :class:`~dpmarket.costs.mixture.Mixture` for a sum.
 
     Raises
     ------
-    InvalidInput : the text is no such formula, or the distribution refuses its parameters.
+    InvalidInput
+        The text is no such formula, or the distribution refuses its parameters.
 
     Examples
     --------
@@ -46,6 +51,8 @@ def parse_distribution(text: str) -> CostDistribution:
     >>> parse_distribution("0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, scale=2, high=20)").support
     (0.0, 20.0)
     """
+    if isinstance(text, str) and len(text) > _LONGEST:
+        raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {len(text):,} characters.")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
@@ -64,7 +71,8 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
 
     Parameters
     ----------
-    data : a mapping with the key ``kind`` and what that kind of distribution is made of.
+    data
+        A mapping with the key ``kind`` and what that kind of distribution is made of.
 
     Returns
     -------
@@ -73,7 +81,8 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
 
     Raises
     ------
-    InvalidInput : a kind that is not known, or parts that are missing or out of their range.
+    InvalidInput
+        A kind that is not known, or parts that are missing or out of their range.
 
     Examples
     --------
@@ -86,7 +95,7 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
             return Uniform(data["low"], data["high"])
         if kind == "piecewise linear":
             return PiecewiseLinear(data["knots"], data["heights"])
-        if kind == "mixture":
+        if kind == "mixture" and len(data["distributions"]) <= _MOST_PARTS:
             parts = [distribution_from_dict(part) for part in data["distributions"]]
             return Mixture(parts, data["weights"])
         if kind == "scipy":
@@ -98,7 +107,8 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
         ) from None
     raise InvalidInput(
         "expected kind to be uniform, piecewise linear, mixture or scipy, "
-        f"got {kind!r}; was this file written by a newer version?"
+        f"got {kind if isinstance(kind, str) and len(kind) <= 40 else 'something else'!r}; was this file "
+        "written by a newer version?"
     )
 
 

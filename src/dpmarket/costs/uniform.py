@@ -21,7 +21,8 @@ class Uniform:
 
     Parameters
     ----------
-    low, high : finite, 0 <= low < high.
+    low, high
+        Finite, 0 <= low < high.
 
     Examples
     --------

@@ -20,18 +20,22 @@ def virtual_costs(costs: Costs, dist: CostDistribution) -> Costs:
 
     Parameters
     ----------
-    costs : reported costs, money per unit of epsilon; a scalar or an array; finite, at least 0.
-        Reports below the support count as its lower end. Reports above it get an infinite virtual
-        cost: such a seller is never bought from.
-    dist : the distribution of costs, common knowledge.
+    costs
+        Reported costs, money per unit of epsilon; a scalar or an array; finite, at least 0. Reports below the
+        support count as its lower end. Reports above it get an infinite virtual cost: such a seller is never
+        bought from.
+    dist
+        The distribution of costs, common knowledge.
 
     Returns
     -------
-    Virtual costs in the same unit and shape, non-decreasing in the cost.
+    Costs
+        Virtual costs in the same unit and shape, non-decreasing in the cost.
 
     Raises
     ------
-    InvalidInput : a cost is negative, NaN or infinite. The message has no cost in it.
+    InvalidInput
+        A cost is negative, NaN or infinite. The message has no cost in it.
 
     Examples
     --------
@@ -56,16 +60,20 @@ def largest_cost_at(virtual_cost: Costs, dist: CostDistribution) -> Costs:
 
     Parameters
     ----------
-    virtual_cost : money per unit of epsilon, a scalar or an array, finite.
-    dist : the distribution of costs.
+    virtual_cost
+        Money per unit of epsilon, a scalar or an array, finite.
+    dist
+        The distribution of costs.
 
     Returns
     -------
-    Costs within the support, in the shape of ``virtual_cost``, to the last bit.
+    Costs
+        Costs within the support, in the shape of ``virtual_cost``, to the last bit.
 
     Raises
     ------
-    InvalidInput : a virtual cost is NaN or infinite.
+    InvalidInput
+        A virtual cost is NaN or infinite.
 
     Examples
     --------
@@ -92,16 +100,20 @@ def virtual_cost_density(virtual_cost: Costs, dist: CostDistribution) -> Costs:
 
     Parameters
     ----------
-    virtual_cost : money per unit of epsilon, a scalar or an array, finite.
-    dist : the distribution of costs.
+    virtual_cost
+        Money per unit of epsilon, a scalar or an array, finite.
+    dist
+        The distribution of costs.
 
     Returns
     -------
-    Densities, one over the unit of ``virtual_cost``, in its shape.
+    Costs
+        Densities, one over the unit of ``virtual_cost``, in its shape.
 
     Raises
     ------
-    InvalidInput : a virtual cost is NaN or infinite.
+    InvalidInput
+        A virtual cost is NaN or infinite.
 
     Examples
     --------

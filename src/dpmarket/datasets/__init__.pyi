@@ -1,5 +1,8 @@
 from .bounds import standard_bounds as standard_bounds
 from .bundled import breast_cancer as breast_cancer
+from .bundled import diabetes as diabetes
+from .bundled import odd_digits as odd_digits
+from .bundled import wine as wine
 from .packaged import affairs as affairs
 from .packaged import german_health as german_health
 from .packaged import health_insurance as health_insurance

@@ -58,8 +58,10 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> Path:
 
     Raises
     ------
-    InvalidInput : another ending.
-    FileProblem : the file exists and may not be overwritten, or cannot be written.
+    InvalidInput
+        Another ending.
+    FileProblem
+        The file exists and may not be overwritten, or cannot be written.
     """
     target = Path(path)
     ending = target.suffix.lower()

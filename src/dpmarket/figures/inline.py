@@ -26,10 +26,14 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
 
     Parameters
     ----------
-    figure : the finished figure.
-    name : different for every figure of a page; letters, digits and hyphens. Ids begin with it.
-    title : a few words: what is drawn.
-    description : sentences that tell somebody who cannot see the figure what it shows.
+    figure
+        The finished figure.
+    name
+        Different for every figure of a page; letters, digits and hyphens. Ids begin with it.
+    title
+        A few words: what is drawn.
+    description
+        Sentences that tell somebody who cannot see the figure what it shows.
 
     Examples
     --------

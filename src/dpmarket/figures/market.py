@@ -65,17 +65,17 @@ def draw_groups(
 
 
 def draw_options(
-    axes: Axes, payments: Sequence[float], risks: Sequence[float], chosen: tuple[float, float]
+    axes: Axes, payments: Sequence[float], errors: Sequence[float], chosen: tuple[float, float]
 ) -> None:
     """Draw what error different budgets are expected to leave, and mark the one that was chosen."""
-    axes.plot(payments, risks, color=COLOURS[0], marker=MARKERS[0], ms=4.5, label="other budgets")
+    axes.plot(payments, errors, color=COLOURS[0], marker=MARKERS[0], ms=4.5, label="other budgets")
     axes.plot(*chosen, MARKERS[3], color=COLOURS[1], ms=8, label="this campaign")
     axes.set_xscale("log")
     axes.set_xticks(payments, [f"{payment:,.4g}" for payment in payments])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0.0)
+    axes.set_yscale("log")
     axes.set_xlabel("expected payments")
-    axes.set_ylabel("expected excess risk")
+    axes.set_ylabel("expected error")
     _legend(axes)
 
 

@@ -13,8 +13,10 @@ def draw_menu(axes: Axes, menu: Menu) -> None:
 
     Parameters
     ----------
-    axes : where to draw.
-    menu : what was offered; the ray is what its epsilons are worth to the lowest cost.
+    axes
+        Where to draw.
+    menu
+        What was offered; the ray is what its epsilons are worth to the lowest cost.
     """
     axes.plot(menu.epsilons, menu.payments, color=COLOURS[0], linestyle=STYLES[0], label="menu")
     lowest = float(menu.costs[-1])
@@ -35,8 +37,10 @@ def draw_choices(axes: Axes, menu: Menu) -> None:
 
     Parameters
     ----------
-    axes : where to draw.
-    menu : what was offered.
+    axes
+        Where to draw.
+    menu
+        What was offered.
     """
     axes.plot(menu.costs, menu.epsilons, color=COLOURS[0], linestyle=STYLES[0])
     axes.set_xlabel("cost per unit of epsilon")

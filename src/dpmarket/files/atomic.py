@@ -28,7 +28,8 @@ def refuse_existing(target: str | os.PathLike[str]) -> None:
 
     Raises
     ------
-    FileProblem : the target exists. ``-`` never does.
+    FileProblem
+        The target exists. ``-`` never does.
     """
     if not is_standard_stream(target) and Path(target).exists():
         raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
@@ -39,7 +40,8 @@ def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str])
 
     Raises
     ------
-    FileProblem : it is one of them. ``-`` never is.
+    FileProblem
+        It is one of them. ``-`` never is.
 
     Examples
     --------
@@ -71,8 +73,8 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: in
 
     Raises
     ------
-    FileProblem : the target's folder is missing or not writable, or the target exists and may not be
-        overwritten.
+    FileProblem
+        The target's folder is missing or not writable, or the target exists and may not be overwritten.
     """
     path = Path(target)
     if not path.parent.is_dir():
@@ -111,7 +113,8 @@ def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = T
 
     Raises
     ------
-    FileProblem : as for :func:`atomic_path`.
+    FileProblem
+        As for :func:`atomic_path`.
     """
     if is_standard_stream(target):
         sys.stdout.buffer.write(data)
@@ -126,7 +129,8 @@ def private_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool =
 
     Raises
     ------
-    FileProblem : as for :func:`atomic_path`; by default an existing file is refused.
+    FileProblem
+        As for :func:`atomic_path`; by default an existing file is refused.
     """
     with atomic_path(target, overwrite, PRIVATE) as temporary:
         temporary.write_bytes(data)
@@ -139,12 +143,15 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
 
     Parameters
     ----------
-    target : the new folder; the one that it lies in must exist.
-    files : names and contents, taken one at a time, so that not all need be in memory.
+    target
+        The new folder; the one that it lies in must exist.
+    files
+        Names and contents, taken one at a time, so that not all need be in memory.
 
     Raises
     ------
-    FileProblem : the folder exists or cannot be written. Nothing of it is left then.
+    FileProblem
+        The folder exists or cannot be written. Nothing of it is left then.
     """
     path = Path(target)
     if not path.parent.is_dir():
@@ -169,21 +176,35 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def read_bytes(source: str | os.PathLike[str]) -> bytes:
+def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes:
     """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input.
+
+    Parameters
+    ----------
+    source
+        The file.
+    most
+        How many bytes it may have; None: as many as it has. Of a larger one no more is read.
 
     Raises
     ------
-    FileProblem : there is no such file, or it cannot be read.
+    FileProblem
+        There is no such file, it cannot be read, or it is larger than that.
     """
-    if is_standard_stream(source):
-        return sys.stdin.buffer.read()
+    size = -1 if most is None else most + 1
     try:
-        return Path(source).read_bytes()
+        if is_standard_stream(source):
+            data = sys.stdin.buffer.read(size)
+        else:
+            with Path(source).open("rb") as file:
+                data = file.read(size)
     except FileNotFoundError:
         raise FileProblem(f"cannot read {source}: there is no such file.") from None
     except OSError as problem:
         raise FileProblem(f"cannot read {source}: {problem.strerror or problem}.") from None
+    if most is not None and len(data) > most:
+        raise FileProblem(f"cannot read {source}: it is larger than any such file, {most:,} bytes.")
+    return data
 
 
 def _flush(path: Path) -> None:

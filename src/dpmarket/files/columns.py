@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import is_standard_stream
-from dpmarket.files.tables import Table
 
 _SHOWN = 3
 _BLOCK = 65_536
@@ -22,15 +22,19 @@ _DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 
 
 @dataclass(frozen=True)
-class Finding:
+class ColumnProblem:
     """One kind of problem in a column: what it is, in how many rows, and the first few of them.
 
     Attributes
     ----------
-    column : the column's name.
-    words : what is wrong, without a value of the table.
-    count : in how many rows.
-    rows : positions of the first three, from 0.
+    column
+        The column's name.
+    words
+        What is wrong, without a value of the table.
+    count
+        In how many rows.
+    rows
+        Positions of the first three, from 0.
     """
 
     column: str
@@ -38,7 +42,7 @@ class Finding:
     count: int
     rows: tuple[int, ...]
 
-    def sentence(self, table: Table, source: str | os.PathLike[str]) -> str:
+    def sentence(self, table: pl.DataFrame, source: str | os.PathLike[str]) -> str:
         """Say it with the numbers of lines (CSV) or rows."""
         where, shift = _numbering(table, source)
         shown = ", ".join(str(row + shift) for row in self.rows)
@@ -47,8 +51,8 @@ class Finding:
         return f"column {self.column!r}: {self.words} in {self.count} row{plural}: {where} {shown}{more}."
 
 
-def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = None) -> list[Finding]:
-    """Return the finding for the rows that offend, as a list that is empty if there are none.
+def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = None) -> list[ColumnProblem]:
+    """Return the problem for the rows that offend, as a list that is empty if there are none.
 
     ``rows`` are the positions in the file of the rows that ``offends`` speaks of; None: all rows, in order.
     """
@@ -56,46 +60,51 @@ def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = No
     if where.size == 0:
         return []
     first = where[:_SHOWN] if rows is None else rows[where[:_SHOWN]]
-    return [Finding(column, words, int(where.size), tuple(int(row) for row in first))]
+    return [ColumnProblem(column, words, int(where.size), tuple(int(row) for row in first))]
 
 
-def refuse(table: Table, source: str | os.PathLike[str], findings: Sequence[Finding]) -> None:
-    """Raise ``FileProblem`` with all findings, if there are any.
+def refuse(table: pl.DataFrame, source: str | os.PathLike[str], problems: Sequence[ColumnProblem]) -> None:
+    """Raise ``FileProblem`` with all problems, if there are any.
 
     Parameters
     ----------
-    table, source : what was looked at, and its file: they decide how rows are counted.
-    findings : what was found; with none, nothing happens.
+    table, source
+        What was looked at, and its file: they decide how rows are counted.
+    problems
+        What was found; with none, nothing happens.
 
     Raises
     ------
-    FileProblem : ``details`` has a sentence for every finding.
+    FileProblem
+        ``details`` has a sentence for every problem.
 
     Examples
     --------
-    >>> from dpmarket.files import make_table
-    >>> table = make_table({"cost": np.array([1.5, -2.0, 3.0])})
+    >>> table = pl.DataFrame({"cost": [1.5, -2.0, 3.0]})
     >>> refuse(table, "-", find("cost", "a cost below 0", np.array([False, True, False])))
     Traceback (most recent call last):
         ...
     dpmarket.errors.FileProblem: cannot use the standard input: 1 problem. column 'cost': a cost below 0 ...
     """
-    if not findings:
+    if not problems:
         return
     name = "the standard input" if is_standard_stream(source) else str(source)
-    total = sum(finding.count for finding in findings)
+    total = sum(problem.count for problem in problems)
     raise FileProblem(
         f"cannot use {name}: {total} problem{'s' if total > 1 else ''}.",
-        [finding.sentence(table, source) for finding in findings],
+        [problem.sentence(table, source) for problem in problems],
     )
 
 
-def numbers_of(table: Table, name: str, rows: IntArray | None = None) -> tuple[FloatArray, list[Finding]]:
+def numbers_of(
+    table: pl.DataFrame, name: str, rows: IntArray | None = None
+) -> tuple[FloatArray, list[ColumnProblem]]:
     """Return a column as float64, NaN where there is no finite number, and what was found instead.
 
     Parameters
     ----------
-    rows : positions of the rows to look at; None: all. Other rows are not looked at.
+    rows
+        Positions of the rows to look at; None: all. Other rows are not looked at.
     """
     column = _selected(table, name, rows)
     if column.dtype == pl.Float64 and column.null_count() == 0:
@@ -106,88 +115,76 @@ def numbers_of(table: Table, name: str, rows: IntArray | None = None) -> tuple[F
         return np.full(len(column), np.nan), find(
             name, "no number (the column holds something else)", np.ones(len(column), dtype=bool), rows
         )
-    findings = []
+    problems = []
     if column.dtype == pl.String:
         blank = column.is_null() | (column.str.strip_chars() == "")
         comma = column.str.contains(_DECIMAL_COMMA).fill_null(False)
         numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
         text = numbers.is_null() & ~blank & ~comma
-        findings += find(name, "a decimal comma (write a point)", comma.to_numpy(), rows)
-        findings += find(name, "no number", text.to_numpy(), rows)
+        problems += find(name, "a decimal comma (write a point)", comma.to_numpy(), rows)
+        problems += find(name, "no number", text.to_numpy(), rows)
         missing = blank.to_numpy()
     else:
         numbers = column.cast(pl.Float64)
         missing = numbers.is_null().to_numpy()
-    findings += find(name, "an empty cell", missing, rows)
+    problems += find(name, "an empty cell", missing, rows)
     values = np.array(numbers.fill_null(np.nan).to_numpy(), dtype=np.float64)
     infinite = np.isinf(values) | (np.isnan(values) & ~numbers.is_null().to_numpy())
-    findings += find(name, "NaN or infinity", infinite, rows)
+    problems += find(name, "NaN or infinity", infinite, rows)
     values[infinite] = np.nan
-    return values, findings
+    return values, problems
 
 
-def number_column(table: Table, name: str, source: str | os.PathLike[str]) -> FloatArray:
+def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> FloatArray:
     """Return a column as float64, refusing missing values and text by line number, never by value.
 
     Raises
     ------
-    FileProblem : cells that are empty or no numbers. NaN and infinities in a column of numbers pass.
+    FileProblem
+        Cells that are empty or no numbers. NaN and infinities in a column of numbers pass.
     """
     column = table.get_column(name)
     if column.dtype.is_numeric() and column.null_count() == 0:
         return cast(FloatArray, np.ascontiguousarray(column.cast(pl.Float64).to_numpy(), dtype=np.float64))
-    values, findings = numbers_of(table, name)
-    refuse(table, source, findings)
+    values, problems = numbers_of(table, name)
+    refuse(table, source, problems)
     return values
 
 
-def numbers_or_nan(table: Table, name: str) -> FloatArray:
-    """Return a column of numbers as float64, with NaN where a cell is empty: for files of one's own."""
-    values = table.get_column(name).cast(pl.Float64).fill_null(np.nan)
-    return np.array(values.to_numpy(), dtype=np.float64)
+def bytes_of_texts(table: pl.DataFrame, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], IntArray]]:
+    """Give a column's texts in blocks: their bytes in UTF-8 one after the other, and where each ends.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"who": ["ab", "c"]})
+    >>> [(bytes(data), ends.tolist()) for data, ends in bytes_of_texts(table, "who")]
+    [(b'abc', [2, 3])]
+    """
+    column = table.get_column(name).cast(pl.String).fill_null("")
+    for first in range(0, len(column), _BLOCK):
+        part = column.slice(first, _BLOCK)
+        data = np.frombuffer(part.str.join("").item().encode(), dtype=np.uint8)
+        yield data, np.cumsum(part.str.len_bytes().to_numpy(), dtype=np.int64)
 
 
-def text_column(table: Table, name: str) -> list[str]:
-    """Return a column as text, as it stood in the file where that can be known."""
-    return table.get_column(name).cast(pl.String).to_list()
-
-
-def empty_texts(table: Table, name: str) -> BoolArray:
-    """Return which rows have no text in a column; white space is text."""
-    lengths = table.get_column(name).cast(pl.String).str.len_bytes()
-    return cast(BoolArray, (lengths.fill_null(0) == 0).to_numpy())
-
-
-def contains_text(table: Table, name: str, text: str) -> BoolArray:
-    """Return which rows hold this text anywhere in a column, as an array of true and false."""
-    column = table.get_column(name).cast(pl.String)
-    # Many texts written one after the other are searched in half the time; rows only where it is there.
-    parts = (column.slice(first, _BLOCK) for first in range(0, len(column), _BLOCK))
-    if not any(text in part.str.join("").item() for part in parts):
-        return np.zeros(len(column), dtype=bool)
-    return cast(BoolArray, column.str.contains(text, literal=True).fill_null(False).to_numpy())
-
-
-def equals_text(table: Table, name: str, text: str, rows: IntArray | None = None) -> BoolArray:
-    """Return which rows, of all or of ``rows``, hold exactly this text in a column."""
-    column = _selected(table, name, rows).cast(pl.String)
-    return cast(BoolArray, (column == text).fill_null(False).to_numpy())
-
-
-def _selected(table: Table, name: str, rows: IntArray | None) -> pl.Series:
+def _selected(table: pl.DataFrame, name: str, rows: IntArray | None) -> pl.Series:
     column = table.get_column(name)
     return column if rows is None else column.gather(rows)
 
 
-def _numbering(table: Table, source: str | os.PathLike[str]) -> tuple[str, int]:
+def _numbering(table: pl.DataFrame, source: str | os.PathLike[str]) -> tuple[str, int]:
     """Return the word for a row's place, and what to add to its position."""
     if Path(source).suffix.lower() == ".parquet":
         return "row", 1
     texts = [table.get_column(name) for name in table.columns if table.get_column(name).dtype == pl.String]
     several = any(bool(column.str.contains("\n", literal=True).any()) for column in texts)
-    if not several and not is_standard_stream(source):
+    if not several and not is_standard_stream(source) and Path(source).is_file():
         with Path(source).open("rb") as file:
             breaks = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+            # Blank lines at the end are no rows.
+            file.seek(max(file.tell() - (1 << 16), 0))
+            end = file.read()
+            breaks -= max(end.count(b"\n") - end.rstrip().count(b"\n") - 1, 0)
         several = breaks > table.height + 1
     # Cells with line breaks in them: lines cannot be counted, rows can.
     return ("row", 1) if several else ("line", 2)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from typing import Any
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files.atomic import read_bytes, write_bytes
+from dpmarket.files.bounded import LARGEST_JSON, LARGEST_TOML, parse_json, parse_toml
 
 
 def to_json(data: object) -> str:
@@ -16,7 +16,8 @@ def to_json(data: object) -> str:
 
     Raises
     ------
-    InvalidInput : NaN or infinity in the data.
+    InvalidInput
+        NaN or infinity in the data.
 
     Examples
     --------
@@ -36,26 +37,33 @@ def write_json(target: str | os.PathLike[str], data: object, overwrite: bool = T
 
     Raises
     ------
-    InvalidInput : NaN or infinity in the data.
-    FileProblem : the file cannot be written, or exists and may not be overwritten.
+    InvalidInput
+        NaN or infinity in the data.
+    FileProblem
+        The file cannot be written, or exists and may not be overwritten.
     """
     write_bytes(target, to_json(data).encode(), overwrite)
 
 
-def read_json(source: str | os.PathLike[str]) -> Any:
+def read_json(source: str | os.PathLike[str], most: int = LARGEST_JSON) -> Any:
     """Read a JSON file, in UTF-8; ``-`` is the standard input.
+
+    Parameters
+    ----------
+    source
+        The file.
+    most
+        How many bytes it may have.
 
     Raises
     ------
-    FileProblem : no such file, or no JSON: the message says where, and quotes nothing.
+    FileProblem
+        No such file, no JSON, or more than any such file needs: the message says where, and quotes nothing.
     """
     try:
-        return json.loads(_text(source))
-    except json.JSONDecodeError as problem:
-        raise FileProblem(
-            f"cannot understand {source} as JSON: {problem.msg} at line {problem.lineno}, "
-            f"column {problem.colno}."
-        ) from None
+        return parse_json(read_bytes(source, most))
+    except InvalidInput as problem:
+        raise FileProblem(f"cannot understand {source} as JSON: {problem}") from None
 
 
 def read_toml(source: str | os.PathLike[str]) -> dict[str, Any]:
@@ -63,16 +71,10 @@ def read_toml(source: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises
     ------
-    FileProblem : no such file, or no TOML; the message says where.
+    FileProblem
+        No such file, no TOML, or more than any such file needs; the message says where.
     """
     try:
-        return tomllib.loads(_text(source))
-    except tomllib.TOMLDecodeError as problem:
-        raise FileProblem(f"cannot understand {source} as TOML: {problem}.") from None
-
-
-def _text(source: str | os.PathLike[str]) -> str:
-    try:
-        return read_bytes(source).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise FileProblem(f"cannot read {source}: expected text in UTF-8.") from None
+        return parse_toml(read_bytes(source, LARGEST_TOML))
+    except InvalidInput as problem:
+        raise FileProblem(f"cannot understand {source} as TOML: {problem}") from None

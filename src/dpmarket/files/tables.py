@@ -5,21 +5,26 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
+from dpmarket.files.diagnosis import csv_problem
+from dpmarket.files.strangers import (
+    Source,
+    most_unpacked,
+    refuse_unreadable_csv,
+    refuse_unreadable_parquet,
+    size_of,
+)
 
-Table = pl.DataFrame
-"""A table in memory; other rooms treat it as opaque and come here to use it."""
-
-_Source = Path | bytes
+_SILENCE = threading.RLock()
 
 
 def read_table(
@@ -28,57 +33,78 @@ def read_table(
     texts: Sequence[str] = (),
     numbers: Sequence[str] = (),
     if_there: Sequence[str] = (),
-) -> Table:
+) -> pl.DataFrame:
     """Read a .csv or .parquet file, all columns or the named ones.
 
     Parameters
     ----------
-    source : the file; ``-`` is the standard input, CSV or Parquet as its first bytes say.
-    columns : the columns to read, in this order; None: all.
-    texts : columns kept as the text that stands in the file (``007`` stays ``007``).
-    numbers : columns of numbers. Cells that are none are left for
-        :func:`~dpmarket.files.columns.numbers_of` to find.
-    if_there : those of ``columns`` that may be missing.
+    source
+        The file; ``-`` is the standard input, CSV or Parquet as its first bytes say.
+    columns
+        The columns to read, in this order; None: all.
+    texts
+        Columns kept as the text that stands in the file (``007`` stays ``007``).
+    numbers
+        Columns of numbers. Cells that are none are left for :func:`~dpmarket.files.columns.numbers_of` to
+        find.
+    if_there
+        Those of ``columns`` that may be missing.
 
     Raises
     ------
-    FileProblem : no such file, another ending, not a table, no rows, a column is missing, or one of
-        ``texts`` is no text. The message never contains a value of the table, nor a column's name that was
-        not asked for: without a header row, that would be a value.
+    FileProblem
+        No such file, another ending, not a table, no rows, a column is missing, or one of ``texts`` is no
+        text. The message never contains a value of the table, nor a column's name that was not asked for:
+        without a header row, that would be a value.
     """
     place, kind = _open(source)
     name = "the standard input" if is_standard_stream(source) else str(source)
-    if kind == ".csv":
-        _refuse_other_dialects(place, name)
+    _refuse_unreadable(place, kind, name)
     try:
-        there = _header(place, kind)
-        wanted = None
-        if columns is not None:
-            wanted = [column for column in columns if column in there or column not in if_there]
-            _refuse_missing(wanted, there, name)
-        texts = [column for column in texts if column in there]
-        table = (
-            _read_csv(place, wanted, texts, numbers)
-            if kind == ".csv"
-            else pl.read_parquet(_readable(place), columns=wanted)
-        )
+        with _silenced():
+            there = _header(place, kind)
+            wanted = None
+            if columns is not None:
+                wanted = [column for column in columns if column in there or column not in if_there]
+                _refuse_missing(wanted, there, name)
+            texts = [column for column in texts if column in there]
+            table = (
+                _read_csv(place, wanted, texts, numbers)
+                if kind == ".csv"
+                else pl.read_parquet(_readable(place), columns=wanted)
+            )
     except pl.exceptions.NoDataError:
         raise FileProblem(f"cannot read {name}: the file is empty.") from None
     except FileProblem:
         raise
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         # polars quotes the offending cell, which may be private: its words are not passed on.
-        raise FileProblem(
-            f"cannot understand {name} as CSV: expected UTF-8 text with a header row and "
-            "commas between columns, the same number in every row (a comma inside a cell needs quotes "
-            "around the cell; decimals have points)."
-            if kind == ".csv"
-            else f"cannot understand {name} as Parquet."
-        ) from None
+        raise FileProblem(_not_a_table(place, kind, name)) from None
+    if kind == ".csv":
+        table = _without_blank_end(table)
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
     table = table.with_columns([_as_text(table, text, name) for text in texts])
+    if kind == ".parquet":
+        _refuse_endless_texts(table, place, name)
     return table if wanted is None else table.select(wanted)
+
+
+def column_names(source: str | os.PathLike[str]) -> list[str]:
+    """Return the names of a file's columns, in order.
+
+    Raises
+    ------
+    FileProblem
+        No such file, or no table.
+    """
+    place, kind = _open(source)
+    _refuse_unreadable(place, kind, str(source))
+    try:
+        with _silenced():
+            return _header(place, kind)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
+        raise FileProblem(f"cannot understand {source} as a table.") from None
 
 
 def csv_columns(data: bytes) -> dict[str, list[str]]:
@@ -96,50 +122,52 @@ def csv_columns(data: bytes) -> dict[str, list[str]]:
     return {name: table.get_column(name).to_list() for name in table.columns}
 
 
-def write_table(target: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: bool = True) -> None:
-    """Write columns of equal length to a .csv or .parquet file, atomically, losing no bit.
+def write_table(target: str | os.PathLike[str], table: pl.DataFrame, overwrite: bool = True) -> None:
+    """Write a table to a .csv or .parquet file, atomically, losing no bit.
 
     Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV.
 
     Parameters
     ----------
-    target : the ending decides: ``.csv`` or ``.parquet``.
-    columns : by name: arrays, lists of texts, or columns of other tables.
-    overwrite : whether an existing file is replaced; without it, it is refused.
+    target
+        The ending decides: ``.csv`` or ``.parquet``.
+    table
+        What is written.
+    overwrite
+        Whether an existing file is replaced; without it, it is refused.
 
     Raises
     ------
-    InvalidInput : columns of different lengths.
-    FileProblem : another ending, a file that exists, or one that cannot be written.
+    FileProblem
+        Another ending, a file that exists, or one that cannot be written.
     """
-    with writing_table(target, columns, overwrite):
+    with writing_table(target, table, overwrite):
         pass
 
 
 @contextlib.contextmanager
 def writing_table(
     target: str | os.PathLike[str],
-    columns: Mapping[str, Any],
+    table: pl.DataFrame,
     overwrite: bool = True,
     parquet: bytes | None = None,
-) -> Iterator[None]:
+) -> Iterator[Callable[[], None]]:
     """Write a table as :func:`write_table` does while a block runs, and show it when the block has succeeded.
 
     The table goes to a temporary file meanwhile. The target appears, or the standard output is written, at
-    the end of the block; if the block raises, nothing does.
+    the end of the block; if the block raises, nothing does. What is given waits until all of the table is in
+    the temporary file, or raises because it does not fit there.
 
     Parameters
     ----------
-    target, columns, overwrite : as for :func:`write_table`.
-    parquet : what :func:`parquet_bytes` made of the same columns, if somebody needed it before.
+    target, table, overwrite
+        As for :func:`write_table`.
+    parquet
+        What :func:`parquet_bytes` made of the same table, if somebody needed it before.
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise InvalidInput(f"expected columns of equal length, got {lengths}.")
-    table = make_table(columns)
     if is_standard_stream(target):
-        yield
+        yield lambda: None
         write_bytes(target, table.write_csv().encode())
         return
 
@@ -151,55 +179,52 @@ def writing_table(
 
     with atomic_path(target, overwrite, PRIVATE) as temporary, ThreadPoolExecutor(1) as thread:
         writing = thread.submit(write, temporary)
-        yield
-        writing.result()
 
+        def finished() -> None:
+            writing.result()
 
-def make_table(columns: Mapping[str, Any]) -> Table:
-    """Make a table in memory from arrays, lists of texts, or columns of other tables, of one length."""
-    return pl.DataFrame({name: _series(values) for name, values in columns.items()})
+        yield finished
+        finished()
 
 
 def write_parquet(
     target: str | os.PathLike[str],
-    columns: Mapping[str, Any],
+    table: pl.DataFrame,
     notes: Mapping[str, str],
     overwrite: bool = True,
 ) -> None:
-    """Write columns, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
+    """Write a table, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
 
     Parameters
     ----------
-    target, columns, overwrite : as for :func:`write_table`.
-    notes : texts by name, kept in the file's metadata.
+    target, table, overwrite
+        As for :func:`write_table`.
+    notes
+        Texts by name, kept in the file's metadata.
 
     Raises
     ------
-    FileProblem : a file that exists or cannot be written.
+    FileProblem
+        A file that exists or cannot be written.
     """
-    data = parquet_bytes(make_table(columns), notes)
+    data = parquet_bytes(table, notes)
     with atomic_path(target, overwrite, PRIVATE) as temporary:
         temporary.write_bytes(data)
 
 
-def read_parquet(source: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read what :func:`write_parquet` wrote: the columns as arrays (texts as lists), and the notes.
+def read_parquet(source: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Read what :func:`write_parquet` wrote: the table, and the notes.
 
     Raises
     ------
-    FileProblem : no such file, or no Parquet.
+    FileProblem
+        No such file, or no Parquet.
     """
     table = read_table(source)
-    columns = {
-        name: table.get_column(name).to_list()
-        if table.get_column(name).dtype == pl.String
-        else table.get_column(name).to_numpy()
-        for name in table.columns
-    }
-    return columns, dict(pl.read_parquet_metadata(Path(source)))
+    return table, dict(pl.read_parquet_metadata(Path(source)))
 
 
-def parquet_bytes(table: Table, notes: Mapping[str, str] | None = None) -> bytes:
+def parquet_bytes(table: pl.DataFrame, notes: Mapping[str, str] | None = None) -> bytes:
     """Turn a table, and texts that belong to the whole of it, into a Parquet file."""
     buffer = io.BytesIO()
     # The lowest level takes little more than half the time of the usual one, and files are about as small.
@@ -208,19 +233,20 @@ def parquet_bytes(table: Table, notes: Mapping[str, str] | None = None) -> bytes
     return buffer.getvalue()
 
 
-def table_to_bytes(table: Table) -> bytes:
+def table_to_bytes(table: pl.DataFrame) -> bytes:
     """Turn a table into Parquet for keeping inside a database: rather in little time than in little space."""
     buffer = io.BytesIO()
     table.write_parquet(buffer, compression="lz4", statistics=False)
     return buffer.getvalue()
 
 
-def table_from_bytes(data: bytes) -> Table:
+def table_from_bytes(data: bytes) -> pl.DataFrame:
     """Turn what :func:`table_to_bytes` or :func:`parquet_bytes` made into the table again.
 
     Raises
     ------
-    FileProblem : the data are damaged.
+    FileProblem
+        The data are damaged.
     """
     try:
         return pl.read_parquet(io.BytesIO(data))
@@ -233,7 +259,8 @@ def table_kind(path: str | os.PathLike[str]) -> str:
 
     Raises
     ------
-    FileProblem : another ending.
+    FileProblem
+        Another ending.
     """
     ending = Path(path).suffix.lower()
     if ending not in (".csv", ".parquet"):
@@ -241,42 +268,74 @@ def table_kind(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def _open(source: str | os.PathLike[str]) -> tuple[_Source, str]:
+def _refuse_unreadable(place: Source, kind: str, name: str) -> None:
+    if kind == ".csv":
+        refuse_unreadable_csv(place, name)
+    else:
+        refuse_unreadable_parquet(place, name)
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Send what polars itself writes to the standard error nowhere: it may quote a damaged file there."""
+    with _SILENCE:
+        try:
+            kept = os.dup(2)
+        except OSError:  # there is no standard error
+            yield
+            return
+        sink = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(sink, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(sink)
+
+
+def _open(source: str | os.PathLike[str]) -> tuple[Source, str]:
     if is_standard_stream(source):
-        data = read_bytes(source)
-        return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+        return _stream(read_bytes(source))
     path = Path(source)
-    if not path.is_file():
+    if path.is_dir():
+        raise FileProblem(f"cannot read {path}: it is a folder; name a file.")
+    if not path.exists():
         raise FileProblem(f"cannot read {path}: there is no such file.")
+    if not path.is_file():  # a pipe or a device: read once, told by its first bytes
+        return _stream(read_bytes(path))
     return path, table_kind(path)
 
 
-def _readable(place: _Source) -> Path | io.BytesIO:
+def _stream(data: bytes) -> tuple[bytes, str]:
+    return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+
+
+def _not_a_table(place: Source, kind: str, name: str) -> str:
+    """Say why something is no table; nothing of polars' own words, which quote cells."""
+    if kind == ".parquet":
+        return f"cannot understand {name} as Parquet."
+    where = csv_problem(read_bytes(place) if isinstance(place, Path) else place)
+    return (
+        f"cannot understand {name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text with a header "
+        "row and commas between columns, the same number in every row (a comma inside a cell needs quotes "
+        "around the cell; decimals have points)."
+    )
+
+
+def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table without the rows at its end in which nothing stands: blank lines after the last one."""
+    if table.height == 0 or any(value is not None for value in table.row(-1)):
+        return table
+    filled = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series().arg_true()
+    return table.head(int(filled[-1]) + 1 if filled.len() else 0)
+
+
+def _readable(place: Source) -> Path | io.BytesIO:
     return place if isinstance(place, Path) else io.BytesIO(place)
 
 
-def _refuse_other_dialects(place: _Source, name: str) -> None:
-    """Say in a clear word what a header row tells about a file that is no CSV with commas."""
-    if isinstance(place, Path):
-        try:
-            with place.open("rb") as file:
-                head = file.read(1 << 16)
-        except OSError as problem:
-            raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
-    else:
-        head = place[: 1 << 16]
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileProblem(f"cannot read {name}: it is in UTF-16 (byte-order mark); save it as UTF-8.")
-    header = head.split(b"\n", 1)[0]
-    for mark, word in ((b";", "semicolons"), (b"\t", "tabs")):
-        if mark in header and b"," not in header:
-            raise FileProblem(
-                f"cannot read {name}: its columns are separated by {word}; save it with commas between "
-                "columns and points in decimals."
-            )
-
-
-def _header(place: _Source, kind: str) -> list[str]:
+def _header(place: Source, kind: str) -> list[str]:
     if kind == ".parquet":
         return list(pl.read_parquet_schema(_readable(place)))
     # Without a header polars renames nothing, so that a column that is there twice is seen.
@@ -302,8 +361,8 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
 
 
 def _read_csv(
-    place: _Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
-) -> Table:
+    place: Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
+) -> pl.DataFrame:
     kinds: dict[str, Any] = dict.fromkeys(texts, pl.String)
     try:
         return pl.read_csv(
@@ -324,7 +383,7 @@ def _read_csv(
         )
 
 
-def _as_text(table: Table, column: str, name: str) -> pl.Series:
+def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:
     values = table.get_column(column)
     try:
         if not values.dtype.is_nested():
@@ -337,8 +396,12 @@ def _as_text(table: Table, column: str, name: str) -> pl.Series:
     ) from None
 
 
-def _series(values: Any) -> Any:
-    return values if isinstance(values, np.ndarray | pl.Series) else list(values)
+def _refuse_endless_texts(table: pl.DataFrame, place: Source, name: str) -> None:
+    """Refuse texts that many cells share: in memory they are one until somebody asks for each of them."""
+    texts = [column for column in table.columns if table.schema[column] == pl.String]
+    total = sum(int(table.get_column(column).str.len_bytes().sum() or 0) for column in texts)
+    if total > most_unpacked(size_of(place)):
+        raise FileProblem(f"cannot read {name}: its texts are longer than those of any honest table.")
 
 
 def _names(names: Sequence[str]) -> str:

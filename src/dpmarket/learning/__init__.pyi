@@ -1,3 +1,4 @@
+from . import reference as reference
 from .estimator import PrivateLogisticRegression as PrivateLogisticRegression
 from .learner import Learner as Learner
 from .rows import Rows as Rows

@@ -94,7 +94,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     loss_weights_
         The weight of each person in the objective, in the order of ``epsilons_``: a function of promises and
         public constants. Read-only.
-    l2_, total_epsilon_, row_bound_, rows_per_person_, numerical_epsilon_
+    l2_, noise_rate_, row_bound_, rows_per_person_, numerical_epsilon_
         The penalty, the noise rate, the bounds on rows with their constant and on the rows of a person that
         were charged, and what releasing cost (at most what was set aside).
     release_plan_
@@ -102,24 +102,24 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         check what releasing cost.
     noise_standard_error_
         Public bound on the root mean square, over coefficients, of the standard deviation that the noise
-        causes in them: ``2 sqrt(n + 1) / (total_epsilon * l2)``, times ``stretch_``. What the data fix well
+        causes in them: ``2 sqrt(n + 1) / (noise_rate * l2)``, times ``stretch_``. What the data fix well
         varies less.
     certifiable_
         Whether the noise was secure and the classes were declared.
 
     Notes
     -----
-    Not promised: what a score on private records tells (a release of its own), how long ``fit`` takes, and
-    what error messages tell. Messages contain no value of a record, but that a fit was refused may depend on
-    the records, so they are for the data holder's eyes.
+    Guaranteed:
 
-    Guarantees
-    ----------
     * Replacing everything that one person contributed changes the probability of no set of released models
       by more than the factor ``exp(epsilon)`` of that person: for the numbers really computed, not for an
       idealisation of them.
     * Records of people whose promise is 0, or at most ``numerical_epsilon``, have no influence at all.
     * No iteration count, loss, noise or time is kept.
+
+    Not promised: what a score on private records tells (a release of its own), how long ``fit`` takes, and
+    what error messages tell. Messages contain no value of a record, but that a fit was refused may depend on
+    the records, so they are for the data holder's eyes.
 
     Examples
     --------
@@ -211,16 +211,16 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             refuse_long_rows(rows)
         total = float(weights.loss_weights.sum()) * (1.0 + 1e-9)
         plan = plan_release(
-            weights.numerical_epsilon, n, weights.total_epsilon, weights.l2, weights.row_bound, total
+            weights.numerical_epsilon, n, weights.noise_rate, weights.l2, weights.row_bound, total
         )
         problem = Problem.with_constant(constant, rows, weights, plan)
-        problem.check_attainable(20.0 * (n + 50.0) / weights.total_epsilon)  # allows for unlikely noise
+        problem.check_attainable(20.0 * (n + 50.0) / weights.noise_rate)  # allows for unlikely noise
         spent = weights.privacy_losses()
         spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
         if not isinstance(promised, Weights):
             # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
             spent = np.minimum(spent, promised)
-        draw = source.draw(n, weights.total_epsilon, plan.noise_accuracy)
+        draw = source.draw(n, weights.noise_rate, plan.noise_accuracy)
         cells = round_to_grid(*problem.minimise(*draw.high_low()), plan.grid)
         stretch = self._stretch(weights, n, isinstance(promised, Weights))
         self._release(cells, plan, weights, constant, stretch)
@@ -309,7 +309,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             return float(self.stretch)
         if self.l2 is not None or prepared:
             return 1.0
-        return suggest_stretch(weights.total_epsilon, weights.l2, n, weights.row_bound)
+        return suggest_stretch(weights.noise_rate, weights.l2, n, weights.row_bound)
 
     def _prepared(self, weights: Weights, bound: float, rows: int) -> Weights:
         for name, found, least in (
@@ -340,9 +340,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.intercept_scaling_ = constant
         self.stretch_ = stretch
         self.l2_ = weights.l2
-        self.total_epsilon_ = weights.total_epsilon
+        self.noise_rate_ = weights.noise_rate
         self.loss_weights_ = read_only(weights.loss_weights.copy())
         self.row_bound_ = weights.row_bound
         self.rows_per_person_ = weights.rows_per_person
         self.numerical_epsilon_ = plan.numerical_epsilon
-        self.noise_standard_error_ = stretch * 2.0 * math.sqrt(n + 1.0) / (weights.total_epsilon * weights.l2)
+        self.noise_standard_error_ = stretch * 2.0 * math.sqrt(n + 1.0) / (weights.noise_rate * weights.l2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import validate_data  # type: ignore[import-untyped]
 
 from dpmarket.errors import InvalidInput
@@ -49,7 +50,13 @@ def without_values(error: Exception) -> Exception:
 def validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
     """Validate as scikit-learn does, with messages that quote no value of a record."""
     try:
-        return validate_data(estimator, *arrays, **options)
+        found = validate_data(estimator, *arrays, **options)
+        return (_numbers(found[0]), *found[1:]) if isinstance(found, tuple) else _numbers(found)
     except (ValueError, TypeError, OverflowError) as error:
         safe = without_values(error)
     raise safe from None
+
+
+def _numbers(x: Any) -> Any:
+    """Return features as numbers: frames with a column of another kind come out as arrays of objects."""
+    return x if x.dtype.kind in "fiub" else x.astype(np.float64)

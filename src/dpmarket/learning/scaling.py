@@ -43,6 +43,12 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
     Notes
     -----
+    Guaranteed:
+
+    * Every returned row has Euclidean norm at most 1, as a fact about the returned floats.
+    * A returned row is a function of that row and the bounds alone; nothing is read from the data in ``fit``
+      except the number and the names of the columns.
+
     Choose the bounds from the meaning of a feature (a percentage lies between 0 and 100), from a public
     source or from a pilot whose data are not part of the fit; never from the data themselves. They matter
     more than the algorithm: the noise is fixed by the row bound, so that a feature which uses a tenth of its
@@ -54,12 +60,6 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     length: what is kept is how the features of a row compare, and every row counts fully. On all public sets
     that were tried (``benchmarks/penalty.py``) this was better than shortening nothing, because it makes the
     signal larger and leaves the noise as it is.
-
-    Guarantees
-    ----------
-    * Every returned row has Euclidean norm at most 1, as a fact about the returned floats.
-    * A returned row is a function of that row and the bounds alone; nothing is read from the data in ``fit``
-      except the number and the names of the columns.
 
     Examples
     --------

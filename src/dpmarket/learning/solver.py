@@ -93,8 +93,10 @@ def minimise(
     NotConverged
         If the bound was not reached although it can be.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * ``|w - w*| <= gradient_bound / l2`` for the exact minimiser w*.
     * Records of weight 0 have no influence, not even on rounding.
     * The result does not depend on the number of threads.

@@ -6,6 +6,7 @@ from .offline import OfflineMechanism as OfflineMechanism
 from .offline import ResponseCurve as ResponseCurve
 from .online import OnlineMechanism as OnlineMechanism
 from .outcome import MinorUnits as MinorUnits
+from .outcome import Optimality as Optimality
 from .outcome import Outcome as Outcome
 from .protocol import BatchMechanism as BatchMechanism
 from .protocol import Mechanism as Mechanism
@@ -15,11 +16,14 @@ from .quotes import Quote as Quote
 from .quotes import Quotes as Quotes
 from .refitting import keep_prior as keep_prior
 from .refitting import refit as refit
+from .registry import mechanism_from_dict as mechanism_from_dict
+from .registry import mechanism_of as mechanism_of
 from .replanning import Bought as Bought
 from .replanning import plan_curve as plan_curve
 from .simple import CheapestK as CheapestK
 from .simple import PostedPrice as PostedPrice
 from .simple import SameForAll as SameForAll
+from .step import posted_price_curve as posted_price_curve
 from .storage import read_market_state as read_market_state
 from .storage import read_outcome as read_outcome
 from .storage import write_market_state as write_market_state

@@ -15,7 +15,7 @@ from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.books import Books
 from dpmarket.mechanisms.curves import Curve
-from dpmarket.mechanisms.inputs import check_dist_and_objective, position
+from dpmarket.mechanisms.inputs import check_dist_and_objective, position, settings_of
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.quotes import Quotes
 from dpmarket.mechanisms.quoting import QuotingMarket
@@ -38,17 +38,25 @@ class AdaptiveMechanism(QuotingMarket):
 
     Parameters
     ----------
-    prior : what is believed before the first report; its support must be finite and right. Where nothing
-        else is known: ``Uniform(low, high)``.
-    objective : the buyer's, with concentration, noise and payment weight above 0; fixed beforehand.
-    expected_sellers : how many sellers are expected in all; :meth:`expect` corrects it on the way.
-    fit : past reports and prior in, belief out; :func:`refit` by default. With :func:`keep_prior`, for
-        costs whose distribution is known, only the plan changes from epoch to epoch.
-    first_epoch : sellers of the first epoch, at least 1.
-    growth : each epoch multiplies the number of sellers so far by this, > 1.
-    pilot_share : share of the planned epsilons that the first epoch offers, in (0, 1]. A wrong prior can
-        make the plan buy far too much, and too little from few sellers costs little.
-    budget, minor_units : as for :class:`OnlineMechanism`.
+    prior
+        What is believed before the first report; its support must be finite and right. Where nothing else is
+        known: ``Uniform(low, high)``.
+    objective
+        The buyer's, with concentration, noise and payment weight above 0; fixed beforehand.
+    expected_sellers
+        How many sellers are expected in all; :meth:`expect` corrects it on the way.
+    fit
+        Past reports and prior in, belief out; :func:`refit` by default. With :func:`keep_prior`, for costs
+        whose distribution is known, only the plan changes from epoch to epoch.
+    first_epoch
+        Sellers of the first epoch, at least 1.
+    growth
+        Each epoch multiplies the number of sellers so far by this, > 1.
+    pilot_share
+        Share of the planned epsilons that the first epoch offers, in (0, 1]. A wrong prior can make the plan
+        buy far too much, and too little from few sellers costs little.
+    budget, minor_units
+        As for :class:`OnlineMechanism`.
 
     Notes
     -----
@@ -204,6 +212,24 @@ class AdaptiveMechanism(QuotingMarket):
             "minor_units": self._books.minor_units,
         }
 
+    @classmethod
+    def from_settings(cls, data: Mapping[str, Any], fit: Refit | None = None) -> AdaptiveMechanism:
+        """Make a market with these :meth:`settings`, to which nobody has come yet.
+
+        ``fit`` as in :meth:`from_dict`.
+        """
+        names = ("distribution", "objective", "expected_sellers", "fit", "budget", "minor_units", *_SETTINGS)
+        prior, objective, expected, name, budget, minor_units, *others = settings_of(data, cls.name, *names)
+        return cls(
+            distribution_from_dict(prior),
+            BuyerObjective.from_dict(objective),
+            expected,
+            fit=_fit_of(name, fit),
+            budget=budget,
+            minor_units=minor_units,
+            **dict(zip(_SETTINGS, others, strict=True)),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain data. It holds reported costs: confidential."""
         return {
@@ -230,17 +256,11 @@ class AdaptiveMechanism(QuotingMarket):
         if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
             raise InvalidInput(f"expected the plain data of a market with schema {SCHEMA!r}.")
         try:
-            fit = _FITS.get(str(data["fit"])) if fit is None else fit
-            if fit is None:
-                raise InvalidInput(
-                    "expected the market's own fit function, because the data holds its name only: pass fit "
-                    "to AdaptiveMechanism.from_dict."
-                )
             market = cls(
                 distribution_from_dict(data["prior"]),
                 BuyerObjective.from_dict(data["objective"]),
                 data["first_expected_sellers"],
-                fit=fit,
+                fit=_fit_of(data["fit"], fit),
                 **{name: data[name] for name in _SETTINGS},
             )
             market._expected = checks.whole("expected_sellers", data["expected_sellers"], 1)
@@ -291,9 +311,16 @@ class AdaptiveMechanism(QuotingMarket):
         )
 
     def _parameters(self) -> dict[str, Any]:
-        return {
-            "distribution": self.prior.to_dict(),
-            "objective": self.objective.to_dict(),
-            "epochs": self._epoch + 1,
-            "budget": self._books.budget,
-        }
+        settings = {name: value for name, value in self.settings().items() if name != "mechanism"}
+        return settings | {"epochs": self._epoch + 1}
+
+
+def _fit_of(name: object, given: Refit | None) -> Refit:
+    """Return the function given, or the one that is known by this name."""
+    fit = _FITS.get(str(name)) if given is None else given
+    if fit is None:
+        raise InvalidInput(
+            "expected the market's own fit function, because the data holds its name only: pass fit "
+            "to AdaptiveMechanism.from_dict."
+        )
+    return fit

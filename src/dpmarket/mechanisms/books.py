@@ -19,7 +19,7 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.curves import Curve
-from dpmarket.mechanisms.outcome import minor_amounts, seller_ids
+from dpmarket.mechanisms.outcome import checked_ids, minor_amounts
 from dpmarket.mechanisms.quotes import Quote, Quotes
 
 OPEN, ACCEPTED, DECLINED = 0, 1, 2
@@ -40,9 +40,11 @@ class Books:
 
     Parameters
     ----------
-    budget : money that all payments together never exceed, > 0; None: no budget.
-    minor_units : if given, payments count against the budget as ``Outcome.in_minor_units(minor_units)``
-        will round them.
+    budget
+        Money that all payments together never exceed, > 0; None: no budget.
+    minor_units
+        If given, payments count against the budget as ``Outcome.in_minor_units(minor_units)`` will round
+        them.
     """
 
     def __init__(self, budget: float | None = None, minor_units: int | None = None) -> None:
@@ -175,7 +177,7 @@ class Books:
             raise InvalidInput("expected seller ids for all quotes of a market or for none.")
         if ids is None:
             return None
-        names: list[Any] = seller_ids(ids, count).tolist()
+        names: list[Any] = checked_ids(ids, count).tolist()
         known = self._ids or {}
         if known and names and type(names[0]) is not type(next(iter(known))):
             raise InvalidInput("expected seller ids of one kind, texts or whole numbers.")
@@ -251,8 +253,11 @@ class Books:
         """Return how much may still be committed before the curve's largest payment cannot be made."""
         if self.budget is None:
             return math.inf
-        largest = self._charges(np.array([curve.largest_payment]), np.zeros(1))
-        return self._limit() - self._committed - float(largest[0])
+        if self.minor_units is not None:
+            largest = float(curve.largest_amount(self.minor_units))
+        else:
+            largest = float(self._charges(np.array([curve.largest_payment]), np.zeros(1))[0])
+        return self._limit() - self._committed - largest
 
     def _append(self, new: Mapping[str, npt.NDArray[Any]]) -> int:
         first, end = self._size, self._size + len(new["cost"])

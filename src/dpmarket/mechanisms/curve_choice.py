@@ -21,25 +21,31 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
     """Return the curve that is best for the typical market: costs at the distribution's mid-quantiles.
 
     Solves the offline problem for sellers with costs ``F^-1((i - 1/2)/m)``, i = 1..m, and keeps its cutoff,
-    spread, total epsilon and cap. As m grows, the buyer's objective approaches the offline optimum.
+    spread, total promise and cap. As m grows, the buyer's objective approaches the offline optimum.
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge.
-    objective : the buyer's objective, with its weight cap and its bound on the mean epsilon. The bounds
-        hold for the typical market: a seller is never offered more than the cap allows there, nor more
-        than ``max_epsilon(objective)``; what really comes decides the sum.
-    expected_sellers : m, at least 1. Beyond about a million the quantiles stand for groups of equal size,
-        which is the same problem with ``concentration`` and ``max_mean_epsilon`` rescaled.
+    dist
+        The distribution of costs, common knowledge.
+    objective
+        The buyer's objective, with its weight cap and its bound on the mean epsilon. The bounds hold for the
+        typical market: a seller is never offered more than the cap allows there, nor more than
+        ``max_epsilon(objective)``; what really comes decides the sum.
+    expected_sellers
+        m, at least 1. Beyond about a million the quantiles stand for groups of equal size, which is the same
+        problem with ``concentration`` and ``max_mean_epsilon`` rescaled.
 
     Returns
     -------
-    A rule from cost to epsilon and payment, fixed before the first seller comes.
+    Curve
+        A rule from cost to epsilon and payment, fixed before the first seller comes.
 
     Raises
     ------
-    InvalidInput : an argument is not what it should be; noise or payment weight of 0.
-    Infeasible : the offline problem has no best allocation; the message says what to change.
+    InvalidInput
+        An argument is not what it should be; noise or payment weight of 0.
+    Infeasible
+        The offline problem has no best allocation; the message says what to change.
 
     Notes
     -----
@@ -59,7 +65,7 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
     size = sellers / points
     psi = virtual_costs(dist.quantile((np.arange(points) + 0.5) / points), dist)
     allocation = allocate(psi, _grouped(objective, size))
-    total = allocation.total_epsilon / size
+    total = allocation.total_promise / size
     cap = math.inf
     if objective.weight_cap is not None:
         cap = min(allocation.max_weight * total, max_epsilon(objective))
@@ -67,7 +73,7 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
         return Curve(dist, objective, sellers, math.inf, math.inf, min(total / points, cap))
     if allocation.spread > 0.0:
         return Curve(dist, objective, sellers, total / allocation.spread, allocation.cutoff, cap)
-    return _cheapest(dist, objective, sellers, allocation.total_epsilon)
+    return _cheapest(dist, objective, sellers, allocation.total_promise)
 
 
 def _grouped(objective: BuyerObjective, size: float) -> BuyerObjective:

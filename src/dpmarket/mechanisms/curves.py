@@ -21,12 +21,12 @@ from numpy.polynomial import chebyshev
 
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution, distribution_from_dict, largest_cost_at, virtual_costs
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.inputs import check_dist_and_objective
-from dpmarket.mechanisms.outcome import finite_or_none
-from dpmarket.payments.interpolation import Table, tabulate_virtual_costs
+from dpmarket.mechanisms.outcome import finite_or_none, minor_amounts
+from dpmarket.payments.interpolation import PiecewiseSeries, tabulate_virtual_costs
 from dpmarket.payments.kernels.tables import evaluate
 
 SCHEMA = "dpmarket.curve/1"
@@ -139,6 +139,23 @@ class Curve:
             for whole, piece in zip(offers, self._offers(own[part]), strict=True):
                 whole[part] = piece
         return offers
+
+    def offers_in_minor_units(self, costs: object, scale: int) -> tuple[FloatArray, IntArray]:
+        """Return epsilons, and payments rounded up to whole numbers of the currency's smallest unit.
+
+        Parameters
+        ----------
+        costs
+            Shape (n,), money per unit of epsilon.
+        scale
+            How many smallest units make one unit of money.
+        """
+        epsilons, payments, errors = self.offers(costs)
+        return epsilons, minor_amounts(payments, errors, scale)
+
+    def largest_amount(self, scale: int) -> int:
+        """Return what nobody's payment exceeds, in whole smallest units."""
+        return int(minor_amounts(np.array([self.largest_payment]), np.zeros(1), scale)[0])
 
     def scaled(self, factor: float) -> Curve:
         """Return the curve that offers ``factor`` times the epsilons and payments at every cost."""
@@ -287,7 +304,7 @@ class Curve:
         return piecewise
 
 
-def _antiderivative(psi: Table, slope: float, cutoff: float) -> Table:
+def _antiderivative(psi: PiecewiseSeries, slope: float, cutoff: float) -> PiecewiseSeries:
     """Tabulate the integral of ``slope * (cutoff - psi)`` from a cost to the table's end."""
     half = 0.5 * np.diff(psi.edges)[:, None]
     rates = -slope * psi.coefficients
@@ -299,7 +316,7 @@ def _antiderivative(psi: Table, slope: float, cutoff: float) -> Table:
     later = np.append(np.cumsum((ends - starts)[::-1])[::-1], 0.0)[1:]
     falling = -rising
     falling[:, 0] += ends + later
-    return Table(psi.edges, np.ascontiguousarray(falling), psi.walls, False, psi.error)
+    return PiecewiseSeries(psi.edges, np.ascontiguousarray(falling), psi.walls, False, psi.error)
 
 
 def _number(value: float | None) -> float:

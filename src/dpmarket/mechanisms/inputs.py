@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
@@ -20,6 +23,16 @@ def check_dist_and_objective(dist: object, objective: object) -> None:
     check_distribution(dist)
     if not isinstance(objective, BuyerObjective):
         raise InvalidInput(f"expected a BuyerObjective, got {type(objective).__name__}.")
+
+
+def settings_of(data: object, mechanism: str, *names: str) -> list[Any]:
+    """Return the named settings of a mechanism from its plain data, or refuse data of something else."""
+    if not isinstance(data, Mapping) or data.get("mechanism") != mechanism:
+        raise InvalidInput(f"expected the plain data of the mechanism {mechanism!r}.")
+    missing = [name for name in names if name not in data]
+    if missing:
+        raise InvalidInput(f"expected whole data of the mechanism {mechanism!r}, without {missing[0]!r}.")
+    return [data[name] for name in names]
 
 
 def one_cost(name: str, cost: object) -> FloatArray:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective, allocate
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.costs import CostDistribution, virtual_costs
-from dpmarket.mechanisms.inputs import check_dist_and_objective, one_cost, position
-from dpmarket.mechanisms.outcome import Outcome, seller_ids
+from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
+from dpmarket.mechanisms.inputs import check_dist_and_objective, one_cost, position, settings_of
+from dpmarket.mechanisms.outcome import Optimality, Outcome, checked_ids
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.payments import exact_payments, response
 
@@ -22,9 +24,12 @@ class ResponseCurve:
 
     Attributes
     ----------
-    reports : what the seller could report, money per unit of epsilon, shape (n,).
-    epsilons : the promise at each report.
-    payments : the payment at each report, money.
+    reports
+        What the seller could report, money per unit of epsilon, shape (n,).
+    epsilons
+        The promise at each report.
+    payments
+        The payment at each report, money.
 
     Examples
     --------
@@ -57,9 +62,11 @@ class OfflineMechanism:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge.
-    objective : the buyer's objective. Choose it before the reports are in: an objective that depends on
-        reports makes lying pay.
+    dist
+        The distribution of costs, common knowledge.
+    objective
+        The buyer's objective. Choose it before the reports are in: an objective that depends on reports makes
+        lying pay.
 
     Notes
     -----
@@ -77,6 +84,7 @@ class OfflineMechanism:
     True
     """
 
+    name: ClassVar[str] = "offline"
     dist: CostDistribution
     objective: BuyerObjective
 
@@ -88,34 +96,40 @@ class OfflineMechanism:
 
         Parameters
         ----------
-        reported_costs : money per unit of epsilon, finite, at least 0, shape (m,).
-        seller_ids : texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
+        reported_costs
+            Money per unit of epsilon, finite, at least 0, shape (m,).
+        seller_ids
+            Texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
 
         Raises
         ------
-        InvalidInput : reports that are no costs, ids that do not match.
-        Infeasible : no allocation meets the weight cap, or none is best; costs without an upper end when
-            some seller is needed at every price. The message says what to change.
+        InvalidInput
+            Reports that are no costs, ids that do not match.
+        Infeasible
+            No allocation meets the weight cap, or none is best; costs without an upper end when some seller
+            is needed at every price. The message says what to change.
         """
         costs = checks.non_negative_vector("reported_costs", reported_costs)
-        ids = _ids(seller_ids, costs.size)
+        ids = checked_ids(seller_ids, costs.size)
         psi = virtual_costs(costs, self.dist)
         allocation = allocate(psi, self.objective)
         paid = exact_payments(costs, psi, allocation, self.objective, self.dist)
         return Outcome(
-            mechanism="offline",
+            mechanism=self.name,
             seller_ids=ids,
             epsilons=allocation.epsilons,
             payments=paid.payments,
             payment_errors=paid.errors,
-            loss_weights=allocation.loss_weights,
-            total_epsilon=allocation.total_epsilon,
-            concentration_part=allocation.concentration_part,
-            noise_part=allocation.noise_part,
-            payment_part=allocation.payment_part,
-            cutoff=allocation.cutoff,
-            kkt_residual=allocation.kkt_residual,
-            parameters={"distribution": self.dist.to_dict(), "objective": self.objective.to_dict()},
+            planned_weights=allocation.loss_weights,
+            planned_noise_rate=allocation.total_promise,
+            parameters=self._parameters(),
+            optimality=Optimality(
+                allocation.concentration_part,
+                allocation.noise_part,
+                allocation.payment_part,
+                allocation.cutoff,
+                allocation.kkt_residual,
+            ),
         )
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
@@ -144,5 +158,15 @@ class OfflineMechanism:
             )
         return ResponseCurve(read_only(asked.copy()), read_only(epsilons), read_only(payments))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data from which :meth:`from_dict` makes the same mechanism."""
+        return {"mechanism": self.name, **self._parameters()}
 
-_ids = seller_ids  # the method's argument has the same name
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> OfflineMechanism:
+        """Make the mechanism whose ``to_dict()`` gave this data."""
+        dist, objective = settings_of(data, cls.name, "distribution", "objective")
+        return cls(distribution_from_dict(dist), BuyerObjective.from_dict(objective))
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"distribution": self.dist.to_dict(), "objective": self.objective.to_dict()}

@@ -12,7 +12,7 @@ from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.books import Books
 from dpmarket.mechanisms.curves import Curve
-from dpmarket.mechanisms.inputs import check_distribution, position
+from dpmarket.mechanisms.inputs import check_distribution, position, settings_of
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.quotes import Quotes
 from dpmarket.mechanisms.quoting import QuotingMarket
@@ -28,13 +28,17 @@ class OnlineMechanism(QuotingMarket):
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge; its virtual costs value what was bought.
-    curve : what to offer at which cost, from :func:`population_curve` or
-        :func:`dpmarket.paper.paper_curve`; made for the same support.
-    budget : money that all payments together never exceed; None: no budget. Open quotes reserve money.
-        When what is left is below the curve's largest payment, sellers are quoted epsilon 0 and payment 0:
-        a decision that uses earlier quotes only, so that truth stays best. A declined quote frees its money.
-    minor_units : smallest currency units to one unit of money: count payments against the budget as
+    dist
+        The distribution of costs, common knowledge; its virtual costs value what was bought.
+    curve
+        What to offer at which cost, from :func:`population_curve` or :func:`dpmarket.paper.paper_curve`; made
+        for the same support.
+    budget
+        Money that all payments together never exceed; None: no budget. Open quotes reserve money. When what
+        is left is below the curve's largest payment, sellers are quoted epsilon 0 and payment 0: a decision
+        that uses earlier quotes only, so that truth stays best. A declined quote frees its money.
+    minor_units
+        Smallest currency units to one unit of money: count payments against the budget as
         ``outcome.in_minor_units`` will round them. None: count the payments themselves.
 
     Notes
@@ -106,6 +110,17 @@ class OnlineMechanism(QuotingMarket):
             "budget": self._books.budget,
             "minor_units": self._books.minor_units,
         }
+
+    @classmethod
+    def from_settings(cls, data: Mapping[str, Any]) -> OnlineMechanism:
+        """Make a market with these :meth:`settings`, to which nobody has come yet."""
+        dist, curve, budget = settings_of(data, cls.name, "distribution", "curve", "budget")
+        return cls(
+            distribution_from_dict(dist),
+            Curve.from_dict(curve),
+            budget=budget,
+            minor_units=data.get("minor_units"),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain data. It holds reported costs: confidential."""

@@ -5,20 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 
-SCHEMA = "dpmarket.outcome/1"
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "dpmarket.outcome/2"
+_BEFORE = "dpmarket.outcome/1"
+_OLD_NAMES = {"total_epsilon": "planned_noise_rate", "loss_weights": "planned_weights"}
 _BLOCK = 1 << 15  # payments rounded at a time: they stay in the processor's cache between the steps
 _ENOUGH = 10  # sellers whose median tells nothing about one of them
-_ARRAYS = ("epsilons", "payments", "payment_errors", "loss_weights")
-_SCALARS = ("total_epsilon", "concentration_part", "noise_part", "payment_part", "cutoff", "kkt_residual")
+_ARRAYS = ("epsilons", "payments", "payment_errors", "planned_weights")
+_OPTIMALITY = ("concentration_part", "noise_part", "payment_part", "cutoff", "kkt_residual")
+_MINIMISED_NOTHING = ("posted price", "cheapest k", "same for all")  # in files of the version before: zeros
 
 
 @dataclass(frozen=True)
@@ -27,14 +34,69 @@ class MinorUnits:
 
     Attributes
     ----------
-    amounts : one per seller, in their order, read-only; never below the exact payment.
-    total : all of them together.
-    scale : how many smallest units make one unit of money.
+    amounts
+        One per seller, in their order, read-only; never below the exact payment.
+    total
+        All of them together.
+    scale
+        How many smallest units make one unit of money.
     """
 
     amounts: IntArray
     total: int
     scale: int
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """How what was bought compares with the best that could have been bought from the same sellers.
+
+    Attributes
+    ----------
+    concentration_part, noise_part, payment_part
+        The buyer's objective, part by part, with the planned weights; the last one with virtual costs, which
+        equal payments in expectation.
+    cutoff
+        The virtual cost above which nobody is bought from; infinite where everybody is.
+    kkt_residual
+        How far the promises are from the conditions of optimality.
+
+    Examples
+    --------
+    >>> from dpmarket.allocation import BuyerObjective
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms import OfflineMechanism, PostedPrice
+    >>> best = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1)).run([1.5, 2.0, 4.9]).optimality
+    >>> round(best.cutoff, 3), best.kkt_residual < 1e-12
+    (5.948, True)
+    >>> PostedPrice(Uniform(1, 5), epsilon=0.5, price=3.0).run([1.5]).optimality is None
+    True
+    """
+
+    concentration_part: float
+    noise_part: float
+    payment_part: float
+    cutoff: float
+    kkt_residual: float
+
+    @property
+    def objective_value(self) -> float:
+        """The buyer's objective: the sum of its three parts."""
+        return self.concentration_part + self.noise_part + self.payment_part
+
+    @property
+    def excess_risk(self) -> float:
+        """What uneven weights and noise cost in error: the objective without the payments."""
+        return self.concentration_part + self.noise_part
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return all values by name, None for an infinite cutoff."""
+        return {name: finite_or_none(getattr(self, name)) for name in _OPTIMALITY}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Optimality:
+        """Make the value whose ``to_dict()`` gave this data."""
+        return cls(*(math.inf if data[name] is None else float(data[name]) for name in _OPTIMALITY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +105,32 @@ class Outcome:
 
     Attributes
     ----------
-    mechanism : which mechanism decided.
-    seller_ids : the ids given, or 0, 1, 2, ...
-    epsilons : the promise to each seller.
-    payments : money for each seller, rounded up.
-    payment_errors : estimate of each payment's absolute error; at most 1e-9 of the payment.
-    loss_weights : weight of each seller's record in training; they sum to 1.
-    total_epsilon : the noise rate, the paper's eta.
-    concentration_part, noise_part, payment_part : the buyer's objective, part by part; the last one with
-        virtual costs, which equal payments in expectation.
-    cutoff : the virtual cost above which nobody is bought from.
-    kkt_residual : how far the allocation is from its optimality conditions.
-    parameters : the mechanism's public parameters: distribution and objective, as plain data.
+    mechanism
+        Which mechanism decided.
+    seller_ids
+        The ids given, or 0, 1, 2, ...
+    epsilons
+        The promise to each seller.
+    payments
+        Money for each seller, rounded up.
+    payment_errors
+        Estimate of each payment's absolute error; at most 1e-9 of the payment.
+    planned_weights
+        The weight of each seller's record as planned (the paper's a); they sum to 1.
+    planned_noise_rate
+        The noise rate as planned (the paper's eta), for rows no longer than 1.
+    parameters
+        The mechanism's public parameters: distribution and objective, as plain data; see
+        :func:`~dpmarket.mechanisms.mechanism_of`.
+    optimality
+        The objective that was minimised, and how far from its minimum this is; None for a buyer who minimises
+        nothing.
+
+    Notes
+    -----
+    Weights and noise rate are a plan. Training makes its own from the promises
+    (:func:`~dpmarket.privacy.weights_for`): it knows the bound on rows, by which it divides, the slack of its
+    penalty, and who withdrew.
 
     Examples
     --------
@@ -77,23 +153,19 @@ class Outcome:
     epsilons: FloatArray
     payments: FloatArray
     payment_errors: FloatArray
-    loss_weights: FloatArray
-    total_epsilon: float
-    concentration_part: float
-    noise_part: float
-    payment_part: float
-    cutoff: float
-    kkt_residual: float
+    planned_weights: FloatArray
+    planned_noise_rate: float
     parameters: Mapping[str, Any]
+    optimality: Optimality | None = None
 
     def __post_init__(self) -> None:
         for name in ("seller_ids", *_ARRAYS):
             read_only(getattr(self, name))
 
     @property
-    def objective_value(self) -> float:
-        """The buyer's objective: the sum of its three parts."""
-        return self.concentration_part + self.noise_part + self.payment_part
+    def total_promise(self) -> float:
+        """All promises together: the epsilon that was bought in all."""
+        return float(self.epsilons.sum())
 
     @property
     def total_payment(self) -> float:
@@ -108,7 +180,8 @@ class Outcome:
 
         Parameters
         ----------
-        scale : how many smallest units make one unit of money (100 cents to a euro).
+        scale
+            How many smallest units make one unit of money (100 cents to a euro).
         """
         scale = checks.whole("scale", scale, 1)
         amounts = minor_amounts(self.payments, self.payment_errors, scale)
@@ -128,19 +201,40 @@ class Outcome:
             ("sellers", f"{self.epsilons.size:,}"),
             ("bought from", f"{bought.size:,} ({bought.size / self.epsilons.size:.1%})"),
             ("total payment", f"{self.total_payment:,.6g}"),
-            ("total epsilon", f"{self.total_epsilon:,.6g}"),
+            ("total promise", f"{self.total_promise:,.6g}"),
+            ("planned noise rate", f"{self.planned_noise_rate:,.6g}"),
         ]
         if bought.size >= _ENOUGH:
             rows += [
                 ("median epsilon of those", f"{np.median(bought):.4g}"),
                 ("median payment of those", f"{np.median(paid):.4g}"),
             ]
-        return [
-            *rows,
-            ("cutoff virtual cost", f"{self.cutoff:.6g}"),
-            ("buyer's objective", f"{self.objective_value:.6g}"),
-            ("optimality residual", f"{self.kkt_residual:.1e}"),
-        ]
+        if self.optimality is not None:
+            rows += [
+                ("cutoff virtual cost", f"{self.optimality.cutoff:.6g}"),
+                ("buyer's objective", f"{self.optimality.objective_value:.6g}"),
+                ("optimality residual", f"{self.optimality.kkt_residual:.1e}"),
+            ]
+        return rows
+
+    def __repr__(self) -> str:
+        return short_repr(self, [("mechanism", self.mechanism), *self.summary()[:4]])
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Outcome of {self.mechanism}", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per seller: seller, epsilon, payment, planned_weight. It shows individuals."""
+        import polars as pl
+
+        return pl.DataFrame(
+            {
+                "seller": self.seller_ids,
+                "epsilon": self.epsilons,
+                "payment": self.payments,
+                "planned_weight": self.planned_weights,
+            }
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data from which :meth:`from_dict` makes the same outcome, bit by bit."""
@@ -149,31 +243,49 @@ class Outcome:
         return data | {name: getattr(self, name).tolist() for name in _ARRAYS}
 
     def header(self) -> dict[str, Any]:
-        """Return everything but the arrays, as plain data."""
-        scalars = {name: finite_or_none(getattr(self, name)) for name in _SCALARS}
-        return {"schema": SCHEMA, "mechanism": self.mechanism, **scalars, "parameters": dict(self.parameters)}
+        """Return everything but the arrays, as plain data; no ``optimality`` where there is none."""
+        header = {
+            "schema": SCHEMA,
+            "mechanism": self.mechanism,
+            "planned_noise_rate": self.planned_noise_rate,
+            "parameters": dict(self.parameters),
+        }
+        return header if self.optimality is None else header | {"optimality": self.optimality.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
-        """Make the outcome whose ``to_dict()`` gave this data."""
-        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+        """Make the outcome whose ``to_dict()`` gave this data, in this version or the one before."""
+        if not isinstance(data, Mapping) or data.get("schema") not in (SCHEMA, _BEFORE):
             raise InvalidInput(f"expected the plain data of an outcome with schema {SCHEMA!r}.")
         try:
-            values: dict[str, Any] = {
-                name: math.inf if data[name] is None else float(data[name]) for name in _SCALARS
-            }
-            values |= {name: np.array(data[name], dtype=np.float64) for name in _ARRAYS}
-            values["seller_ids"] = seller_ids(data["seller_ids"], len(values["epsilons"]))
+            if data["schema"] == _BEFORE:
+                data = _renamed(data)
+            values: dict[str, Any] = {name: np.array(data[name], dtype=np.float64) for name in _ARRAYS}
+            values["seller_ids"] = checked_ids(data["seller_ids"], len(values["epsilons"]))
             for name in _ARRAYS:
                 checks.non_negative_vector(name, values[name])
                 checks.same_length(name, values[name], "epsilons", values["epsilons"])
-            return cls(mechanism=str(data["mechanism"]), parameters=dict(data["parameters"]), **values)
+            return cls(
+                mechanism=str(data["mechanism"]),
+                planned_noise_rate=float(data["planned_noise_rate"]),
+                parameters=dict(data["parameters"]),
+                optimality=Optimality.from_dict(data["optimality"]) if "optimality" in data else None,
+                **values,
+            )
         except InvalidInput:
             raise
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(
                 f"expected a whole outcome, found {type(problem).__name__}: a part is missing or wrong."
             ) from None
+
+
+def _renamed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an outcome of the version before under the names of this one."""
+    renamed = {_OLD_NAMES.get(name, name): value for name, value in data.items()}
+    if data["mechanism"] not in _MINIMISED_NOTHING:
+        renamed["optimality"] = {name: data[name] for name in _OPTIMALITY}
+    return renamed
 
 
 def minor_amounts(payments: FloatArray, errors: FloatArray, scale: int) -> IntArray:
@@ -193,7 +305,7 @@ def minor_amounts(payments: FloatArray, errors: FloatArray, scale: int) -> IntAr
     return amounts
 
 
-def seller_ids(ids: object, sellers: int) -> npt.NDArray[Any]:
+def checked_ids(ids: object, sellers: int) -> npt.NDArray[Any]:
     """Return checked seller ids: as given, all different; or 0, 1, 2, ... for None."""
     if ids is None:
         return np.arange(sellers)

@@ -10,8 +10,10 @@ class Response(NamedTuple):
 
     Attributes
     ----------
-    epsilon : the promise.
-    payment : money.
+    epsilon
+        The promise.
+    payment
+        Money.
 
     Examples
     --------

@@ -19,11 +19,16 @@ class Quote:
 
     Attributes
     ----------
-    number : the quote's position in its market, from 0.
-    epsilon : the promise.
-    payment : in money.
-    epoch : during which the quote was made.
-    market : which market made it.
+    number
+        The quote's position in its market, from 0.
+    epsilon
+        The promise.
+    payment
+        In money.
+    epoch
+        During which the quote was made.
+    market
+        Which market made it.
 
     Examples
     --------
@@ -51,9 +56,12 @@ class Quotes:
 
     Attributes
     ----------
-    first : number of the first of them; the others follow.
-    epsilons, payments, epochs : as in :class:`Quote`, shape (n,).
-    market : which market made them.
+    first
+        Number of the first of them; the others follow.
+    epsilons, payments, epochs
+        As in :class:`Quote`, shape (n,).
+    market
+        Which market made them.
 
     Examples
     --------
@@ -103,9 +111,11 @@ class Menu:
 
     Attributes
     ----------
-    epsilons, payments : the choices.
-    costs : for each choice a cost at which it is the best one of the whole curve; for the first choice the
-        lowest such cost.
+    epsilons, payments
+        The choices.
+    costs
+        For each choice a cost at which it is the best one of the whole curve; for the first choice the lowest
+        such cost.
 
     Examples
     --------
@@ -136,7 +146,7 @@ def menu_of(curve: Curve, points: int) -> Menu:
     """Return a curve as a menu of at most ``points`` choices besides the first, which is (0, 0)."""
     points = checks.whole("points", points, 2)
     low, end = curve.dist.support[0], curve.reach
-    costs = np.linspace(end, low, points)
+    costs = np.linspace(np.nextafter(end, low), low, points)  # at the end itself a step has come down
     epsilons, payments, _ = curve.offers(costs)
     # Choices that differ by rounding only would make slopes between them meaningless.
     rise = np.diff(epsilons, prepend=0.0)

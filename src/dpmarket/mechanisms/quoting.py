@@ -43,13 +43,16 @@ class QuotingMarket(ABC):
 
         Parameters
         ----------
-        cost : the report, money per unit of epsilon, finite, at least 0. Below the support it counts as the
+        cost
+            The report, money per unit of epsilon, finite, at least 0. Below the support it counts as the
             lower end, above it the offer is epsilon 0 and payment 0.
-        seller_id : text or whole number; give one to all sellers of a market or to none.
+        seller_id
+            Text or whole number; give one to all sellers of a market or to none.
 
         Raises
         ------
-        InvalidInput : no cost; a seller who has been quoted; a closed market. Nothing has changed then.
+        InvalidInput
+            No cost; a seller who has been quoted; a closed market. Nothing has changed then.
         """
         return self.quote_many(one_cost("cost", cost), None if seller_id is None else [seller_id])[0]
 
@@ -74,18 +77,21 @@ class QuotingMarket(ABC):
 
         Parameters
         ----------
-        delivered : the sellers whose data really came, as quotes or as seller ids (without ids, quote
-            numbers); they must have accepted. None: everybody who accepted. Others are left out of the
-            outcome, and nothing is owed to them. Quotes still open lapse.
-        l2 : the ridge penalty that training will use: weights then come from
+        delivered
+            The sellers whose data really came, as quotes or as seller ids (without ids, quote numbers); they
+            must have accepted. None: everybody who accepted. Others are left out of the outcome, and nothing
+            is owed to them. Quotes still open lapse.
+        l2
+            The ridge penalty that training will use: weights then come from
             :func:`dpmarket.privacy.weights_for`, which keeps every promise whatever sum has come. None:
             ``loss_weights = epsilons / sum(epsilons)``, right where ``l2 * sum(epsilons) >= 2``.
 
         Raises
         ------
-        Infeasible : nobody was bought from, or the promises cannot be kept at this ``l2``. The market stays
-            open then.
-        InvalidInput : a seller named who did not accept; a market that is already closed.
+        Infeasible
+            Nobody was bought from, or the promises cannot be kept at this ``l2``. The market stays open then.
+        InvalidInput
+            A seller named who did not accept; a market that is already closed.
 
         Notes
         -----

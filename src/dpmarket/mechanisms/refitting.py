@@ -26,14 +26,18 @@ def refit(reports: FloatArray, prior: CostDistribution) -> CostDistribution:
 
     Parameters
     ----------
-    reports : past reports, shape (n,), at least 0. Reports below the support count as its lower end, those
-        above it are left out.
-    prior : believed as long as there are fewer than 20 reports to go by, or no two different ones. Its
-        support must be finite and is kept: curve and payments use the same upper end throughout.
+    reports
+        Past reports, shape (n,), at least 0. Reports below the support count as its lower end, those above it
+        are left out.
+    prior
+        Believed as long as there are fewer than 20 reports to go by, or no two different ones. Its support
+        must be finite and is kept: curve and payments use the same upper end throughout.
 
     Returns
     -------
-    The new belief: ``prior`` itself, or a :class:`~dpmarket.costs.empirical.PiecewiseLinear` on its support.
+    CostDistribution
+        The new belief: ``prior`` itself, or a :class:`~dpmarket.costs.empirical.PiecewiseLinear` on its
+        support.
 
     Examples
     --------
@@ -68,8 +72,10 @@ def keep_prior(reports: FloatArray, prior: CostDistribution) -> CostDistribution
 
     Parameters
     ----------
-    reports : past reports; not looked at.
-    prior : what is known.
+    reports
+        Past reports; not looked at.
+    prior
+        What is known.
 
     Returns
     -------

@@ -30,7 +30,7 @@ _DECADES = 6.0
 _WIDE, _SMALL = 31, 9
 _ZOOMS = 16
 _SHRINK = 0.33
-# Of the bound on the total epsilon: less than this is nothing left to buy.
+# Of the bound on the total promise: less than this is nothing left to buy.
 _USED_UP = 1e-12
 
 
@@ -40,7 +40,8 @@ class Bought:
 
     Attributes
     ----------
-    epsilon, epsilon_squared : the two sums; 0 in a market that begins.
+    epsilon, epsilon_squared
+        The two sums; 0 in a market that begins.
     """
 
     epsilon: float = 0.0
@@ -54,16 +55,22 @@ def plan_curve(
 
     Parameters
     ----------
-    dist : what is believed about costs.
-    objective : the buyer's, with concentration, noise and payment weight above 0. Its bounds are meant for
+    dist
+        What is believed about costs.
+    objective
+        The buyer's, with concentration, noise and payment weight above 0. Its bounds are meant for
         ``expected_sellers`` in all: ``eps <= weight_cap/m * total`` and ``total <= m * max_mean_epsilon``.
-    expected_sellers : how many sellers the whole market expects.
-    bought : the totals so far; those of nobody give the curve for a market that begins.
-    remaining : how many sellers are still expected, > 0.
+    expected_sellers
+        How many sellers the whole market expects.
+    bought
+        The totals so far; those of nobody give the curve for a market that begins.
+    remaining
+        How many sellers are still expected, > 0.
 
     Returns
     -------
-    A rule from cost to epsilon and payment for the sellers still to come.
+    Curve
+        A rule from cost to epsilon and payment for the sellers still to come.
 
     Notes
     -----

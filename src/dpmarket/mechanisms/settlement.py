@@ -11,7 +11,7 @@ from dpmarket.allocation.certificate import examine
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.books import Books
-from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.mechanisms.outcome import Optimality, Outcome
 from dpmarket.privacy import weights_for
 
 
@@ -26,7 +26,7 @@ def settle(
 ) -> Outcome:
     """Return the outcome of the sellers with these quote numbers; promises and payments as quoted.
 
-    ``kkt_residual`` says how far what came is from the best that could have been bought from these
+    ``optimality.kkt_residual`` says how far what came is from the best that could have been bought from these
     sellers, all known beforehand.
     """
     epsilons = books.column("epsilon")[numbers]
@@ -37,11 +37,11 @@ def settle(
             "plan with a lower payment_weight."
         )
     if l2 is None:
-        total = float(epsilons.sum())
-        weights = epsilons / total
+        noise_rate = float(epsilons.sum())
+        weights = epsilons / noise_rate
     else:
-        weights, total = weights_for(epsilons, l2)
-    evidence = examine(virtual_costs, weights, epsilons, total, objective)
+        weights, noise_rate = weights_for(epsilons, l2)
+    evidence = examine(virtual_costs, weights, epsilons, noise_rate, objective)
     bought = epsilons > 0.0
     return Outcome(
         mechanism=mechanism,
@@ -49,12 +49,14 @@ def settle(
         epsilons=epsilons.copy(),
         payments=books.column("payment")[numbers],
         payment_errors=books.column("error")[numbers],
-        loss_weights=weights,
-        total_epsilon=total,
-        concentration_part=evidence.concentration_part,
-        noise_part=evidence.noise_part,
-        payment_part=objective.payment_weight * float(epsilons[bought] @ virtual_costs[bought]),
-        cutoff=float(np.max(virtual_costs[bought])),
-        kkt_residual=evidence.kkt_residual,
+        planned_weights=weights,
+        planned_noise_rate=noise_rate,
         parameters=parameters,
+        optimality=Optimality(
+            concentration_part=evidence.concentration_part,
+            noise_part=evidence.noise_part,
+            payment_part=objective.payment_weight * float(epsilons[bought] @ virtual_costs[bought]),
+            cutoff=float(np.max(virtual_costs[bought])),
+            kkt_residual=evidence.kkt_residual,
+        ),
     )

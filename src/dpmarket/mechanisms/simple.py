@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, read_only
-from dpmarket.costs import CostDistribution
+from dpmarket.costs import CostDistribution, distribution_from_dict
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.mechanisms.inputs import check_distribution, one_cost, position
+from dpmarket.mechanisms.inputs import check_distribution, one_cost, position, settings_of
 from dpmarket.mechanisms.offline import ResponseCurve
-from dpmarket.mechanisms.outcome import Outcome, seller_ids
+from dpmarket.mechanisms.outcome import Outcome, checked_ids
 from dpmarket.mechanisms.protocol import Response
 
 # Gauss's rule on panels of shares for the expected (k+1)-th price; the panels shrink towards 0.
@@ -43,15 +43,18 @@ class PostedPrice:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge; only its support is used.
-    epsilon : the promise to everybody who accepts, above 0.
-    price : money per unit of epsilon, above 0; who accepts is paid ``price * epsilon``, rounded up.
+    dist
+        The distribution of costs, common knowledge; only its support is used.
+    epsilon
+        The promise to everybody who accepts, above 0.
+    price
+        Money per unit of epsilon, above 0; who accepts is paid ``price * epsilon``, rounded up.
 
     Notes
     -----
     Reports below the support count as its lower end, reports above it get nothing, as in
-    :class:`~dpmarket.mechanisms.offline.OfflineMechanism`. A simple buyer minimises nothing: the parts of
-    the outcome's objective are 0.
+    :class:`~dpmarket.mechanisms.offline.OfflineMechanism`. A simple buyer minimises nothing:
+    the outcome has no ``optimality``.
 
     Examples
     --------
@@ -60,6 +63,7 @@ class PostedPrice:
     [1.5, 1.5, 0.0]
     """
 
+    name: ClassVar[str] = "posted price"
     dist: CostDistribution
     epsilon: float
     price: float
@@ -74,10 +78,14 @@ class PostedPrice:
 
         Parameters
         ----------
-        dist : the distribution of costs.
-        sellers : how many will be asked.
-        budget : expected total payment, money.
-        share : share of people whose cost the price covers, strictly above 0 and at most 1.
+        dist
+            The distribution of costs.
+        sellers
+            How many will be asked.
+        budget
+            Expected total payment, money.
+        share
+            Share of people whose cost the price covers, strictly above 0 and at most 1.
 
         Examples
         --------
@@ -94,12 +102,21 @@ class PostedPrice:
             raise InvalidInput(f"expected a share whose price is above 0, got {share!r}.")
         return cls(dist, budget / (sellers * float(dist.cdf(price)) * price), price)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data from which :meth:`from_dict` makes the same buyer."""
+        return {"mechanism": self.name, **_parameters(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PostedPrice:
+        """Make the buyer whose ``to_dict()`` gave this data."""
+        dist, *values = settings_of(data, cls.name, "distribution", "epsilon", "price")
+        return cls(distribution_from_dict(dist), *values)
+
     def run(self, reported_costs: object, seller_ids: object = None) -> Outcome:
         """Decide every seller's promise and payment; arguments and refusals as in the offline mechanism."""
         costs, possible = _reports(self.dist, "reported_costs", reported_costs)
         bought = possible & (costs <= self.price)
-        settings = {"epsilon": self.epsilon, "price": self.price}
-        return _outcome("posted price", self, bought, self.price, seller_ids, settings)
+        return _outcome(self, bought, self.price, seller_ids)
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
@@ -121,16 +138,19 @@ class CheapestK:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge; only its support is used.
-    k : how many to buy from, at least 1.
-    epsilon : the promise to each of them, above 0.
+    dist
+        The distribution of costs, common knowledge; only its support is used.
+    k
+        How many to buy from, at least 1.
+    epsilon
+        The promise to each of them, above 0.
 
     Notes
     -----
     Ghosh and Roth's auction for a given accuracy, with their epsilon left to the caller. Where no (k+1)-th
     possible report exists, the price is the upper end of the support; costs without an upper end are then
     refused. Among equal reports the seller who comes first wins; they gain nothing either way. Reports
-    outside the support and the objective's parts: as for :class:`PostedPrice`.
+    outside the support, and no optimality: as for :class:`PostedPrice`.
 
     Examples
     --------
@@ -139,6 +159,7 @@ class CheapestK:
     [1.5, 0.0, 1.5, 0.0]
     """
 
+    name: ClassVar[str] = "cheapest k"
     dist: CostDistribution
     k: int
     epsilon: float
@@ -164,6 +185,16 @@ class CheapestK:
         k = checks.whole("k", k, minimum=1)
         return cls(dist, k, budget / (min(k, sellers) * expected_price(dist, sellers, k)))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data from which :meth:`from_dict` makes the same buyer."""
+        return {"mechanism": self.name, **_parameters(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CheapestK:
+        """Make the buyer whose ``to_dict()`` gave this data."""
+        dist, *values = settings_of(data, cls.name, "distribution", "k", "epsilon")
+        return cls(distribution_from_dict(dist), *values)
+
     def run(self, reported_costs: object, seller_ids: object = None) -> Outcome:
         """Decide every seller's promise and payment; arguments and refusals as in the offline mechanism."""
         costs, possible = _reports(self.dist, "reported_costs", reported_costs)
@@ -176,8 +207,7 @@ class CheapestK:
             bought[ties[: self.k - int(bought.sum())]] = True
         else:
             price = _finite_top(self.dist)
-        settings = {"epsilon": self.epsilon, "k": self.k}
-        return _outcome("cheapest k", self, bought, price, seller_ids, settings)
+        return _outcome(self, bought, price, seller_ids)
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
@@ -206,12 +236,14 @@ class SameForAll:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge, with a finite upper end.
-    epsilon : the promise to everybody, above 0.
+    dist
+        The distribution of costs, common knowledge, with a finite upper end.
+    epsilon
+        The promise to everybody, above 0.
 
     Notes
     -----
-    Reports above the support get nothing; the objective's parts are 0, as for :class:`PostedPrice`.
+    Reports above the support get nothing; the outcome has no optimality, as for :class:`PostedPrice`.
 
     Examples
     --------
@@ -220,6 +252,7 @@ class SameForAll:
     [2.5, 2.5, 2.5]
     """
 
+    name: ClassVar[str] = "same for all"
     dist: CostDistribution
     epsilon: float
 
@@ -240,11 +273,21 @@ class SameForAll:
         sellers, budget = _campaign(sellers, budget)
         return cls(dist, budget / (sellers * _finite_top(dist)))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data from which :meth:`from_dict` makes the same buyer."""
+        return {"mechanism": self.name, **_parameters(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SameForAll:
+        """Make the buyer whose ``to_dict()`` gave this data."""
+        dist, *values = settings_of(data, cls.name, "distribution", "epsilon")
+        return cls(distribution_from_dict(dist), *values)
+
     def run(self, reported_costs: object, seller_ids: object = None) -> Outcome:
         """Decide every seller's promise and payment; arguments and refusals as in the offline mechanism."""
         _, possible = _reports(self.dist, "reported_costs", reported_costs)
         top = _finite_top(self.dist)
-        return _outcome("same for all", self, possible, top, seller_ids, {"epsilon": self.epsilon})
+        return _outcome(self, possible, top, seller_ids)
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
         """Return what seller ``i`` gets if they report ``report`` and the others report as given."""
@@ -328,32 +371,25 @@ def _paid(epsilon: float, price: float) -> float:
     return paid
 
 
+def _parameters(buyer: PostedPrice | CheapestK | SameForAll) -> dict[str, Any]:
+    values = {field.name: getattr(buyer, field.name) for field in fields(buyer) if field.name != "dist"}
+    return {"distribution": buyer.dist.to_dict(), **values}
+
+
 def _outcome(
-    name: str,
-    buyer: PostedPrice | CheapestK | SameForAll,
-    bought: BoolArray,
-    price: float,
-    ids: object,
-    settings: Mapping[str, Any],
+    buyer: PostedPrice | CheapestK | SameForAll, bought: BoolArray, price: float, ids: object
 ) -> Outcome:
-    checked = seller_ids(ids, bought.size)
+    checked = checked_ids(ids, bought.size)
     count = int(bought.sum())
-    low, high = buyer.dist.support
-    cutoff = float(buyer.dist.virtual_cost(min(price, high))) if price >= low else 0.0
     return Outcome(
-        mechanism=name,
+        mechanism=buyer.name,
         seller_ids=checked,
         epsilons=np.where(bought, buyer.epsilon, 0.0),
         payments=np.where(bought, _paid(buyer.epsilon, price), 0.0),
         payment_errors=np.zeros(bought.size),
-        loss_weights=np.where(bought, 1.0 / max(count, 1), 0.0),
-        total_epsilon=count * buyer.epsilon,
-        concentration_part=0.0,
-        noise_part=0.0,
-        payment_part=0.0,
-        cutoff=cutoff,
-        kkt_residual=0.0,
-        parameters={"distribution": buyer.dist.to_dict(), **settings},
+        planned_weights=np.where(bought, 1.0 / max(count, 1), 0.0),
+        planned_noise_rate=count * buyer.epsilon,
+        parameters=_parameters(buyer),
     )
 
 

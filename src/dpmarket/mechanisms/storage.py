@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import private_bytes, read_json, read_parquet, to_json, write_parquet
-from dpmarket.mechanisms.adaptive import SCHEMA as ADAPTIVE
+from dpmarket.files import parse_json, private_bytes, read_json, read_parquet, to_json, write_parquet
 from dpmarket.mechanisms.adaptive import AdaptiveMechanism
-from dpmarket.mechanisms.online import SCHEMA as ONLINE
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.mechanisms.registry import is_market, market_from_dict
 
-_COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "loss_weights")
+_COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "planned_weights")
 _KEY = "dpmarket"
 
 
@@ -26,15 +28,20 @@ def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: b
 
     Parameters
     ----------
-    target : where to; the ending decides: ``.json`` or ``.parquet``.
-    outcome : what a mechanism decided.
-    overwrite : whether a file of this name is replaced; without it, it is refused.
+    target
+        Where to; the ending decides: ``.json`` or ``.parquet``.
+    outcome
+        What a mechanism decided.
+    overwrite
+        Whether a file of this name is replaced; without it, it is refused.
 
     Raises
     ------
-    InvalidInput : not an :class:`Outcome`.
-    FileProblem : another ending, a file that is there already, or one that cannot be written. No half-written
-        file is left.
+    InvalidInput
+        Not an :class:`Outcome`.
+    FileProblem
+        Another ending, a file that is there already, or one that cannot be written. No half-written file is
+        left.
 
     Examples
     --------
@@ -52,8 +59,8 @@ def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: b
     if _kind(target) == ".json":
         private_bytes(target, to_json(outcome.to_dict()).encode(), overwrite)
         return
-    columns = {name: getattr(outcome, name) for name in _COLUMNS}
-    write_parquet(target, columns, {_KEY: json.dumps(outcome.header(), allow_nan=False)}, overwrite)
+    table = pl.DataFrame({name: getattr(outcome, name) for name in _COLUMNS})
+    write_parquet(target, table, {_KEY: json.dumps(outcome.header(), allow_nan=False)}, overwrite)
 
 
 def read_outcome(source: str | os.PathLike[str]) -> Outcome:
@@ -61,16 +68,20 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
 
     Parameters
     ----------
-    source : a file that :func:`write_outcome` made.
+    source
+        A file that :func:`write_outcome` made.
 
     Returns
     -------
-    The same outcome, to the last bit.
+    Outcome
+        The same outcome, to the last bit.
 
     Raises
     ------
-    FileProblem : no such file, another ending, or no outcome in it.
-    InvalidInput : an outcome with parts that are missing or wrong.
+    FileProblem
+        No such file, another ending, or no outcome in it.
+    InvalidInput
+        An outcome with parts that are missing or wrong.
 
     Examples
     --------
@@ -89,10 +100,16 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
         if not isinstance(data, dict):
             raise FileProblem(f"expected an outcome in {source}.")
         return Outcome.from_dict(data)
-    columns, notes = read_parquet(source)
-    if _KEY not in notes or any(name not in columns for name in _COLUMNS):
+    table, notes = read_parquet(source)
+    if _KEY not in notes:
         raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
-    return Outcome.from_dict(json.loads(notes[_KEY]) | columns)
+    try:
+        header = parse_json(notes[_KEY])
+    except InvalidInput:
+        header = None
+    if not isinstance(header, dict):
+        raise FileProblem(f"expected an outcome in {source}, as write_outcome makes it.")
+    return Outcome.from_dict(header | _columns_of(table))
 
 
 def write_market_state(
@@ -104,14 +121,18 @@ def write_market_state(
 
     Parameters
     ----------
-    target : where to, ending in ``.json``.
-    market : which goes on, or is closed.
-    overwrite : whether a file of this name is replaced; without it, it is refused.
+    target
+        Where to, ending in ``.json``.
+    market
+        Which goes on, or is closed.
+    overwrite
+        Whether a file of this name is replaced; without it, it is refused.
 
     Raises
     ------
-    FileProblem : another ending, a file that is there already, or one that cannot be written. No half-written
-        file is left.
+    FileProblem
+        Another ending, a file that is there already, or one that cannot be written. No half-written file is
+        left.
 
     Examples
     --------
@@ -141,17 +162,21 @@ def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | Adapt
 
     Parameters
     ----------
-    source : a file that :func:`write_market_state` made.
+    source
+        A file that :func:`write_market_state` made.
 
     Returns
     -------
-    The market as it was: the same curve, money left and open quotes.
+    OnlineMechanism | AdaptiveMechanism
+        The market as it was: the same curve, money left and open quotes.
 
     Raises
     ------
-    FileProblem : no such file, another ending, or no market in it. A market file, ``.toml``, is read by
+    FileProblem
+        No such file, another ending, or no market in it. A market file, ``.toml``, is read by
         ``dpmarket.campaign.read_market``.
-    InvalidInput : a market with parts that are missing or wrong, or with a function that no file can hold.
+    InvalidInput
+        A market with parts that are missing or wrong, or with a function that no file can hold.
 
     Examples
     --------
@@ -168,12 +193,16 @@ def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | Adapt
     """
     _refuse_other_than_json(source)
     data = read_json(source)
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema == ONLINE:
-        return OnlineMechanism.from_dict(data)
-    if schema == ADAPTIVE:
-        return AdaptiveMechanism.from_dict(data)
-    raise FileProblem(f"expected a market in {source}, as write_market_state makes it.")
+    if not isinstance(data, dict) or not is_market(data):
+        raise FileProblem(f"expected a market in {source}, as write_market_state makes it.")
+    return market_from_dict(data)
+
+
+def _columns_of(table: pl.DataFrame) -> dict[str, Any]:
+    """Return the columns as arrays, and texts, which arrays would pad, as lists."""
+    return {
+        column.name: column.to_list() if column.dtype == pl.String else column.to_numpy() for column in table
+    }
 
 
 def _refuse_other_than_json(path: str | os.PathLike[str]) -> None:

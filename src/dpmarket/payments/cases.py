@@ -81,6 +81,6 @@ def _limit(psi: FloatArray, settings: PathSettings, objective: BuyerObjective) -
         cap=settings.max_weight,
         first_capped=settings.first_capped,
         first_rest=settings.first_rest,
-        most_epsilon=settings.max_total_epsilon,
+        most_epsilon=settings.max_total_promise,
         epsilon_rate=math.sqrt(objective.noise / objective.payment_weight),
     )

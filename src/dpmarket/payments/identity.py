@@ -29,9 +29,12 @@ class Payment:
 
     Attributes
     ----------
-    payment : money.
-    epsilon : the promise that it is for.
-    error : estimate of the payment's absolute error, money.
+    payment
+        Money.
+    epsilon
+        The promise that it is for.
+    error
+        Estimate of the payment's absolute error, money.
 
     Examples
     --------
@@ -58,21 +61,27 @@ def payment_identity(rule: Callable[[float], float], cost: float, top: float) ->
 
     Parameters
     ----------
-    rule : epsilon as a function of one seller's report, non-increasing, at least 0; jumps are fine.
-    cost : the seller's report, money per unit of epsilon, at least 0 and at most ``top``.
-    top : upper end of the support of costs; may be infinite if the rule is 0 from some report on, or
-        falls so fast that its integral is finite.
+    rule
+        epsilon as a function of one seller's report, non-increasing, at least 0; jumps are fine.
+    cost
+        The seller's report, money per unit of epsilon, at least 0 and at most ``top``.
+    top
+        Upper end of the support of costs; may be infinite if the rule is 0 from some report on, or falls so
+        fast that its integral is finite.
 
     Returns
     -------
-    The payment and an estimate of its error: about 1e-12 of the payment for smooth rules and rules with
-    jumps alike. Each piece of the integral is halved until two quadrature rules agree on it, or until
-    the rule's own fall over it bounds what can be missing.
+    Payment
+        The payment and an estimate of its error: about 1e-12 of the payment for smooth rules and rules with
+        jumps alike. Each piece of the integral is halved until two quadrature rules agree on it, or until the
+        rule's own fall over it bounds what can be missing.
 
     Raises
     ------
-    InvalidInput : the rule is caught increasing, negative or not a number; cost above top.
-    NotConverged : the accuracy cannot be reached; an integral to infinity that does not exist is one.
+    InvalidInput
+        The rule is caught increasing, negative or not a number; cost above top.
+    NotConverged
+        The accuracy cannot be reached; an integral to infinity that does not exist is one.
 
     Examples
     --------

@@ -18,7 +18,7 @@ _PROBES = np.linspace(-0.999, 0.999, 10)
 _ON_PROBES = chebyshev.chebvander(_PROBES, DEGREE)
 
 
-class Table(NamedTuple):
+class PiecewiseSeries(NamedTuple):
     """A function on [edges[0], edges[-1]]: on each piece a Chebyshev series, the piece mapped to [-1, 1].
 
     ``walls`` are the points at which the function is not smooth; it may jump there. ``affine`` tells that
@@ -34,7 +34,7 @@ class Table(NamedTuple):
 
 def tabulate(
     function: Callable[[FloatArray], FloatArray], walls: FloatArray, accuracy: float, depth: int
-) -> Table:
+) -> PiecewiseSeries:
     """Tabulate ``function`` between the outer walls, to a relative ``accuracy``.
 
     Pieces are halved until the series agrees with the function at ten further points, ``depth`` times at
@@ -79,7 +79,7 @@ def tabulate(
     order = np.argsort(pieces[:, 0])
     coefficients = np.ascontiguousarray(coefficients[order])
     affine = len(order) == 1 and not coefficients[0, 2:].any()
-    return Table(
+    return PiecewiseSeries(
         np.append(pieces[order, 0], walls[-1]),
         coefficients,
         walls,
@@ -88,7 +88,7 @@ def tabulate(
     )
 
 
-def tabulate_virtual_costs(dist: CostDistribution, top: float) -> Table:
+def tabulate_virtual_costs(dist: CostDistribution, top: float) -> PiecewiseSeries:
     """Tabulate psi from the lower end of the support to ``top``, to about 1e-13 of its value.
 
     Near a point where psi is singular the pieces shrink geometrically, down to 2^-48 of the whole.

@@ -22,7 +22,7 @@ from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.payments.cases import Case, case_of, slower_case
-from dpmarket.payments.interpolation import Table, tabulate, tabulate_virtual_costs
+from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
 from dpmarket.payments.kernels.alone import Alone
 from dpmarket.payments.kernels.integrals import Asked, epsilons_at, integrals, running_integrals
 from dpmarket.payments.kernels.limits import CHEAPEST, Limit
@@ -35,7 +35,7 @@ _FINE = 1e-12
 _SAMPLE = 256
 _SMALLEST, _LARGEST, _LARGEST_EXPONENT = 1e-80, 1e80, 320
 
-Integrals = Callable[[Case, Table, Asked, float, float], tuple[FloatArray, FloatArray]]
+Integrals = Callable[[Case, PiecewiseSeries, Asked, float, float], tuple[FloatArray, FloatArray]]
 
 
 class Market:
@@ -98,7 +98,7 @@ class Market:
         """Tell whose premium may be a smooth function of their cost."""
         if isinstance(self.case, Limit) and self.case.regime == CHEAPEST:
             # Those at the margin, who get what is left, follow another function of their cost.
-            smooth: BoolArray = epsilons == self.allocation.max_weight * self.allocation.total_epsilon
+            smooth: BoolArray = epsilons == self.allocation.max_weight * self.allocation.total_promise
             return smooth
         return np.full(epsilons.size, isinstance(self.case, Alone))
 
@@ -169,7 +169,7 @@ class Market:
             return None
         return premiums, (error + _FINE + self.psi.error) * (costs + premiums)
 
-    def _premium_table(self, low: float, high: float) -> Table:
+    def _premium_table(self, low: float, high: float) -> PiecewiseSeries:
         allocation = self.allocation
         edge = allocation.cutoff - allocation.max_weight * allocation.spread
         walls = [*self.psi.walls, *self.psi.edges]
@@ -183,7 +183,7 @@ class Market:
             weights = np.full(costs.size, allocation.max_weight)
             if not isinstance(self.case, Limit):
                 weights = np.minimum((allocation.cutoff - virtual) / allocation.spread, weights)
-            epsilons = np.maximum(weights * allocation.total_epsilon, 1e-300)
+            epsilons = np.maximum(weights * allocation.total_promise, 1e-300)
             premiums, _ = self.integrated(Asked(costs, virtual, epsilons), _FINE)
             return premiums.reshape(points.shape)
 
@@ -195,7 +195,7 @@ def _chosen(asked: Asked, which: BoolArray | np.ndarray) -> Asked:
 
 
 @lru_cache(maxsize=64)
-def _table(dist: CostDistribution, exponent: int) -> Table:
+def _table(dist: CostDistribution, exponent: int) -> PiecewiseSeries:
     """Tabulate psi up to 2^exponent or the top; markets with the same distribution share it."""
     return tabulate_virtual_costs(
         dist, min(largest_cost_at(math.ldexp(1.0, exponent), dist), dist.support[1])

@@ -70,7 +70,7 @@ def _low_part(problem: Problem, minimum: LocalMinimum, threshold: float) -> tupl
     factors: FloatArray = 1.0 + np.ldexp(first, np.arange(count))
     above = describe(problem, middle / factors[::-1]).value[::-1] > threshold
     below = describe(problem, middle * factors).value > threshold
-    # At a bound on the total epsilon the path starts there: below it nothing is feasible.
+    # At a bound on the total promise the path starts there: below it nothing is feasible.
     low = 0 if minimum.at_bound else int(np.argmax(above))
     high = int(np.argmax(below))
     if not ((above[low] or minimum.at_bound) and below[high]):
@@ -115,7 +115,7 @@ def _part(
 def _grid(problem: Problem, ends: tuple[float, float]) -> Points | None:
     """Return the path at spreads that cover all moved problems which the base would have between two ends.
 
-    A moved problem has another spread at the same total epsilon, so that the grid goes beyond the ends.
+    A moved problem has another spread at the same total promise, so that the grid goes beyond the ends.
     """
     low, high = ends
     at_ends = describe(problem, np.array([low, high])).E
@@ -140,7 +140,7 @@ def _kinds(bounds: Bounds, problem: Problem) -> IntArray:
     below = rules.rho * bounds.most_E < bounds.least_D - slack
     above = rules.rho * bounds.least_E > bounds.most_D + slack
     infeasible = bounds.most_E < least * (1.0 - 1e-9)
-    # A minimum at the bound on the total epsilon may lie where there is no stationary point.
+    # A minimum at the bound on the total promise may lie where there is no stationary point.
     past_bound = bounds.least_E >= least * (1.0 + 1e-9)
     none = below | infeasible | (past_bound & (above | decreases(bounds)))
     return np.where(none, _NONE, np.where(increases(bounds), ONE, ANY))

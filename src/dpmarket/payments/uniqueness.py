@@ -67,7 +67,7 @@ def is_alone(problem: Problem, minimum: LocalMinimum, threshold: float) -> bool:
             return False
         low, high = middle * (1.0 - stretch), middle * (1.0 + stretch)
         above = describe(problem, np.array([low, high])).value > threshold
-        # At a bound on the total epsilon the path starts there: below it nothing is feasible.
+        # At a bound on the total promise the path starts there: below it nothing is feasible.
         if (minimum.at_bound or above[0]) and above[1]:
             break
         stretch *= 2.0

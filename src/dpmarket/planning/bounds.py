@@ -20,26 +20,11 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
 from dpmarket.datasets import PublicData
 from dpmarket.errors import InvalidInput
 
 SCHEMA = "dpmarket.error-bound/1"
 _LN2 = math.log(2.0)
-
-
-class Allotment(Protocol):
-    """What decides the excess risk: an :class:`Allocation` and an :class:`Outcome` are two of this kind."""
-
-    @property
-    def loss_weights(self) -> FloatArray:
-        """Weight of each record, shape (m,); they sum to 1."""
-        ...
-
-    @property
-    def total_epsilon(self) -> float:
-        """The noise rate eta."""
-        ...
 
 
 class Prices(Protocol):
@@ -62,12 +47,18 @@ class BoundConstants:
 
     Attributes
     ----------
-    concentration, noise : the paper's mu and sigma, in units of error.
-    coef_radius : the length that coefficients must not exceed (beta).
-    delta, noise_delta : the probabilities with which records and noise may break the bound.
-    n_features : number of coefficients.
-    row_bound : the length that rows must not exceed.
-    proved : whether the bound is known to hold with them; not so for those that the paper prints.
+    concentration, noise
+        The paper's mu and sigma, in units of error.
+    coef_radius
+        The length that coefficients must not exceed (beta).
+    delta, noise_delta
+        The probabilities with which records and noise may break the bound.
+    n_features
+        Number of coefficients.
+    row_bound
+        The length that rows must not exceed.
+    proved
+        Whether the bound is known to hold with them; not so for those that the paper prints.
     """
 
     concentration: float
@@ -96,12 +87,14 @@ def bound_constants(
 
     Parameters
     ----------
-    coef_radius : the length that coefficients must not exceed, above 0.
-    delta, noise_delta : probabilities strictly between 0 and 1: that the records, or the noise, break the
-        bound.
-    n_features : number of coefficients, the constant's included if there is one.
-    row_bound : R, the length that rows must not exceed; the square root of 2 for rows of length 1 with a
-        constant.
+    coef_radius
+        The length that coefficients must not exceed, above 0.
+    delta, noise_delta
+        Probabilities strictly between 0 and 1: that the records, or the noise, break the bound.
+    n_features
+        Number of coefficients, the constant's included if there is one.
+    row_bound
+        R, the length that rows must not exceed; the square root of 2 for rows of length 1 with a constant.
 
     Returns
     -------
@@ -145,7 +138,8 @@ def sharp_bound_constants(
 
     Parameters
     ----------
-    coef_radius, delta, noise_delta, n_features, row_bound : as in :func:`bound_constants`.
+    coef_radius, delta, noise_delta, n_features, row_bound
+        As in :func:`bound_constants`.
 
     Returns
     -------
@@ -167,14 +161,18 @@ def sharp_bound_constants(
     return BoundConstants(mu, beta * quantile, beta, d, float(noise_delta), n, bound)
 
 
-def excess_risk(allotment: Allotment, prices: Prices) -> float:
-    """Return ``concentration * |loss_weights| + noise / total_epsilon``, what an allocation costs in error.
+def excess_risk(loss_weights: object, noise_rate: float, prices: Prices) -> float:
+    """Return ``concentration * |loss_weights| + noise / noise_rate``, what weights and noise cost in error.
 
     Parameters
     ----------
-    allotment : an allocation, an outcome, or anything else with ``loss_weights`` and ``total_epsilon``.
-    prices : a buyer's objective, or the constants of a bound. Other objectives than the allotment's own are
-        allowed: this is how buyers are compared.
+    loss_weights
+        Weight of each record, at least 0, shape (m,): planned, or of a training.
+    noise_rate
+        The paper's eta, at least 0.
+    prices
+        A buyer's objective, or the constants of a bound. Other objectives than the buyer's own are allowed:
+        this is how buyers are compared.
 
     Returns
     -------
@@ -184,20 +182,21 @@ def excess_risk(allotment: Allotment, prices: Prices) -> float:
     Raises
     ------
     InvalidInput
-        If weights or total epsilon are negative or no numbers.
+        If weights or noise rate are negative or no numbers.
 
     Examples
     --------
     >>> from dpmarket.allocation import BuyerObjective, allocate
     >>> objective = BuyerObjective(1.0, 1.0, 0.01)
-    >>> round(excess_risk(allocate([1.0, 1.0], objective), objective), 6)
+    >>> allocation = allocate([1.0, 1.0], objective)
+    >>> round(excess_risk(allocation.loss_weights, allocation.total_promise, objective), 6)
     0.807107
     """
-    weights = checks.non_negative_vector("loss_weights", allotment.loss_weights)
-    total = checks.non_negative("total_epsilon", allotment.total_epsilon)
-    if total == 0.0:
+    weights = checks.non_negative_vector("loss_weights", loss_weights)
+    eta = checks.non_negative("noise_rate", noise_rate)
+    if eta == 0.0:
         return math.inf
-    return float(prices.concentration * np.linalg.norm(weights) + prices.noise / total)
+    return float(prices.concentration * np.linalg.norm(weights) + prices.noise / eta)
 
 
 @dataclass(frozen=True)
@@ -206,10 +205,14 @@ class ErrorBound:
 
     Attributes
     ----------
-    training_loss : weighted mean loss, in bits.
-    noise_loss : the product of noise and coefficients.
-    concentration_part, noise_part : the excess risk.
-    probability : with which the bound holds, at least.
+    training_loss
+        Weighted mean loss, in bits.
+    noise_loss
+        The product of noise and coefficients.
+    concentration_part, noise_part
+        The excess risk.
+    probability
+        With which the bound holds, at least.
     """
 
     training_loss: float
@@ -230,7 +233,12 @@ class ErrorBound:
 
 
 def error_bound(
-    data: PublicData, coefficients: object, allotment: Allotment, constants: BoundConstants, noise: object
+    data: PublicData,
+    coefficients: object,
+    loss_weights: object,
+    noise_rate: float,
+    constants: BoundConstants,
+    noise: object,
 ) -> ErrorBound:
     """Return the bound on the error of a model that was trained on public records.
 
@@ -240,11 +248,18 @@ def error_bound(
 
     Parameters
     ----------
-    data : the training records, as the model saw them: rows no longer than the constants' ``row_bound``.
-    coefficients : shape (features,), no longer than the constants' ``coef_radius``.
-    allotment : the weight of each record, 1 in sum, and the noise rate.
-    constants : from :func:`bound_constants` or :func:`sharp_bound_constants`, with the loss in bits.
-    noise : the noise b' of the training objective, shape (features,); zeros for a model without noise.
+    data
+        The training records, as the model saw them: rows no longer than the constants' ``row_bound``.
+    coefficients
+        Shape (features,), no longer than the constants' ``coef_radius``.
+    loss_weights
+        The weight of each record, 1 in sum.
+    noise_rate
+        The paper's eta, above 0.
+    constants
+        From :func:`bound_constants` or :func:`sharp_bound_constants`, with the loss in bits.
+    noise
+        The noise b' of the training objective, shape (features,); zeros for a model without noise.
 
     Returns
     -------
@@ -260,10 +275,9 @@ def error_bound(
 
     Examples
     --------
-    >>> from dpmarket.allocation import BuyerObjective, allocate
     >>> data = PublicData([[0.5], [-1.0]], [1, 0], (0, 1), low=-1.0, high=1.0, name="two", source="made up")
-    >>> allocation = allocate([1.0, 1.0], BuyerObjective(1.0, 1.0, 0.01))
-    >>> bound = error_bound(data, [2.0], allocation, sharp_bound_constants(2.0, 0.1, 0.1, 1), noise=[0.0])
+    >>> constants = sharp_bound_constants(2.0, 0.1, 0.1, 1)
+    >>> bound = error_bound(data, [2.0], [0.5, 0.5], 10.0, constants, noise=[0.0])
     >>> round(bound.training_loss, 4)
     0.3175
     """
@@ -284,11 +298,11 @@ def error_bound(
             f"expected as many coefficients, noise components and constants' n_features as features "
             f"({data.n_features}), got {w.size}, {b.size} and {constants.n_features}."
         )
-    weights = checks.non_negative_vector("loss_weights", allotment.loss_weights)
+    weights = checks.non_negative_vector("loss_weights", loss_weights)
     checks.same_length("loss_weights", weights, "data", data)
     if not abs(float(weights.sum()) - 1.0) <= 1e-9:
         raise InvalidInput("expected loss_weights that sum to 1, got others.")
-    total = checks.positive("total_epsilon", allotment.total_epsilon)
+    eta = checks.positive("noise_rate", noise_rate)
     tolerance = 1.0 + 1e-12
     if float(np.linalg.norm(w)) > constants.coef_radius * tolerance:
         raise InvalidInput("expected coefficients no longer than the constants' coef_radius.")
@@ -299,7 +313,7 @@ def error_bound(
         training_loss=float(weights @ losses),
         noise_loss=float(b @ w),
         concentration_part=float(constants.concentration * np.linalg.norm(weights)),
-        noise_part=constants.noise / total,
+        noise_part=constants.noise / eta,
         probability=1.0 - constants.delta - constants.noise_delta,
     )
 

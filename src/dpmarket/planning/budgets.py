@@ -17,10 +17,10 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
-from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms import OfflineMechanism, population_curve
 from dpmarket.mechanisms.inputs import check_dist_and_objective
 from dpmarket.mechanisms.simple import expected_price
-from dpmarket.planning.markets import draw_markets
+from dpmarket.planning.markets import Expectation, draw_markets
 from dpmarket.planning.plan import Guarantee, Plan, plan_from
 from dpmarket.planning.search import Found, find_payment_weight, payments
 from dpmarket.progress import Progress
@@ -28,6 +28,9 @@ from dpmarket.progress import Progress
 _CAMPAIGNS = 400  # simulated with real payments, at least
 _RISK = 0.01  # probability that the campaigns mislead about their quantile
 _MOST_CAMPAIGNS = 100_000  # that a confidence may need
+_PAYMENTS = 1 << 12  # of the typical market, from which the mean of what rounding adds is taken
+_ROUNDINGS = 6
+_LITTLE = 1e-3  # share of the budget by which what rounding adds need not be known better
 _WASTE = 0.02  # share of the budget that a plan with confidence may leave unused at its quantile
 
 
@@ -39,6 +42,7 @@ def plan_payment_weight(
     confidence: float | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
+    minor_units: int | None = None,
 ) -> Plan:
     """Return the payment weight under which payments meet a budget.
 
@@ -51,15 +55,25 @@ def plan_payment_weight(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    objective : prices and bounds; its payment weight is ignored.
-    sellers : how many will report, at least 1.
-    budget : money, above 0.
-    confidence : probability strictly between 0 and 1 with which payments stay within the budget, or None for
-        a budget that is met on average.
-    rng : source of randomness. None means a fixed seed: whoever knows the distribution and the objective can
+    dist
+        The distribution of costs.
+    objective
+        Prices and bounds; its payment weight is ignored.
+    sellers
+        How many will report, at least 1.
+    budget
+        Money, above 0.
+    confidence
+        Probability strictly between 0 and 1 with which payments stay within the budget, or None for a budget
+        that is met on average.
+    rng
+        Source of randomness. None means a fixed seed: whoever knows the distribution and the objective can
         then check the plan, sellers included.
-    progress : called with the numbers of simulated campaigns, done and expected.
+    progress
+        Called with the numbers of simulated campaigns, done and expected.
+    minor_units
+        Smallest currency units to one unit of money: count payments as they are rounded up to them. None:
+        count the payments themselves.
 
     Returns
     -------
@@ -72,7 +86,8 @@ def plan_payment_weight(
         For arguments out of their range.
     Infeasible
         If ``max_mean_epsilon`` keeps payments below the budget whatever the payment weight (the message says
-        what can be spent), or if costs have no upper end and everybody is needed.
+        what can be spent), if costs have no upper end and everybody is needed, or if rounding up alone
+        would exceed the budget.
 
     Notes
     -----
@@ -97,18 +112,79 @@ def plan_payment_weight(
                 f"expected a confidence of at most {possible!r}, for which {_MOST_CAMPAIGNS} simulated "
                 f"campaigns are enough, got {confidence!r}."
             )
-    if objective.max_mean_epsilon is not None:
-        most = sellers * objective.max_mean_epsilon * _limit_of_price(dist, objective, sellers)
-        if budget >= most:
-            raise Infeasible(
-                f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in "
-                f"expectation with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
-            )
+    refuse_unspendable(dist, objective, sellers, budget)
     source = np.random.default_rng(0) if rng is None else rng
-    found = find_payment_weight(dist, objective, sellers, payments, budget, source)
+    if minor_units is None:
+        found = find_payment_weight(dist, objective, sellers, payments, budget, source)
+    else:
+        minor_units = checks.whole("minor_units", minor_units, minimum=1)
+        found = _rounded_up(dist, objective, sellers, budget, minor_units)
     if confidence is None:
         return plan_from(found, sellers)
-    return _with_confidence(dist, found, sellers, budget, confidence, source, progress)
+    return _with_confidence(dist, found, sellers, budget, confidence, source, progress, minor_units)
+
+
+def _rounded_up(
+    dist: CostDistribution, objective: BuyerObjective, sellers: int, budget: float, minor_units: int
+) -> Found:
+    """Return the payment weight at which payments, rounded up to smallest units, meet the budget on average.
+
+    What rounding adds to a payment is between nothing and one unit: first it is taken to be a whole one, then
+    what the population's payments say, until that does not change.
+    """
+    least = 1 if objective.weight_cap is None else math.ceil(sellers / min(objective.weight_cap, sellers))
+    if least / minor_units >= budget:
+        raise Infeasible(
+            f"expected a budget above {least / minor_units!r}, which rounding payments up to 1/{minor_units} "
+            f"costs alone where at least {least} sellers are bought from; got {budget!r}."
+        )
+    units = 1.0
+    for _ in range(_ROUNDINGS):
+        found = _with_rounding(dist, objective, sellers, budget, units / minor_units)
+        before, units = units, _units_added(dist, found.objective, sellers, minor_units)
+        if abs(units - before) * found.expectation.share * sellers / minor_units <= _LITTLE * budget:
+            break
+    return found
+
+
+def _with_rounding(
+    dist: CostDistribution, objective: BuyerObjective, sellers: int, budget: float, added: float
+) -> Found:
+    def rounded(expectation: Expectation) -> tuple[float, float]:
+        return expectation.payment + expectation.share * sellers * added, expectation.payment_error
+
+    try:
+        return find_payment_weight(dist, objective, sellers, rounded, budget, np.random.default_rng(0))
+    except NotConverged:
+        raise Infeasible(
+            f"expected a budget that leaves something after payments are rounded up, got {budget!r}: use "
+            "smaller units of money (money.minor_units), or a larger budget."
+        ) from None
+
+
+def _units_added(dist: CostDistribution, objective: BuyerObjective, sellers: int, minor_units: int) -> float:
+    """Return what rounding up adds to a payment on average, in smallest units, in the typical market."""
+    costs = dist.quantile((np.arange(_PAYMENTS) + 0.5) / _PAYMENTS)
+    offers = population_curve(dist, objective, sellers).offers(costs)
+    bought = offers.epsilons > 0.0
+    if not bought.any():
+        return 1.0
+    exact = offers.payments[bought] * minor_units
+    return float(np.mean(np.ceil(exact) - exact))
+
+
+def refuse_unspendable(
+    dist: CostDistribution, objective: BuyerObjective, sellers: int, budget: float
+) -> None:
+    """Refuse a budget that ``max_mean_epsilon`` keeps from being spent, whatever the payment weight."""
+    if objective.max_mean_epsilon is None:
+        return
+    most = sellers * objective.max_mean_epsilon * _limit_of_price(dist, objective, sellers)
+    if budget >= most:
+        raise Infeasible(
+            f"expected a budget below {most!r}, the most that {sellers} sellers can be paid in "
+            f"expectation with max_mean_epsilon={objective.max_mean_epsilon!r}, got {budget!r}."
+        )
 
 
 def _limit_of_price(dist: CostDistribution, objective: BuyerObjective, sellers: int) -> float:
@@ -152,11 +228,12 @@ def _with_confidence(
     confidence: float,
     rng: np.random.Generator,
     progress: Progress | None,
+    minor_units: int | None,
 ) -> Plan:
     """Raise the payment weight until the budget suffices with the probability asked for."""
     count = max(_CAMPAIGNS, 2 * math.ceil(math.log(_RISK) / math.log(confidence)))
     rank = int(stats.binom.isf(_RISK, count, confidence)) + 1
-    campaigns = _Campaigns(dist, sellers, progress, 5 * count)
+    campaigns = _Campaigns(dist, sellers, progress, 5 * count, minor_units)
     seeds = rng.integers(2**63, size=count)
     objective, goal = found.objective, budget
     too_low, enough = 0.0, math.inf  # payment weights with a quantile above and within the goal
@@ -188,9 +265,17 @@ def _with_confidence(
 class _Campaigns:
     """Simulated campaigns with real payments, counted for the progress callback."""
 
-    def __init__(self, dist: CostDistribution, sellers: int, progress: Progress | None, expected: int):
+    def __init__(
+        self,
+        dist: CostDistribution,
+        sellers: int,
+        progress: Progress | None,
+        expected: int,
+        minor_units: int | None,
+    ):
         self._dist, self._sellers, self._progress = dist, sellers, progress
         self._done, self._expected = 0, expected
+        self._minor_units = minor_units
 
     def totals(self, objective: BuyerObjective, seeds: IntArray) -> FloatArray:
         """Return the total payment of the campaign of each seed."""
@@ -198,7 +283,10 @@ class _Campaigns:
         totals = np.empty(len(seeds))
         for k, seed in enumerate(seeds):
             costs = self._dist.sample(self._sellers, np.random.default_rng(int(seed)))
-            totals[k] = mechanism.run(costs).total_payment
+            outcome = mechanism.run(costs)
+            totals[k] = outcome.total_payment
+            if self._minor_units is not None:
+                totals[k] = outcome.in_minor_units(self._minor_units).total / self._minor_units
             self._done += 1
             if self._progress is not None:
                 self._progress(self._done, max(self._expected, self._done))

@@ -39,10 +39,17 @@ class Expectation:
 
     Attributes
     ----------
-    payment, payment_error : expected total payment and its standard error, money.
-    excess_risk, excess_risk_error : expected excess risk and its standard error.
-    share : expected share of sellers bought from.
-    in_reach : whether nobody left out would have been bought from: if not, all of this is wrong.
+    payment, payment_error
+        Expected total payment and its standard error, money.
+    excess_risk, excess_risk_error
+        Expected excess risk and its standard error.
+    share
+        Expected share of sellers bought from.
+    squared_norm, inverse_square
+        Expected square of the weights' norm, and inverse square of the total promise: what the expected error
+        is made of.
+    in_reach
+        Whether nobody left out would have been bought from: if not, all of this is wrong.
     """
 
     payment: float
@@ -50,6 +57,8 @@ class Expectation:
     excess_risk: float
     excess_risk_error: float
     share: float
+    squared_norm: float
+    inverse_square: float
     in_reach: bool
 
 
@@ -59,11 +68,16 @@ class Markets:
 
     Attributes
     ----------
-    virtual_costs : one array per market.
-    sellers : how many sellers a market has, those left out included.
-    each : how many sellers one element stands for.
-    reach : those left out have at least this virtual cost.
-    blocks : the markets come in this many independent groups of equal size.
+    virtual_costs
+        One array per market.
+    sellers
+        How many sellers a market has, those left out included.
+    each
+        How many sellers one element stands for.
+    reach
+        Those left out have at least this virtual cost.
+    blocks
+        The markets come in this many independent groups of equal size.
     """
 
     virtual_costs: tuple[FloatArray, ...]
@@ -75,17 +89,18 @@ class Markets:
     def expect(self, objective: BuyerObjective) -> Expectation:
         """Return means over the markets; standard errors from the blocks' means (0 with one block)."""
         values = np.array([self._one(psi, objective) for psi in self.virtual_costs])
-        means = values.reshape(self.blocks, -1, 4).mean(axis=1)
+        means = values.reshape(self.blocks, -1, values.shape[1]).mean(axis=1)
         mean = means.mean(axis=0)
-        error = np.zeros(4)
+        error = np.zeros(mean.size)
         if self.blocks > 1:
             error = means.std(axis=0, ddof=1) / math.sqrt(self.blocks)
-        in_reach = bool(values[:, 3].max() < self.reach) or math.isinf(self.reach)
+        payment, risk, share, squared_norm, inverse_square, _ = mean.tolist()
+        in_reach = bool(values[:, -1].max() < self.reach) or math.isinf(self.reach)
         return Expectation(
-            float(mean[0]), float(error[0]), float(mean[1]), float(error[1]), float(mean[2]), in_reach
+            payment, float(error[0]), risk, float(error[1]), share, squared_norm, inverse_square, in_reach
         )
 
-    def _one(self, psi: FloatArray, objective: BuyerObjective) -> tuple[float, float, float, float]:
+    def _one(self, psi: FloatArray, objective: BuyerObjective) -> tuple[float, ...]:
         """Solve one market as if those left out were there.
 
         If an element stands for ``each`` sellers, the norm of the weights is ``sqrt(each)`` times too large.
@@ -100,10 +115,13 @@ class Markets:
             max_mean_epsilon=None if bound is None else bound / kept,
         )
         allocation = allocate(psi, scaled)
+        weights = allocation.loss_weights
         return (
             allocation.payment_part / objective.payment_weight,
             allocation.concentration_part + allocation.noise_part,
             allocation.n_bought * self.each / self.sellers,
+            float(weights @ weights) / self.each,
+            (allocation.noise_part / objective.noise) ** 2,
             allocation.cutoff,
         )
 
@@ -113,9 +131,12 @@ def population(dist: CostDistribution, sellers: int, cheapest: float = 1.0) -> M
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    sellers : how many.
-    cheapest : the share of people to look at, the cheapest ones; 1 for everybody.
+    dist
+        The distribution of costs.
+    sellers
+        How many.
+    cheapest
+        The share of people to look at, the cheapest ones; 1 for everybody.
     """
     count = min(math.ceil(sellers * cheapest), _POPULATION)
     levels: FloatArray = np.arange(0.5, count) * (cheapest / count)

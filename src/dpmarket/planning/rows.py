@@ -23,7 +23,7 @@ from dpmarket.progress import Progress
 Row = dict[str, Any]
 Task = TypeVar("Task")
 
-SCHEMA = "dpmarket.rows/1"
+SCHEMA = "dpmarket.rows/2"
 
 
 def compute_rows(
@@ -38,13 +38,19 @@ def compute_rows(
 
     Parameters
     ----------
-    compute : a module-level function from a task to a row of plain data.
-    tasks : what to compute; may be sent to other processes.
-    description : plain data that says what the table is; a file with another description is refused.
-    processes : how many work at a time; 1 works in this process.
-    keep_in : a .json file that is rewritten, atomically, after every row. Rows that it already has are not
-        computed again.
-    progress : called with the numbers of rows done and of all.
+    compute
+        A module-level function from a task to a row of plain data.
+    tasks
+        What to compute; may be sent to other processes.
+    description
+        Plain data that says what the table is; a file with another description is refused.
+    processes
+        How many work at a time; 1 works in this process.
+    keep_in
+        A .json file that is rewritten, atomically, after every row. Rows that it already has are not computed
+        again.
+    progress
+        Called with the numbers of rows done and of all.
 
     Raises
     ------

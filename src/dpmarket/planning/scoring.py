@@ -1,11 +1,11 @@
-"""Turn promises into a test error, on public data: train with them, count mistakes on records held out."""
+"""Turn promises into test scores, on public data: train with them, look at records held out."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,26 @@ from dpmarket import checks
 from dpmarket.datasets import PublicData
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+from dpmarket.planning.error_model import ErrorModel, estimator_error
 from dpmarket.privacy import SeededNoise
 
-_GUESSING = 0.5  # the error of a buyer who has bought nothing
+
+class Scores(NamedTuple):
+    """How a model did on records that it was not trained on.
+
+    Attributes
+    ----------
+    error
+        Share of wrong predictions.
+    log_loss
+        Mean negative logarithm of the probability that the model gave to the true label.
+    """
+
+    error: float
+    log_loss: float
+
+
+_GUESSING = Scores(0.5, math.log(2.0))  # of a buyer who has bought nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +41,14 @@ class Trial:
 
     Parameters
     ----------
-    data : public records, one per person.
-    train_share : the share of records that sellers hold; models are tested on the rest.
-    radius : length beyond which scaled rows are shortened, see
-        :class:`~dpmarket.learning.scaling.PublicScaler`.
-    l2 : ridge penalty of the model, or None for the suggested one.
+    data
+        Public records, one per person.
+    train_share
+        The share of records that sellers hold; models are tested on the rest.
+    radius
+        Length beyond which scaled rows are shortened, see :class:`~dpmarket.learning.scaling.PublicScaler`.
+    l2
+        Ridge penalty of the model, or None for the suggested one.
 
     Examples
     --------
@@ -63,16 +83,27 @@ class Trial:
         """Number of sellers: of training records."""
         return len(self._split(0)[0])
 
+    @property
+    def error_model(self) -> ErrorModel:
+        """What noise and few people cost models of these records: known from the number of features."""
+        return estimator_error(self.data.n_features)
+
     def run(self, epsilons: object, seed: int) -> float:
-        """Return the test error of one model that keeps these promises.
+        """Return the test error of one model that keeps these promises; see :meth:`score`."""
+        return self.score(epsilons, seed).error
+
+    def score(self, epsilons: object, seed: int) -> Scores:
+        """Return test error and log loss of one model that keeps these promises.
 
         The seed decides which records are tested on and the noise, so that two buyers can be compared under
         the same chance. A buyer who has bought nothing guesses: error 0.5.
 
         Parameters
         ----------
-        epsilons : one promise per seller.
-        seed : a whole number.
+        epsilons
+            One promise per seller.
+        seed
+            A whole number.
         """
         promises = checks.non_negative_vector("epsilons", epsilons)
         if not promises.any():
@@ -84,8 +115,10 @@ class Trial:
         model = PrivateLogisticRegression(
             l2=self.l2, classes=self.data.classes, noise_source=SeededNoise(seed), numerical_epsilon=1e-9
         ).fit(scaler.transform(train.features[bought]), train.labels[bought], epsilons=promises[bought])
-        wrong = model.predict(scaler.transform(test.features)) != test.labels
-        return float(np.mean(wrong))
+        margins = model.decision_function(scaler.transform(test.features)) * test.signs
+        # A margin of exactly 0 is a prediction of the negative class.
+        wrong = (margins < 0.0) | ((margins == 0.0) & (test.signs > 0.0))
+        return Scores(float(np.mean(wrong)), float(np.logaddexp(0.0, -margins).mean()))
 
     def describe(self) -> dict[str, Any]:
         """Return plain data by which two trials can be told apart."""

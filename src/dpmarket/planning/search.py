@@ -26,7 +26,7 @@ from dpmarket.planning.markets import Expectation, Markets, draw_markets, popula
 Measure = Callable[[Expectation], tuple[float, float]]
 
 _CLOSE = 5e-4  # relative distance from the wanted value at which the search ends
-_ALL_BELOW = 5_000  # sellers up to which nobody is left out
+ALL_BELOW = 5_000  # sellers up to which nobody is left out
 _EXTREME = 280.0  # decimal exponents of payment weights that are tried
 _STEP = 0.02  # of the logarithm of the payment weight, for slopes
 _SLOPES = (0.01, 4.0)  # what is steeper is a jump and no slope
@@ -49,10 +49,14 @@ class Estimate:
 
     Attributes
     ----------
-    objective : with the payment weight found.
-    expectation : what the population expects there.
-    slope : of the logarithm of the measure by that of the payment weight, between 0.01 and 4 in size.
-    cheapest : the share of sellers that had to be looked at.
+    objective
+        With the payment weight found.
+    expectation
+        What the population expects there.
+    slope
+        Of the logarithm of the measure by that of the payment weight, between 0.01 and 4 in size.
+    cheapest
+        The share of sellers that had to be looked at.
     """
 
     objective: BuyerObjective
@@ -90,8 +94,8 @@ def estimate_payment_weight(
         log_weight = _crossing(value, start)
         chosen = _at(objective, log_weight)
         expectation = crowd.expect(chosen)
-        narrower = _enough(expectation.share, sellers)
-        if sellers <= _ALL_BELOW or narrower > 0.5 * cheapest:
+        narrower = share_to_look_at(expectation.share, sellers)
+        if sellers <= ALL_BELOW or narrower > 0.5 * cheapest:
             break
         start, cheapest = log_weight, narrower
     slope = (value(log_weight + _STEP) - value(log_weight - _STEP)) / (2.0 * _STEP)
@@ -114,10 +118,14 @@ def find_payment_weight(
 
     Parameters
     ----------
-    dist, objective, sellers : the market; the objective's own payment weight is only where the search starts.
-    measure : picks a positive number that is monotone in the payment weight, and its standard error.
-    wanted : a value that ``measure`` takes between the extremes.
-    rng : where the draws come from.
+    dist, objective, sellers
+        The market; the objective's own payment weight is only where the search starts.
+    measure
+        Picks a positive number that is monotone in the payment weight, and its standard error.
+    wanted
+        A value that ``measure`` takes between the extremes.
+    rng
+        Where the draws come from.
 
     Raises
     ------
@@ -134,7 +142,7 @@ def find_payment_weight(
         cheapest = min(4.0 * cheapest, 1.0)
 
 
-def _enough(share: float, sellers: int) -> float:
+def share_to_look_at(share: float, sellers: int) -> float:
     """Return the share of sellers to look at if about ``share`` are bought from."""
     bought = share * sellers
     return min(3.0 * (bought + 10.0 * math.sqrt(bought) + 30.0) / sellers, 1.0)

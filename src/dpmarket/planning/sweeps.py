@@ -16,11 +16,13 @@ from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.planning.bounds import excess_risk
 from dpmarket.planning.budgets import checked_market, plan_payment_weight
+from dpmarket.planning.error_model import ErrorModel, expected_error
+from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_standard_error
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.planning.sweep/1"
+SCHEMA = "dpmarket.planning.sweep/3"
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -30,13 +32,22 @@ class SweepRow:
 
     Attributes
     ----------
-    objective : the buyer's objective.
-    payment, payment_error : total payment, money.
-    excess_risk, excess_risk_error : the proxy loss, ``concentration * |a| + noise / eta``.
-    mean_epsilon : over all sellers.
-    epsilon_quantiles : 5%, 25%, 50%, 75% and 95% quantiles over all sellers.
-    share_bought : of the sellers.
-    test_error, test_error_error : of models trained with these promises; None without public data.
+    objective
+        The buyer's objective.
+    payment, payment_error
+        Total payment, money.
+    excess_risk, excess_risk_error
+        The objective's loss, ``concentration * |a| + noise / eta``.
+    expected_error, noise_share
+        The error to expect, and the share of noise in it; None without an error model.
+    mean_epsilon
+        Over all sellers.
+    epsilon_quantiles
+        5%, 25%, 50%, 75% and 95% quantiles over all sellers.
+    share_bought
+        Of the sellers.
+    test_error, test_error_standard_error
+        Of models trained with these promises; None without public data.
     """
 
     objective: BuyerObjective
@@ -44,11 +55,13 @@ class SweepRow:
     payment_error: float
     excess_risk: float
     excess_risk_error: float
+    expected_error: float | None
+    noise_share: float | None
     mean_epsilon: float
     epsilon_quantiles: tuple[float, ...]
     share_bought: float
     test_error: float | None
-    test_error_error: float | None
+    test_error_standard_error: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name."""
@@ -62,9 +75,12 @@ class Sweep:
 
     Attributes
     ----------
-    rows : one per objective.
-    sellers : how many there were.
-    repetitions : how often costs (and noise) were drawn for each row.
+    rows
+        One per objective.
+    sellers
+        How many there were.
+    repetitions
+        How often costs (and noise) were drawn for each row.
     """
 
     rows: tuple[SweepRow, ...]
@@ -82,8 +98,10 @@ def at_payment_weights(objective: BuyerObjective, payment_weights: Sequence[floa
 
     Parameters
     ----------
-    objective : prices and bounds; its payment weight is replaced.
-    payment_weights : error units per unit of money, each above 0.
+    objective
+        Prices and bounds; its payment weight is replaced.
+    payment_weights
+        Error units per unit of money, each above 0.
 
     Returns
     -------
@@ -113,10 +131,14 @@ def at_budgets(
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    objective : prices and bounds; its payment weight is replaced.
-    sellers : how many will report.
-    budgets : expected total payments, money, each above 0.
+    dist
+        The distribution of costs.
+    objective
+        Prices and bounds; its payment weight is replaced.
+    sellers
+        How many will report.
+    budgets
+        Expected total payments, money, each above 0.
 
     Returns
     -------
@@ -141,6 +163,67 @@ def at_budgets(
     return [plan_payment_weight(dist, objective, sellers, budget).objective for budget in budgets]
 
 
+def at_suggested_prices(
+    dist: CostDistribution,
+    error_model: ErrorModel | None,
+    sellers: int,
+    budgets: Sequence[float],
+    *,
+    concentration: float | None = None,
+    noise: float | None = None,
+    weight_cap: float | None = None,
+    max_mean_epsilon: float | None = None,
+) -> list[BuyerObjective]:
+    """Return, for each of these budgets, the objective with the prices of the least expected error.
+
+    Parameters
+    ----------
+    dist
+        The distribution of costs.
+    error_model
+        What noise and few people cost; None only with a price.
+    sellers
+        How many will report.
+    budgets
+        Expected total payments, money, each above 0.
+    concentration, noise
+        Prices to keep in place of suggested ones; with one of them the other is 1.
+    weight_cap, max_mean_epsilon
+        Bounds of the objectives.
+
+    Returns
+    -------
+    list of BuyerObjective
+        One per budget, in order: the rows of a :func:`sweep`.
+
+    Raises
+    ------
+    InvalidInput, Infeasible
+        As :func:`~dpmarket.planning.prices.plan_prices`.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.planning import logistic_error
+    >>> tight, generous = at_suggested_prices(Uniform(1, 5), logistic_error(5, 1.2), 1000, [50.0, 500.0])
+    >>> tight.noise / tight.concentration > generous.noise / generous.concentration
+    True
+    """
+    return [
+        plan_prices(
+            dist,
+            sellers,
+            budget,
+            error_model,
+            concentration=concentration,
+            noise=noise,
+            weight_cap=weight_cap,
+            max_mean_epsilon=max_mean_epsilon,
+        ).objective
+        for budget in budgets
+    ]
+
+
 def sweep(
     dist: CostDistribution,
     objectives: Sequence[BuyerObjective],
@@ -151,21 +234,30 @@ def sweep(
     processes: int = 1,
     keep_in: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    error_model: ErrorModel | None = None,
 ) -> Sweep:
     """Return what the offline mechanism does under each of several objectives.
 
     Parameters
     ----------
-    dist : the distribution of costs.
-    objectives : one per row; :func:`at_payment_weights` and :func:`at_budgets` make them.
-    sellers : how many; with a trial, as many as it has.
-    trial : public records on which models are trained and tested, or None for no test errors.
-    repetitions : how often costs (and with a trial, records and noise) are drawn for each row. All rows see
-        the same draws.
-    seed : everything random follows from it.
+    dist
+        The distribution of costs.
+    objectives
+        One per row; :func:`at_payment_weights` and :func:`at_budgets` make them.
+    sellers
+        How many; with a trial, as many as it has.
+    trial
+        Public records on which models are trained and tested, or None for no test errors.
+    repetitions
+        How often costs (and with a trial, records and noise) are drawn for each row. All rows see the same
+        draws.
+    seed
+        Everything random follows from it.
     processes, keep_in, progress
         As in :func:`~dpmarket.planning.rows.compute_rows`: several processes, a file to resume from, a
         callback. The table does not depend on them.
+    error_model
+        What noise and few people cost; None: that of the trial, and without a trial no expected errors.
 
     Returns
     -------
@@ -197,11 +289,13 @@ def sweep(
         raise InvalidInput(f"expected as many sellers as the trial has ({trial.sellers}), got {sellers}.")
     repetitions = checks.whole("repetitions", repetitions, minimum=1)
     seed = checks.whole("seed", seed)
-    tasks = [_Task(dist, objective, sellers, trial, repetitions, seed) for objective in objectives]
+    model = trial.error_model if error_model is None and trial is not None else error_model
+    tasks = [_Task(dist, objective, sellers, trial, repetitions, seed, model) for objective in objectives]
     description = {
         "distribution": dist.to_dict(),
         "objectives": [objective.to_dict() for objective in objectives],
         "trial": None if trial is None else trial.describe(),
+        "error_model": None if model is None else model.to_dict(),
         "settings": [sellers, repetitions, seed],
     }
     rows = compute_rows(_row, tasks, description, processes, keep_in, progress)
@@ -216,35 +310,42 @@ class _Task:
     trial: Trial | None
     repetitions: int
     seed: int
+    error_model: ErrorModel | None
 
 
 def _row(task: _Task) -> Row:
     mechanism = OfflineMechanism(task.dist, task.objective)
     seeds = np.random.SeedSequence(task.seed).generate_state(2 * task.repetitions, np.uint64)
-    payments, risks, errors, epsilons = [], [], [], []
+    payments, risks, errors, epsilons, parts = [], [], [], [], []
     for k in range(task.repetitions):
         costs = task.dist.sample(task.sellers, np.random.default_rng(seeds[2 * k]))
         outcome = mechanism.run(costs)
         payments.append(outcome.total_payment)
-        risks.append(excess_risk(outcome, task.objective))
+        risks.append(excess_risk(outcome.planned_weights, outcome.planned_noise_rate, task.objective))
         epsilons.append(outcome.epsilons)
+        if task.error_model is not None:
+            expected = expected_error(outcome, task.error_model)
+            parts.append((expected.total, expected.noise_part))
         if task.trial is not None:
             errors.append(task.trial.run(outcome.epsilons, int(seeds[2 * k + 1])))
     promised = np.concatenate(epsilons)
+    total, noise = np.mean(parts, axis=0).tolist() if parts else (None, None)
     payment, payment_error = mean_and_standard_error(np.array(payments))
     risk, risk_error = mean_and_standard_error(np.array(risks))
-    error, error_error = mean_and_standard_error(np.array(errors)) if errors else (None, None)
+    error, error_standard_error = mean_and_standard_error(np.array(errors)) if errors else (None, None)
     return {
         "objective": task.objective.to_dict(),
         "payment": payment,
         "payment_error": payment_error,
         "excess_risk": risk,
         "excess_risk_error": risk_error,
+        "expected_error": total,
+        "noise_share": None if total is None else noise / total,
         "mean_epsilon": float(promised.mean()),
         "epsilon_quantiles": np.quantile(promised, _QUANTILES).tolist(),
         "share_bought": float(np.mean(promised > 0.0)),
         "test_error": error,
-        "test_error_error": error_error,
+        "test_error_standard_error": error_standard_error,
     }
 
 

@@ -191,10 +191,14 @@ class BudgetTable:
 
     Attributes
     ----------
-    target : the excess risk.
-    sellers : numbers of sellers, rising.
-    plans : the cheapest plan for each, or None where so few sellers cannot reach the target.
-    limit : what the payments tend to as sellers grow.
+    target
+        The excess risk.
+    sellers
+        Numbers of sellers, rising.
+    plans
+        The cheapest plan for each, or None where so few sellers cannot reach the target.
+    limit
+        What the payments tend to as sellers grow.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from dpmarket.planning.scoring import Trial
 from dpmarket.planning.sweeps import sweep
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.tuning/1"
+SCHEMA = "dpmarket.tuning/2"
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,20 @@ class Candidate:
 
     Attributes
     ----------
-    objective : with the payment weight that spends the budget in expectation.
-    l2 : ridge penalty, or None for the suggested one.
-    test_error, test_error_error : mean over the repetitions and its standard error.
-    payment : mean total payment, money.
+    objective
+        With the payment weight that spends the budget in expectation.
+    l2
+        Ridge penalty, or None for the suggested one.
+    test_error, test_error_standard_error
+        Mean over the repetitions and its standard error.
+    payment
+        Mean total payment, money.
     """
 
     objective: BuyerObjective
     l2: float | None
     test_error: float
-    test_error_error: float
+    test_error_standard_error: float
     payment: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,9 +62,12 @@ class Tuning:
 
     Attributes
     ----------
-    candidates : one for every combination of settings.
-    budget : expected total payment of each, money.
-    repetitions : how often costs, records and noise were drawn for each.
+    candidates
+        One for every combination of settings.
+    budget
+        Expected total payment of each, money.
+    repetitions
+        How often costs, records and noise were drawn for each.
     """
 
     candidates: tuple[Candidate, ...]
@@ -105,11 +112,16 @@ def tune(
 
     Parameters
     ----------
-    trial : public data and how to split and scale them; its l2 is replaced by each of ``l2s``.
-    dist : the distribution of costs.
-    budget : expected total payment, money.
-    concentrations, noises, l2s : the values to try, in all combinations; an l2 of None is the suggested one.
-    weight_cap : nobody's weight exceeds this many times 1/m; None for no cap.
+    trial
+        Public data and how to split and scale them; its l2 is replaced by each of ``l2s``.
+    dist
+        The distribution of costs.
+    budget
+        Expected total payment, money.
+    concentrations, noises, l2s
+        The values to try, in all combinations; an l2 of None is the suggested one.
+    weight_cap
+        Nobody's weight exceeds this many times 1/m; None for no cap.
     repetitions, seed, processes, keep_in, progress
         As in :func:`~dpmarket.planning.sweeps.sweep`.
 
@@ -175,6 +187,6 @@ def _row(task: _Task) -> Row:
     row = table.rows[0]
     return {
         "test_error": row.test_error,
-        "test_error_error": row.test_error_error,
+        "test_error_standard_error": row.test_error_standard_error,
         "payment": row.payment,
     }

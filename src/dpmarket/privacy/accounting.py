@@ -34,7 +34,7 @@ _SMALLEST_BETA = 1e-150
 
 def privacy_loss(
     loss_weights: ArrayLike,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
     row_bound: float = 1.0,
     rows_per_person: int = 1,
@@ -42,14 +42,14 @@ def privacy_loss(
     """Return each person's privacy loss (epsilon), rounded up.
 
     Formula (*) of this module: the paper's Proposition 1 with the smallest slack that its argument allows,
-    which is none at all when ``total_epsilon * l2 >= 2 * row_bound``.
+    which is none at all when ``noise_rate * l2 >= 2 * row_bound``.
 
     Parameters
     ----------
     loss_weights
         Weight of each person in the training objective, shape (people,), at least 0. They need not add up
         to 1: what is charged is what is used.
-    total_epsilon
+    noise_rate
         The noise rate eta, > 0.
     l2
         The ridge penalty Lambda, > 0.
@@ -70,8 +70,10 @@ def privacy_loss(
         For NaN, negative, infinite, textual or missing values, all weights 0, and values so extreme
         (a loss above 1e100) that the result could not be bounded.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * The log density ratio of the exact output between neighbours never exceeds the returned value, in
       exact arithmetic on the given floats; rounding is outward, by less than 1e-14 relative.
     * A weight of 0 costs exactly 0.
@@ -79,20 +81,20 @@ def privacy_loss(
 
     Examples
     --------
-    >>> privacy_loss([0.25, 0.75], total_epsilon=2.0, l2=1.0).round(12).tolist()
+    >>> privacy_loss([0.25, 0.75], noise_rate=2.0, l2=1.0).round(12).tolist()
     [0.5, 1.5]
-    >>> privacy_loss([0.25, 0.75], total_epsilon=2.0, l2=0.1).round(3).tolist()
+    >>> privacy_loss([0.25, 0.75], noise_rate=2.0, l2=0.1).round(3).tolist()
     [0.871, 2.234]
     """
     weights = checked_weights(loss_weights)
-    eta = checks.positive("total_epsilon", total_epsilon)
+    eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
     bound = checks.strictly_between("row_bound", row_bound, 1e-100, 1e100)
     rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
     scale, beta = scale_and_beta(eta, penalty, bound, rows)
     if not float(weights.max()) * scale <= _LARGEST:
         raise InvalidInput(
-            "expected a privacy loss below 1e100; total_epsilon * row_bound is too large for these weights."
+            "expected a privacy loss below 1e100; noise_rate * row_bound is too large for these weights."
         )
     losses = loss_upper(keep_above_underflow(weights * scale, weights), beta)
     if rows > 1:
@@ -101,21 +103,21 @@ def privacy_loss(
 
 
 def scale_and_beta(
-    total_epsilon: float, l2: float, row_bound: float, rows_per_person: int
+    noise_rate: float, l2: float, row_bound: float, rows_per_person: int
 ) -> tuple[float, float]:
     """Return the factor from weights to c, and beta, of :mod:`dpmarket.privacy.loss_curve`.
 
     The arguments are trusted to be positive and finite; products that leave the range of floats are refused.
     """
-    scale = total_epsilon * row_bound / (2.0 * rows_per_person)
-    product = total_epsilon * l2
-    # Compared before dividing, so that "no slack" means total_epsilon * l2 >= 2 * row_bound as written.
+    scale = noise_rate * row_bound / (2.0 * rows_per_person)
+    product = noise_rate * l2
+    # Compared before dividing, so that "no slack" means noise_rate * l2 >= 2 * row_bound as written.
     beta = 1.0 if product >= 2.0 * row_bound else product / (2.0 * row_bound)
     # A subnormal product has lost digits, and the bound would come out too low.
     if not (1e-250 < scale < math.inf and product > 1e-290 and beta >= _SMALLEST_BETA):
         raise InvalidInput(
-            f"expected total_epsilon * row_bound and total_epsilon * l2 / row_bound within the range of "
-            f"floats, got total_epsilon = {total_epsilon!r}, l2 = {l2!r}, row_bound = {row_bound!r}."
+            f"expected noise_rate * row_bound and noise_rate * l2 / row_bound within the range of "
+            f"floats, got noise_rate = {noise_rate!r}, l2 = {l2!r}, row_bound = {row_bound!r}."
         )
     return scale, beta
 

@@ -32,23 +32,23 @@ from dpmarket.privacy.weights import finite_total, infeasible, newton_from_left,
 
 @dataclass(frozen=True, eq=False)
 class BestWeights:
-    """The best weights that keep the promises. Unpacks as ``loss_weights, total_epsilon``.
+    """The best weights that keep the promises. Unpacks as ``loss_weights, noise_rate``.
 
     Attributes
     ----------
     loss_weights
         Weight of each person, shape (people,), read-only; they add up to 1 within 1e-12.
-    total_epsilon
+    noise_rate
         The noise rate eta.
     objective_value
-        ``concentration * |loss_weights| + noise / total_epsilon``.
+        ``concentration * |loss_weights| + noise / noise_rate``.
     level
         The largest weight: people below it are held there by their promise.
     stationarity
-        Derivative of the objective in ``1 / total_epsilon``, divided by ``noise``: 0 to rounding inside the
+        Derivative of the objective in ``1 / noise_rate``, divided by ``noise``: 0 to rounding inside the
         feasible range, at least 0 at its end. By convexity nothing else is needed for a global minimum.
     has_least_noise
-        Whether ``total_epsilon`` is the largest that the promises and the cap allow.
+        Whether ``noise_rate`` is the largest that the promises and the cap allow.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class BestWeights:
     """
 
     loss_weights: FloatArray
-    total_epsilon: float
+    noise_rate: float
     objective_value: float
     level: float
     stationarity: float
@@ -70,14 +70,14 @@ class BestWeights:
 
     def __iter__(self) -> Iterator[Any]:
         yield self.loss_weights
-        yield self.total_epsilon
+        yield self.noise_rate
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
         return {
-            "schema": "dpmarket.best-weights/1",
+            "schema": "dpmarket.best-weights/2",
             "loss_weights": self.loss_weights.tolist(),
-            "total_epsilon": self.total_epsilon,
+            "noise_rate": self.noise_rate,
             "objective_value": self.objective_value,
             "level": self.level,
             "stationarity": self.stationarity,
@@ -119,7 +119,7 @@ def best_weights(
     Returns
     -------
     BestWeights
-        With its evidence; also unpacks as ``loss_weights, total_epsilon``.
+        With its evidence; also unpacks as ``loss_weights, noise_rate``.
 
     Raises
     ------
@@ -128,8 +128,10 @@ def best_weights(
     Infeasible
         If no weights that add up to 1 keep the promises and the cap.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * ``privacy_loss(weights) <= max(epsilon - numerical_epsilon, 0)`` for everybody, as computed.
     * The global minimum: the problem is convex and the slope is returned.
     * Time O(m log m).
@@ -137,7 +139,7 @@ def best_weights(
     Examples
     --------
     >>> best = best_weights([0.1, 1.0, 1.0], l2=10.0, concentration=1.0, noise=1.0)
-    >>> best.loss_weights.round(6).tolist(), round(best.total_epsilon, 6)
+    >>> best.loss_weights.round(6).tolist(), round(best.noise_rate, 6)
     ([0.047619, 0.47619, 0.47619], 2.1)
     """
     promises = checks.non_negative_vector("epsilons", epsilons)
@@ -165,7 +167,7 @@ def best_weights(
     result[order] = kept
     return BestWeights(
         loss_weights=read_only(result),
-        total_epsilon=1.0 / x,
+        noise_rate=1.0 / x,
         objective_value=mu * math.sqrt(float(kept @ kept)) + sigma * x,
         level=level,
         stationarity=problem.slope(x) / sigma,
@@ -174,7 +176,7 @@ def best_weights(
 
 
 class _Problem:
-    """The convex problem in x = 1 / total_epsilon for ascending positive promises."""
+    """The convex problem in x = 1 / noise_rate for ascending positive promises."""
 
     def __init__(
         self, promises: FloatArray, curve: PromiseCurve, cap: float, mu: float, sigma: float

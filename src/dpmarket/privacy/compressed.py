@@ -78,11 +78,11 @@ class CompressedPromises:
 
     @property
     def left_end(self) -> float:
-        """An x = 1 / total_epsilon at which the weights add up to at most 1."""
+        """An x = 1 / noise_rate at which the weights add up to at most 1."""
         return self.curve.row_bound / (float(self.moments[0]) + float(self.large.sum()))
 
     def total_weight(self) -> Callable[[float], tuple[float, float]]:
-        """Return the function from x = 1 / total_epsilon to the sum of all weights and its derivative."""
+        """Return the function from x = 1 / noise_rate to the sum of all weights and its derivative."""
         nodes = _nodes(self.moments.size, self.cut)
         points = np.concatenate([nodes, self.large])
         # The sum over all people of the interpolated curve is a weighted sum over its nodes.

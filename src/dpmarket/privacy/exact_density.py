@@ -29,7 +29,7 @@ def log_density(
     outputs: ArrayLike,
     signed_rows: ArrayLike,
     row_weights: ArrayLike,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
 ) -> FloatArray:
     """Return the log density of the exact output at given coefficients.
@@ -42,7 +42,7 @@ def log_density(
         Rows ``y_i * x_i``, shape (..., rows, n); leading axes broadcast against those of ``outputs``.
     row_weights
         Weight of each row, shape (rows,), at least 0.
-    total_epsilon
+    noise_rate
         The noise rate eta, > 0.
     l2
         The ridge penalty Lambda, > 0.
@@ -57,15 +57,15 @@ def log_density(
     InvalidInput
         For shapes or values other than these.
 
-    Guarantees
-    ----------
-    Normalised: the density integrates to 1 over all w.
+    Notes
+    -----
+    Guaranteed: Normalised: the density integrates to 1 over all w.
 
     Examples
     --------
     >>> import numpy as np
     >>> w = np.linspace(-60.0, 60.0, 120_001)[:, None]
-    >>> density = np.exp(log_density(w, [[1.0], [-0.5]], [0.7, 0.3], total_epsilon=2.0, l2=0.5))
+    >>> density = np.exp(log_density(w, [[1.0], [-0.5]], [0.7, 0.3], noise_rate=2.0, l2=0.5))
     >>> round(float(density.sum() * 0.001), 6)
     1.0
     """
@@ -78,7 +78,7 @@ def log_density(
             f"expected outputs of shape (..., n) and signed_rows of shape (..., rows, n) with n = 1 or 2 and "
             f"one weight per row, got {w.shape}, {rows.shape} and {weights.size} weights."
         )
-    eta = checks.positive("total_epsilon", total_epsilon)
+    eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
     return trusted_log_density(w, rows, weights, eta, penalty)
 
@@ -90,7 +90,7 @@ def log_density_ratio(
     own_weights: ArrayLike,
     other_rows: ArrayLike,
     other_weights: ArrayLike,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
 ) -> FloatArray:
     """Return the log density ratio of the output between two data sets that differ in one person.
@@ -105,7 +105,7 @@ def log_density_ratio(
         Their weights, shape (own,).
     other_rows, other_weights
         Everybody else's signed rows and weights, shapes (..., others, n) and (others,).
-    total_epsilon
+    noise_rate
         The noise rate eta, > 0.
     l2
         The ridge penalty Lambda, > 0.
@@ -117,7 +117,7 @@ def log_density_ratio(
 
     Examples
     --------
-    >>> ratio = log_density_ratio([-2.0], [[1.0]], [[-1.0]], [0.5], [[1.0]], [0.5], total_epsilon=1.0, l2=2.0)
+    >>> ratio = log_density_ratio([-2.0], [[1.0]], [[-1.0]], [0.5], [[1.0]], [0.5], noise_rate=1.0, l2=2.0)
     >>> round(float(ratio), 6)
     -0.25
     """
@@ -130,8 +130,8 @@ def log_density_ratio(
     )
     first = _joined(_array("own_rows", own_rows, 2), other)
     second = _joined(_array("replaced_rows", replaced_rows, 2), other)
-    return log_density(outputs, first, weights, total_epsilon, l2) - log_density(
-        outputs, second, weights, total_epsilon, l2
+    return log_density(outputs, first, weights, noise_rate, l2) - log_density(
+        outputs, second, weights, noise_rate, l2
     )
 
 

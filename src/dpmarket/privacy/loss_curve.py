@@ -58,17 +58,17 @@ def loss_upper(scaled: FloatArray, beta: float) -> FloatArray:
     scaled
         Values of c, at least 0 and below 1e100.
     beta
-        ``total_epsilon * l2 / (2 * row_bound)``, at least 1e-150.
+        ``noise_rate * l2 / (2 * row_bound)``, at least 1e-150.
 
     Returns
     -------
     FloatArray
         At least P(c), at most ``1 + 1e-14`` times it; exactly 0 where c is 0.
 
-    Guarantees
-    ----------
-    Never below the real-number value for the given floats, even if ``scaled`` carries a relative error of
-    three and ``beta`` one of two half-units in the last place (see :data:`ROUND_UP`).
+    Notes
+    -----
+    Guaranteed: Never below the real-number value for the given floats, even if ``scaled`` carries a relative
+    error of three and ``beta`` one of two half-units in the last place (see :data:`ROUND_UP`).
     """
     if beta >= 1.0:
         return scaled * (2.0 * (1.0 + ROUND_UP))

@@ -87,8 +87,8 @@ class NoiseSource(Protocol):
         """Whether models made with this noise may be certified as private."""
         ...
 
-    def draw(self, n_coefficients: int, total_epsilon: float, accuracy: float) -> NoiseDraw:
-        """Return noise of rate ``total_epsilon`` within ``accuracy`` of an ideal sample."""
+    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
         ...
 
 
@@ -96,8 +96,10 @@ class NoiseSource(Protocol):
 class SecureNoise:
     """Noise from the operating system's entropy. It has no seed and keeps no state.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * Every draw takes fresh bytes from :func:`os.urandom`; nothing is kept between draws, so that draws are
       independent, also in threads and after a fork.
     * If the operating system gives no entropy, :class:`~dpmarket.errors.EntropyUnavailable` is raised.
@@ -105,7 +107,7 @@ class SecureNoise:
 
     Examples
     --------
-    >>> draw = SecureNoise().draw(n_coefficients=3, total_epsilon=2.0, accuracy=1e-20)
+    >>> draw = SecureNoise().draw(n_coefficients=3, noise_rate=2.0, accuracy=1e-20)
     >>> len(draw.numerators), draw.accuracy
     (3, 1e-20)
     """
@@ -115,9 +117,9 @@ class SecureNoise:
         """True: nobody can know or repeat this noise."""
         return True
 
-    def draw(self, n_coefficients: int, total_epsilon: float, accuracy: float) -> NoiseDraw:
-        """Return noise of rate ``total_epsilon`` within ``accuracy`` of an ideal sample."""
-        return _draw(_entropy, n_coefficients, total_epsilon, accuracy)
+    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
+        return _draw(_entropy, n_coefficients, noise_rate, accuracy)
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,9 @@ class SeededNoise:
         """False: the noise can be repeated."""
         return False
 
-    def draw(self, n_coefficients: int, total_epsilon: float, accuracy: float) -> NoiseDraw:
-        """Return the noise of this seed, of rate ``total_epsilon``, within ``accuracy`` of its limit."""
-        return _draw(random.Random(self.seed).randbytes, n_coefficients, total_epsilon, accuracy)
+    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Return the noise of this seed, of rate ``noise_rate``, within ``accuracy`` of its limit."""
+        return _draw(random.Random(self.seed).randbytes, n_coefficients, noise_rate, accuracy)
 
 
 def _entropy(count: int) -> bytes:
@@ -233,10 +235,10 @@ def _half_normal(stream: _Bits) -> _Real:
 
 
 def _draw(
-    random_bytes: Callable[[int], bytes], n_coefficients: int, total_epsilon: float, accuracy: float
+    random_bytes: Callable[[int], bytes], n_coefficients: int, noise_rate: float, accuracy: float
 ) -> NoiseDraw:
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
-    eta = Fraction(checks.positive("total_epsilon", total_epsilon))
+    eta = Fraction(checks.positive("noise_rate", noise_rate))
     beta = Fraction(checks.positive("accuracy", accuracy))
     stream = _Bits(random_bytes)
     lengths = [_exponential(stream) for _ in range(n)]

@@ -17,7 +17,7 @@ _LITTLE_NOISE = 100.0
 _USUAL_GRADIENT = 0.2
 
 
-def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) -> float:
+def suggest_l2(noise_rate: float, n_features: int, row_bound: float = 1.0) -> float:
     r"""Return a ridge penalty that wastes no privacy and suits most data.
 
     .. math:: \Lambda = \frac{R}{\eta} \max\left(2, \frac{n / 2}{1 + \eta / (100\, n)}\right)
@@ -31,7 +31,7 @@ def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) ->
 
     Parameters
     ----------
-    total_epsilon
+    noise_rate
         The noise rate eta, > 0: the sum of the promises divided by ``row_bound``.
     n_features
         Number of coefficients, the constant column included, at least 1.
@@ -41,35 +41,35 @@ def suggest_l2(total_epsilon: float, n_features: int, row_bound: float = 1.0) ->
     Returns
     -------
     float
-        l2, with ``l2 * total_epsilon >= 2 * row_bound`` as computed.
+        l2, with ``l2 * noise_rate >= 2 * row_bound`` as computed.
 
     Raises
     ------
     InvalidInput
         For values outside these ranges, or so extreme that l2 leaves the range of floats.
 
-    Guarantees
-    ----------
-    A function of public quantities only: choosing the penalty this way costs no privacy.
+    Notes
+    -----
+    Guaranteed: A function of public quantities only: choosing the penalty this way costs no privacy.
 
     Examples
     --------
-    >>> round(suggest_l2(total_epsilon=100.0, n_features=20), 4)
+    >>> round(suggest_l2(noise_rate=100.0, n_features=20), 4)
     0.0952
     """
-    eta = checks.positive("total_epsilon", total_epsilon)
+    eta = checks.positive("noise_rate", noise_rate)
     features = checks.whole("n_features", n_features, minimum=1)
     bound = checks.positive("row_bound", row_bound)
     l2 = max(2.0, features / 2.0 / (1.0 + eta / (_LITTLE_NOISE * features))) * bound / eta
     if not (1e-290 < l2 < math.inf and l2 * eta < math.inf):
         raise InvalidInput(
-            f"expected row_bound * n_features / total_epsilon within the range of floats, got {l2!r}."
+            f"expected row_bound * n_features / noise_rate within the range of floats, got {l2!r}."
         )
     # Rounding may have left the product a little below 2 R, and then there would be slack.
     return l2 if l2 * eta >= 2.0 * bound else l2 * (1.0 + 2.0**-50)
 
 
-def suggest_stretch(total_epsilon: float, l2: float, n_features: int, row_bound: float = 1.0) -> float:
+def suggest_stretch(noise_rate: float, l2: float, n_features: int, row_bound: float = 1.0) -> float:
     r"""Return a factor, at least 1, for released coefficients that undoes part of the penalty's shrinkage.
 
     In a direction of curvature h the penalty shrinks a coefficient by :math:`h / (h + \Lambda)`. The
@@ -81,7 +81,7 @@ def suggest_stretch(total_epsilon: float, l2: float, n_features: int, row_bound:
 
     Parameters
     ----------
-    total_epsilon
+    noise_rate
         The noise rate eta, > 0.
     l2
         The ridge penalty Lambda, > 0.
@@ -100,17 +100,17 @@ def suggest_stretch(total_epsilon: float, l2: float, n_features: int, row_bound:
     InvalidInput
         For values outside these ranges.
 
-    Guarantees
-    ----------
-    A function of public quantities only: multiplying released coefficients by it costs no privacy. It moves
-    no prediction of a class, only probabilities.
+    Notes
+    -----
+    Guaranteed: A function of public quantities only: multiplying released coefficients by it costs no
+    privacy. It moves no prediction of a class, only probabilities.
 
     Examples
     --------
-    >>> round(suggest_stretch(total_epsilon=100.0, l2=0.1, n_features=20), 3)
+    >>> round(suggest_stretch(noise_rate=100.0, l2=0.1, n_features=20), 3)
     1.421
     """
-    eta = checks.positive("total_epsilon", total_epsilon)
+    eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
     features = checks.whole("n_features", n_features, minimum=1)
     curvature = checks.positive("row_bound", row_bound) ** 2 / (4.0 * features)

@@ -28,7 +28,7 @@ ROUND_DOWN = 2.0**-47
 
 @dataclass(frozen=True)
 class PromiseCurve:
-    """The map from (promise, 1 / total_epsilon) to the largest weight, for public constants.
+    """The map from (promise, 1 / noise_rate) to the largest weight, for public constants.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class PromiseCurve:
 
     @property
     def linear_up_to(self) -> float:
-        """The x = 1 / total_epsilon up to which there is no slack and the largest weight is linear in x."""
+        """The x = 1 / noise_rate up to which there is no slack and the largest weight is linear in x."""
         return self.l2 / (2.0 * self.row_bound)
 
     def weights(
@@ -59,7 +59,7 @@ class PromiseCurve:
         promises
             Epsilons, > 0.
         x
-            1 / total_epsilon, > 0.
+            1 / noise_rate, > 0.
         start
             A guess of the weights, for example those of a nearby ``x``.
         """
@@ -84,7 +84,7 @@ class PromiseCurve:
             return 4.0 * rows * self.l2 / self.row_bound**2 * np.expm1(promises / rows)
 
     def losses(self, weights: FloatArray, x: float) -> FloatArray:
-        """Return the privacy losses of weights at x = 1 / total_epsilon, rounded up."""
+        """Return the privacy losses of weights at x = 1 / noise_rate, rounded up."""
         return privacy_loss(weights, 1.0 / x, self.l2, self.row_bound, self.rows_per_person)
 
     def lowered(self, weights: FloatArray, promises: FloatArray, x: float) -> FloatArray:

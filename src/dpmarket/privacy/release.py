@@ -67,7 +67,7 @@ class ReleasePlan:
 def plan_release(
     numerical_epsilon: float,
     n_coefficients: int,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
     row_bound: float = 1.0,
     weight_total: float = 1.0,
@@ -80,7 +80,7 @@ def plan_release(
         What may be spent on releasing rounded numbers (epsilon), > 0.
     n_coefficients
         n, the constant's coefficient included.
-    total_epsilon
+    noise_rate
         The noise rate eta, > 0.
     l2
         The ridge penalty Lambda, > 0.
@@ -100,28 +100,30 @@ def plan_release(
     Infeasible
         If the plan leaves the range of floats.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * ``release_cost`` of the plan is at most ``numerical_epsilon`` less one per cent, which pays for the
       rounding of everything that is added to it later.
     * A function of public quantities only.
 
     Examples
     --------
-    >>> plan = plan_release(1e-6, n_coefficients=20, total_epsilon=1000.0, l2=0.02)
+    >>> plan = plan_release(1e-6, n_coefficients=20, noise_rate=1000.0, l2=0.02)
     >>> plan.grid, plan.gradient_bound < 1e-11, plan.numerical_epsilon <= 1e-6
     (0.0625, True, True)
     """
     asked = checks.positive("numerical_epsilon", numerical_epsilon)
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
-    eta = checks.positive("total_epsilon", total_epsilon)
+    eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
     bound = checks.positive("row_bound", row_bound)
     total = checks.positive("weight_total", weight_total)
     spread = 2.0 * math.sqrt(n + 1.0) / (eta * (penalty + total * bound**2 / (4.0 * n)))
     if not 1e-200 < spread < 1e200:
         raise Infeasible(
-            f"expected noise within the range of floats, got total_epsilon = {eta!r}, l2 = {penalty!r}."
+            f"expected noise within the range of floats, got noise_rate = {eta!r}, l2 = {penalty!r}."
         )
     grid = 2.0 ** math.floor(math.log2(spread / 4.0))
     usable = asked * (1.0 - _KEPT_BACK)
@@ -141,7 +143,7 @@ def plan_release(
 def release_cost(
     plan: ReleasePlan,
     n_coefficients: int,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
     row_bound: float = 1.0,
     weight_total: float = 1.0,
@@ -152,7 +154,7 @@ def release_cost(
     ----------
     plan
         What :func:`plan_release` gave, or another plan.
-    n_coefficients, total_epsilon, l2, row_bound, weight_total
+    n_coefficients, noise_rate, l2, row_bound, weight_total
         As for :func:`plan_release`; trusted to be finite and above 0.
 
     Returns
@@ -163,12 +165,12 @@ def release_cost(
 
     Examples
     --------
-    >>> plan = plan_release(1e-6, n_coefficients=20, total_epsilon=1000.0, l2=0.02)
-    >>> 0.9e-6 < release_cost(plan, n_coefficients=20, total_epsilon=1000.0, l2=0.02) <= 1e-6
+    >>> plan = plan_release(1e-6, n_coefficients=20, noise_rate=1000.0, l2=0.02)
+    >>> 0.9e-6 < release_cost(plan, n_coefficients=20, noise_rate=1000.0, l2=0.02) <= 1e-6
     True
     """
     rho = (plan.gradient_bound + plan.noise_accuracy) / l2
-    slope = _log_density_slope(n_coefficients, total_epsilon, l2, row_bound, weight_total)
+    slope = _log_density_slope(n_coefficients, noise_rate, l2, row_bound, weight_total)
     share = 2.0 * rho / plan.grid
     return math.inf if share >= 1.0 else _cost(share, plan.grid, n_coefficients, slope)
 

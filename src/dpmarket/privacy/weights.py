@@ -32,13 +32,13 @@ _SMALLEST = 1e-100
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights and a noise rate that keep given promises. Unpacks as ``loss_weights, total_epsilon``.
+    """Weights and a noise rate that keep given promises. Unpacks as ``loss_weights, noise_rate``.
 
     Attributes
     ----------
     loss_weights
         Weight of each person, shape (people,), read-only; they add up to 1 within 1e-12.
-    total_epsilon
+    noise_rate
         The noise rate eta that goes with them.
     l2, row_bound, rows_per_person
         The public constants for which the promises are kept.
@@ -48,15 +48,15 @@ class Weights:
     Examples
     --------
     >>> weights = weights_for([0.5, 1.0, 2.5], l2=1.0)
-    >>> loss_weights, total_epsilon = weights
-    >>> loss_weights.round(6).tolist(), total_epsilon
+    >>> loss_weights, noise_rate = weights
+    >>> loss_weights.round(6).tolist(), noise_rate
     ([0.125, 0.25, 0.625], 4.0)
     >>> bool((weights.privacy_losses() <= [0.5, 1.0, 2.5]).all())
     True
     """
 
     loss_weights: FloatArray
-    total_epsilon: float
+    noise_rate: float
     l2: float
     row_bound: float = 1.0
     rows_per_person: int = 1
@@ -65,27 +65,25 @@ class Weights:
     def __post_init__(self) -> None:
         weights = checks.non_negative_vector("loss_weights", self.loss_weights)
         object.__setattr__(self, "loss_weights", weights)
-        for name in ("total_epsilon", "l2", "row_bound"):
+        for name in ("noise_rate", "l2", "row_bound"):
             object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
         checks.whole("rows_per_person", self.rows_per_person, minimum=1)
         checks.non_negative("numerical_epsilon", self.numerical_epsilon)
 
     def __iter__(self) -> Iterator[Any]:
         yield self.loss_weights
-        yield self.total_epsilon
+        yield self.noise_rate
 
     def privacy_losses(self) -> FloatArray:
         """Return what these weights cost each person (epsilon), rounded up, without ``numerical_epsilon``."""
-        return privacy_loss(
-            self.loss_weights, self.total_epsilon, self.l2, self.row_bound, self.rows_per_person
-        )
+        return privacy_loss(self.loss_weights, self.noise_rate, self.l2, self.row_bound, self.rows_per_person)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
         return {
-            "schema": "dpmarket.weights/1",
+            "schema": "dpmarket.weights/2",
             "loss_weights": self.loss_weights.tolist(),
-            "total_epsilon": self.total_epsilon,
+            "noise_rate": self.noise_rate,
             "l2": self.l2,
             "row_bound": self.row_bound,
             "rows_per_person": self.rows_per_person,
@@ -122,7 +120,7 @@ def weights_for(
     Returns
     -------
     Weights
-        Also unpacks as ``loss_weights, total_epsilon``.
+        Also unpacks as ``loss_weights, noise_rate``.
 
     Raises
     ------
@@ -133,18 +131,20 @@ def weights_for(
         If no noise, however large, lets weights that add up to 1 keep the promises at this ``l2``. The
         message gives the condition and an ``l2`` that works.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    Guaranteed:
+
     * ``privacy_loss(weights) <= max(epsilon - numerical_epsilon, 0)`` for everybody, as computed.
     * The difference is at most 1e-12 of it: promises are used fully.
     * Nothing promised (or less than 1e-100), no weight: exactly 0.
-    * The weights add up to 1 within 1e-12; ``total_epsilon`` is ``sum(epsilons) / row_bound`` if there is
+    * The weights add up to 1 within 1e-12; ``noise_rate`` is ``sum(epsilons) / row_bound`` if there is
       no slack and nothing is set aside.
 
     Examples
     --------
-    >>> loss_weights, total_epsilon = weights_for([0.5, 1.0, 0.0, 2.5], l2=1.0)
-    >>> loss_weights.round(12).tolist(), total_epsilon
+    >>> loss_weights, noise_rate = weights_for([0.5, 1.0, 0.0, 2.5], l2=1.0)
+    >>> loss_weights.round(12).tolist(), noise_rate
     ([0.125, 0.25, 0.0, 0.625], 4.0)
     >>> weights_for([0.1, 0.2, 0.5], l2=0.2)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -193,7 +193,7 @@ def finite_total(usable: FloatArray) -> float:
 def infeasible(curve: PromiseCurve, condition: str, smallest: float) -> Infeasible:
     """Return the error for promises that ``curve.l2`` cannot keep, with an l2 that can.
 
-    ``smallest`` is the smallest x = 1 / total_epsilon that keeps the promises where there is no slack, which
+    ``smallest`` is the smallest x = 1 / noise_rate that keeps the promises where there is no slack, which
     is the case up to ``x = l2 / (2 R)``.
     """
     works = _rounded_up(2.0 * curve.row_bound * smallest)

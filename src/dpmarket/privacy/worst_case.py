@@ -63,7 +63,7 @@ class WorstCase:
 class _Setting:
     own_weights: FloatArray
     other_weights: FloatArray
-    total_epsilon: float
+    noise_rate: float
     l2: float
     row_bound: float
     n: int
@@ -76,7 +76,7 @@ class _Setting:
 def find_worst_case(
     loss_weights: ArrayLike,
     person: int,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
     row_bound: float = 1.0,
     rows_per_person: int = 1,
@@ -90,7 +90,7 @@ def find_worst_case(
         Everybody's weight, shape (people,), at least 0.
     person
         Whose record is replaced: a position in ``loss_weights``.
-    total_epsilon
+    noise_rate
         The noise rate eta of the mechanism, > 0.
     l2
         The ridge penalty Lambda, > 0.
@@ -111,20 +111,20 @@ def find_worst_case(
     InvalidInput
         For values outside these ranges.
 
-    Guarantees
-    ----------
-    The value is attained: it is the exact ratio of a valid pair of neighbours at a valid output, and hence a
-    lower bound on the true supremum. Deterministic. That nothing larger exists is not guaranteed.
+    Notes
+    -----
+    Guaranteed: The value is attained: it is the exact ratio of a valid pair of neighbours at a valid output,
+    and hence a lower bound on the true supremum. Deterministic. That nothing larger exists is not guaranteed.
 
     Examples
     --------
     >>> from dpmarket.privacy.accounting import privacy_loss
-    >>> worst = find_worst_case([0.05, 0.95], person=0, total_epsilon=20.0, l2=1e-4)
-    >>> bound = privacy_loss([0.05, 0.95], total_epsilon=20.0, l2=1e-4)[0]
+    >>> worst = find_worst_case([0.05, 0.95], person=0, noise_rate=20.0, l2=1e-4)
+    >>> bound = privacy_loss([0.05, 0.95], noise_rate=20.0, l2=1e-4)[0]
     >>> bool(0.99 * bound < worst.log_ratio <= bound)
     True
     """
-    setting = _setting(loss_weights, person, total_epsilon, l2, row_bound, rows_per_person, n_features)
+    setting = _setting(loss_weights, person, noise_rate, l2, row_bound, rows_per_person, n_features)
     grid = _grid(setting)
     values = _log_ratios(grid, setting)
     starts = [grid[i] for i in _best_of_each_length(grid, values)]
@@ -137,7 +137,7 @@ def find_worst_case(
 def closed_form_case(
     loss_weights: ArrayLike,
     person: int,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
     row_bound: float = 1.0,
     rows_per_person: int = 1,
@@ -152,7 +152,7 @@ def closed_form_case(
 
     Parameters
     ----------
-    loss_weights, person, total_epsilon, l2, row_bound, rows_per_person
+    loss_weights, person, noise_rate, l2, row_bound, rows_per_person
         As in :func:`find_worst_case`.
 
     Returns
@@ -163,19 +163,19 @@ def closed_form_case(
     Examples
     --------
     >>> from dpmarket.privacy.accounting import privacy_loss
-    >>> found = closed_form_case([0.05, 0.95], person=0, total_epsilon=20.0, l2=1e-4)
-    >>> bound = privacy_loss([0.05, 0.95], total_epsilon=20.0, l2=1e-4)[0]
+    >>> found = closed_form_case([0.05, 0.95], person=0, noise_rate=20.0, l2=1e-4)
+    >>> bound = privacy_loss([0.05, 0.95], noise_rate=20.0, l2=1e-4)[0]
     >>> bool(0.95 * bound < found.log_ratio <= bound)
     True
     """
-    setting = _setting(loss_weights, person, total_epsilon, l2, row_bound, rows_per_person, 2)
+    setting = _setting(loss_weights, person, noise_rate, l2, row_bound, rows_per_person, 2)
     return _described(_closed_form(setting, _best_lengths(setting)[0]), setting)
 
 
 def _setting(
     loss_weights: ArrayLike,
     person: int,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
     row_bound: float,
     rows_per_person: int,
@@ -196,7 +196,7 @@ def _setting(
     return _Setting(
         np.full(rows, weights[who] / rows),
         groups,
-        checks.positive("total_epsilon", total_epsilon),
+        checks.positive("noise_rate", noise_rate),
         checks.positive("l2", l2),
         checks.positive("row_bound", row_bound),
         n,
@@ -223,7 +223,7 @@ def _log_ratios(points: FloatArray, setting: _Setting) -> FloatArray:
     weights = np.concatenate([setting.own_weights, setting.other_weights])
     first = np.concatenate([rows[..., :own, :], rows[..., 2 * own :, :]], axis=-2)
     second = rows[..., own:, :]
-    eta, l2 = setting.total_epsilon, setting.l2
+    eta, l2 = setting.noise_rate, setting.l2
     return trusted_log_density(output, first, weights, eta, l2) - trusted_log_density(
         output, second, weights, eta, l2
     )
@@ -261,8 +261,8 @@ def _closed_form(setting: _Setting, length: float) -> FloatArray:
     """Return the coordinates of the configuration described in :func:`closed_form_case`."""
     own = setting.own_weights.size
     bound = setting.row_bound
-    c = 0.5 * float(setting.own_weights[0]) * setting.total_epsilon * bound
-    beta = 0.5 * setting.total_epsilon * setting.l2 / bound
+    c = 0.5 * float(setting.own_weights[0]) * setting.noise_rate * bound
+    beta = 0.5 * setting.noise_rate * setting.l2 / bound
     t = max(2.0 * (1.0 - beta) / (c + 2.0 + math.sqrt(c * c + 4.0 + 4.0 * c * beta)), 1e-5)
     # s = 1 - t = 1 / (1 + exp(margin)); far means a curvature well below the penalty's.
     far = -max(12.0, math.log(1e3 * bound * bound / setting.l2))

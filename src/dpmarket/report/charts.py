@@ -75,20 +75,23 @@ def _promise_chart(summary: Summary) -> str:
 def _budget_chart(summary: Summary) -> str:
     figure, (axes,) = new_figure()
     payments = [option.payment for option in summary.options]
-    risks = [option.excess_risk for option in summary.options]
+    errors = [option.expected_error for option in summary.options]
     own = min(summary.options, key=lambda option: abs(option.factor - 1.0))
-    draw_options(axes, payments, risks, (own.payment, own.excess_risk))
+    draw_options(axes, payments, errors, (own.payment, own.expected_error))
     words = (
-        f"A line that falls from {risks[0]:.3g} for payments of {payments[0]:,.4g} to {risks[-1]:.3g} for "
-        f"payments of {payments[-1]:,.4g}; this campaign is at {own.excess_risk:.3g} for {own.payment:,.4g}."
+        f"A line that falls from {errors[0]:.3g} for payments of {payments[0]:,.4g} to {errors[-1]:.3g} for "
+        f"payments of {payments[-1]:,.4g}; this campaign is at {own.expected_error:.3g} for "
+        f"{own.payment:,.4g}."
     )
-    return inline_svg(figure, "chart-budget", "Expected excess risk against money", words)
+    return inline_svg(figure, "chart-budget", "Expected error against money", words)
 
 
 def _buyers_chart(standings: list[dict[str, object]]) -> str:
     figure, (axes,) = new_figure(height=1.1 + 0.42 * len(standings))
     names = [str(row["buyer"]) for row in standings]
-    errors, spreads = ([float(str(row[key])) for row in standings] for key in ("error", "error_error"))
+    errors, spreads = (
+        [float(str(row[key])) for row in standings] for key in ("error", "error_standard_error")
+    )
     draw_buyers(axes, names, errors, spreads)
     words = "; ".join(
         f"{name} {error:.1%}, give or take {2 * spread:.1%}"

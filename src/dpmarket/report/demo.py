@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket import checks
+from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign import certify_quotes, decide_offline, quote_file, train_file
+from dpmarket.campaign.pricing import error_model_of, prospect_for
 from dpmarket.certificates import verify, write_certificate
+from dpmarket.costs import CostDistribution, parse_distribution
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
-from dpmarket.planning.comparison import Builder, Comparison, compare, standard_buyers
-from dpmarket.planning.scoring import Trial
+from dpmarket.planning import Comparison, Trial, compare, plan_prices, standard_buyers
+from dpmarket.planning.buyers import Builder
 from dpmarket.progress import StageProgress
 from dpmarket.report.evidence import Verified
 from dpmarket.report.from_campaign import audits_of, read_campaign
@@ -35,6 +40,9 @@ from dpmarket.report.summary import Material, Summary, summarise
 
 SCHEMA = "dpmarket.demo/1"
 BUDGET = 1000.0
+BUDGETS = (250.0, BUDGET, 2000.0)  # at which other buyers are tried
+MAX_MEAN_EPSILON = 1.0  # of every buyer
+COSTS = ("uniform(1, 5)", "uniform(0.1, 5)")  # the campaign's own, and wider ones
 TITLE = "A market for privacy: 456 people and a model that tells benign from malignant tumours"
 _SHARE = 0.8  # of the records that sellers hold; the others are public and for testing
 _SEED = 0
@@ -52,16 +60,21 @@ class Demo:
 
     Attributes
     ----------
-    folder, report : where its files are, and the page among them.
-    summary : what the page says.
-    comparison : the campaign's two ways of buying, and simple buyers, for the same money.
-    online_paid, online_bought : what quoting the same people one by one would have paid, and how many.
+    folder, report
+        Where its files are, and the page among them.
+    summary
+        What the page says.
+    comparisons
+        The campaign's two ways of buying and simple buyers, each at its own best, at three budgets; by the
+        costs' distribution, first the campaign's own, then one that is spread more widely.
+    online_paid, online_bought
+        What quoting the same people one by one would have paid, and how many.
     """
 
     folder: Path
     report: Path
     summary: Summary
-    comparison: Comparison
+    comparisons: dict[str, Comparison]
     online_paid: float
     online_bought: int
 
@@ -75,13 +88,17 @@ def run_demo(
 
     Parameters
     ----------
-    folder : a new folder, or that of an earlier demonstration, whose files are replaced.
-    repetitions : simulated campaigns for the comparison with other buyers, at least 2.
-    progress : called with what is being done and the share of all work that is done.
+    folder
+        A new folder, or that of an earlier demonstration, whose files are replaced.
+    repetitions
+        Simulated campaigns for the comparison with other buyers, at least 2.
+    progress
+        Called with what is being done and the share of all work that is done.
 
     Raises
     ------
-    FileProblem : the folder holds other files than a demonstration's.
+    FileProblem
+        The folder holds other files than a demonstration's.
     """
     repetitions = checks.whole("repetitions", repetitions, minimum=2)
     place = _prepare(Path(folder))
@@ -93,36 +110,38 @@ def run_demo(
     quote_file(market, reports, quotes, decide_offline)
     progress("Training a model that keeps every promise", 0.35)
     train_file(market, quotes, place / "data.csv", place / "model.json")
-    found = read_campaign(market, reports, quotes)
-    assert found.model is not None
+    campaign = read_campaign(market, reports, quotes)
+    assert campaign.model is not None
     progress("Quoting the same people one by one", 0.4)
-    online = _online(found.outcome)
-    offer = online.run(found.costs, _ids(len(sellers)))
-    _write_quotes(place / "quotes-online.csv", offer, found.round.minor_units)
+    online = _online(campaign.outcome)
+    offer = online.run(campaign.costs, _ids(len(sellers)))
+    _write_quotes(place / "quotes-online.csv", offer, campaign.round.minor_units)
     progress("Certifying", 0.45)
     certificate = certify_quotes(market, quotes)
     write_certificate(certificate, place / "certificate.json", place / "openings.json")
     verified = ("Does the certificate hold together?", Verified(verify(certificate)))
     progress("Auditing", 0.5)
-    audits = (*audits_of(found), verified)
+    audits = (*audits_of(campaign), verified)
     progress("Trying other buyers with the same money", 0.65)
-    comparison = _compare(found.outcome, data, online, repetitions)
-    write_json(place / "comparison.json", comparison.to_dict())
+    trial = Trial(data, _SHARE)
+    comparisons = {costs: _compare(parse_distribution(costs), trial, repetitions) for costs in COSTS}
+    tables = [{"costs": costs, **table.to_dict()} for costs, table in comparisons.items()]
+    write_json(place / "comparison.json", {"comparisons": tables})
     progress("Writing the report", 0.9)
-    dist, objective = market_of(found.outcome)
     summary = summarise(
         Material(
             title=TITLE,
-            outcome=found.outcome,
-            reported_costs=found.costs,
-            minor_units=found.round.minor_units,
-            amounts=found.amounts,
-            withdrawn=found.withdrawn,
+            outcome=campaign.outcome,
+            reported_costs=campaign.costs,
+            minor_units=campaign.round.minor_units,
+            amounts=campaign.amounts,
+            withdrawn=campaign.withdrawn,
             budget=BUDGET,
-            options=budget_options(dist, objective, len(sellers), BUDGET),
-            model=found.model,
-            score=score_model(found.model, public),
-            comparison=comparison,
+            error_model=error_model_of(campaign.market),
+            options=budget_options(partial(prospect_for, campaign.market, len(sellers)), BUDGET),
+            model=campaign.model,
+            score=score_model(campaign.model, public),
+            comparison=_at_own_budget(comparisons[COSTS[0]]),
             audits=audits,
             digest=certificate.digest,
         )
@@ -131,12 +150,12 @@ def run_demo(
     write_json(place / "summary.json", summary.to_dict())
     write_bytes(report, render_page(summary).encode())
     progress("Done", 1.0)
-    paid = offer.in_minor_units(found.round.minor_units)
+    paid = offer.in_minor_units(campaign.round.minor_units)
     return Demo(
         folder=place,
         report=report,
         summary=summary,
-        comparison=comparison,
+        comparisons=comparisons,
         online_paid=paid.total / paid.scale,
         online_bought=int((offer.epsilons > 0.0).sum()),
     )
@@ -168,11 +187,12 @@ def _write_files(place: Path, sellers: PublicData, public: PublicData) -> None:
     """Write what a campaign starts from: the market file, reports, the sellers' records, public records."""
     ids = _ids(len(sellers))
     write_bytes(place / "market.toml", _market_file(sellers).encode())
-    write_table(place / "reports.csv", {"seller": ids, "cost": _costs(len(sellers))})
+    write_table(place / "reports.csv", pl.DataFrame({"seller": ids, "cost": _costs(len(sellers))}))
     for name, part in (("data.csv", sellers), ("public-test.csv", public)):
         columns: dict[str, Any] = {"seller": ids} if part is sellers else {}
         columns |= {feature: part.features[:, k] for k, feature in enumerate(part.feature_names)}
-        write_table(place / name, {**columns, "diagnosis": [str(label) for label in part.labels]})
+        columns["diagnosis"] = [str(label) for label in part.labels]
+        write_table(place / name, pl.DataFrame(columns))
 
 
 def _ids(sellers: int) -> list[str]:
@@ -193,12 +213,12 @@ def _market_file(sellers: PublicData) -> str:
             f"expected = {len(sellers)}",
             "",
             "[costs]",
-            'distribution = "uniform(1, 5)"',
+            f"distribution = {json.dumps(COSTS[0])}",
             "",
             "[objective]",
             f"budget = {BUDGET!r}",
-            "concentration = 1.0",
-            "noise = 20.0",
+            "# Without it the money would buy a better model from fewer people, with far larger promises.",
+            f"max_mean_epsilon = {MAX_MEAN_EPSILON!r}",
             "",
             "[label]",
             'column = "diagnosis"',
@@ -224,19 +244,28 @@ def _write_quotes(target: Path, offer: Outcome, minor_units: int) -> None:
         "payment": amounts / minor_units,
         "payment_minor_units": amounts,
     }
-    write_table(target, columns)
+    write_table(target, pl.DataFrame(columns))
 
 
-def _compare(outcome: Outcome, data: PublicData, online: OnlineMechanism, repetitions: int) -> Comparison:
-    """Try the campaign's own rule, its online form and the simple buyers on the same people and chance."""
-    dist, objective = market_of(outcome)
-    trial = Trial(data, _SHARE)
-    simple = standard_buyers(dist, objective, trial.sellers)
-    own = OfflineMechanism(dist, objective)
-    simple.pop("dpmarket")
+def _compare(dist: CostDistribution, trial: Trial, repetitions: int) -> Comparison:
+    """Try this project's two ways of buying and the simple ones on the same people, budgets and chance."""
+    sellers, model = trial.sellers, trial.error_model
+
+    @cache
+    def objective(budget: float) -> BuyerObjective:
+        return plan_prices(dist, sellers, budget, model, max_mean_epsilon=MAX_MEAN_EPSILON).objective
+
     buyers: dict[str, Builder] = {
-        "dpmarket": lambda budget: own,
-        "dpmarket, one by one": lambda budget: online,
-        **simple,
+        "dpmarket": lambda budget: OfflineMechanism(dist, objective(budget)),
+        "dpmarket, one by one": lambda budget: OnlineMechanism(
+            dist, population_curve(dist, objective(budget), sellers)
+        ),
     }
-    return compare(dist, trial, buyers, [BUDGET], payment_weight=0.0, repetitions=repetitions, seed=_SEED)
+    simple = standard_buyers(dist, model, sellers, max_mean_epsilon=MAX_MEAN_EPSILON)
+    buyers |= {name: build for name, build in simple.items() if name not in buyers}
+    return compare(dist, trial, buyers, BUDGETS, payment_weight=0.0, repetitions=repetitions, seed=_SEED)
+
+
+def _at_own_budget(comparison: Comparison) -> Comparison:
+    own = tuple(standing for standing in comparison.standings if standing.budget == BUDGET)
+    return replace(comparison, standings=own)

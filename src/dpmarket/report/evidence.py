@@ -8,9 +8,9 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.audit import Audit, audit_accounting, audit_paid_amounts, audit_truthfulness
 from dpmarket.campaign import ModelFile
 from dpmarket.certificates import Verification
-from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome
+from dpmarket.mechanisms import Outcome
 from dpmarket.privacy import Weights
-from dpmarket.report.rule import market_of, rule_of
+from dpmarket.report.rule import mechanism_behind
 
 _SELLERS, _MARKETS, _LIES = 30, 2, 60  # simulated markets that are searched for lies
 _ACCOUNTS = 500  # promises whose spending is recomputed
@@ -18,14 +18,14 @@ _ACCOUNTS = 500  # promises whose spending is recomputed
 
 def truthfulness_of(outcome: Outcome) -> tuple[str, Audit]:
     """Search simulated markets under the outcome's rule for a lie that pays."""
-    dist, objective = market_of(outcome)
-    mechanism: OfflineMechanism | OnlineMechanism
-    if outcome.mechanism == "online":
-        mechanism = OnlineMechanism(dist, rule_of(outcome))
-    else:
-        mechanism = OfflineMechanism(dist, objective)
+    mechanism = mechanism_behind(outcome)
     audit = audit_truthfulness(
-        mechanism, dist, min(_SELLERS, outcome.epsilons.size), _MARKETS, _LIES, np.random.default_rng(0)
+        mechanism,
+        mechanism.dist,
+        min(_SELLERS, outcome.epsilons.size),
+        _MARKETS,
+        _LIES,
+        np.random.default_rng(0),
     )
     return "Could anybody have gained by naming another cost?", audit
 
@@ -48,7 +48,7 @@ def accounting_of(
         used = rng.choice(used, _ACCOUNTS, replace=False)
     weights = Weights(
         loss_weights[used],
-        model.total_epsilon,
+        model.noise_rate,
         model.l2,
         model.row_bound,
         min(model.rows_per_person, len(model.coef_grid)),

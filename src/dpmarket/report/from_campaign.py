@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign import (
-    Market,
-    ModelFile,
-    Round,
-    decide_offline,
-    decide_online,
-    existing_ledger,
-    ledger_path,
-    read_market,
-    read_quotes,
-)
-from dpmarket.campaign.ledger import EPSILON, PAYMENT, SELLER, released_model, weights_of, withdrawn_of
+from dpmarket.campaign import Market, ModelFile, place_of, read_market, read_quotes, stored_outcome
+from dpmarket.campaign.identity import was_reported
 from dpmarket.campaign.model_file import model_from_json
+from dpmarket.campaign.place import opened_existing
+from dpmarket.campaign.pricing import error_model_of, prospect_for
+from dpmarket.campaign.reports import read_reports
+from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
-    Table,
-    empty_texts,
-    equals_text,
     find,
     numbers_of,
+    parse_json,
     positions_in,
     read_bytes,
     read_table,
@@ -44,16 +36,17 @@ from dpmarket.files import (
     refuse_same,
     write_bytes,
 )
+from dpmarket.ledger import Round, reading
+from dpmarket.ledger.releases import released_model
+from dpmarket.ledger.rounds import SELLER, campaign_of, weights_of, withdrawn_of
 from dpmarket.mechanisms import Outcome
 from dpmarket.report.evidence import Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.options import budget_options
 from dpmarket.report.page import render_page
-from dpmarket.report.rule import market_of
 from dpmarket.report.score import score_model
 from dpmarket.report.summary import Material, Summary, summarise
 
 Path = str | os.PathLike[str]
-_CLOSE = 1e-9  # relative difference of promises that another processor's rounding may cause
 
 
 def report_campaign(
@@ -66,34 +59,51 @@ def report_campaign(
     title: str = "A market for privacy: what was bought",
     overwrite: bool = False,
     progress: Any = lambda what, share: None,
+    *,
+    ledger: str | None = None,
 ) -> Summary:
     """Write the report of one file of quotes, and return what it says.
 
     Parameters
     ----------
-    market_path : the market file; the ledger lies beside it.
-    reports : the reported costs that were quoted. The quotes are decided once more from them and held against
-        the ledger's, so that the page speaks of the rule that was really used.
-    quotes : the file that ``quote`` wrote, unchanged.
-    output : where the page goes, ``-`` for standard output.
-    test : .csv or .parquet with features and labels of public records, for the model's error.
-    certificate : the certificate, whose digest the page then names.
-    title : the page's heading.
-    overwrite : whether an existing output may be replaced.
-    progress : called with what is being done and the share of all work that is done.
+    market_path
+        The market file; the ledger lies beside it.
+    reports
+        The reported costs that were quoted. They are known by the ledger's keyed digest, so that the page
+        speaks of what was really reported; what was decided is the ledger's.
+    quotes
+        The file that ``quote`` wrote, unchanged.
+    output
+        Where the page goes, ``-`` for standard output.
+    test
+        .csv or .parquet with features and labels of public records, for the model's error.
+    certificate
+        The certificate, whose digest the page then names.
+    title
+        The page's heading.
+    overwrite
+        Whether an existing output may be replaced.
+    progress
+        Called with what is being done and the share of all work that is done.
+    ledger
+        A file or an address, in place of the market file's ``ledger.url``.
 
     Raises
     ------
-    FileProblem : a file that cannot be used; ``details`` name lines and columns, never a value.
-    LedgerRefusal : no such quotes were given, or the reports in this market lead to other quotes.
-    InvalidInput : fewer than ten sellers were bought from.
+    FileProblem
+        A file that cannot be used; ``details`` name lines and columns, never a value.
+    LedgerRefusal
+        No such quotes were given, or these reports or this market are not those of the quotes.
+    InvalidInput
+        Fewer than ten sellers were bought from.
     """
     given = [path for path in (test, certificate) if path is not None]
-    refuse_same(output, market_path, ledger_path(market_path), reports, quotes, *given)
+    place = place_of(market_path, read_market(market_path), ledger)
+    refuse_same(output, market_path, *place.files, reports, quotes, *given)
     if not overwrite:
         refuse_existing(output)
-    progress("Deciding the quotes once more", 0.0)
-    found = read_campaign(market_path, reports, quotes)
+    progress("Reading the campaign", 0.0)
+    found = read_campaign(market_path, reports, quotes, ledger)
     progress("Scoring and planning", 0.25)
     score = None
     if test is not None:
@@ -104,10 +114,10 @@ def report_campaign(
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
         digest, verified = _certificate(certificate, found.model)
-    dist, objective = market_of(found.outcome)
     budget = found.market.objective.budget
     paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
-    options = budget_options(dist, objective, found.outcome.epsilons.size, paid if budget is None else budget)
+    expect = partial(prospect_for, found.market, found.outcome.epsilons.size)
+    options = budget_options(expect, paid if budget is None else budget)
     progress("Auditing", 0.6)
     audits = (*audits_of(found), *verified)
     progress("Writing the page", 0.9)
@@ -120,6 +130,7 @@ def report_campaign(
             amounts=found.amounts,
             withdrawn=found.withdrawn,
             budget=budget,
+            error_model=error_model_of(found.market),
             options=options,
             model=found.model,
             score=score,
@@ -138,10 +149,14 @@ class Campaign:
 
     Attributes
     ----------
-    market, round : the market file, and the round in the ledger.
-    outcome : what the mechanism decided, with the ledger's promises.
-    costs, amounts, withdrawn : reports, payments in smallest units, and who withdrew.
-    model, loss_weights : the released model and everybody's weight in it, or None.
+    market, round
+        The market file, and the round in the ledger.
+    outcome
+        What the mechanism decided, with the ledger's promises.
+    costs, amounts, withdrawn
+        Reports, payments in smallest units, and who withdrew.
+    model, loss_weights
+        The released model and everybody's weight in it, or None.
     """
 
     market: Market
@@ -154,34 +169,30 @@ class Campaign:
     loss_weights: FloatArray | None
 
 
-def read_campaign(market_path: Path, reports: Path, quotes: Path) -> Campaign:
+def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | None = None) -> Campaign:
     """Read what the files and the ledger know about a file of quotes; see :func:`report_campaign`."""
     market = read_market(market_path)
+    place = place_of(market_path, market, ledger)
     quoted = read_quotes(quotes, market.sellers.id_column)
-    costs = _costs_of(market, quoted, reports)
-    with existing_ledger(ledger_path(market_path)) as ledger:
-        entered = known_round(ledger, quoted)
-        withdrawn = withdrawn_of(ledger, entered.number, quoted)
-        kept = released_model(ledger, entered.number)
-        loss_weights = None if kept is None else weights_of(ledger, entered.number)
-    decide = decide_online if entered.mechanism == "online" else decide_offline
-    epsilons, amounts = (np.asarray(quoted.get_column(name).to_numpy()) for name in (EPSILON, PAYMENT))
-    outcome = decide(market, costs)
-    again = outcome.in_minor_units(entered.minor_units).amounts
-    same = (
-        np.allclose(outcome.epsilons, epsilons, rtol=_CLOSE, atol=0.0) and np.abs(again - amounts).max() <= 1
-    )
-    if not same:
-        raise LedgerRefusal(
-            "these reports in this market lead to other quotes than those given: the reports or the market "
-            "file have changed since. Use the files that were quoted."
-        )
+    reported = read_reports(market, reports)
+    with opened_existing(place) as opened, reading(opened) as connection:
+        entered = known_round(connection, quoted)
+        refuse_changed(campaign_of(connection, entered.campaign).rules, market)
+        if not was_reported(opened.key, place.campaign, market, entered, reported):
+            raise LedgerRefusal(
+                "these reports are not those that the quotes were decided from: use the file that was quoted."
+            )
+        withdrawn = withdrawn_of(connection, entered.number, quoted.table)
+        kept = released_model(connection, entered.number)
+        loss_weights = None if kept is None else weights_of(connection, entered.number)
+        outcome = stored_outcome(connection, entered)
+    rows = positions_in(quoted.table, SELLER, reported.sellers, SELLER)
     return Campaign(
         market=market,
         round=entered,
-        outcome=replace(outcome, epsilons=epsilons.copy()),
-        costs=costs,
-        amounts=amounts,
+        outcome=outcome,
+        costs=reported.costs[rows],
+        amounts=quoted.amounts,
         withdrawn=withdrawn,
         model=None if kept is None else model_from_json(kept),
         loss_weights=loss_weights,
@@ -206,16 +217,16 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
 
     Raises
     ------
-    FileProblem : missing columns, cells without a number, labels that are neither of the two.
+    FileProblem
+        Missing columns, cells without a number, labels that are neither of the two.
     """
     names = [feature.name for feature in model.features]
     table = read_table(source, [*names, model.label_column], [model.label_column], names)
-    columns, findings = zip(*(numbers_of(table, name) for name in names), strict=True)
-    negative, positive = (
-        equals_text(table, model.label_column, str(label), np.arange(table.height)) for label in model.labels
-    )
+    columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
+    texts = table.get_column(model.label_column)
+    negative, positive = ((texts == str(label)).fill_null(False).to_numpy() for label in model.labels)
     wrong = find(model.label_column, "neither of the two labels", ~(negative | positive))
-    refuse(table, source, [*(finding for some in findings for finding in some), *wrong])
+    refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
     labels = np.asarray(model.labels)[positive.astype(np.int64)]
     return PublicData(
         features=np.column_stack(columns),
@@ -229,30 +240,14 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     )
 
 
-def _costs_of(market: Market, quoted: Table, source: Path) -> FloatArray:
-    """Return every quoted seller's reported cost."""
-    id_column, cost_column = market.sellers.id_column, market.sellers.cost_column
-    table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
-    costs, findings = numbers_of(table, cost_column)
-    findings += find(id_column, "no seller id", empty_texts(table, id_column))
-    findings += find(cost_column, "a cost below 0", costs < 0.0)
-    refuse(table, source, findings)
-    rows = positions_in(quoted, SELLER, table, id_column)
-    if table.height != quoted.height or (rows < 0).any():
-        raise LedgerRefusal(
-            f"expected the reports of exactly the sellers who were quoted ({quoted.height}), found "
-            f"{int((rows >= 0).sum())} of them in {table.height} rows."
-        )
-    return costs[rows]
-
-
 def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
     """Return the digest of a certificate and its verification, or refuse one of another model."""
     data = read_bytes(source)
     start, end = b'{"body":', b',\n"commitments"'
     try:
         body = data[len(start) : data.index(end)]
-        released = json.loads(body)["model"]["coef_grid"]
+        found = parse_json(body)
+        released = (found["release"] if "release" in found else found["model"])["coef_grid"]
     except (KeyError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source}, as 'dpmarket certify' writes it.") from None
     if model is None or _whole(released) != _whole(model.coef_grid):

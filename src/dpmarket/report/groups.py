@@ -25,10 +25,14 @@ class Group:
 
     Attributes
     ----------
-    low, high : ends of the group, money per unit of epsilon; in the last one there may be higher reports.
-    sellers : how many.
-    mean_cost : of their reports.
-    mean_epsilon, mean_payment : of these sellers; payments in money.
+    low, high
+        Ends of the group, money per unit of epsilon; in the last one there may be higher reports.
+    sellers
+        How many.
+    mean_cost
+        Of their reports.
+    mean_epsilon, mean_payment
+        Of these sellers; payments in money.
     """
 
     low: float

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpmarket.allocation import BuyerObjective
-from dpmarket.costs import CostDistribution
 from dpmarket.errors import Infeasible
-from dpmarket.planning.budgets import plan_payment_weight
+from dpmarket.planning import Prospect
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -18,45 +17,56 @@ class Option:
 
     Attributes
     ----------
-    factor : the budget as a multiple of the campaign's.
-    payment : expected total payment, money.
-    excess_risk : expected part of the model's error bound that buying more privacy would lower.
-    share_bought : expected share of sellers bought from.
+    factor
+        The budget as a multiple of the campaign's.
+    payment
+        Expected total payment, money.
+    expected_error
+        The mean squared error of a gradient that is to be expected.
+    noise_share
+        The share of noise in it; the rest comes from few people.
+    share_bought
+        Expected share of sellers bought from.
     """
 
     factor: float
     payment: float
-    excess_risk: float
+    expected_error: float
+    noise_share: float
     share_bought: float
 
 
-def budget_options(
-    dist: CostDistribution, objective: BuyerObjective, sellers: int, budget: float
-) -> tuple[Option, ...]:
+def budget_options(expect: Callable[[float], Prospect], budget: float) -> tuple[Option, ...]:
     """Plan for a quarter of the budget to four times as much; budgets that cannot be spent are left out.
 
     Parameters
     ----------
-    dist, objective, sellers : as for :func:`~dpmarket.planning.budgets.plan_payment_weight`.
-    budget : the campaign's, money, above 0.
+    expect
+        What can be expected of a budget, such as the ``prospect`` of a plan for it; a function of public
+        values only.
+    budget
+        The campaign's, money, above 0.
 
     Returns
     -------
     tuple of Option
-        By rising budget; a function of public values only.
+        By rising budget.
 
     Examples
     --------
     >>> from dpmarket.costs import Uniform
-    >>> options = budget_options(Uniform(1, 5), BuyerObjective(1.0, 1.0, 1.0), 1000, 20.0)
-    >>> [option.factor for option in options], options[0].excess_risk > options[-1].excess_risk
+    >>> from dpmarket.planning import logistic_error, plan_prices
+    >>> model = logistic_error(n_features=5, row_bound=1.2)
+    >>> options = budget_options(lambda money: plan_prices(Uniform(1, 5), 1000, money, model).prospect, 100.0)
+    >>> [option.factor for option in options], options[0].expected_error > options[-1].expected_error
     ([0.25, 0.5, 1.0, 2.0, 4.0], True)
     """
     options = []
     for factor in FACTORS:
         try:
-            plan = plan_payment_weight(dist, objective, sellers, factor * budget)
+            found = expect(factor * budget)
         except Infeasible:
             continue
-        options.append(Option(factor, plan.expected_payment, plan.expected_excess_risk, plan.share_bought))
+        error = found.error
+        options.append(Option(factor, found.payment, error.total, error.noise_share, found.share_bought))
     return tuple(options)

@@ -24,7 +24,8 @@ def render_page(summary: Summary) -> str:
 
     Parameters
     ----------
-    summary : what :func:`~dpmarket.report.summary.summarise` gave.
+    summary
+        What :func:`~dpmarket.report.summary.summarise` gave.
 
     Returns
     -------

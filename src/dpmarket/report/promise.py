@@ -21,10 +21,14 @@ class Meaning:
 
     Attributes
     ----------
-    who : whose promise this is, in words.
-    epsilon : the promise.
-    odds_factor : the odds of a guess grow by at most this factor.
-    guesses : for the guesses that were 1%, 10% and 50% likely before, how likely they are at most after.
+    who
+        Whose promise this is, in words.
+    epsilon
+        The promise.
+    odds_factor
+        The odds of a guess grow by at most this factor.
+    guesses
+        For the guesses that were 1%, 10% and 50% likely before, how likely they are at most after.
     """
 
     who: str

@@ -20,12 +20,18 @@ class Score:
 
     Attributes
     ----------
-    data : what the test data is called.
-    records, wrong : how many records, and how many of them the model gets wrong.
-    error : the share that is wrong.
-    low, high : the exact (Clopper-Pearson) interval that covers the true error rate with this confidence.
-    confidence : probability that the interval covers it, at least.
-    guessing : the error of always saying the commoner label.
+    data
+        What the test data is called.
+    records, wrong
+        How many records, and how many of them the model gets wrong.
+    error
+        The share that is wrong.
+    low, high
+        The exact (Clopper-Pearson) interval that covers the true error rate with this confidence.
+    confidence
+        Probability that the interval covers it, at least.
+    guessing
+        The error of always saying the commoner label.
     """
 
     data: str
@@ -43,12 +49,15 @@ def score_model(model: ModelFile, data: PublicData) -> Score:
 
     Parameters
     ----------
-    model : a released model.
-    data : public records with the model's features, in its order, none of which was trained on.
+    model
+        A released model.
+    data
+        Public records with the model's features, in its order, none of which was trained on.
 
     Raises
     ------
-    InvalidInput : records that are not public, or have other features or labels than the model.
+    InvalidInput
+        Records that are not public, or have other features or labels than the model.
     """
     if not isinstance(data, PublicData):
         raise InvalidInput(

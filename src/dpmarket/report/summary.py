@@ -18,16 +18,16 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
 from dpmarket.campaign import ModelFile
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms import Curve, Outcome
-from dpmarket.planning.comparison import Comparison
+from dpmarket.mechanisms import Curve, OnlineMechanism, Outcome
+from dpmarket.planning import Comparison, ErrorModel, expected_error
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
-from dpmarket.report.rule import market_of, planned_rule, rule_of
+from dpmarket.report.rule import mechanism_behind, planned_rule, rule_of
 from dpmarket.report.score import Score
 
-SCHEMA = "dpmarket.report/1"
+SCHEMA = "dpmarket.report/2"
 _POINTS = 81  # of the rule, as drawn
 _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
 
@@ -38,18 +38,32 @@ class Material:
 
     Attributes
     ----------
-    title : what the campaign is called.
-    outcome : promises and payments of everybody who was quoted, by the offline or online mechanism.
-    reported_costs : in the outcome's order, shape (m,).
-    minor_units : smallest units of money to one unit; payments are counted as they are rounded to them.
-    amounts : payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
-    withdrawn : who withdrew before training, shape (m,); None: nobody.
-    budget : what the buyer set out to spend, money.
-    options : what more and less money would have bought.
-    model, score : the released model, and its error on public data.
-    comparison : what other buyers would have got for the same money.
-    audits : a question in words, and the audit that answers it.
-    digest : the digest of the certificate.
+    title
+        What the campaign is called.
+    outcome
+        Promises and payments of everybody who was quoted, by the offline or online mechanism.
+    reported_costs
+        In the outcome's order, shape (m,).
+    minor_units
+        Smallest units of money to one unit; payments are counted as they are rounded to them.
+    amounts
+        Payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
+    withdrawn
+        Who withdrew before training, shape (m,); None: nobody.
+    budget
+        What the buyer set out to spend, money.
+    error_model
+        What noise and few people cost the model that is trained, for the error to expect.
+    options
+        What more and less money would have bought.
+    model, score
+        The released model, and its error on public data.
+    comparison
+        What other buyers would have got for the same money.
+    audits
+        A question in words, and the audit that answers it.
+    digest
+        The digest of the certificate.
     """
 
     title: str
@@ -59,6 +73,7 @@ class Material:
     amounts: IntArray | None = None
     withdrawn: BoolArray | None = None
     budget: float | None = None
+    error_model: ErrorModel | None = None
     options: tuple[Option, ...] = ()
     model: ModelFile | None = None
     score: Score | None = None
@@ -78,7 +93,7 @@ class Totals:
     paid_minor_units: int
     minor_units: int
     paid: float
-    total_epsilon: float
+    total_promise: float
     mean_epsilon: float
     mean_payment: float
 
@@ -117,17 +132,33 @@ class Summary:
 
     Attributes
     ----------
-    title, budget, options, score, digest : as in :class:`Material`.
-    mechanism : which one decided.
-    totals : counts and sums over all sellers who have not withdrawn.
-    rule : what was offered at every cost.
-    bought_groups, other_groups : sellers bought from, and the others, in groups of at least ten.
-    excess_risk, kkt_residual : of the outcome; None where somebody withdrew.
-    meanings : what the promises mean for the people who got them.
-    noise_standard_error : bound on what noise adds to a coefficient; None without a model.
-    comparison : other buyers, as plain data; None if they were not compared.
-    audits : questions, verdicts and evidence.
-    parameters, features : every public parameter, and the features with their bounds.
+    title, budget, options, score, digest
+        As in :class:`Material`.
+    mechanism
+        Which one decided.
+    totals
+        Counts and sums over all sellers who have not withdrawn.
+    rule
+        What was offered at every cost.
+    bought_groups, other_groups
+        Sellers bought from, and the others, in groups of at least ten.
+    one_by_one
+        Whether sellers were quoted one by one, by a curve fixed beforehand.
+    expected_error, noise_share
+        The error to expect and the share of noise in it; None where somebody withdrew, and without an error
+        model.
+    kkt_residual
+        Of the outcome; None where somebody withdrew.
+    meanings
+        What the promises mean for the people who got them.
+    noise_standard_error
+        Bound on what noise adds to a coefficient; None without a model.
+    comparison
+        Other buyers, as plain data; None if they were not compared.
+    audits
+        Questions, verdicts and evidence.
+    parameters, features
+        Every public parameter, and the features with their bounds.
     """
 
     title: str
@@ -136,7 +167,9 @@ class Summary:
     rule: Rule
     bought_groups: tuple[Group, ...]
     other_groups: tuple[Group, ...]
-    excess_risk: float | None
+    one_by_one: bool
+    expected_error: float | None
+    noise_share: float | None
     kkt_residual: float | None
     budget: float | None
     options: tuple[Option, ...]
@@ -159,7 +192,8 @@ def summarise(material: Material) -> Summary:
 
     Parameters
     ----------
-    material : confidential; what of it is given decides what the summary says.
+    material
+        Confidential; what of it is given decides what the summary says.
 
     Returns
     -------
@@ -168,11 +202,12 @@ def summarise(material: Material) -> Summary:
 
     Raises
     ------
-    InvalidInput : fewer than ten sellers who were bought from, whose totals would tell what single ones
-        reported; arguments that do not belong together.
+    InvalidInput
+        Fewer than ten sellers who were bought from, whose totals would tell what single ones reported;
+        arguments that do not belong together.
     """
     outcome = material.outcome
-    dist, _ = market_of(outcome)
+    mechanism = mechanism_behind(outcome)
     costs = checks.non_negative_vector("reported_costs", material.reported_costs)
     checks.same_length("reported_costs", costs, "outcome.epsilons", outcome.epsilons)
     kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
@@ -188,10 +223,13 @@ def summarise(material: Material) -> Summary:
     totals = _totals(epsilons, amounts, material.minor_units, withdrew)
     curve = planned_rule(outcome) if few_withdrew else rule_of(outcome)
     bought = epsilons > 0.0
-    ends = group_ends(dist, curve.reach)
+    ends = group_ends(mechanism.dist, curve.reach)
     payments = amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
-    shown_all = withdrew == 0
+    optimality = outcome.optimality if withdrew == 0 else None
+    error = None
+    if withdrew == 0 and material.error_model is not None:
+        error = expected_error(outcome, material.error_model)
     return Summary(
         title=material.title,
         mechanism=outcome.mechanism,
@@ -199,8 +237,10 @@ def summarise(material: Material) -> Summary:
         rule=_rule(curve, few_withdrew),
         bought_groups=groups[0],
         other_groups=groups[1],
-        excess_risk=outcome.concentration_part + outcome.noise_part if shown_all else None,
-        kkt_residual=outcome.kkt_residual if shown_all else None,
+        one_by_one=isinstance(mechanism, OnlineMechanism),
+        expected_error=None if error is None else error.total,
+        noise_share=None if error is None else error.noise_share,
+        kkt_residual=None if optimality is None else optimality.kkt_residual,
         budget=material.budget,
         options=material.options,
         meanings=_meanings(totals, curve),
@@ -231,7 +271,7 @@ def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew:
         paid_minor_units=paid,
         minor_units=minor_units,
         paid=paid / minor_units,
-        total_epsilon=float(epsilons.sum()),
+        total_promise=float(epsilons.sum()),
         mean_epsilon=float(epsilons[bought].mean()),
         mean_payment=float(amounts[bought].mean()) / minor_units,
     )

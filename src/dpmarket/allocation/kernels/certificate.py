@@ -15,12 +15,12 @@ from dpmarket.numerics import add
 
 
 @njit(cache=True, error_model="numpy")
-def measure(psi: Any, weights: Any, epsilons: Any, total_epsilon: float) -> Any:
+def measure(psi: Any, weights: Any, epsilons: Any, total_promise: float) -> Any:
     """Return sums and extremes of the arrays.
 
     In this order: the sum of the weights, of their squares, and of weight times cost (compensated, so
     that they are good to rounding at any length); the dearest and the cheapest cost bought; the
-    heaviest and the lightest weight; the largest ``|epsilon - weight * total_epsilon|``; how many are
+    heaviest and the lightest weight; the largest ``|epsilon - weight * total_promise|``; how many are
     bought.
     """
     total = square = cost = 0.0
@@ -32,7 +32,7 @@ def measure(psi: Any, weights: Any, epsilons: Any, total_epsilon: float) -> Any:
         a = weights[i]
         heaviest = max(heaviest, a)
         lightest = min(lightest, a)
-        mismatch = max(mismatch, abs(epsilons[i] - a * total_epsilon))
+        mismatch = max(mismatch, abs(epsilons[i] - a * total_promise))
         if a == 0.0:
             continue
         total, total_low = add(total, total_low, a)

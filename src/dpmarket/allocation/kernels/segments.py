@@ -17,7 +17,7 @@ SPREAD, CAPPED, BOUGHT, BASE, GAP, NORM, COST, RATE, VALUE, AT_BOUND = range(10)
 
 ``SPREAD`` s; ``CAPPED`` N; ``BOUGHT`` l; ``BASE`` psi_{l-1}, the dearest cost bought; ``GAP`` r - BASE,
 at least 0; ``NORM`` |a|; ``COST`` <a, psi>; ``RATE`` t = s*|a|, inversely proportional to the total
-epsilon; ``VALUE`` objective / concentration; ``AT_BOUND`` 1 where the bound on the total epsilon holds
+epsilon; ``VALUE`` objective / concentration; ``AT_BOUND`` 1 where the bound on the total promise holds
 with equality.
 """
 COLUMNS = 10
@@ -130,7 +130,7 @@ def with_room(table: Any, found: int) -> Any:
 
 @njit(cache=True, error_model="numpy")
 def best_row(table: Any) -> int:
-    """Return the row of least value; among equal values the last, which has the least total epsilon."""
+    """Return the row of least value; among equal values the last, which has the least total promise."""
     best = 0
     for i in range(1, table.shape[0]):
         if table[i, VALUE] <= table[best, VALUE]:

@@ -1,14 +1,14 @@
 """Walk the one-parameter path of candidate allocations over sorted virtual costs.
 
 For a spread ``s > 0`` the loss weights ``a_i(s) = clip((r - psi_i)/s, 0, cap)``, with the cutoff ``r``
-fixed by ``sum a = 1``, minimise the buyer's objective at exactly one total epsilon. Walking ``s`` from
-0 upwards therefore visits the best allocation for every total epsilon, from infinity down to 0, and the
+fixed by ``sum a = 1``, minimise the buyer's objective at exactly one total promise. Walking ``s`` from
+0 upwards therefore visits the best allocation for every total promise, from infinity down to 0, and the
 local minima of the whole problem are the points where
 
     H(s) = rho * s^2 * |a|^2 - <a, psi>,      rho = noise * payment_weight / concentration^2
 
 changes sign from minus to plus. In these units the objective divided by the concentration is
-``|a| + rho*t + <a, psi>/t`` with ``t = s*|a|``, and the total epsilon is
+``|a| + rho*t + <a, psi>/t`` with ``t = s*|a|``, and the total promise is
 ``concentration / (payment_weight * t)``.
 
 The path consists of segments (:mod:`dpmarket.allocation.kernels.segments`) on which the same sellers are at
@@ -66,7 +66,7 @@ class Rules(NamedTuple):
     rho : float
         noise * payment_weight / concentration^2, positive, per unit of ``psi``.
     least_rate : float
-        concentration / (payment_weight * bound on the total epsilon), in units of ``psi``; 0: no bound.
+        concentration / (payment_weight * bound on the total promise), in units of ``psi``; 0: no bound.
     """
 
     cap: float
@@ -103,7 +103,7 @@ class Members(NamedTuple):
 class Sight(NamedTuple):
     """What a walk knows at a spread, and where the minima on the segment before it lie.
 
-    ``under``: H is below 0; ``bounded``: the bound on the total epsilon is kept from here on; ``at_bound``
+    ``under``: H is below 0; ``bounded``: the bound on the total promise is kept from here on; ``at_bound``
     and ``crossing``: the spreads of minima at that bound and at an upward crossing, NaN where there is none.
     """
 
@@ -132,9 +132,9 @@ def walk_path(psi: Any, sellers: int, rules: Any, mean: float) -> Any:
     Returns
     -------
     table : float64 array of shape (minima, COLUMNS)
-        The local minima in the order of the walk, hence of falling total epsilon. Empty if TOO_SHORT.
+        The local minima in the order of the walk, hence of falling total promise. Empty if TOO_SHORT.
     at_infinity : float
-        What the objective / concentration tends to as the total epsilon grows without bound, where
+        What the objective / concentration tends to as the total promise grows without bound, where
         that is a local infimum (the cheapest sellers cost nothing, no bound); infinity otherwise.
     reached : int
         How many sellers had entered when the walk stopped.

@@ -3,9 +3,15 @@
 This folder can be read in one sitting, copied away and run alone:
 
     python -m verifier certificate.json --receipt receipt.json --cost 1.5
+
+In the order in which it is read: ``verdicts`` (what a check says), ``reading`` (bytes to plain data),
+``layout`` (plain data to a certificate's parts), ``rounding`` and ``losses`` (what a weight costs),
+``constants``, ``commitments``, ``menus``, ``receipts``, ``openings``, ``rules``, ``statements`` and
+``signatures``, joined in ``certificate``; for who knows the reports ``costs``, ``allocation``, ``quadrature``
+and ``curves``, joined in ``payments``.
 """
 
-from .certificate import Check as Check
-from .certificate import Verification as Verification
 from .certificate import verify as verify
 from .payments import verify_payments as verify_payments
+from .verdicts import Check as Check
+from .verdicts import Verification as Verification

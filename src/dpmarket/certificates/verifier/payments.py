@@ -1,40 +1,46 @@
 r"""Check promises and payments against disclosed reports, with code of its own: numpy and mpmath.
 
-An auditor to whom the buyer discloses the reported costs can check two more things: that the promises
-minimise the buyer's objective, and that payments follow from the payment identity
-:math:`t_i = c_i \epsilon_i(c_i) + \int_{c_i}^{top} \epsilon_i(z) dz`. Only the offline mechanism is known
-here, with cost distributions that are uniform or one of a few families, and regular; anything else is said
-not to have been checked. Nothing of dpmarket is used but the verifier beside this file.
+An auditor to whom the buyer discloses the reported costs can check three more things: that everybody's
+payment covers cost times epsilon; that the promises minimise the buyer's objective, or lie on the public
+curve; and that payments follow from the payment identity :math:`t_i = c_i \epsilon_i(c_i) + \int_{c_i}^{top}
+\epsilon_i(z) dz`. The last is recomputed for as many sellers as a minute allows, drawn at random by the
+verifier itself after it has read the files, so that nobody can know whose payments will be looked at. What is
+not known here (other mechanisms, irregular costs) is said not to have been checked.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from secrets import SystemRandom
 from typing import Any
 
-import mpmath  # type: ignore[import-untyped]
 import numpy as np
 
-from .certificate import (
-    FAILS,
-    NOT_MADE,
-    VALUES,
-    Check,
-    Verification,
-    judged,
-    verify,
-)
+from .allocation import Problem
+from .certificate import examined
+from .costs import virtual_costs
+from .curves import Curve
+from .layout import Body, Lines
+from .quadrature import integrals
+from .receipts import is_worth_it
+from .verdicts import FAILS, NOT_MADE, Check, Verification, judged
 
-_GRID = 160
-_TOLERANCE = 1e-5
+_SECONDS = 50.0
+_TOLERANCE = 2e-6
+_MATCH = 1e-6
+_BATCH = 200
+_MISSED = 1e-6
+
+Due = Callable[[Any], Any]
+"""What sellers at the given places must be paid, in money."""
 
 
 def verify_payments(
-    certificate: Any, openings: bytes, reports: Mapping[Any, float], payments_checked: int = 20
+    certificate: Any, openings: bytes, reports: Mapping[Any, float], payments_checked: int | None = None
 ) -> Verification:
     """Check a certificate with its openings, and what was promised and paid against the reports.
 
@@ -47,13 +53,13 @@ def verify_payments(
     reports
         Reported cost by seller id.
     payments_checked
-        How many sellers' payments to recompute, spread evenly over those bought from: each takes some
-        hundred solutions of the whole problem.
+        How many sellers' payments to recompute, drawn at random among those bought from; None: all of them,
+        or as many as take less than a minute. Whether payments cover costs is checked for everybody.
 
     Returns
     -------
     Verification
-        The checks of :func:`~dpmarket.certificates.verifier.certificate.verify`, and two more.
+        The checks of :func:`~dpmarket.certificates.verifier.certificate.verify`, and three more.
 
     Raises
     ------
@@ -69,262 +75,229 @@ def verify_payments(
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
     >>> certificate = dpm.certify(outcome, model)
     >>> reports = {"ann": 1.5, "bob": 2.0, "cem": 2.5}
-    >>> found = verify_payments(certificate, certificate.openings(), reports, payments_checked=1)
-    >>> [(check.name, check.verdict) for check in found.checks[-2:]]
-    [('allocation', 'holds'), ('payments', 'holds')]
+    >>> found = verify_payments(certificate, certificate.openings(), reports)
+    >>> [(check.name, check.verdict) for check in found.checks[-3:]]
+    [('participation', 'holds'), ('allocation', 'holds'), ('payments', 'holds')]
     """
     if isinstance(certificate, str | os.PathLike):
         with open(certificate, "rb") as file:
             certificate = file.read()
-    result = verify(certificate, openings=openings)
-    if not result.passed:
+    result, body, lines = examined(certificate, openings=openings)
+    if not result.passed or body is None or lines is None:
         return result
-    return Verification((*result.checks, *payment_checks(certificate, openings, reports, payments_checked)))
+    return Verification((*result.checks, *payment_checks(body, lines, reports, payments_checked)))
 
 
 def payment_checks(
-    certificate: Any, openings: bytes, reports: Mapping[Any, float], payments_checked: int
+    body: Body, lines: Lines, reports: Mapping[Any, float], payments_checked: int | None
 ) -> list[Check]:
-    """Return the two checks alone, for a certificate and openings that have passed all others."""
-    body = json.loads(bytes(certificate).partition(b"\n")[0][len(b'{"body":') : -1])
-    opened = json.loads(openings)
-    columns = [opened[name] for name in ("id", *VALUES)]
-    lines = [dict(zip(("id", *VALUES), row, strict=True)) for row in zip(*columns, strict=True)]
-    if any(line["id"] not in reports for line in lines):
+    """Return these checks alone, for a certificate and openings that have passed all others."""
+    if any(name not in reports for name in lines.ids):
         return [Check("payments", FAILS, "some sellers of the certificate have no report")]
+    costs = np.array([float(reports[name]) for name in lines.ids])
+    if not bool(((costs >= 0.0) & (costs < math.inf)).all()):
+        return [Check("payments", FAILS, "some reports are no costs")]
+    strangers = len(reports) - len(lines.ids)
+    checks = []
+    several = [k for k, quotes in enumerate(lines.quotes) if quotes > 1]
+    if several:
+        # Who sold several times reported several times, and one report says nothing about the sum.
+        lines, costs = _without(lines, several), np.delete(costs, several)
+        detail = f"{len(several)} sellers sold several times, and are compared with the menu only"
+        checks.append(Check("several quotes", NOT_MADE, detail))
+    checks.append(_participation(body, lines, costs))
     try:
-        return _market(body, lines, reports, max(payments_checked, 1))
+        if body.mechanism == "offline":
+            return [*checks, *_offline(body, lines, costs, strangers, payments_checked)]
+        if body.mechanism == "online":
+            return [*checks, *_online(body, lines, costs, payments_checked)]
+        if body.mechanism in ("posted price", "same for all") and body.menu is not None:
+            return [*checks, _posted(body, lines, costs)]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
-        return [Check("payments", FAILS, f"cannot be recomputed ({type(problem).__name__})")]
+        return [*checks, Check("payments", FAILS, f"cannot be recomputed ({type(problem).__name__})")]
+    return [*checks, Check("payments", NOT_MADE, f"not known for the mechanism {body.mechanism!r}")]
 
 
-def _market(
-    body: Mapping[str, Any],
-    lines: Sequence[Mapping[str, Any]],
-    reports: Mapping[Any, float],
-    payments_checked: int,
+def _without(lines: Lines, places: list[int]) -> Lines:
+    gone = set(places)
+    names = [field.name for field in fields(lines)]
+    columns = ([value for k, value in enumerate(getattr(lines, name)) if k not in gone] for name in names)
+    return Lines(*columns)
+
+
+def chance_of_missing(wrong: int, drawn: int, among: int) -> float:
+    """Return the probability that none of so many wrong lines is among the drawn ones."""
+    if wrong + drawn > among:
+        return 0.0
+    logs = (math.log1p(-drawn / (among - k)) for k in range(wrong))
+    return math.exp(math.fsum(logs))
+
+
+def _participation(body: Body, lines: Lines, costs: Any) -> Check:
+    """Compare every payment with cost times epsilon: floats where they are clear, fractions where not."""
+    promises, payments = np.array(lines.promises), np.array(lines.payments)
+    worth, paid = costs * promises, payments / (body.minor_units or 1)
+    unclear = np.flatnonzero(~(paid * (1.0 - 1e-12) >= worth)).tolist()
+    losing = sum(
+        not is_worth_it(lines.promises[k], lines.payments[k], float(costs[k]), body.minor_units)
+        for k in unclear
+    )
+    return judged(
+        "participation",
+        losing == 0,
+        f"all {len(lines.ids):,} payments cover cost times epsilon",
+        f"{losing} payments do not cover cost times epsilon",
+    )
+
+
+def _offline(
+    body: Body, lines: Lines, costs: Any, strangers: int, payments_checked: int | None
 ) -> list[Check]:
-    if body["mechanism"] != "offline":
-        return [Check("payments", NOT_MADE, f"not known for the mechanism {body['mechanism']!r}")]
-    if body["totals"]["withdrawn"]:
-        return [Check("payments", NOT_MADE, "sellers withdrew; what they were promised is not certified")]
-    market = body["market"]
-    psi = _virtual_cost(market["distribution"])
-    if psi is None or not market["objective"]["concentration"] > 0.0:
+    psi = virtual_costs(body.market["distribution"])
+    objective = body.market["objective"]
+    if psi is None or not objective["concentration"] > 0.0:
         return [Check("payments", NOT_MADE, "this market's costs or objective are not known here")]
-    costs = np.array([float(reports[line["id"]]) for line in lines])
-    promise = np.array([line["promise"] for line in lines])
-    low, high = psi.support
-    virtual = np.array([psi(c) if c <= high else math.inf for c in np.maximum(costs, low)])
-    best = _minimum(virtual, market["objective"])
-    reached = _objective(promise, virtual, market["objective"])
-    optimal = reached <= best.value * (1.0 + 1e-9)
-    unit = body["money"]["minor_units"]
-    bought = np.flatnonzero(promise > 0.0)
-    chosen = bought[
-        np.unique(np.linspace(0, bought.size - 1, min(payments_checked, bought.size)).astype(int))
-    ]
-    for_nothing = sum(line["promise"] == 0.0 and line["payment"] != 0.0 for line in lines)
-    wrong = 0
-    for i in chosen.tolist():
+    if strangers:
+        return [Check("allocation", FAILS, f"{strangers} reports are of nobody in the certificate")]
+    inside = np.maximum(costs, psi.low)
+    virtual = psi(costs)
+    problem = Problem(virtual, objective)
+    promised = np.array(lines.promises)
+    best, left = _nearest(problem.promises(), promised, np.array(lines.payments), body)
+    allocation = _allocation(problem, np.where(left, best, promised), best)
 
-        def rule(z: float, i: int = i) -> float:
-            moved = virtual.copy()
-            moved[i] = psi(z)
-            return float(_minimum(moved, market["objective"]).epsilons[i])
+    def due(places: Any) -> Any:
+        """Return cost times epsilon and the integral: by the minimal value where psi is a straight line."""
+        own, paid = virtual[places], inside[places] * best[places]
+        if psi.is_affine:
+            # The minimal value's slope in psi_i is gamma eps_i, and psi has the slope 2.
+            base = problem.moved(own[:1], own[:1]).value[0]
+            top = problem.moved(own, np.full(own.size, float(psi(psi.high)))).value
+            return paid + (top - base) / (2.0 * problem.gamma)
 
-        cost = max(float(costs[i]), low)
-        due = cost * float(promise[i]) + _integral(rule, cost, high)
-        paid = lines[i]["payment"] / (unit or 1)
-        rounding = 1.0 / unit if unit else 0.0
-        wrong += not due * (1.0 - _TOLERANCE) <= paid <= due * (1.0 + _TOLERANCE) + rounding
-    return [
-        judged(
-            "allocation", bool(optimal), "minimises the buyer's objective", "is not the best for the buyer"
-        ),
-        judged(
-            "payments",
-            wrong + for_nothing == 0,
-            f"{len(chosen)} recomputed from the reports agree, and nothing is paid for nothing",
-            f"{wrong} of {len(chosen)} recomputed differ, {for_nothing} are paid for no promise",
-        ),
-    ]
+        def epsilons(which: Any, z: Any) -> Any:
+            return problem.moved(own[which], psi(z)).epsilon
+
+        return paid + integrals(epsilons, inside[places], psi.high, _TOLERANCE / 4.0)
+
+    checked = ~left & (best > 0.0)
+    return [allocation, _payments(body, lines, promised, checked, due, payments_checked)]
 
 
-class _VirtualCost:
-    """c + F(c) / f(c) for a distribution of costs that is known here."""
+def _nearest(solutions: list[Any], promised: Any, payments: Any, body: Body) -> tuple[Any, Any]:
+    """Return the solution that the promises are, and who withdrew without the certificate saying who.
 
-    def __init__(
-        self, cdf: Callable[[float], Any], pdf: Callable[[float], Any], low: float, high: float
-    ) -> None:
-        self.support = (low, high)
-        self._cdf, self._pdf, self._below = cdf, pdf, cdf(low)
-
-    def __call__(self, c: float) -> float:
-        density = self._pdf(c)
-        return float(c + (self._cdf(c) - self._below) / density) if density > 0 else math.inf
-
-
-def _virtual_cost(data: Mapping[str, Any]) -> _VirtualCost | None:
-    """Return the virtual cost of a distribution; None if it is not known here or not increasing."""
-    kind = data["kind"]
-    if kind == "uniform":
-        low, high = data["low"], data["high"]
-        found = _VirtualCost(lambda c: c, lambda c: 1.0, low, high)
-    elif kind == "scipy" and data["name"] in _FAMILIES and data["high"] is not None:
-        parameters = dict(data["parameters"])
-        loc, scale = parameters.pop("loc"), parameters.pop("scale")
-        cdf, pdf = _FAMILIES[data["name"]](**parameters)
-        found = _VirtualCost(
-            lambda c: cdf((c - loc) / scale),
-            lambda c: pdf((c - loc) / scale) / scale,
-            data["low"],
-            data["high"],
-        )
-    else:
-        return None
-    values = [found(c) for c in np.linspace(*found.support, 2001)]
-    return found if bool((np.diff(values) > -1e-12).all()) else None
-
-
-def _normal() -> tuple[Any, Any]:
-    return mpmath.ncdf, mpmath.npdf
-
-
-def _lognormal(s: float) -> tuple[Any, Any]:
-    return (
-        lambda x: mpmath.ncdf(mpmath.log(x) / s) if x > 0 else 0,
-        lambda x: mpmath.npdf(mpmath.log(x) / s) / (s * x) if x > 0 else 0,
-    )
-
-
-def _exponential() -> tuple[Any, Any]:
-    return lambda x: 1 - mpmath.exp(-x), lambda x: mpmath.exp(-x)
-
-
-def _gamma(a: float) -> tuple[Any, Any]:
-    return (
-        lambda x: mpmath.gammainc(a, 0, x, regularized=True),
-        lambda x: mpmath.exp(-x) * mpmath.mpf(x) ** (a - 1) / mpmath.gamma(a),
-    )
-
-
-def _beta(a: float, b: float) -> tuple[Any, Any]:
-    return (
-        lambda x: mpmath.betainc(a, b, 0, x, regularized=True),
-        lambda x: mpmath.mpf(x) ** (a - 1) * (1 - mpmath.mpf(x)) ** (b - 1) / mpmath.beta(a, b),
-    )
-
-
-_FAMILIES: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "norm": _normal, "lognorm": _lognormal, "expon": _exponential, "gamma": _gamma, "beta": _beta,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Minimum:
-    value: float
-    epsilons: Any
-
-
-def _objective(epsilons: Any, virtual: Any, objective: Mapping[str, Any]) -> float:
-    """Return mu |a| + sigma / eta + gamma <eps, psi> at given promises."""
-    eta = float(epsilons.sum())
-    bought = epsilons > 0.0
-    return float(
-        objective["concentration"] * np.linalg.norm(epsilons) / eta
-        + objective["noise"] / eta
-        + objective["payment_weight"] * (epsilons[bought] @ virtual[bought])
-    )
-
-
-def _minimum(virtual: Any, objective: Mapping[str, Any]) -> _Minimum:
-    """Minimise the buyer's objective by a search along the path a(s) = clip((r - psi) / s, 0, cap).
-
-    The best weights for any eta lie on that path; for weights a the best eta is known. So one number, s, is
-    searched: over a grid first, because there may be several minima, then around every dip of the grid.
+    Version 1 says only how many withdrew: they are promised and paid nothing, where the solution buys from
+    them.
     """
-    mu, sigma, gamma = (objective[k] for k in ("concentration", "noise", "payment_weight"))
-    m = virtual.size
-    cap = 1.0 if objective["weight_cap"] is None else min(objective["weight_cap"] / m, 1.0)
-    most = math.inf if objective["max_mean_epsilon"] is None else m * objective["max_mean_epsilon"]
-    finite = np.flatnonzero(np.isfinite(virtual))
-    psi = virtual[finite]
+    nothing = (promised == 0.0) & (payments == 0.0) & (body.version == 1)
+    results = []
+    for solution in solutions:
+        away = np.abs(promised - solution) > _MATCH * solution + 1e-3 * _MATCH * solution.max()
+        left = away & nothing
+        if left.sum() > body.totals.withdrawn:
+            left = np.zeros_like(left)
+        results.append((int((away & ~left).sum()), solution, left))
+    _, solution, left = min(results, key=lambda result: result[0])
+    return solution, left
 
-    def weights(s: float) -> Any:
-        # The total weight is piecewise linear in r and bends where somebody enters or is capped.
-        bends = np.concatenate([psi, psi + cap * s])
-        order = np.argsort(bends, kind="stable")
-        bends, steps = bends[order], np.where(order < psi.size, 1.0, -1.0)
-        slope = np.cumsum(steps)[:-1] / s
-        total = np.concatenate([[0.0], np.cumsum(slope * np.diff(bends))])
-        k = min(int(np.searchsorted(total, 1.0)), total.size - 1)
-        r = bends[k] if total[k] <= 1.0 else bends[k - 1] + (1.0 - total[k - 1]) / slope[k - 1]
-        a = np.clip((r - psi) / s, 0.0, cap)
-        return a / a.sum()
 
-    def at(log_s: float) -> tuple[float, Any, float]:
-        a = weights(math.exp(log_s))
-        price = float(a @ psi)
-        eta = min(math.sqrt(sigma / (gamma * price)) if price > 0.0 else math.inf, most)
-        return mu * float(np.linalg.norm(a)) + sigma / eta + gamma * eta * price, a, eta
-
-    cheapest, dearest = max(float(psi.min()), 1e-300), max(float(psi.max()), 1e-300)
-    largest = min(math.sqrt(sigma / (gamma * cheapest)), most)
-    smallest = min(math.sqrt(sigma / (gamma * dearest)), largest)
-    first, last = (
-        math.log(mu / (gamma * largest)) - 0.1,
-        math.log(mu * math.sqrt(m) / (gamma * smallest)) + 0.1,
+def _allocation(problem: Problem, promised: Any, best: Any) -> Check:
+    """Check that promises keep the buyer's limits, and then that each is the best for the buyer."""
+    total = float(promised.sum())
+    if not total > 0.0:
+        return Check("allocation", FAILS, "nothing was promised, which is not the best for the buyer")
+    if promised.max() > problem.cap * total * (1.0 + 1e-9):
+        return Check("allocation", FAILS, "somebody has more weight than weight_cap allows")
+    if total > problem.most * (1.0 + 1e-9):
+        return Check("allocation", FAILS, "more was promised than max_mean_epsilon allows")
+    away = int((np.abs(promised - best) > _MATCH * best + 1e-3 * _MATCH * best.max()).sum())
+    return judged(
+        "allocation",
+        away == 0,
+        "every promise minimises the buyer's objective, within its limits",
+        f"{away} promises are not the best for the buyer",
     )
-    grid = np.linspace(first, last, _GRID)
-    values = np.array([at(x)[0] for x in grid])
-    padded = np.concatenate([[math.inf], values, [math.inf]])
-    dips = np.flatnonzero((padded[1:-1] <= padded[:-2]) & (padded[1:-1] <= padded[2:]))
-    found = [
-        _dip(lambda x: at(x)[0], float(grid[max(k - 1, 0)]), float(grid[min(k + 1, _GRID - 1)]))
-        for k in dips.tolist()
-    ]
-    value, a, eta = at(min(found, key=lambda x: at(x)[0]))
-    epsilons = np.zeros(m)
-    epsilons[finite] = a * eta
-    return _Minimum(value, epsilons)
 
 
-def _dip(function: Callable[[float], float], left: float, right: float) -> float:
-    """Return where a function with one dip between two points is smallest: golden section."""
-    share = (math.sqrt(5.0) - 1.0) / 2.0
-    x, y = right - share * (right - left), left + share * (right - left)
-    at_x, at_y = function(x), function(y)
-    while right - left > 1e-7:
-        if at_x <= at_y:
-            right, y, at_y = y, x, at_x
-            x = right - share * (right - left)
-            at_x = function(x)
-        else:
-            left, x, at_x = x, y, at_y
-            y = left + share * (right - left)
-            at_y = function(y)
-    return (left + right) / 2.0
+def _online(body: Body, lines: Lines, costs: Any, payments_checked: int | None) -> list[Check]:
+    psi = virtual_costs(body.market["curve"]["distribution"])
+    if psi is None:
+        return [Check("payments", NOT_MADE, "this market's costs are not known here")]
+    curve = Curve(body.market["curve"], psi)
+    promised, payments = np.array(lines.promises), np.array(lines.payments)
+    expected = curve.epsilons(costs)
+    away = np.abs(promised - expected) > _MATCH * expected + 1e-3 * _MATCH * curve.largest
+    # Whoever came when the budget was used up is offered nothing; so is, in version 1, who withdrew.
+    nothing = away & (promised == 0.0) & (payments == 0.0)
+    unknown = body.totals.withdrawn if body.version == 1 else 0
+    if body.market.get("budget") is None and nothing.sum() > unknown:
+        nothing[:] = False
+    wrong = int((away & ~nothing).sum())
+    allocation = judged(
+        "allocation",
+        wrong == 0,
+        "every promise lies on the public curve",
+        f"{wrong} promises are not on the curve",
+    )
+
+    def due(places: Any) -> Any:
+        return curve.payments(costs[places])
+
+    checked = (expected > 0.0) & ~nothing
+    return [allocation, _payments(body, lines, promised, checked, due, payments_checked)]
 
 
-def _integral(rule: Callable[[float], float], low: float, high: float) -> float:
-    """Integrate a non-increasing rule that is 0 from some point on: bisect that point, then Simpson."""
-    if rule(high) == 0.0:
-        start, end = low, high
-        while end - start > 1e-7 * (high - low):
-            middle = (start + end) / 2.0
-            start, end = (middle, end) if rule(middle) > 0.0 else (start, middle)
-        high = end
+def _posted(body: Body, lines: Lines, costs: Any) -> Check:
+    """Check that everybody who would sell at the one price was offered it."""
+    assert body.menu is not None
+    price, epsilon = body.menu["cost"][-1], body.menu["epsilon"][-1]
+    wrong = int((np.array(lines.promises) != np.where(costs <= price, epsilon, 0.0)).sum())
+    return judged(
+        "allocation",
+        wrong == 0,
+        "everybody whose cost is at most the price was offered it",
+        f"{wrong} were offered something although their cost is above the price, or the other way round",
+    )
 
-    def simpson(a: float, b: float, fa: float, fm: float, fb: float, allowed: float) -> float:
-        m = (a + b) / 2.0
-        left, right = rule((a + m) / 2.0), rule((m + b) / 2.0)
-        coarse = (b - a) / 6.0 * (fa + 4.0 * fm + fb)
-        fine = (b - a) / 12.0 * (fa + 4.0 * left + 2.0 * fm + 4.0 * right + fb)
-        if abs(fine - coarse) <= allowed or b - a <= 1e-6 * (high - low):
-            return fine
-        allowed /= 2.0
-        return simpson(a, m, fa, left, fm, allowed) + simpson(m, b, fm, right, fb, allowed)
 
-    ends = rule(low), rule((low + high) / 2.0), rule(high)
-    return simpson(low, high, *ends, _TOLERANCE * (ends[0] * low + ends[1] * (high - low)))
+def _payments(
+    body: Body, lines: Lines, promised: Any, checked: Any, due: Due, payments_checked: int | None
+) -> Check:
+    """Recompute payments in a random order until all, enough, or a minute's worth of them are done."""
+    unit = body.minor_units
+    paid = np.array(lines.payments) / (unit or 1)
+    rounding = 1.0 / unit if unit else 0.0
+    for_nothing = int(((promised == 0.0) & (paid > 0.0)).sum())
+    order = np.flatnonzero(checked)
+    among = order.size
+    order = np.array(SystemRandom().sample(order.tolist(), among), dtype=np.int64)
+    if payments_checked is not None:
+        order = order[: max(payments_checked, 1)]
+    started, drawn, wrong = time.monotonic(), 0, 0
+    while drawn < order.size and (drawn == 0 or time.monotonic() - started < _SECONDS):
+        places = order[drawn : drawn + _BATCH]
+        right, given = due(places), paid[places]
+        good = (given >= right * (1.0 - _TOLERANCE)) & (given <= right * (1.0 + _TOLERANCE) + rounding)
+        wrong += int((~good).sum())
+        drawn += places.size
+    how = f"all {among:,}" if drawn == among else f"{drawn:,} of {among:,}, drawn at random,"
+    return judged(
+        "payments",
+        wrong + for_nothing == 0,
+        f"{how} recomputed from the reports agree, and nothing is paid for nothing{_power(drawn, among)}",
+        f"{wrong} of {drawn:,} recomputed differ, {for_nothing} are paid for no promise",
+    )
+
+
+def _power(drawn: int, among: int) -> str:
+    """Say how many wrong payments a sample would have found, but for one chance in a million."""
+    if drawn >= among:
+        return ""
+    low, high = 1, among
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (
+            (low, middle) if chance_of_missing(middle, drawn, among) <= _MISSED else (middle + 1, high)
+        )
+    return f"; {low:,} wrong ones would be missed with probability {chance_of_missing(low, drawn, among):.0e}"

@@ -70,11 +70,11 @@ class OutputPerturbation:
     l2_
         The penalty.
 
-    Guarantees
-    ----------
-    Replacing one person's record changes the probability of no set of released models by more than the
-    factor ``exp(epsilon)`` of that person, for the numbers really computed. Who was promised no more than
-    1e-6 has no influence.
+    Notes
+    -----
+    Guaranteed: Replacing one person's record changes the probability of no set of released models by more
+    than the factor ``exp(epsilon)`` of that person, for the numbers really computed. Who was promised no more
+    than 1e-6 has no influence.
 
     Examples
     --------

@@ -67,14 +67,14 @@ class PersonalisedSampling:
 
     Notes
     -----
-    Z. Jorgensen, T. Yu, G. Cormode: Conservative or liberal? Personalized differential privacy. ICDE 2015.
+    Guaranteed:
 
-    Guarantees
-    ----------
     * Replacing one person's record changes the probability of no set of released models by more than the
       factor ``exp(epsilon)`` of that person, for the numbers really computed: probabilities are rounded
       down, and the model is released on a grid.
     * Who was kept is not kept.
+
+    Z. Jorgensen, T. Yu, G. Cormode: Conservative or liberal? Personalized differential privacy. ICDE 2015.
 
     Examples
     --------

@@ -28,9 +28,9 @@ class SmallestEpsilon:
     epsilons_
         What was spent on each person: the smallest promise, or 0 where nothing was promised. Read-only.
 
-    Guarantees
-    ----------
-    Those of ``learner``, for promises that are nowhere above the ones made.
+    Notes
+    -----
+    Guaranteed: Those of ``learner``, for promises that are nowhere above the ones made.
 
     Examples
     --------

@@ -30,9 +30,9 @@ class LargeEpsilonsOnly:
     epsilons_
         What was spent on each person: the threshold or 0. Read-only.
 
-    Guarantees
-    ----------
-    Those of ``learner``, for promises that are nowhere above the ones made.
+    Notes
+    -----
+    Guaranteed: Those of ``learner``, for promises that are nowhere above the ones made.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from dpmarket.paper import paper_curve
 from dpmarket.paper.experiments.online import density_at_zero, proxy_loss
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.figures.lines import draw_arrivals
+from dpmarket.paper.figures.asymptotic import draw_arrivals
 from dpmarket.planning.rows import Row
 from dpmarket.planning.scoring import mean_and_standard_error
 
@@ -84,7 +84,7 @@ def _rows(task: _Task) -> list[Row]:
 
 ARRIVALS = Experiment(
     "arrivals",
-    "Online loss when only a fraction of the expected sellers arrives",
+    "Paper, theorem `thm: perf bounds`: online loss when only a fraction of the sellers arrives",
     FULL,
     QUICK,
     compute,

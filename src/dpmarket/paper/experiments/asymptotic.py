@@ -15,7 +15,7 @@ from dpmarket.paper.experiments.classifiers import draw_noise, error, train
 from dpmarket.paper.experiments.online import density_at_zero
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.figures.lines import draw_asymptotic
+from dpmarket.paper.figures.asymptotic import draw_asymptotic
 from dpmarket.planning.rows import Row
 from dpmarket.planning.scoring import mean_and_standard_error
 
@@ -120,6 +120,6 @@ def _row(config: AsymptoticConfig, m: int, name: str, radius: float, values: Flo
 
 
 ASYMPTOTIC = Experiment(
-    "asymptotic", "The buyer's objective on separable data, against the number of sellers",
+    "asymptotic", "Paper, theorem `thm: asymptotic`: the buyer's objective on separable data",
     FULL, QUICK, compute, draw_asymptotic,
 )  # fmt: skip

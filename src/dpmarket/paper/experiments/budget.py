@@ -11,7 +11,7 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import Uniform
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.figures.lines import draw_budget
+from dpmarket.paper.figures.bounds import draw_budget
 from dpmarket.planning.rows import Row
 from dpmarket.planning.targets import budget_for_loss
 
@@ -29,7 +29,7 @@ class BudgetConfig:
 
 
 FULL = BudgetConfig()
-QUICK = BudgetConfig(targets=(0.2,), sellers=(100, 1_000, 10_000))
+QUICK = BudgetConfig(targets=(0.1,), sellers=(100, 1_000, 10_000))
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def _row(task: _Task) -> Row:
 
 
 BUDGET = Experiment(
-    "budget", "The budget that a given excess risk takes, against the number of sellers",
+    "budget", "Paper, contributions: the budget that a given excess risk takes, against the number of "
+    "sellers",
     FULL, QUICK, compute, draw_budget,
 )  # fmt: skip

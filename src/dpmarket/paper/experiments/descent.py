@@ -1,8 +1,9 @@
 """Theorem `convexify`: projected gradient descent on coefficients and weights, from several starts.
 
-Four settings on the breast cancer records: one that meets the theorem's condition ``2*l2*mu > m``, one that
-does not but is strictly convex by the sharper condition with the rows' squared spectral norm in the place of
-m, and two that meet neither.
+On the breast cancer records: settings that meet the theorem's condition ``2*l2*mu > m``, settings that do not
+but are strictly convex by the sharper condition with the rows' squared spectral norm in the place of m, and
+settings that meet neither. Several have the same ``2*l2*mu/m`` and differ in how it is divided between l2 and
+mu: that, and not the condition, decides how many steps are taken.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from dpmarket.datasets.bundled import breast_cancer
 from dpmarket.paper.experiments.classifiers import split_records
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.figures.lines import draw_descent
+from dpmarket.paper.figures.solving import draw_descent
 from dpmarket.paper.joint import JointMechanism, PaperDescent, ReducedSolver
-from dpmarket.paper.joint.optimum import Market
+from dpmarket.paper.joint.optimum import BuyableSellers
 from dpmarket.paper.joint.solvers import InnerSolution
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
@@ -31,10 +32,23 @@ from dpmarket.privacy import SeededNoise
 class DescentConfig:
     """Settings; (l2, mu) pairs are chosen for the 341 sellers of the split."""
 
-    settings: tuple[tuple[float, float], ...] = ((1.0, 200.0), (1.0, 100.0), (0.1, 20.0), (0.01, 0.1))
+    settings: tuple[tuple[float, float], ...] = (
+        (20.0, 10.0),
+        (1.0, 200.0),
+        (5.0, 40.0),
+        (100.0, 2.0),
+        (10.0, 10.0),
+        (1.0, 100.0),
+        (1.0, 2.0),
+        (0.1, 20.0),
+        (1.0, 1.0),
+        (0.3, 0.3),
+        (0.1, 0.1),
+        (0.01, 0.1),
+    )
     noise: float = 10.0
     payment_weight: float = 1e-3
-    total_epsilon: float = 300.0
+    noise_rate: float = 300.0
     starts: int = 5
     points: int = 40
     tolerance: float = 1e-8
@@ -43,7 +57,12 @@ class DescentConfig:
 
 
 FULL = DescentConfig()
-QUICK = DescentConfig(starts=2, points=12, tolerance=1e-5)
+QUICK = DescentConfig(
+    settings=((20.0, 10.0), (1.0, 200.0), (10.0, 10.0), (1.0, 2.0), (0.1, 0.1)),
+    starts=2,
+    points=12,
+    tolerance=1e-5,
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +91,7 @@ def _rows(task: _Task) -> list[Row]:
         noise_source=SeededNoise(config.seed),
     )
     setting = mechanism.with_records(*parts.sellers).setting
-    problem = setting.problem(Market.of(setting, virtual_costs(costs, dist)), config.total_epsilon)
+    problem = setting.problem(BuyableSellers.of(setting, virtual_costs(costs, dist)), config.noise_rate)
     starts = rng.standard_normal((config.starts, parts.n_features))
     newton = [ReducedSolver().solve(problem, start) for start in starts]
     exact = min(newton, key=lambda found: found.value)
@@ -117,7 +136,7 @@ def _steps(count: int, points: int) -> list[int]:
 
 DESCENT = Experiment(
     "descent",
-    "Projected gradient descent: gap to the minimum against steps",
+    "Paper, theorem `convexify`: projected gradient descent, gap to the minimum against steps",
     FULL,
     QUICK,
     compute,

@@ -27,7 +27,7 @@ class Choice:
     """Weights, noise rate and coefficients, with the weighted loss of the coefficients (no noise in them)."""
 
     loss_weights: FloatArray
-    total_epsilon: float
+    noise_rate: float
     coefficients: FloatArray
     training_loss: float
     value: float
@@ -74,13 +74,20 @@ def choose(
 
     Parameters
     ----------
-    rows, signs : the records, shape (m, n) and (m,).
-    epsilons : the promises.
-    concentration : mu > 0.
-    noise : sigma, at least 0.
-    l2, weight_cap : Lambda and k.
-    grid : noise rates, each at most the sum of what the promises allow.
-    starts : coefficients to start from, shape (k, n).
+    rows, signs
+        The records, shape (m, n) and (m,).
+    epsilons
+        The promises.
+    concentration
+        Mu > 0.
+    noise
+        Sigma, at least 0.
+    l2, weight_cap
+        Lambda and k.
+    grid
+        Noise rates, each at most the sum of what the promises allow.
+    starts
+        Coefficients to start from, shape (k, n).
     """
     signed = signs[:, None] * rows
     best: Choice | None = None

@@ -26,48 +26,80 @@ from dpmarket.privacy import best_weights
 
 @dataclass(frozen=True)
 class NoiseRateConfig:
-    """Settings: equal weights, eta = m times the mean epsilon."""
+    """Settings: equal weights, eta = m times the mean epsilon; (features, l2) pairs, the first one drawn."""
 
     records: int = 500
     test_records: int = 2_000
-    features: int = 10
+    settings: tuple[tuple[int, float], ...] = ((10, 0.01), (5, 0.01), (30, 0.01), (10, 0.1), (10, 0.001))
     mean_epsilons: tuple[float, ...] = tuple(np.geomspace(1e-3, 10.0, 13).tolist())
-    l2: float = 0.01
     noise_draws: int = 15
     data_sets: int = 10
     seed: int = 0
 
 
 @dataclass(frozen=True)
-class ConcentrationConfig:
-    """Settings: promises given, weights and noise rate chosen with the coefficients."""
+class Given:
+    """People with promises: number of features, size of the promises, price of noise, penalty, cap k."""
 
-    records: int = 300
-    test_records: int = 2_000
     features: int = 10
-    concentrations: tuple[float, ...] = tuple(np.geomspace(0.1, 1e4, 11).tolist())
+    promise_scale: float = 5.0
     noise: float = 10.0
     l2: float = 0.05
     weight_cap: float = 10.0
-    promise_scale: float = 5.0
+
+    @property
+    def name(self) -> str:
+        """Its settings in words, short."""
+        return (
+            f"n = {self.features}, ε = {self.promise_scale:g}/c, σ = {self.noise:g}, Λ = {self.l2:g}, "
+            f"k = {self.weight_cap:g}"
+        )
+
+
+@dataclass(frozen=True)
+class ConcentrationConfig:
+    """Settings: promises given, weights and noise rate chosen with the coefficients; the first one drawn.
+
+    The others are tried at fewer values of mu and on fewer data sets.
+    """
+
+    records: int = 300
+    test_records: int = 2_000
+    given: tuple[Given, ...] = (
+        Given(),
+        Given(features=5),
+        Given(promise_scale=2.0),
+        Given(noise=1.0),
+        Given(l2=0.2),
+        Given(weight_cap=4.0),
+    )
+    concentrations: tuple[float, ...] = tuple(np.geomspace(0.1, 1e4, 11).tolist())
+    other_concentrations: tuple[float, ...] = (0.1, 10.0, 100.0, 1e4)
     grid: int = 16
     starts: int = 3
     noise_draws: int = 15
     data_sets: int = 12
+    other_data_sets: int = 6
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class _NoiseTask:
     config: NoiseRateConfig
+    features: int
+    l2: float
     mean_epsilon: float
 
 
 @dataclass(frozen=True)
 class _ConcentrationTask:
     config: ConcentrationConfig
+    given: Given
     method: str
     concentration: float
+
+
+METHODS = ("without terms", "equal weights", "proportional", "without records")
 
 
 def synthetic(
@@ -80,53 +112,60 @@ def synthetic(
 
 
 def compute_noise_rate(config: NoiseRateConfig, work: Work) -> ResultTable:
-    """Return one row per mean epsilon: train and test error, and the loss without noise."""
-    return work.table(
-        "noise-rate", _noise_row, [_NoiseTask(config, mean) for mean in config.mean_epsilons], config
-    )
+    """Return one row per setting and mean epsilon: train and test error, and the loss without noise."""
+    tasks = [
+        _NoiseTask(config, features, l2, mean)
+        for features, l2 in config.settings
+        for mean in config.mean_epsilons
+    ]
+    return work.table("noise-rate", _noise_row, tasks, config)
 
 
 def _noise_row(task: _NoiseTask) -> Row:
     config = task.config
     found = []
     for k in range(config.data_sets):
-        train_part, test_part = synthetic(
-            config.records, config.test_records, config.features, config.seed + k
-        )
+        train_part, test_part = synthetic(config.records, config.test_records, task.features, config.seed + k)
         weights = np.full(config.records, 1.0 / config.records)
         choice = Choice(weights, config.records * task.mean_epsilon, np.empty(0), 0.0, 0.0)
         rng = np.random.default_rng([config.seed, k, 4])
-        found.append(_errors(train_part, test_part, choice, config.l2, config.noise_draws, rng))
-    return {"mean_epsilon": task.mean_epsilon, **_summaries(np.array(found)[:, :3])}
+        found.append(_errors(train_part, test_part, choice, task.l2, config.noise_draws, rng))
+    return {
+        "features": task.features,
+        "l2": task.l2,
+        "mean_epsilon": task.mean_epsilon,
+        **_summaries(np.array(found)[:, :3]),
+    }
 
 
 def compute_concentration(config: ConcentrationConfig, work: Work) -> ResultTable:
     """Return one row per price of uneven weights, and one for each simpler way to keep the promises."""
-    tasks = [_ConcentrationTask(config, "joint", mu) for mu in config.concentrations]
-    tasks += [
-        _ConcentrationTask(config, method, 0.0)
-        for method in ("without terms", "equal weights", "proportional", "without records")
-    ]
+    tasks = []
+    for given in config.given:
+        prices = config.concentrations if given == config.given[0] else config.other_concentrations
+        tasks += [_ConcentrationTask(config, given, "joint", mu) for mu in prices]
+        tasks += [_ConcentrationTask(config, given, method, 0.0) for method in METHODS]
     return work.table("concentration", _concentration_row, tasks, config)
 
 
 def _concentration_row(task: _ConcentrationTask) -> Row:
-    config = task.config
+    config, given = task.config, task.given
     found, rates = [], []
-    for k in range(config.data_sets):
+    for k in range(config.data_sets if given == config.given[0] else config.other_data_sets):
         train_part, test_part = synthetic(
-            config.records, config.test_records, config.features, config.seed + k
+            config.records, config.test_records, given.features, config.seed + k
         )
         rng = np.random.default_rng([config.seed, k, 5])
-        epsilons = config.promise_scale / rng.uniform(1.0, 5.0, config.records)
+        epsilons = given.promise_scale / rng.uniform(1.0, 5.0, config.records)
         choice = _choice(task, train_part, epsilons, rng)
-        rates.append(choice.total_epsilon)
+        rates.append(choice.noise_rate)
         draws = np.random.default_rng([config.seed, k, 6])
-        found.append(_errors(train_part, test_part, choice, config.l2, config.noise_draws, draws))
+        found.append(_errors(train_part, test_part, choice, given.l2, config.noise_draws, draws))
     return {
+        "given": given.name,
         "method": task.method,
         "concentration": task.concentration,
-        "total_epsilon": float(np.mean(rates)),
+        "noise_rate": float(np.mean(rates)),
         **_summaries(np.array(found)),
     }
 
@@ -137,23 +176,23 @@ def _choice(
     epsilons: FloatArray,
     rng: np.random.Generator,
 ) -> Choice:
-    config = task.config
+    config, given = task.config, task.given
     m, largest = config.records, float(epsilons.sum())
     grid = np.geomspace(largest / 30.0, largest * (1.0 - 1e-9), config.grid)
-    starts = np.vstack([np.zeros(config.features), rng.standard_normal((config.starts - 1, config.features))])
+    starts = np.vstack([np.zeros(given.features), rng.standard_normal((config.starts - 1, given.features))])
     nothing = np.empty(0)
     if task.method == "joint":
         return choose(
-            *records, epsilons, task.concentration, config.noise, config.l2, config.weight_cap, grid, starts
+            *records, epsilons, task.concentration, given.noise, given.l2, given.weight_cap, grid, starts
         )
     if task.method == "without terms":
-        return choose_without_terms(*records, epsilons, config.l2, config.weight_cap, grid, starts)
+        return choose_without_terms(*records, epsilons, given.l2, given.weight_cap, grid, starts)
     if task.method == "equal weights":
         return Choice(np.full(m, 1.0 / m), m * float(epsilons.min()), nothing, 0.0, 0.0)
     if task.method == "proportional":
         return Choice(epsilons / largest, largest, nothing, 0.0, 0.0)
-    best = best_weights(epsilons, config.l2, concentration=1.0, noise=config.noise)
-    return Choice(best.loss_weights, best.total_epsilon, nothing, 0.0, 0.0)
+    best = best_weights(epsilons, given.l2, concentration=1.0, noise=given.noise)
+    return Choice(best.loss_weights, best.noise_rate, nothing, 0.0, 0.0)
 
 
 def _errors(
@@ -168,7 +207,7 @@ def _errors(
     rows, signs = records
     values = []
     for _ in range(noise_draws):
-        pull = 2.0 * draw_noise(rows.shape[1], rng) / choice.total_epsilon
+        pull = 2.0 * draw_noise(rows.shape[1], rng) / choice.noise_rate
         w = train(rows, signs, choice.loss_weights, pull, l2)
         loss = float(choice.loss_weights @ np.logaddexp(0.0, -signs * (rows @ w)))
         values.append((error(w, rows, signs), error(w, *test), loss))
@@ -185,13 +224,16 @@ def _summaries(values: FloatArray) -> Row:
 
 
 NOISE_RATE = Experiment(
-    "noise-rate", "Error against the mean epsilon, with equal weights",
-    NoiseRateConfig(), NoiseRateConfig(mean_epsilons=(1e-3, 0.1, 1.0, 10.0), data_sets=2),
+    "noise-rate", "Paper Fig. 4a: error against the mean epsilon, with equal weights",
+    NoiseRateConfig(),
+    NoiseRateConfig(settings=((10, 0.01),), mean_epsilons=(1e-3, 0.1, 1.0, 10.0), data_sets=2),
     compute_noise_rate, draw_noise_rate,
 )  # fmt: skip
 CONCENTRATION = Experiment(
-    "concentration", "Error and loss against the price of uneven weights, with promises given",
+    "concentration", "Paper Fig. 4b: error and loss against the price of uneven weights, promises given",
     ConcentrationConfig(),
-    ConcentrationConfig(concentrations=(1.0, 100.0, 1e4), grid=6, starts=1, data_sets=3),
+    ConcentrationConfig(
+        given=(Given(),), concentrations=(1.0, 100.0, 1e4), grid=6, starts=1, data_sets=3
+    ),
     compute_concentration, draw_concentration,
 )  # fmt: skip

@@ -8,7 +8,7 @@ without payments and privacy; ``guess``, who buys nothing and names the more fre
 
 The table keeps, of all settings that were tried, the rows with a mark. ``fixed`` is 1 at the settings
 {l2, mu, sigma} that serve all payment weights best on the public part, ``tuned`` is 1 at those that
-are best at this payment weight. The naive buyer's objective rises with the total epsilon, so that the
+are best at this payment weight. The naive buyer's objective rises with the noise rate, so that the
 paper's line search always ends at its grid's lowest mean epsilon: that is its ``fixed`` row; its ``tuned``
 row lets the public part choose the mean epsilon, too.
 """
@@ -25,6 +25,7 @@ import numpy as np
 from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform, virtual_costs
+from dpmarket.datasets import PublicData
 from dpmarket.datasets.bundled import breast_cancer
 from dpmarket.errors import Infeasible
 from dpmarket.learning import PrivateLogisticRegression
@@ -58,6 +59,7 @@ class MarketConfig:
     penalties: tuple[float, ...] = (0.01, 0.1, 1.0)
     mean_epsilons: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
     weight_cap: float = 4.0
+    features: str = "all"
     seller_share: float = 0.6
     public_share: float = 0.2
     noise_draws: int = 15
@@ -76,7 +78,9 @@ QUICK = MarketConfig(
 
 
 @dataclass(frozen=True)
-class _Task:
+class Task:
+    """One buyer with one setting, for all payment weights."""
+
     config: MarketConfig
     seed: int
     buyer: str
@@ -89,10 +93,16 @@ class _Task:
 
 def compute(config: MarketConfig, work: Work) -> ResultTable:
     """Return one row per split, buyer, setting and payment weight."""
+    table = work.table("market", bought_rows, tasks_of(config), config)
+    return table_from_rows("market", marked_rows(table, config), plain(config))
+
+
+def tasks_of(config: MarketConfig) -> list[Task]:
+    """Return every buyer with every setting to be tried."""
     grid = list(itertools.product(config.concentrations, config.noises, config.penalties))
     tasks = []
     for seed in config.seeds:
-        base = _Task(config, seed, "guess")
+        base = Task(config, seed, "guess")
         tasks.append(base)
         tasks += [replace(base, buyer="baseline", l2=l2) for l2 in (0.001, *config.penalties)]
         for buyer in ("joint", "offline"):
@@ -105,14 +115,35 @@ def compute(config: MarketConfig, work: Work) -> ResultTable:
         ]
     # The other reading of the costs, at one setting: the payment weight carries the whole difference.
     mu, sigma, l2 = grid[-1]
-    tasks.append(_Task(config, config.seeds[0], "joint", "ten", mu, sigma, l2))
-    table = work.table("market", _rows, tasks, config)
-    return _marked(table, config)
+    tasks.append(Task(config, config.seeds[0], "joint", "ten", mu, sigma, l2))
+    return tasks
 
 
-def _rows(task: _Task) -> list[Row]:
+def records(features: str) -> PublicData:
+    """Return the diagnostic breast cancer set: all 30 features, or the ten that are means over a cell image.
+
+    The other Wisconsin set (nine grades from 1 to 10) is not shipped with any library used here; ten plain
+    measurements are the closest to it.
+    """
+    data = breast_cancer()
+    if features == "all":
+        return data
+    means = np.array([name.startswith("mean") for name in data.feature_names])
+    names = tuple(name for name in data.feature_names if name.startswith("mean"))
+    return replace(
+        data,
+        features=data.features[:, means],
+        low=data.low[means],
+        high=data.high[means],
+        feature_names=names,
+    )
+
+
+def bought_rows(task: Task) -> list[Row]:
+    """Return what a buyer gets at each payment weight."""
     config = task.config
-    parts = split_records(breast_cancer(), config.seller_share, config.public_share, task.seed)
+    data = records(config.features)
+    parts = split_records(data, config.seller_share, config.public_share, task.seed)
     rng = np.random.default_rng([14, task.seed])
     m, n = parts.sellers[0].shape
     low = LOWEST[task.reading]
@@ -145,12 +176,12 @@ def _bought(
     payments: float,
     expected: float,
     objective: float | None,
-    total_epsilon: float,
+    noise_rate: float,
 ) -> Row:
     public = [error(w, *parts.public) for w in models]
     test, spread = mean_and_standard_error([error(w, *parts.test) for w in models])
     return {
-        "total_epsilon": total_epsilon,
+        "noise_rate": noise_rate,
         "objective": objective,
         "public_overall": float(np.mean(public)) + gamma * expected,
         "test_error": test,
@@ -161,11 +192,11 @@ def _bought(
     }
 
 
-_Buyer = Callable[[_Task, Parts, Uniform, FloatArray, float, list[FloatArray]], Row]
+_Buyer = Callable[[Task, Parts, Uniform, FloatArray, float, list[FloatArray]], Row]
 
 
 def _joint(
-    task: _Task, parts: Parts, dist: Uniform, costs: FloatArray, gamma: float, noises: list[FloatArray]
+    task: Task, parts: Parts, dist: Uniform, costs: FloatArray, gamma: float, noises: list[FloatArray]
 ) -> Row:
     if task.buyer == "naive":
         mechanism = naive_buyer(
@@ -185,17 +216,18 @@ def _joint(
         )
     rows, signs = parts.sellers
     outcome = mechanism.run(costs, rows, signs)
-    eta = outcome.total_epsilon
+    eta = outcome.noise_rate
     models = [train(rows, signs, outcome.loss_weights, 2.0 * b / eta, task.l2) for b in noises]
     paid = outcome.total_payment
     return _bought(parts, gamma, models, paid, paid, outcome.objective_value, eta)
 
 
 def _offline(
-    task: _Task, parts: Parts, dist: Uniform, costs: FloatArray, gamma: float, noises: list[FloatArray]
+    task: Task, parts: Parts, dist: Uniform, costs: FloatArray, gamma: float, noises: list[FloatArray]
 ) -> Row:
     objective = BuyerObjective(task.concentration, task.noise, gamma, task.config.weight_cap)
     outcome = OfflineMechanism(dist, objective).run(costs)
+    assert outcome.optimality is not None  # the offline mechanism always says how good its choice is
     expected = float(virtual_costs(costs, dist) @ outcome.epsilons)
     rows, signs = parts.sellers
     models = []
@@ -212,25 +244,31 @@ def _offline(
     except Infeasible:  # the penalty is too small for promises this strong: nothing can be trained
         models = [np.zeros(parts.n_features)]
     return _bought(
-        parts, gamma, models, outcome.total_payment, expected, outcome.objective_value, outcome.total_epsilon
+        parts,
+        gamma,
+        models,
+        outcome.total_payment,
+        expected,
+        outcome.optimality.objective_value,
+        outcome.planned_noise_rate,
     )
 
 
 def _baseline(
-    task: _Task, parts: Parts, dist: Uniform, costs: FloatArray, gamma: float, noises: list[FloatArray]
+    task: Task, parts: Parts, dist: Uniform, costs: FloatArray, gamma: float, noises: list[FloatArray]
 ) -> Row:
     rows, signs = parts.sellers
     weights = np.full(signs.size, 1.0 / signs.size)
     model = train(rows, signs, weights, np.zeros(parts.n_features), task.l2)
-    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"total_epsilon": None}
+    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"noise_rate": None}
 
 
 def _guess(
-    task: _Task, parts: Parts, dist: Uniform, costs: FloatArray, gamma: float, noises: list[FloatArray]
+    task: Task, parts: Parts, dist: Uniform, costs: FloatArray, gamma: float, noises: list[FloatArray]
 ) -> Row:
     model = np.zeros(parts.n_features)
     model[-1] = float(np.sign(parts.public[1].sum()))  # the constant alone
-    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"total_epsilon": None}
+    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"noise_rate": None}
 
 
 _BUYERS: dict[str, _Buyer] = {
@@ -242,8 +280,8 @@ _BUYERS: dict[str, _Buyer] = {
 }
 
 
-def _marked(table: ResultTable, config: MarketConfig) -> ResultTable:
-    """Add the columns ``fixed`` and ``tuned``, chosen on the public part alone."""
+def marked_rows(table: ResultTable, config: MarketConfig) -> list[Row]:
+    """Return the rows with the marks ``fixed`` and ``tuned``, chosen on the public part alone."""
     names = list(table.columns)
     rows: list[Row] = [
         {name: _cell(table.columns[name][i]) for name in names} | {"fixed": 0, "tuned": 0}
@@ -260,8 +298,7 @@ def _marked(table: ResultTable, config: MarketConfig) -> ResultTable:
         best = _best_for_all(printed)
         for row in printed:
             row["fixed"] = int(_setting(row) == best)
-    kept = [row for row in rows if row["fixed"] or row["tuned"] or _compared(row, config)]
-    return table_from_rows(table.name, kept, plain(config))
+    return [row for row in rows if row["fixed"] or row["tuned"] or _compared(row, config)]
 
 
 def _compared(row: Row, config: MarketConfig) -> bool:
@@ -303,7 +340,7 @@ def _cell(value: object) -> object:
 
 MARKET = Experiment(
     "market",
-    "Error, payments and overall error against the payment weight",
+    "Paper Fig. 2: error, payments and overall error against the payment weight",
     FULL,
     QUICK,
     compute,

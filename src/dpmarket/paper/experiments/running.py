@@ -31,9 +31,12 @@ class Work:
 
     Parameters
     ----------
-    processes : how many work at a time.
-    keep_in : a .json file of finished rows, taken up again after a stop; None keeps nothing.
-    progress : called with the numbers of rows done and of all.
+    processes
+        How many work at a time.
+    keep_in
+        A .json file of finished rows, taken up again after a stop; None keeps nothing.
+    progress
+        Called with the numbers of rows done and of all.
     """
 
     processes: int = 1
@@ -63,11 +66,16 @@ class Experiment:
 
     Attributes
     ----------
-    name : as ``dpmarket reproduce`` knows it, and the stem of its files.
-    title : what it shows, in one line.
-    full, quick : frozen settings: those of the published results, and small ones for tests.
-    compute : settings and a way to work in, table out.
-    draw : table in, figure out.
+    name
+        As ``dpmarket reproduce`` knows it, and the stem of its files.
+    title
+        What it shows, in one line.
+    full, quick
+        Frozen settings: those of the published results, and small ones for tests.
+    compute
+        Settings and a way to work in, table out.
+    draw
+        Table in, figure out.
     """
 
     name: str
@@ -92,11 +100,16 @@ def run_experiment(
 
     Parameters
     ----------
-    experiment : what to run.
-    config : its ``full`` or ``quick`` settings, or others of the same type.
-    folder : made if it does not exist. Gets tables/NAME.csv and .json, figures/NAME.svg and .png.
-    processes : how many work at a time.
-    progress : called with the numbers of rows done and of all.
+    experiment
+        What to run.
+    config
+        Its ``full`` or ``quick`` settings, or others of the same type.
+    folder
+        Made if it does not exist. Gets tables/NAME.csv and .json, figures/NAME.svg and .png.
+    processes
+        How many work at a time.
+    progress
+        Called with the numbers of rows done and of all.
     """
     place, pictures = Path(folder) / TABLES, Path(folder) / FIGURES
     place.mkdir(parents=True, exist_ok=True)

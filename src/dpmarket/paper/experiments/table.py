@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, read_only
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import (
-    numbers_or_nan,
     read_bytes,
     read_json,
     read_table,
-    text_column,
     write_json,
     write_table,
 )
@@ -44,10 +43,14 @@ class ResultTable:
 
     Attributes
     ----------
-    name : the experiment's.
-    columns : by name: numbers as read-only arrays (NaN where there is none), texts as tuples.
-    configuration : the experiment's settings, as plain data.
-    versions : of this library, of Python and of the numerical libraries.
+    name
+        The experiment's.
+    columns
+        By name: numbers as read-only arrays (NaN where there is none), texts as tuples.
+    configuration
+        The experiment's settings, as plain data.
+    versions
+        Of this library, of Python and of the numerical libraries.
 
     Examples
     --------
@@ -131,7 +134,7 @@ def table_from_rows(
 def write_result(table: ResultTable, folder: str | os.PathLike[str]) -> None:
     """Write ``NAME.csv`` and ``NAME.json`` into a folder that exists, each whole or not at all."""
     target = Path(folder) / f"{table.name}.csv"
-    write_table(target, dict(table.columns))
+    write_table(target, pl.DataFrame(dict(table.columns)))
     write_json(
         target.with_suffix(".json"),
         {
@@ -151,7 +154,8 @@ def read_result(folder: str | os.PathLike[str], name: str) -> ResultTable:
 
     Raises
     ------
-    FileProblem : there is no such table, or the CSV file is not the one that the manifest describes.
+    FileProblem
+        There is no such table, or the CSV file is not the one that the manifest describes.
     """
     source = Path(folder) / f"{name}.csv"
     manifest = read_json(source.with_suffix(".json"))
@@ -162,9 +166,9 @@ def read_result(folder: str | os.PathLike[str], name: str) -> ResultTable:
     texts = tuple(manifest["texts"])
     table = read_table(source, texts=texts)
     columns: dict[str, Column] = {
-        column: tuple(text_column(table, column))
+        column: tuple(table.get_column(column).to_list())
         if column in texts
-        else read_only(numbers_or_nan(table, column))
+        else read_only(table.get_column(column).cast(pl.Float64).fill_null(math.nan).to_numpy().copy())
         for column in manifest["columns"]
     }
     return ResultTable(name, columns, plain_value(manifest["configuration"]), manifest["versions"])

@@ -13,7 +13,7 @@ from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.row_bounds import scales_for
 from dpmarket.mechanisms.inputs import check_dist_and_objective, one_cost, position
-from dpmarket.mechanisms.outcome import seller_ids as checked_ids
+from dpmarket.mechanisms.outcome import checked_ids
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.paper.joint.optimum import Setting, Solved, solve
 from dpmarket.paper.joint.outcome import JointOutcome
@@ -33,8 +33,10 @@ class RandomStarts:
 
     Parameters
     ----------
-    count : how many, besides the origin; whole, at least 0.
-    seed : of the generator; whole, at least 0. Fixed, so that the mechanism is a function of its input.
+    count
+        How many, besides the origin; whole, at least 0.
+    seed
+        Of the generator; whole, at least 0. Fixed, so that the mechanism is a function of its input.
 
     Examples
     --------
@@ -57,7 +59,7 @@ class RandomStarts:
 
 @dataclass(frozen=True)
 class JointMechanism:
-    """Choose weights, total epsilon and coefficients together, from reports and records.
+    """Choose weights, noise rate and coefficients together, from reports and records.
 
     Minimises ``<a, loss(w)> + 2b.w/eta + l2/2*|w|^2 + concentration*|a|^2 + noise/eta +
     payment_weight*eta*<a, psi>``. **The outcome carries no privacy certificate**: weights that are chosen by
@@ -65,24 +67,33 @@ class JointMechanism:
 
     Parameters
     ----------
-    dist : the distribution of costs, common knowledge.
-    objective : the buyer's objective. Here ``concentration`` multiplies the *squared* norm of the weights, as
-        in the paper's appendix, and not the norm.
-    l2 : the ridge penalty Lambda, > 0.
-    reading : how the noise enters: :class:`ExpectedNoise` (None) or :class:`BoundedCoefficients`.
-    solver : :class:`ReducedSolver` (None), :class:`PaperDescent`, or :class:`GreedySolver` for
-        ``concentration = 0``.
-    payments : how sellers are paid. None: exactly, by :class:`EnvelopePayments` for uniform costs and
+    dist
+        The distribution of costs, common knowledge.
+    objective
+        The buyer's objective. Here ``concentration`` multiplies the *squared* norm of the weights, as in the
+        paper's appendix, and not the norm.
+    l2
+        The ridge penalty Lambda, > 0.
+    reading
+        How the noise enters: :class:`ExpectedNoise` (None) or :class:`BoundedCoefficients`.
+    solver
+        :class:`ReducedSolver` (None), :class:`PaperDescent`, or :class:`GreedySolver` for ``concentration =
+        0``.
+    payments
+        How sellers are paid. None: exactly, by :class:`EnvelopePayments` for uniform costs and
         :class:`QuadraturePayments` for others. :class:`ExpectedPayments` is cheap, and for plots.
-    mean_epsilons : total epsilons to try, divided by the number of sellers; above 0, increasing. None: a grid
-        that covers every total epsilon at which the objective can be stationary.
-    starts : further starting points, used where strict convexity is not certain.
-    noise_source : where the noise b comes from; None: the operating system's entropy.
+    mean_epsilons
+        Noise rates to try, divided by the number of sellers; above 0, increasing. None: a grid that covers
+        every noise rate at which the objective can be stationary.
+    starts
+        Further starting points, used where strict convexity is not certain.
+    noise_source
+        Where the noise b comes from; None: the operating system's entropy.
 
     Notes
     -----
     Paper, appendix "Data Dependent Payments", Algorithm 4 and theorem `convexify`. With exact payments truth
-    is every seller's best report if each solution is the global minimum. At each total epsilon it is so where
+    is every seller's best report if each solution is the global minimum. At each noise rate it is so where
     ``convexity > 1`` (in the outcome); elsewhere it is the best that the starting points led to. Over total
     epsilons, every valley that the grid shows is refined; with :class:`ExpectedNoise` and ``convexity > 1``
     it is proved that there is no better one (``optimality_gap``).
@@ -154,19 +165,27 @@ class JointMechanism:
 
         Parameters
         ----------
-        reported_costs : money per unit of epsilon, finite, at least 0, shape (m,).
-        X : records, shape (m, n), rows of Euclidean norm at most 1. Nothing is added: for a constant, make it
+        reported_costs
+            Money per unit of epsilon, finite, at least 0, shape (m,).
+        X
+            Records, shape (m, n), rows of Euclidean norm at most 1. Nothing is added: for a constant, make it
             a column.
-        y : labels -1 and +1, shape (m,).
-        seller_ids : texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
-        progress : called with the number of sellers paid and the number to be paid.
+        y
+            Labels -1 and +1, shape (m,).
+        seller_ids
+            Texts or whole numbers, all different, in the same order; None: 0, 1, 2, ...
+        progress
+            Called with the number of sellers paid and the number to be paid.
 
         Raises
         ------
-        InvalidInput : reports, records or labels that are none. No message contains a value of theirs.
-        Infeasible : no weights meet the cap, no total epsilon is best, or the noise that was drawn is too
-            long for the reading. The message says what to change.
-        NotConverged : a solver did not reach its tolerance.
+        InvalidInput
+            Reports, records or labels that are none. No message contains a value of theirs.
+        Infeasible
+            No weights meet the cap, no noise rate is best, or the noise that was drawn is too long for the
+            reading. The message says what to change.
+        NotConverged
+            A solver did not reach its tolerance.
         """
         return self.with_records(X, y).run(reported_costs, seller_ids, progress)
 
@@ -205,8 +224,10 @@ class JointMarket:
 
     Attributes
     ----------
-    mechanism : what it was made from.
-    setting : the records, the noise and everything else but the reports.
+    mechanism
+        What it was made from.
+    setting
+        The records, the noise and everything else but the reports.
     """
 
     mechanism: JointMechanism
@@ -250,15 +271,15 @@ class JointMarket:
         return costs
 
     def _epsilons(self, solved: Solved) -> FloatArray:
-        wanted = solved.best.inner.weights * solved.best.total_epsilon
+        wanted = solved.best.inner.weights * solved.best.noise_rate
         return np.minimum(solved.spread(wanted), max_epsilon(self.mechanism.objective))
 
     def _outcome(
         self, solved: Solved, ids: FloatArray, epsilons: FloatArray, payments: FloatArray, errors: FloatArray
     ) -> JointOutcome:
         mechanism, setting, best = self.mechanism, self.setting, solved.best
-        eta, w, a = best.total_epsilon, best.inner.coefficients, best.inner.weights
-        problem = setting.problem(solved.market, eta)
+        eta, w, a = best.noise_rate, best.inner.coefficients, best.inner.weights
+        problem = setting.problem(solved.buyable, eta)
         objective = mechanism.objective
         assert mechanism.reading is not None
         return JointOutcome(
@@ -268,8 +289,8 @@ class JointMarket:
             payment_errors=errors,
             payment_rule=mechanism.rule,
             loss_weights=solved.spread(a),
-            total_epsilon=eta,
-            coefficients=setting.train(solved.market, best).coefficients,
+            noise_rate=eta,
+            coefficients=setting.train(solved.buyable, best).coefficients,
             training_loss=float(a @ losses(problem, w)),
             pull_part=float(problem.pull @ w),
             ridge_part=0.5 * setting.l2 * float(w @ w),
@@ -277,7 +298,7 @@ class JointMarket:
             noise_part=objective.noise / eta,
             payment_part=float(a @ problem.prices),
             residual=best.inner.residual,
-            grid=np.array([trial.total_epsilon for trial in solved.search.grid]),
+            grid=np.array([trial.noise_rate for trial in solved.search.grid]),
             grid_values=np.array([trial.value for trial in solved.search.grid]),
             local_minima=len(solved.search.minima),
             edge=solved.search.edge,

@@ -26,15 +26,18 @@ def naive_buyer(
 
     Parameters
     ----------
-    dist, payment_weight, l2, weight_cap, reading, starts, noise_source : as for :class:`JointMechanism`.
-    mean_epsilons : the grid of mean epsilons. It decides: with nothing to pay for noise, the objective never
-        falls with the total epsilon (its slope is what is paid), so that the lowest one is always best.
+    dist, payment_weight, l2, weight_cap, reading, starts, noise_source
+        As for :class:`JointMechanism`.
+    mean_epsilons
+        The grid of mean epsilons. It decides: with nothing to pay for noise, the objective never falls with
+        the noise rate (its slope is what is paid), so that the lowest one is always best.
 
     Returns
     -------
-    A mechanism whose payments are those in expectation (``ExpectedPayments``): without a solver that is sure
-    of the global minimum there are no truthful ones. Sellers with the lowest ``loss + price`` get the cap, or
-    all the weight where there is none.
+    JointMechanism
+        A mechanism whose payments are those in expectation (``ExpectedPayments``): without a solver that is
+        sure of the global minimum there are no truthful ones. Sellers with the lowest ``loss + price`` get
+        the cap, or all the weight where there is none.
 
     Notes
     -----

@@ -61,21 +61,28 @@ def minimise_in_ball(
 
     Parameters
     ----------
-    function : what is minimised.
-    start : where to begin; moved into the ball if it lies outside.
-    radius : of the ball; may be infinite.
-    tolerance : the residual at which to stop, in units of the gradient. A residual that is within the
-        gradient's own rounding counts as reached.
-    max_iterations : allowed steps.
+    function
+        What is minimised.
+    start
+        Where to begin; moved into the ball if it lies outside.
+    radius
+        Of the ball; may be infinite.
+    tolerance
+        The residual at which to stop, in units of the gradient. A residual that is within the gradient's own
+        rounding counts as reached.
+    max_iterations
+        Allowed steps.
 
     Returns
     -------
-    The point, with the residual ``|w - P(w - gradient)|``, P the projection onto the ball: the gradient's
-    norm where the ball does not bind.
+    Stationary
+        The point, with the residual ``|w - P(w - gradient)|``, P the projection onto the ball: the gradient's
+        norm where the ball does not bind.
 
     Raises
     ------
-    NotConverged : the residual was not reached.
+    NotConverged
+        The residual was not reached.
     """
     w = into_ball(start, radius)
     point = function.at(w)

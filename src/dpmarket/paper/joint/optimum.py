@@ -52,7 +52,7 @@ class Setting:
     starts : FloatArray of shape (k, n)
         Further starting points where convexity is not guaranteed.
     mean_epsilons : FloatArray or None
-        The grid, or None for one that covers every stationary total epsilon.
+        The grid, or None for one that covers every stationary noise rate.
     """
 
     signed_rows: FloatArray
@@ -74,7 +74,7 @@ class Setting:
 
     @property
     def convex(self) -> bool:
-        """Whether the problem at each total epsilon is strictly convex for certain.
+        """Whether the problem at each noise rate is strictly convex for certain.
 
         By Weyl's inequality the reduced Hessian is at least ``l2 - x^2/(2 mu)``, x the spectral norm of the
         rows. The paper's condition has m in place of x^2, which is never more than m.
@@ -83,38 +83,38 @@ class Setting:
 
     @property
     def provable(self) -> bool:
-        """Whether the global minimum over total epsilons can be proved (:func:`search.prove`)."""
+        """Whether the global minimum over noise rates can be proved (:func:`search.prove`)."""
         return self.convex and not self.choosing_noise.any()
 
-    def problem(self, market: Market, total_epsilon: float) -> InnerProblem:
-        """Return the inner problem at one total epsilon."""
-        price = self.objective.payment_weight * total_epsilon
+    def problem(self, buyable: BuyableSellers, noise_rate: float) -> InnerProblem:
+        """Return the inner problem at one noise rate."""
+        price = self.objective.payment_weight * noise_rate
         return InnerProblem(
-            market.rows,
-            price * market.psi,
-            (2.0 / total_epsilon) * self.choosing_noise,
+            buyable.rows,
+            price * buyable.psi,
+            (2.0 / noise_rate) * self.choosing_noise,
             self.l2,
             self.objective.concentration,
-            market.layout,
+            buyable.layout,
             self.reading.coef_radius,
         )
 
     def value_error(self, trial: Evaluated) -> float:
         """Return an estimate of a trial's error: rounding, and what the residuals leave to be gained."""
-        eta = trial.total_epsilon
+        eta = trial.noise_rate
         rounding = 2.0**-49 * (abs(trial.inner.value) + self.objective.noise / eta)
         return rounding + trial.inner.residual**2 / (2.0 * self.l2)
 
-    def train(self, market: Market, best: Evaluated) -> InnerSolution:
-        """Return the coefficients for the chosen weights and total epsilon, with the noise."""
-        eta, weights = best.total_epsilon, best.inner.weights
+    def train(self, buyable: BuyableSellers, best: Evaluated) -> InnerSolution:
+        """Return the coefficients for the chosen weights and noise rate, with the noise."""
+        eta, weights = best.noise_rate, best.inner.weights
         problem = InnerProblem(
-            market.rows,
-            np.zeros(market.psi.size),
+            buyable.rows,
+            np.zeros(buyable.psi.size),
             (2.0 / eta) * self.noise,
             self.l2,
             0.0,
-            market.layout,
+            buyable.layout,
             self.reading.coef_radius,
         )
         tolerance = 1e-11 * (1.0 + norm(problem.pull))
@@ -125,7 +125,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Market:
+class BuyableSellers:
     """Sellers who can be bought from at all: those with a finite virtual cost.
 
     ``positions`` are theirs among all m sellers; ``layout`` is the cap, k/m with all m counted.
@@ -138,8 +138,8 @@ class Market:
     largest: float
 
     @classmethod
-    def of(cls, setting: Setting, virtual_costs: FloatArray) -> Market:
-        """Return the market of these virtual costs, some of which may be infinite."""
+    def of(cls, setting: Setting, virtual_costs: FloatArray) -> BuyableSellers:
+        """Return who can be bought from at these virtual costs, some of which may be infinite."""
         m, objective = virtual_costs.size, setting.objective
         layout = UNCAPPED
         if objective.weight_cap is not None:
@@ -157,7 +157,7 @@ class Market:
     def grid(self, setting: Setting) -> FloatArray:
         """Return the grid asked for, or one from the lowest to the highest possible stationary point.
 
-        Stationary total epsilons satisfy ``eta^2 = (sigma + 2 b.w)/(gamma <a, psi>)``; the reading bounds the
+        Stationary noise rates satisfy ``eta^2 = (sigma + 2 b.w)/(gamma <a, psi>)``; the reading bounds the
         numerator, the dearest and the cheapest weights bound the denominator.
         """
         total = setting.signed_rows.shape[0]
@@ -173,7 +173,7 @@ class Market:
         high = min(high * (1.0 + 1e-9), self.largest)
         if math.isinf(high):
             raise Infeasible(
-                "expected a best total epsilon, found that more is always better, as sellers cost nothing: "
+                "expected a best noise rate, found that more is always better, as sellers cost nothing: "
                 "set max_mean_epsilon or pass mean_epsilons."
             )
         low = math.sqrt(lowest / (gamma * dearest)) if gamma * dearest > 0.0 else high
@@ -185,7 +185,7 @@ class Solved:
     """The joint optimum for given virtual costs, with the search that found it."""
 
     setting: Setting
-    market: Market
+    buyable: BuyableSellers
     search: Search
     starts: tuple[FloatArray, ...]
     stationary_points: int
@@ -198,42 +198,42 @@ class Solved:
     def spread(self, values: FloatArray) -> FloatArray:
         """Return a value for each of all m sellers: 0 for those who cannot be bought from."""
         full = np.zeros(self.setting.signed_rows.shape[0])
-        full[self.market.positions] = values
+        full[self.buyable.positions] = values
         return full
 
     def moved(self, seller: int, virtual_cost: float) -> Moved:
         """Return the optimum if one bought seller's virtual cost were higher.
 
         Where the global minimum can be proved, it is. Elsewhere: a higher virtual cost raises the objective
-        at every total epsilon and every point, so that a total epsilon at which the objective already was
+        at every noise rate and every point, so that a noise rate at which the objective already was
         above what the moved problem reaches near the old optimum cannot win; the others are tried again.
         """
         full = np.full(self.setting.signed_rows.shape[0], np.inf)
-        full[self.market.positions] = self.market.psi
+        full[self.buyable.positions] = self.buyable.psi
         full[seller] = virtual_cost
-        market = Market.of(self.setting, full)
-        found = self._best_of(market)
-        own = np.searchsorted(market.positions, seller)
-        return Moved(found.value, float(found.inner.weights[own]) * found.total_epsilon, found)
+        buyable = BuyableSellers.of(self.setting, full)
+        found = self._best_of(buyable)
+        own = np.searchsorted(buyable.positions, seller)
+        return Moved(found.value, float(found.inner.weights[own]) * found.noise_rate, found)
 
-    def _best_of(self, market: Market) -> Evaluated:
+    def _best_of(self, buyable: BuyableSellers) -> Evaluated:
         """Return the optimum of a market in which somebody's virtual cost is higher than in this one."""
-        evaluate = _Evaluation(self.setting, market, self.starts)
+        evaluate = _Evaluation(self.setting, buyable, self.starts)
         first = self.best.inner.coefficients
-        etas = np.array([trial.total_epsilon for trial in self.search.grid])
-        nearest = int(np.searchsorted(etas, self.best.total_epsilon))
+        etas = np.array([trial.noise_rate for trial in self.search.grid])
+        nearest = int(np.searchsorted(etas, self.best.noise_rate))
         tried = np.zeros(etas.size, dtype=bool)
         tried[max(nearest - 1, 0) : nearest + 2] = True
-        near = np.append(etas[tried], self.best.total_epsilon)
+        near = np.append(etas[tried], self.best.noise_rate)
         if self.setting.provable:
             # The moved market's own range may begin below the grid of this one, and never ends above it.
-            lowest = etas[0] if self.setting.mean_epsilons is not None else market.grid(self.setting)[0]
+            lowest = etas[0] if self.setting.mean_epsilons is not None else buyable.grid(self.setting)[0]
             around = np.unique(np.append(near, (min(lowest, etas[0]), etas[-1])))
             return _proved(search(evaluate, around, first), evaluate).best
         found = search(evaluate, np.unique(near), first).best
         possible = np.array([trial.value for trial in self.search.grid]) < found.value
         if self.setting.mean_epsilons is None and possible[0]:
-            return search(evaluate, market.grid(self.setting), first).best
+            return search(evaluate, buyable.grid(self.setting), first).best
         if (possible & ~tried).any():
             # Neighbours of what is possible close the valleys.
             wide = possible.copy()
@@ -251,67 +251,66 @@ class Solved:
 
         Raises
         ------
-        Infeasible : the others' weights cannot sum to 1.
+        Infeasible
+            The others' weights cannot sum to 1.
         """
         full = np.full(self.setting.signed_rows.shape[0], np.inf)
-        full[self.market.positions] = self.market.psi
+        full[self.buyable.positions] = self.buyable.psi
         full[seller] = np.inf
-        market = Market.of(self.setting, full)
-        evaluate = _Evaluation(self.setting, market, self.starts)
-        found = search(evaluate, market.grid(self.setting), self.best.inner.coefficients)
+        buyable = BuyableSellers.of(self.setting, full)
+        evaluate = _Evaluation(self.setting, buyable, self.starts)
+        found = search(evaluate, buyable.grid(self.setting), self.best.inner.coefficients)
         trial = (_proved(found, evaluate) if self.setting.provable else found).best
-        problem = self.setting.problem(market, trial.total_epsilon)
+        problem = self.setting.problem(buyable, trial.noise_rate)
         w, weights = trial.inner.coefficients, trial.inner.weights
         scores = losses(problem, w) + problem.prices + 2.0 * problem.concentration * weights
         own = float(np.logaddexp(0.0, -(self.setting.signed_rows[seller] @ w)))
         room = float(scores[weights > 0.0].max()) - own
-        return Exit(
-            trial.value, max(room / (self.setting.objective.payment_weight * trial.total_epsilon), 0.0)
-        )
+        return Exit(trial.value, max(room / (self.setting.objective.payment_weight * trial.noise_rate), 0.0))
 
 
 def solve(setting: Setting, virtual_costs: FloatArray) -> Solved:
     """Return the joint optimum for these virtual costs.
 
     Where convexity is not certain, the starting points are followed to stationary points at the lowest, a
-    middle and the highest total epsilon of the grid; from then on, whatever was found is tried everywhere.
+    middle and the highest noise rate of the grid; from then on, whatever was found is tried everywhere.
     """
-    market = Market.of(setting, virtual_costs)
-    grid, origin = market.grid(setting), np.zeros(setting.noise.size)
-    everywhere = _Evaluation(setting, market, ())
+    buyable = BuyableSellers.of(setting, virtual_costs)
+    grid, origin = buyable.grid(setting), np.zeros(setting.noise.size)
+    everywhere = _Evaluation(setting, buyable, ())
     if setting.convex:
         found = search(everywhere, grid, origin)
-        return Solved(setting, market, _proved(found, everywhere) if setting.provable else found, (), 1)
+        return Solved(setting, buyable, _proved(found, everywhere) if setting.provable else found, (), 1)
     drawn = (origin, *setting.starts)
     ends = np.unique(grid[[0, grid.size // 2, -1]])
     pool = [point for eta in ends.tolist() for point in _distinct(everywhere.all_from(eta, drawn))]
     known = tuple(point.coefficients for point in _distinct(pool))
-    found = search(_Evaluation(setting, market, known), grid, origin)
+    found = search(_Evaluation(setting, buyable, known), grid, origin)
     last = found.best
     starts = (last.inner.coefficients, *known, *drawn)
-    points = _distinct(everywhere.all_from(last.total_epsilon, starts))
-    return Solved(setting, market, found, tuple(point.coefficients for point in points), len(points))
+    points = _distinct(everywhere.all_from(last.noise_rate, starts))
+    return Solved(setting, buyable, found, tuple(point.coefficients for point in points), len(points))
 
 
 class _Evaluation:
-    """The inner problem at any total epsilon, from the given start and some others; the best one wins."""
+    """The inner problem at any noise rate, from the given start and some others; the best one wins."""
 
-    def __init__(self, setting: Setting, market: Market, extra: tuple[FloatArray, ...]) -> None:
-        self.setting, self.market, self.extra = setting, market, extra
+    def __init__(self, setting: Setting, buyable: BuyableSellers, extra: tuple[FloatArray, ...]) -> None:
+        self.setting, self.buyable, self.extra = setting, buyable, extra
 
-    def all_from(self, total_epsilon: float, starts: tuple[FloatArray, ...]) -> list[InnerSolution]:
-        problem = self.setting.problem(self.market, total_epsilon)
+    def all_from(self, noise_rate: float, starts: tuple[FloatArray, ...]) -> list[InnerSolution]:
+        problem = self.setting.problem(self.buyable, noise_rate)
         return [self.setting.solver.solve(problem, start) for start in (*starts, *self.extra)]
 
-    def __call__(self, total_epsilon: float, start: FloatArray) -> Evaluated:
-        inner = min(self.all_from(total_epsilon, (start,)), key=lambda solution: solution.value)
+    def __call__(self, noise_rate: float, start: FloatArray) -> Evaluated:
+        inner = min(self.all_from(noise_rate, (start,)), key=lambda solution: solution.value)
         sigma, gamma = self.setting.objective.noise, self.setting.objective.payment_weight
         pull = 2.0 * float(self.setting.choosing_noise @ inner.coefficients)
-        spent = gamma * float(inner.weights @ self.market.psi)
+        spent = gamma * float(inner.weights @ self.buyable.psi)
         return Evaluated(
-            total_epsilon,
-            inner.value + sigma / total_epsilon,
-            spent - (sigma + pull) / total_epsilon**2,
+            noise_rate,
+            inner.value + sigma / noise_rate,
+            spent - (sigma + pull) / noise_rate**2,
             inner,
         )
 

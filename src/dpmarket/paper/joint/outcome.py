@@ -13,12 +13,12 @@ from dpmarket.mechanisms.outcome import finite_or_none
 from dpmarket.paper.joint.payments import PaymentRule
 from dpmarket.paper.joint.search import Edge
 
-SCHEMA = "dpmarket.joint-outcome/1"
+SCHEMA = "dpmarket.joint-outcome/2"
 _ARRAYS = (
     "epsilons", "payments", "payment_errors", "loss_weights", "coefficients", "grid", "grid_values", "trace"
 )  # fmt: skip
 _SCALARS = (
-    "total_epsilon", "training_loss", "pull_part", "ridge_part", "concentration_part", "noise_part",
+    "noise_rate", "training_loss", "pull_part", "ridge_part", "concentration_part", "noise_part",
     "payment_part", "residual", "optimality_gap", "convexity", "paper_convexity",
 )  # fmt: skip
 
@@ -28,36 +28,53 @@ class JointOutcome:
     """Promises, payments and coefficients that were all chosen by looking at the records.
 
     **Carries no privacy certificate, and none can be made of it** (``certifiable`` is False for every value
-    of this type, and functions that write or certify outcomes refuse the type). Weights, total epsilon,
+    of this type, and functions that write or certify outcomes refuse the type). Weights, noise rate,
     payments, residuals and the trace depend on everybody's records, so that the accounting of fixed weights
     does not apply. ``epsilons`` are what the objective was charged for, not losses that anybody has proved.
     Treat the whole value as private data.
 
     Attributes
     ----------
-    seller_ids : the ids given, or 0, 1, 2, ...
-    epsilons : ``loss_weights * total_epsilon``, what each seller is paid for.
-    payments, payment_errors : money for each seller, and an estimate of its absolute error.
-    payment_rule : the rule that made them.
-    loss_weights : weight of each seller's record; they sum to 1.
-    total_epsilon : the noise rate, the paper's eta.
-    coefficients : trained with the noise, at these weights and this total epsilon.
-    training_loss, pull_part, ridge_part, concentration_part, noise_part, payment_part : the objective that
-        was minimised, part by part: ``<a, loss>``, ``2b.w/eta``, ``l2/2*|w|^2``, ``mu*|a|^2``, ``sigma/eta``
-        and ``gamma*eta*<a, psi>``, at the coefficients that the choice was made with.
-    residual : norm of the projected gradient in the coefficients there.
-    grid, grid_values : the total epsilons tried first, and the objective at each.
-    local_minima : how many valleys between grid points were refined.
-    edge : "inside", or the end of the grid at which the best total epsilon lies.
-    optimality_gap : no total epsilon within the grid's range makes the objective lower by more than this;
-        infinite where it is not proved. It is where the problem is strictly convex and the choice is made
-        without the noise.
-    trace : the objective at every step of the solver at the best total epsilon.
-    convexity : ``2*l2*mu`` divided by the squared spectral norm of the rows; above 1 the problem in the
-        coefficients and weights is strictly convex and has one minimum at each total epsilon.
-    paper_convexity : ``2*l2*mu/m``, the paper's stricter condition (theorem `convexify`).
-    stationary_points : how many different ones the starting points led to, at the best total epsilon.
-    parameters : the mechanism's public parameters, as plain data.
+    seller_ids
+        The ids given, or 0, 1, 2, ...
+    epsilons
+        ``loss_weights * noise_rate``, what each seller is paid for.
+    payments, payment_errors
+        Money for each seller, and an estimate of its absolute error.
+    payment_rule
+        The rule that made them.
+    loss_weights
+        Weight of each seller's record; they sum to 1.
+    noise_rate
+        The noise rate, the paper's eta.
+    coefficients
+        Trained with the noise, at these weights and this noise rate.
+    training_loss, pull_part, ridge_part, concentration_part, noise_part, payment_part
+        The objective that was minimised, part by part: ``<a, loss>``, ``2b.w/eta``, ``l2/2*|w|^2``,
+        ``mu*|a|^2``, ``sigma/eta`` and ``gamma*eta*<a, psi>``, at the coefficients that the choice was made
+        with.
+    residual
+        Norm of the projected gradient in the coefficients there.
+    grid, grid_values
+        The noise rates tried first, and the objective at each.
+    local_minima
+        How many valleys between grid points were refined.
+    edge
+        "inside", or the end of the grid at which the best noise rate lies.
+    optimality_gap
+        No noise rate within the grid's range makes the objective lower by more than this; infinite where it
+        is not proved. It is where the problem is strictly convex and the choice is made without the noise.
+    trace
+        The objective at every step of the solver at the best noise rate.
+    convexity
+        ``2*l2*mu`` divided by the squared spectral norm of the rows; above 1 the problem in the coefficients
+        and weights is strictly convex and has one minimum at each noise rate.
+    paper_convexity
+        ``2*l2*mu/m``, the paper's stricter condition (theorem `convexify`).
+    stationary_points
+        How many different ones the starting points led to, at the best noise rate.
+    parameters
+        The mechanism's public parameters, as plain data.
 
     Examples
     --------
@@ -83,7 +100,7 @@ class JointOutcome:
     payment_errors: FloatArray
     payment_rule: PaymentRule
     loss_weights: FloatArray
-    total_epsilon: float
+    noise_rate: float
     coefficients: FloatArray
     training_loss: float
     pull_part: float
@@ -124,7 +141,7 @@ class JointOutcome:
 
     @property
     def strictly_convex(self) -> bool:
-        """Whether the problem at each total epsilon is strictly convex for certain."""
+        """Whether the problem at each noise rate is strictly convex for certain."""
         return self.convexity > 1.0
 
     @property
@@ -139,7 +156,7 @@ class JointOutcome:
             ("sellers", f"{self.epsilons.size:,}"),
             ("bought from", f"{bought:,} ({bought / self.epsilons.size:.1%})"),
             ("total payment", f"{self.total_payment:,.6g} ({self.payment_rule.to_dict()['kind']})"),
-            ("total epsilon", f"{self.total_epsilon:,.6g} ({self.edge} of the grid)"),
+            ("noise rate", f"{self.noise_rate:,.6g} ({self.edge} of the grid)"),
             ("buyer's objective", f"{self.objective_value:.6g}"),
             ("strictly convex", "yes" if self.strictly_convex else "not for certain"),
             ("stationary points found", f"{self.stationary_points}"),

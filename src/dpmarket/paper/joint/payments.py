@@ -136,7 +136,8 @@ class QuadraturePayments:
 
     Parameters
     ----------
-    tolerance : relative error of the integral at which to stop.
+    tolerance
+        Relative error of the integral at which to stop.
 
     Examples
     --------
@@ -176,8 +177,10 @@ class QuadraturePayments:
 
         Raises
         ------
-        Infeasible : costs have no upper end and the seller is needed at every price.
-        NotConverged : the tolerance cannot be reached.
+        Infeasible
+            Costs have no upper end and the seller is needed at every price.
+        NotConverged
+            The tolerance cannot be reached.
         """
         low = dist.support[0]
         payments, errors = np.empty(sellers.size), np.empty(sellers.size)
@@ -275,9 +278,9 @@ class ExpectedPayments:
         progress: Progress | None = None,
     ) -> Paid:
         """Return ``psi*eps`` for each seller."""
-        own = np.searchsorted(solved.market.positions, sellers)
-        epsilons = solved.best.inner.weights[own] * solved.best.total_epsilon
-        payments = solved.market.psi[own] * epsilons
+        own = np.searchsorted(solved.buyable.positions, sellers)
+        epsilons = solved.best.inner.weights[own] * solved.best.noise_rate
+        payments = solved.buyable.psi[own] * epsilons
         return Paid(payments, 2.0**-51 * payments)
 
     def to_dict(self) -> dict[str, Any]:
@@ -305,7 +308,7 @@ def _last_report(solved: Solved, dist: CostDistribution, seller: int) -> float:
         ) from None
     # The objective rises with the virtual cost as long as the seller is bought from, and no further.
     error = 4.0 * solved.setting.value_error(solved.best)
-    own = float(solved.market.psi[np.searchsorted(solved.market.positions, seller)])
+    own = float(solved.buyable.psi[np.searchsorted(solved.buyable.positions, seller)])
     virtual = max(leaving.virtual_cost, own, _LEAST * float(dist.virtual_cost(dist.quantile(0.5))))
     for _ in range(_MAX_DOUBLINGS):
         if not virtual < highest:
@@ -320,8 +323,8 @@ def _last_report(solved: Solved, dist: CostDistribution, seller: int) -> float:
 
 
 def _own(solved: Solved, seller: int, costs: FloatArray, low: float) -> float:
-    weight = float(solved.best.inner.weights[np.searchsorted(solved.market.positions, seller)])
-    return max(float(costs[seller]), low) * (weight * solved.best.total_epsilon)
+    weight = float(solved.best.inner.weights[np.searchsorted(solved.buyable.positions, seller)])
+    return max(float(costs[seller]), low) * (weight * solved.best.noise_rate)
 
 
 def _tell(progress: Progress | None, done: int, total: int) -> None:

@@ -1,6 +1,6 @@
 r"""Turn losses and prices into the best weights, and the joint problem into a function of w alone.
 
-At a fixed total epsilon :math:`\eta` the appendix of the paper minimises, over coefficients w and weights a,
+At a fixed noise rate :math:`\eta` the appendix of the paper minimises, over coefficients w and weights a,
 
 .. math:: \sum_i a_i \ell_i(w) + q \cdot w + \frac{\Lambda}{2}|w|^2 + \mu |a|^2 + \langle a, p \rangle,
    \qquad \ell_i(w) = \log(1 + e^{-w \cdot u_i}),
@@ -33,16 +33,16 @@ _UNIT = 2.0**-53
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class InnerProblem:
-    """The joint problem at one total epsilon.
+    """The joint problem at one noise rate.
 
     Attributes
     ----------
     signed_rows : FloatArray of shape (m, n)
         ``y_i * x_i``, each of norm at most 1.
     prices : FloatArray of shape (m,)
-        What a unit of each seller's weight costs: ``payment_weight * total_epsilon * virtual_cost``.
+        What a unit of each seller's weight costs: ``payment_weight * noise_rate * virtual_cost``.
     pull : FloatArray of shape (n,)
-        The linear term's vector, ``2*b/total_epsilon``; zeros without noise.
+        The linear term's vector, ``2*b/noise_rate``; zeros without noise.
     l2 : float
         The ridge penalty Lambda, > 0.
     concentration : float

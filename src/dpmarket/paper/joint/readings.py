@@ -2,8 +2,8 @@ r"""State how the noise enters the joint objective: two readings that have a min
 
 As printed, the objective contains :math:`2 b \cdot w/\eta` with the noise b already drawn and w free. With
 :math:`w = -2b/(\eta\Lambda)` it behaves like :math:`-2|b|^2/(\Lambda\eta^2)` and falls without bound as
-:math:`\eta \to 0`: a finer grid always picks its smallest value. The two sound readings repair that from what
-the paper says elsewhere.
+:math:`\eta \to 0`: a grid that reaches below about :math:`2|b|^2/(\Lambda\sigma)` picks its smallest value.
+The two sound readings repair that from what the paper says elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpmarket.errors import Infeasible
 
 @runtime_checkable
 class Reading(Protocol):
-    """How the noise enters the choice of weights and total epsilon.
+    """How the noise enters the choice of weights and noise rate.
 
     A protocol: :class:`ExpectedNoise`, :class:`BoundedCoefficients` and :class:`AsPrinted` obey it.
     """
@@ -40,7 +40,8 @@ class Reading(Protocol):
 
         Raises
         ------
-        Infeasible : the lower bound is not positive, and the objective falls without bound as eta -> 0.
+        Infeasible
+            The lower bound is not positive, and the objective falls without bound as eta -> 0.
         """
         ...
 
@@ -51,7 +52,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class ExpectedNoise:
-    """Choose weights and total epsilon without the noise, whose mean is 0; then train with it. The default.
+    """Choose weights and noise rate without the noise, whose mean is 0; then train with it. The default.
 
     Payments and promises do not depend on the noise.
 
@@ -89,7 +90,7 @@ class ExpectedNoise:
         """Return the price of noise, twice."""
         if not price > 0.0:
             raise Infeasible(
-                "expected noise > 0 in the objective: without it the smallest total epsilon is always best, "
+                "expected noise > 0 in the objective: without it the smallest noise rate is always best, "
                 "and there is no smallest. Pass mean_epsilons to fix the range."
             )
         return price, price
@@ -105,7 +106,8 @@ class BoundedCoefficients:
 
     Parameters
     ----------
-    coef_radius : the paper's beta, > 0.
+    coef_radius
+        The paper's beta, > 0.
 
     Notes
     -----
@@ -146,7 +148,7 @@ class BoundedCoefficients:
         reach = 2.0 * float(np.linalg.norm(noise)) * self.coef_radius
         if not price > reach:
             raise Infeasible(
-                "expected noise > 2*|b|*coef_radius in the objective, so that a best total epsilon exists; "
+                "expected noise > 2*|b|*coef_radius in the objective, so that a best noise rate exists; "
                 "the noise b that was drawn is longer: raise noise, or lower coef_radius."
             )
         return price - reach, price + reach
@@ -160,7 +162,8 @@ class BoundedCoefficients:
 class AsPrinted:
     """Take the printed objective literally: it has no minimum, so ``mean_epsilons`` must bound the search.
 
-    For comparison only. The answer is an artefact of the grid's lower end.
+    For comparison only. Where the grid reaches below about ``2*|b|^2/(l2*noise)``, as in the example, the
+    answer is an artefact of its lower end.
 
     Examples
     --------
@@ -194,7 +197,7 @@ class AsPrinted:
     def slack(self, noise: FloatArray, price: float) -> tuple[float, float]:
         """Refuse: there is no bound."""
         raise Infeasible(
-            "expected mean_epsilons for the printed objective: it falls without bound as the total epsilon "
+            "expected mean_epsilons for the printed objective: it falls without bound as the noise rate "
             "goes to 0. ExpectedNoise and BoundedCoefficients have a minimum."
         )
 

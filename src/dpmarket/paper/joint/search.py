@@ -1,4 +1,4 @@
-r"""Turn a solver for one total epsilon into the best total epsilon: a grid, then every valley of it refined.
+r"""Turn a solver for one noise rate into the best noise rate: a grid, then every valley of it refined.
 
 With the inner problem solved at each :math:`\eta`, what is left is a function of one variable, whose
 derivative the envelope theorem gives:
@@ -30,9 +30,9 @@ _MOST_PROOFS = 200
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Evaluated:
-    """One total epsilon with the inner problem solved: the whole objective, its slope, the solution."""
+    """One noise rate with the inner problem solved: the whole objective, its slope, the solution."""
 
-    total_epsilon: float
+    noise_rate: float
     value: float
     slope: float
     inner: InnerSolution
@@ -40,16 +40,21 @@ class Evaluated:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Search:
-    """What a search over total epsilons found.
+    """What a search over noise rates found.
 
     Attributes
     ----------
-    best : the total epsilon with the lowest objective.
-    grid : those on the grid, in increasing order.
-    minima : the refined local minima, in the same order.
-    edge : whether the best lies at an end of the grid.
-    gap : no total epsilon between the ends of the grid is better by more than this, given that each inner
-        problem is solved globally; infinite where nothing is proved.
+    best
+        The noise rate with the lowest objective.
+    grid
+        Those on the grid, in increasing order.
+    minima
+        The refined local minima, in the same order.
+    edge
+        Whether the best lies at an end of the grid.
+    gap
+        No noise rate between the ends of the grid is better by more than this, given that each inner problem
+        is solved globally; infinite where nothing is proved.
     """
 
     best: Evaluated
@@ -63,13 +68,16 @@ Evaluate = Callable[[float, FloatArray], Evaluated]
 
 
 def search(evaluate: Evaluate, grid: FloatArray, start: FloatArray) -> Search:
-    """Return the best total epsilon between the ends of ``grid``.
+    """Return the best noise rate between the ends of ``grid``.
 
     Parameters
     ----------
-    evaluate : solves the inner problem at a total epsilon, starting from given coefficients.
-    grid : increasing total epsilons; one value is a choice already made.
-    start : coefficients to start with; each further trial starts from its neighbour's.
+    evaluate
+        Solves the inner problem at a noise rate, starting from given coefficients.
+    grid
+        Increasing noise rates; one value is a choice already made.
+    start
+        Coefficients to start with; each further trial starts from its neighbour's.
     """
     trials: list[Evaluated] = []
     for eta in grid.tolist():
@@ -101,10 +109,14 @@ def prove(found: Search, evaluate: Evaluate, price: float, tolerance: float) -> 
 
     Parameters
     ----------
-    found : what :func:`search` returned.
-    evaluate : the same as there; each inner problem must be solved globally.
-    price : sigma.
-    tolerance : the gap to prove, relative to the best value. It stays larger if that needs too many trials.
+    found
+        What :func:`search` returned.
+    evaluate
+        The same as there; each inner problem must be solved globally.
+    price
+        Sigma.
+    tolerance
+        The gap to prove, relative to the best value. It stays larger if that needs too many trials.
     """
     trials = sorted({id(t): t for t in (*found.grid, *found.minima)}.values(), key=_position)
     best = found.best
@@ -119,7 +131,7 @@ def prove(found: Search, evaluate: Evaluate, price: float, tolerance: float) -> 
         if middle.value < best.value:
             # A valley that the grid did not show.
             best = search(
-                evaluate, np.array([left.total_epsilon, where, right.total_epsilon]), best.inner.coefficients
+                evaluate, np.array([left.noise_rate, where, right.noise_rate]), best.inner.coefficients
             ).best
         waiting += [(*_chord_bound(a, b, price), a, b) for a, b in ((left, middle), (middle, right))]
     bound = min((piece[0] for piece in waiting), default=best.value)
@@ -128,12 +140,12 @@ def prove(found: Search, evaluate: Evaluate, price: float, tolerance: float) -> 
 
 
 def _position(trial: Evaluated) -> float:
-    return trial.total_epsilon
+    return trial.noise_rate
 
 
 def _chord_bound(left: Evaluated, right: Evaluated, price: float) -> tuple[float, float]:
-    """Return a lower bound on the objective between two trials, and a total epsilon close to where it is."""
-    low, high = left.total_epsilon, right.total_epsilon
+    """Return a lower bound on the objective between two trials, and a noise rate close to where it is."""
+    low, high = left.noise_rate, right.noise_rate
     first, last = left.value - price / low, right.value - price / high
     rise = max((last - first) / (high - low), 0.0)
     lowest = min(max(math.sqrt(price / rise), low), high) if rise > 0.0 else high
@@ -143,29 +155,29 @@ def _chord_bound(left: Evaluated, right: Evaluated, price: float) -> tuple[float
 
 
 def _refine(evaluate: Evaluate, left: Evaluated, right: Evaluated) -> Evaluated:
-    """Return the root of the slope between two trials, in the logarithm of the total epsilon."""
-    known = {math.log(trial.total_epsilon): trial for trial in (left, right)}
+    """Return the root of the slope between two trials, in the logarithm of the noise rate."""
+    known = {math.log(trial.noise_rate): trial for trial in (left, right)}
 
     def slope(position: float) -> float:
         if position not in known:
             near = min(known, key=lambda other: abs(other - position))
             known[position] = evaluate(math.exp(position), known[near].inner.coefficients)
-        return known[position].slope * known[position].total_epsilon
+        return known[position].slope * known[position].noise_rate
 
     root = brentq(
         slope,
-        math.log(left.total_epsilon),
-        math.log(right.total_epsilon),
+        math.log(left.noise_rate),
+        math.log(right.noise_rate),
         xtol=1e-13,
         rtol=1e-14,
         maxiter=200,
     )
     slope(root)
-    return min(known.values(), key=lambda trial: abs(trial.slope * trial.total_epsilon))
+    return min(known.values(), key=lambda trial: abs(trial.slope * trial.noise_rate))
 
 
 def covering_grid(low: float, high: float) -> FloatArray:
-    """Return total epsilons from ``low`` to ``high``, evenly spaced in their logarithms."""
+    """Return noise rates from ``low`` to ``high``, evenly spaced in their logarithms."""
     if not low < high:
         return np.array([high])
     count = min(max(_FEWEST, math.ceil(_PER_E_FOLD * math.log(high / low))), _MOST)

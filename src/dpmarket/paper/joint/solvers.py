@@ -1,4 +1,4 @@
-"""Turn the joint problem at one total epsilon into coefficients and weights: three solvers, one protocol.
+"""Turn the joint problem at one noise rate into coefficients and weights: three solvers, one protocol.
 
 :class:`ReducedSolver` puts the best weights into the objective and minimises over the coefficients alone.
 :class:`PaperDescent` is the descent of the paper's Algorithm 4, over both. :class:`GreedySolver` is for a
@@ -31,13 +31,14 @@ from dpmarket.paper.joint.problem import (
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class InnerSolution:
-    """Coefficients and weights at one total epsilon.
+    """Coefficients and weights at one noise rate.
 
     Attributes
     ----------
-    coefficients, weights : FloatArray of shapes (n,) and (m,)
+    coefficients, weights
+        FloatArray of shapes (n,) and (m,)
     value : float
-        The objective there, without the terms that depend on the total epsilon alone.
+        The objective there, without the terms that depend on the noise rate alone.
     residual : float
         Norm of the projected gradient: how far from stationary.
     trace : tuple of float
@@ -53,7 +54,7 @@ class InnerSolution:
 
 @runtime_checkable
 class InnerSolver(Protocol):
-    """A way to solve the joint problem at one total epsilon.
+    """A way to solve the joint problem at one noise rate.
 
     A protocol: :class:`ReducedSolver`, :class:`PaperDescent` and :class:`GreedySolver` obey it. Payments are
     truthful only if what it finds is the global minimum.
@@ -70,9 +71,11 @@ class ReducedSolver:
 
     Parameters
     ----------
-    tolerance : gradient norm at which to stop, relative to ``1 + |2b/eta|``.
-    max_iterations : allowed steps; a handful is usual, hundreds can be needed where the problem is far from
-        convex and a bound on the coefficients holds them.
+    tolerance
+        Gradient norm at which to stop, relative to ``1 + |2b/eta|``.
+    max_iterations
+        Allowed steps; a handful is usual, hundreds can be needed where the problem is far from convex and a
+        bound on the coefficients holds them.
 
     Notes
     -----
@@ -120,10 +123,13 @@ class PaperDescent:
 
     Parameters
     ----------
-    step_size : in (0, 1], the paper's alpha. None takes 1/K, K a bound on the norm of the Hessian, or 1 if
-        that is longer: the step of the paper's proof of linear convergence.
-    tolerance : length of a step divided by ``step_size`` at which to stop, relative to ``1 + |2b/eta|``.
-    max_iterations : allowed steps.
+    step_size
+        In (0, 1], the paper's alpha. None takes 1/K, K a bound on the norm of the Hessian, or 1 if that is
+        longer: the step of the paper's proof of linear convergence.
+    tolerance
+        Length of a step divided by ``step_size`` at which to stop, relative to ``1 + |2b/eta|``.
+    max_iterations
+        Allowed steps.
 
     Notes
     -----
@@ -196,8 +202,10 @@ class GreedySolver:
 
     Parameters
     ----------
-    tolerance : gradient norm of the coefficients' step, relative to ``1 + |2b/eta|``.
-    max_iterations : allowed turns, and allowed Newton steps in each.
+    tolerance
+        Gradient norm of the coefficients' step, relative to ``1 + |2b/eta|``.
+    max_iterations
+        Allowed turns, and allowed Newton steps in each.
 
     Examples
     --------

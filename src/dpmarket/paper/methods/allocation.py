@@ -1,4 +1,4 @@
-"""Solve the allocation problem as the paper does: a grid over the total epsilon, descent for the weights.
+"""Solve the allocation problem as the paper does: a grid over the total promise, descent for the weights.
 
 Kept as the reference that the exact solver is measured against, and for the paper's experiments. It finds
 the best point of its grid, not the minimum.
@@ -27,7 +27,7 @@ class PaperAllocation:
     ----------
     epsilons, loss_weights : FloatArray of shape (m,)
         In the caller's order; read-only.
-    total_epsilon : float
+    total_promise : float
         The grid's best value of eta.
     objective_value : float
         The buyer's objective there.
@@ -39,7 +39,7 @@ class PaperAllocation:
 
     epsilons: FloatArray
     loss_weights: FloatArray
-    total_epsilon: float
+    total_promise: float
     objective_value: float
     values: FloatArray
     iterations: int
@@ -48,13 +48,13 @@ class PaperAllocation:
 def paper_allocation(
     virtual_costs: object,
     objective: BuyerObjective,
-    total_epsilons: object,
+    total_promises: object,
     *,
     step_size: float | None = None,
     tolerance: float = 1e-8,
     max_iterations: int = 100_000,
 ) -> PaperAllocation:
-    """Return the best allocation on a grid of total epsilons, found by projected gradient descent.
+    """Return the best allocation on a grid of total promises, found by projected gradient descent.
 
     For each ``eta`` of the grid, start at equal weights and repeat ``a <- Proj(a - step_size * (mu *
     a/|a| + gamma * eta * psi))`` until the step is shorter than ``tolerance * |a|``. The projection is
@@ -65,7 +65,7 @@ def paper_allocation(
     virtual_costs : array_like of shape (m,)
         Finite and at least 0, money per unit of epsilon.
     objective : BuyerObjective
-    total_epsilons : array_like
+    total_promises : array_like
         The grid for eta: above 0 and at most ``m * max_mean_epsilon``.
     step_size : float, optional
         In (0, 1]. None takes ``1/(mu*sqrt(m))``, the longest step that is safe everywhere, or 1 if that
@@ -96,16 +96,16 @@ def paper_allocation(
     --------
     >>> objective = BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.01)
     >>> found = paper_allocation([1.0, 1.0, 50.0], objective, [5.0, 10.0, 20.0])
-    >>> found.total_epsilon, found.loss_weights.round(6).tolist()
+    >>> found.total_promise, found.loss_weights.round(6).tolist()
     (10.0, [0.5, 0.5, 0.0])
     """
     psi = checks.non_negative_vector("virtual_costs", virtual_costs)
-    grid = checks.finite_vector("total_epsilons", total_epsilons)
+    grid = checks.finite_vector("total_promises", total_promises)
     m = psi.size
     mu, sigma, gamma = objective.concentration, objective.noise, objective.payment_weight
     bound = math.inf if objective.max_mean_epsilon is None else m * objective.max_mean_epsilon
     if not (float(grid.min()) > 0.0 and float(grid.max()) <= bound):
-        raise InvalidInput(f"expected every element of total_epsilons to be > 0 and <= {bound!r}.")
+        raise InvalidInput(f"expected every element of total_promises to be > 0 and <= {bound!r}.")
     if step_size is None:
         step_size = 1.0 if mu == 0.0 else min(1.0 / (mu * math.sqrt(m)), 1.0)
     step = checks.positive("step_size", step_size)
@@ -126,11 +126,11 @@ def paper_allocation(
         values[i] = mu * norm + sigma / eta + gamma * eta * float(weights @ psi)
         if values[i] < best_value:
             best, best_value = weights, float(values[i])
-    total_epsilon = float(grid[values.argmin()])
+    total_promise = float(grid[values.argmin()])
     return PaperAllocation(
-        epsilons=read_only(np.minimum(best * total_epsilon, max_epsilon(objective))),
+        epsilons=read_only(np.minimum(best * total_promise, max_epsilon(objective))),
         loss_weights=read_only(best),
-        total_epsilon=total_epsilon,
+        total_promise=total_promise,
         objective_value=best_value,
         values=read_only(values),
         iterations=iterations,
@@ -146,7 +146,7 @@ def _descend(
     tolerance: float,
     max_iterations: int,
 ) -> tuple[FloatArray, int]:
-    """Return the weights at one total epsilon, and the steps they took."""
+    """Return the weights at one total promise, and the steps they took."""
     weights = np.full(psi.size, 1.0 / psi.size)
     pull = (step * price) * psi
     for iteration in range(1, max_iterations + 1):

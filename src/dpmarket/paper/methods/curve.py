@@ -28,20 +28,26 @@ def paper_curve(
 
     Parameters
     ----------
-    dist : the distribution of costs; psi must have a density at 0 that is finite and above 0.
-    objective : the buyer's objective, without weight cap and bound on the mean epsilon, which the algorithm
-        does not know.
-    expected_sellers : m, at least 1.
-    density_at_zero : use this for ``f`` instead of the distribution's own. The algorithm's assumption need
-        not hold then, and the curve may buy from nobody.
+    dist
+        The distribution of costs; psi must have a density at 0 that is finite and above 0.
+    objective
+        The buyer's objective, without weight cap and bound on the mean epsilon, which the algorithm does not
+        know.
+    expected_sellers
+        m, at least 1.
+    density_at_zero
+        Use this for ``f`` instead of the distribution's own. The algorithm's assumption need not hold then,
+        and the curve may buy from nobody.
 
     Returns
     -------
-    A rule from cost to epsilon and payment. The payments are those of the payment identity.
+    Curve
+        A rule from cost to epsilon and payment. The payments are those of the payment identity.
 
     Raises
     ------
-    InvalidInput : the density of virtual costs at 0 is 0 or infinite, or the objective has bounds; use
+    InvalidInput
+        The density of virtual costs at 0 is 0 or infinite, or the objective has bounds; use
         :func:`population_curve` then.
 
     Examples

@@ -14,7 +14,7 @@ from dpmarket.privacy.accounting import checked_weights
 
 def paper_privacy_loss(
     loss_weights: ArrayLike,
-    total_epsilon: float,
+    noise_rate: float,
     l2: float,
     weight_cap: float | None = None,
 ) -> FloatArray:
@@ -28,7 +28,7 @@ def paper_privacy_loss(
     ----------
     loss_weights
         Weight of each of the m people, shape (people,), each at most ``weight_cap / m``.
-    total_epsilon
+    noise_rate
         The noise rate eta, > 0.
     l2
         The ridge penalty Lambda, > 0.
@@ -47,11 +47,11 @@ def paper_privacy_loss(
 
     Examples
     --------
-    >>> paper_privacy_loss([0.25, 0.75], total_epsilon=2.0, l2=1.0).round(3).tolist()
+    >>> paper_privacy_loss([0.25, 0.75], noise_rate=2.0, l2=1.0).round(3).tolist()
     [1.886, 2.886]
     """
     weights = checked_weights(loss_weights)
-    eta = checks.positive("total_epsilon", total_epsilon)
+    eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
     cap = 1.0
     if weight_cap is not None:

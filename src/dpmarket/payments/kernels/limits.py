@@ -18,7 +18,7 @@ class Limit(NamedTuple):
     ``regime``: only the cheapest are bought (no concentration), or everybody with the same weight (negligible
     payments). ``psi``: all finite virtual costs, sorted; ``total``: their sum; ``sums[j]``: that of the j
     cheapest. ``cap``, ``first_capped``, ``first_rest``: as the rules of a walk have them.
-    ``most_epsilon`` bounds the total epsilon; ``epsilon_rate``: sqrt(noise/payment_weight).
+    ``most_epsilon`` bounds the total promise; ``epsilon_rate``: sqrt(noise/payment_weight).
     """
 
     psi: FloatArray

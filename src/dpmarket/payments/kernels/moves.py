@@ -28,7 +28,7 @@ class Problem(NamedTuple):
     """The buyer's problem.
 
     ``psi``: the cheapest of the finite virtual costs, sorted; ``sellers``: how many finite ones there are in
-    all; ``total``: the sum of all of them; ``rules``: the walk's; ``epsilon_rate``: the total epsilon is this
+    all; ``total``: the sum of all of them; ``rules``: the walk's; ``epsilon_rate``: the total promise is this
     divided by the rate t of a point on the path.
     """
 

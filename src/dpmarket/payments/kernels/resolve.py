@@ -1,7 +1,7 @@
 """Re-solve the allocation when one seller's report moves, starting from an anchor of the base problem.
 
 The units are those of :mod:`dpmarket.allocation.kernels.walk`: costs in units of ``psi``, the objective
-divided by the concentration, ``t = s*|a|``, total epsilon ``epsilon_rate / t``.
+divided by the concentration, ``t = s*|a|``, total promise ``epsilon_rate / t``.
 
 Moving one report moves the solution a little: the sums over the anchor's sellers are updated for the one that
 moved, the cubic of the segment is solved by Newton's method, and sellers cross the boundaries of the interior

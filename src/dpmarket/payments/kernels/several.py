@@ -94,7 +94,7 @@ def answer(case: Any, own: float, x: float) -> Any:
     best = Answer(np.nan, np.inf, -1, OUT, np.nan)
     for k in range(stretches.kind.size):
         found, reference = on_stretch(problem, stretches, k, own, x)
-        # Equal values: the smaller total epsilon, which comes later on the path.
+        # Equal values: the smaller total promise, which comes later on the path.
         if found.settled and found.value <= best.value:
             epsilon = epsilon_of(problem, found, x - reference)
             best = Answer(epsilon, found.value, k, found.status, found.r + reference)
@@ -174,7 +174,7 @@ def on_any(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
 def slope_at(problem: Any, anchor: Any, own: float, x: float) -> float:
     """Return ``s*H(s)`` of the moved problem at an anchor's spread; NaN: not known.
 
-    Where the bound on the total epsilon is not kept yet, -1: the minimum comes later.
+    Where the bound on the total promise is not kept yet, -1: the minimum comes later.
     """
     mover = Mover(own - anchor.reference, x - anchor.reference)
     settled, others, status = settle(problem, anchor, mover)

@@ -1,0 +1,297 @@
+"""Turn a market and reported costs into a decision: promises, payments, who is left out, what was planned.
+
+Whatever is planned follows from the market file, the number of reports and earlier rounds; no report has any
+part in it, so that truth stays everybody's best report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.campaign.market_file import Market, to_distribution
+from dpmarket.campaign.pricing import curve_for, error_model_of, prices_for
+from dpmarket.errors import FileProblem, LedgerRefusal
+
+if TYPE_CHECKING:
+    from dpmarket.allocation import BuyerObjective
+    from dpmarket.costs import CostDistribution
+    from dpmarket.mechanisms import Curve, Outcome
+    from dpmarket.planning import Plan
+
+# The mechanisms, which take a compiler along, load when they decide: most commands decide nothing.
+
+_QUANTILES = 1 << 12  # of the typical market, from which its mean epsilon is taken
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What earlier rounds of a campaign leave to the next one.
+
+    Attributes
+    ----------
+    offline_rounds
+        How many rounds were decided for all sellers at once.
+    available
+        Money that is promised to nobody, in minor units; None without a budget.
+    """
+
+    offline_rounds: int = 0
+    available: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What was decided about the sellers of a file.
+
+    Attributes
+    ----------
+    outcome
+        Promises and payments of those who are quoted, in their order.
+    amounts
+        Their payments in minor units.
+    quoted
+        Which sellers of the file are quoted, shape (reports,); the others came when the budget was full.
+    ceiling
+        What nobody could be asked to give, known before any report; None if there is no such number.
+    plan
+        What a budget was planned to, as plain data; None without a budget.
+    """
+
+    outcome: Outcome
+    amounts: IntArray
+    quoted: BoolArray
+    ceiling: float | None
+    plan: Mapping[str, Any] | None
+
+
+Decide = Callable[[Market, FloatArray, Remaining], Decision]
+"""A way to turn a market and reported costs into a decision."""
+
+
+def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Remaining()) -> Decision:  # noqa: B008
+    """Decide for all sellers at once (the paper's Algorithm 2).
+
+    Parameters
+    ----------
+    market
+        A checked market file. With a budget, the payment weight is planned for as many people as reported, at
+        most ``sellers.expected``: a count, which nobody's cost has any part in.
+    costs
+        Everybody's report, money per unit of epsilon, shape (m,).
+    remaining
+        What earlier rounds leave.
+
+    Raises
+    ------
+    LedgerRefusal
+        The budget was declared for fewer rounds.
+    InvalidInput, Infeasible, NotConverged
+        What the plan or the mechanism refuses.
+    """
+    from dpmarket.allocation import max_epsilon
+    from dpmarket.mechanisms import OfflineMechanism
+
+    dist = to_distribution(market.costs.distribution)
+    expected = market.sellers.expected
+    people = costs.size if expected is None else min(costs.size, expected)
+    objective, plan = planned_objective(market, people, _share(market, remaining))
+    if market.objective.weight_cap is None:
+        objective = _for_few(objective, costs, dist, market.objective.max_epsilon)
+    outcome = OfflineMechanism(dist, objective).run(costs)
+    return Decision(
+        outcome=outcome,
+        amounts=outcome.in_minor_units(market.money.minor_units).amounts,
+        quoted=np.ones(costs.size, dtype=bool),
+        ceiling=max_epsilon(objective),
+        plan=None if plan is None else plan.to_dict(),
+    )
+
+
+def decide_online(market: Market, costs: FloatArray, remaining: Remaining = Remaining()) -> Decision:  # noqa: B008
+    """Decide seller by seller, in the file's order, by one curve fixed beforehand (the paper's Algorithm 3).
+
+    What a seller is quoted depends on their own report only, so that a file may hold any part of the sellers
+    who are expected, and others may follow in further files. With a budget, the curve's largest payment is
+    set aside before a report is looked at; where there is no room for it, the budget is full for this seller
+    and all who come later. Over all files the budget is never exceeded.
+
+    Raises
+    ------
+    FileProblem
+        The market file does not say how many sellers are expected.
+    LedgerRefusal
+        The budget is full for everybody in the file.
+    """
+    from dpmarket.mechanisms import OnlineMechanism
+
+    curve, plan = online_curve(market)
+    scale = market.money.minor_units
+    _, amounts = curve.offers_in_minor_units(costs, scale)
+    quoted = np.ones(costs.size, dtype=bool)
+    if remaining.available is not None:
+        before = np.cumsum(amounts) - amounts
+        quoted = before <= remaining.available - curve.largest_amount(scale)
+    if not quoted.any():
+        raise LedgerRefusal(
+            f"the budget is full: what is left of it is below {curve.largest_payment:.6g}, the curve's "
+            f"largest payment. None of the {costs.size} sellers can be quoted."
+        )
+    outcome = OnlineMechanism(curve.dist, curve).run(costs[quoted])
+    return Decision(outcome, amounts[quoted], quoted, curve.largest_epsilon, plan)
+
+
+def way_to_decide(market: Market, decide: Decide) -> Decide:
+    """Return how a market decides: as asked for, or, where it posts one price for all, by that curve."""
+    return decide_online if market.objective.mechanism == "posted price" else decide
+
+
+def mechanism_of(decide: Decide) -> str:
+    """Return the name of the mechanism that a way to decide is: ``online`` or ``offline``."""
+    return "online" if decide is decide_online else "offline"
+
+
+def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
+    """Return the curve by which sellers who come one by one are quoted, and what a budget was planned to.
+
+    A function of the market file alone.
+
+    Raises
+    ------
+    FileProblem
+        The market file does not say how many sellers are expected.
+    """
+    if market.sellers.expected is None:
+        raise FileProblem(
+            "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
+        )
+    objective, plan = planned_objective(market, market.sellers.expected, Fraction(1))
+    curve = curve_for(market, objective, market.sellers.expected)
+    limit = market.objective.max_epsilon
+    if curve.max_epsilon > limit:
+        margin = min(curve.margin_epsilon, limit)
+        curve = replace(curve, max_epsilon=limit, margin_epsilon=margin)
+    return curve, None if plan is None else plan.to_dict()
+
+
+def planned_objective(market: Market, people: int, share: Fraction) -> tuple[BuyerObjective, Plan | None]:
+    """Return the buyer's objective for a number of people, and the plan of a budget if there is one.
+
+    Parameters
+    ----------
+    market
+        A checked market file.
+    people
+        How many will be quoted.
+    share
+        Of the budget.
+
+    Returns
+    -------
+    tuple[BuyerObjective, Plan | None]
+        The objective, with bounds under which nobody can be asked for more than ``objective.max_epsilon``,
+        and with the payment weight that meets this share of the budget, rounding included; and the plan, or
+        None.
+    """
+    wanted = market.objective
+    dist = to_distribution(market.costs.distribution)
+    money = float(Fraction(wanted.budget or 0.0) * share)
+    objective = prices_for(market, people, money)
+    if wanted.budget is None:
+        return _limited(objective, dist, people, wanted.max_epsilon)[0], None
+    from dpmarket.planning import plan_payment_weight
+
+    def planned(objective: BuyerObjective) -> Plan:
+        return plan_payment_weight(
+            dist,
+            objective,
+            people,
+            money,
+            wanted.confidence,
+            minor_units=market.money.minor_units,
+        )
+
+    plan = planned(objective)
+    objective, narrow = _limited(plan.objective, dist, people, wanted.max_epsilon)
+    if narrow:  # the limit changes what is bought, and so what it costs
+        plan = planned(objective)
+        objective = plan.objective
+    return objective, replace(plan, objective=objective, error_model=error_model_of(market))
+
+
+def budget_in_minor_units(market: Market) -> int | None:
+    """Return the budget in whole minor units, rounded down; None if there is none."""
+    if market.objective.budget is None:
+        return None
+    return math.floor(Fraction(market.objective.budget) * market.money.minor_units)
+
+
+def _share(market: Market, remaining: Remaining) -> Fraction:
+    """Return the share of the budget that was declared for the next offline round."""
+    if market.objective.budget is None:
+        return Fraction(1)
+    shares = market.objective.shares or [1.0]
+    if remaining.offline_rounds >= len(shares):
+        declared = "the one round" if len(shares) == 1 else f"the {len(shares)} rounds"
+        raise LedgerRefusal(
+            f"the budget is used: {declared} for which it was declared have been quoted. Several offline "
+            "rounds need their shares beforehand (objective.shares)."
+        )
+    return Fraction(shares[remaining.offline_rounds])
+
+
+def _limited(
+    objective: BuyerObjective, dist: CostDistribution, people: int, limit: float
+) -> tuple[BuyerObjective, bool]:
+    """Return the objective with a weight cap and a mean epsilon whose product is at most the limit.
+
+    Epsilon is at most their product. Where the buyer gave only one or neither, they are as far from the
+    typical market's own as the limit allows, so that they rarely matter. Also returns whether they do in the
+    typical market.
+    """
+    from dpmarket.mechanisms import population_curve
+
+    cap, mean = objective.weight_cap, objective.max_mean_epsilon
+    if mean is not None and cap is None:
+        mean = min(mean, limit)
+        cap = max(1.0, _quotient(limit, mean))
+        return replace(objective, weight_cap=cap, max_mean_epsilon=mean), True
+    if cap is not None and mean is not None:
+        inside = cap * mean <= limit
+        return replace(objective, max_mean_epsilon=mean if inside else _quotient(limit, cap)), not inside
+    curve = population_curve(dist, objective, people)
+    epsilons = curve.epsilons(dist.quantile((np.arange(_QUANTILES) + 0.5) / _QUANTILES))
+    typical, largest = float(epsilons.mean()), float(epsilons.max())
+    if cap is None:
+        spread = largest / typical if typical > 0.0 else float(people)
+        # Most of the room goes to the weights, of which a market of few sellers needs more.
+        cap = max(1.0, spread * max(1.0, (limit / largest) ** 0.75 if largest > 0.0 else 1.0))
+    mean = _quotient(limit, cap)
+    return replace(objective, weight_cap=cap, max_mean_epsilon=mean), mean < typical
+
+
+def _for_few(
+    objective: BuyerObjective, costs: FloatArray, dist: CostDistribution, limit: float
+) -> BuyerObjective:
+    """Return an objective under which few sellers within the distribution can have all of the weight.
+
+    Whoever reports more than the distribution knows is never bought from. If so few are left that a weight
+    cap of this module's own choice could not be kept, the limit bounds the total epsilon instead. Which of
+    the two holds does not depend on what a seller within the distribution reports.
+    """
+    assert objective.weight_cap is not None
+    within = int((costs <= dist.support[1]).sum())
+    if within * objective.weight_cap >= costs.size:
+        return objective
+    return replace(objective, weight_cap=float(costs.size), max_mean_epsilon=_quotient(limit, costs.size))
+
+
+def _quotient(limit: float, cap: float) -> float:
+    """Return limit / cap, rounded down, so that their product is not above the limit."""
+    return math.nextafter(limit / cap, 0.0)

@@ -1,0 +1,269 @@
+"""Turn reports and the state of a ledger into a round that can be entered, or into a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from dpmarket.campaign.amounts import money_text
+from dpmarket.campaign.deciding import (
+    Decide,
+    Decision,
+    Remaining,
+    budget_in_minor_units,
+    decide_online,
+    online_curve,
+)
+from dpmarket.campaign.identity import round_identity
+from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.reports import EXCLUDED, FULL, LIFETIME, Reports, not_invited
+from dpmarket.errors import LedgerRefusal
+from dpmarket.ledger import Connection, Round, balance_of, money, rounds
+from dpmarket.ledger.odometer import charges, held_by, open_promises
+from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewRound
+
+
+@dataclass(frozen=True)
+class OnTop:
+    """What quoting again promises to sellers on top of what they were promised before.
+
+    Attributes
+    ----------
+    sellers
+        How many.
+    epsilon
+        What all of them are promised on top, in sum.
+    payment
+        In minor units.
+    """
+
+    sellers: int
+    epsilon: float
+    payment: int
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A decision about a file of reports.
+
+    Attributes
+    ----------
+    decision
+        Promises and payments of those who are quoted.
+    quoted
+        Who they are, one column.
+    left_out
+        Who is not quoted and why, columns seller and reason; None if nobody.
+    revision
+        The state of the ledger by which it was decided.
+    """
+
+    decision: Decision
+    quoted: pl.DataFrame
+    left_out: pl.DataFrame | None
+    revision: int
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A round that can be entered as long as the ledger does not change.
+
+    Attributes
+    ----------
+    new
+        The round, but for the bytes that will be kept.
+    left_out
+        As in :class:`Choice`.
+    on_top
+        What it promises on top of earlier promises; None if nothing.
+    revision
+        The state of the ledger by which it was drafted.
+    """
+
+    new: NewRound
+    left_out: pl.DataFrame | None
+    on_top: OnTop | None
+    revision: int
+
+
+def choose(
+    market: Market,
+    market_path: str,
+    reports: Reports,
+    decide: Decide,
+    connection: Connection | None,
+    campaign: CampaignEntry | None,
+) -> Choice:
+    """Decide about a file of reports by the state of the ledger; None: there is no ledger yet.
+
+    Who is left out because of their id, or of what they gave already, is left out before any cost is looked
+    at.
+
+    Raises
+    ------
+    LedgerRefusal
+        Nobody can be quoted.
+    """
+    excluded, over = not_invited(market, market_path, reports, connection, _ceiling(market, decide))
+    out = np.concatenate([excluded, over])
+    invited = reports
+    if out.size:
+        invited = reports.only(np.setdiff1d(np.arange(reports.costs.size), out))
+    if invited.costs.size == 0:
+        raise LedgerRefusal(
+            f"nobody in the file can be quoted: {excluded.size} must not sell, and {over.size} have less "
+            "left of their lifetime's epsilon than this market could ask for."
+        )
+    decision = decide(market, invited.costs, _remaining(market, connection, campaign))
+    everybody = bool(decision.quoted.all())
+    left = [
+        (reports.sellers[excluded.tolist()], EXCLUDED),
+        (reports.sellers[over.tolist()], LIFETIME),
+        *([] if everybody else [(invited.sellers.filter(~decision.quoted), FULL)]),
+    ]
+    return Choice(
+        decision=decision,
+        quoted=invited.sellers if everybody else invited.sellers.filter(decision.quoted),
+        left_out=_with_reasons(left),
+        revision=0 if connection is None else rounds.revision_of(connection),
+    )
+
+
+def draft_of(
+    market: Market,
+    choice: Choice,
+    key: bytes,
+    digest: str,
+    connection: Connection,
+    campaign: CampaignEntry | None,
+) -> Draft:
+    """Return the round that a choice is, and what it promises on top of open promises."""
+    decision = choice.decision
+    quotes = pl.DataFrame(
+        {
+            SELLER: choice.quoted.get_column(SELLER),
+            EPSILON: decision.outcome.epsilons,
+            PAYMENT: decision.amounts,
+        }
+    )
+    new = NewRound(
+        quotes=quotes,
+        content=b"",
+        identity=round_identity(key, digest, 0),
+        digest=digest,
+        repetition=0,
+        mechanism=decision.outcome.mechanism,
+        minor_units=market.money.minor_units,
+        ceiling=decision.ceiling,
+        parameters=decision.outcome.parameters,
+        plan=decision.plan,
+        header=decision.outcome.header(),
+    )
+    on_top = None
+    if campaign is not None:
+        waiting = open_promises(connection, campaign.id, quotes)
+        if waiting.height:
+            on_top = OnTop(waiting.height, *rounds.totals(waiting))
+    return Draft(new, choice.left_out, on_top, choice.revision)
+
+
+def draft_again(key: bytes, known: Round, connection: Connection, market: Market) -> Draft:
+    """Return the round that promises spent quotes once more, as they were decided, all of it on top.
+
+    Who withdrew, or has too little left of a lifetime's epsilon, is not asked again.
+
+    Raises
+    ------
+    LedgerRefusal
+        Nobody is left.
+    """
+    quotes = rounds.quotes_of(connection, known.number)
+    quotes = quotes.filter(~rounds.withdrawn_of(connection, known.number, quotes))
+    left = []
+    limit = market.sellers.lifetime_epsilon
+    if limit is not None:
+        over = charges(connection, quotes) + held_by(known) > limit
+        left = [(quotes.filter(over), LIFETIME)]
+        quotes = quotes.filter(~over)
+    if quotes.height == 0:
+        raise LedgerRefusal(
+            "everybody who was quoted has withdrawn, or has too little left of a lifetime's epsilon: there "
+            "is nobody to promise anything."
+        )
+    parameters, plan, header = rounds.decision_of(connection, known.number)
+    new = NewRound(
+        quotes=quotes,
+        content=b"",
+        identity=round_identity(key, known.digest, known.repetition + 1),
+        digest=known.digest,
+        repetition=known.repetition + 1,
+        mechanism=known.mechanism,
+        minor_units=known.minor_units,
+        ceiling=known.ceiling,
+        parameters=parameters,
+        plan=plan,
+        header=header,
+    )
+    promised = quotes.filter(rounds.amounts_of(quotes)[0] > 0.0)
+    on_top = OnTop(promised.height, *rounds.totals(promised))
+    return Draft(new, _with_reasons(left), on_top, rounds.revision_of(connection))
+
+
+def enter_draft(
+    connection: Connection, name: str, rules: dict[str, object], market: Market, draft: Draft, content: bytes
+) -> Round:
+    """Enter the campaign, if it is new, its money, and the round, in one step.
+
+    Raises
+    ------
+    LedgerRefusal
+        Online, the budget has no room for it.
+    """
+    scale, currency = market.money.minor_units, market.money.currency
+    campaign = rounds.campaign_named(connection, name)
+    if campaign is None:
+        campaign = rounds.make_campaign(connection, name, rules, scale, currency)
+    elif campaign.rules is None:
+        rounds.fix_rules(connection, campaign.id, rules, scale, currency)
+    budget = budget_in_minor_units(market)
+    if budget is not None:
+        money.fund(connection, campaign.id, budget - balance_of(connection, campaign.id).funded)
+    short = rounds.totals(draft.new.quotes)[1] - balance_of(connection, campaign.id).available
+    if short > 0 and budget is not None and draft.new.mechanism == "online":
+        raise LedgerRefusal(
+            f"the budget is full: {money_text(short, scale, currency)} more would be needed. Nothing was "
+            "entered."
+        )
+    # A budget that is met on average may be exceeded: what is missing is the buyer's debt.
+    money.fund(connection, campaign.id, short)
+    return rounds.enter_round(connection, campaign.id, replace(draft.new, content=content))
+
+
+def _remaining(market: Market, connection: Connection | None, campaign: CampaignEntry | None) -> Remaining:
+    budget = budget_in_minor_units(market)
+    if connection is None or campaign is None:
+        return Remaining(0, budget)
+    before = rounds.rounds_of(connection, campaign.id)
+    offline = sum(found.mechanism != "online" and found.repetition == 0 for found in before)
+    if budget is None:
+        return Remaining(offline, None)
+    balance = balance_of(connection, campaign.id)
+    return Remaining(offline, balance.available + max(budget - balance.funded, 0))
+
+
+def _ceiling(market: Market, decide: Decide) -> float | None:
+    """Return what a campaign with a limit for lifetimes can ask of anybody; None if that is not known."""
+    if market.sellers.lifetime_epsilon is None:
+        return None
+    if decide is decide_online:
+        return online_curve(market)[0].largest_epsilon
+    cap, mean = market.objective.weight_cap, market.objective.max_mean_epsilon
+    return None if cap is None or mean is None else min(cap * mean, market.objective.max_epsilon)
+
+
+def _with_reasons(left: list[tuple[pl.DataFrame, str]]) -> pl.DataFrame | None:
+    sellers = [seller for rows, _ in left for seller in rows.get_column(SELLER).to_list()]
+    reasons = [reason for rows, reason in left for _ in range(rows.height)]
+    return pl.DataFrame({SELLER: sellers, "reason": reasons}) if sellers else None

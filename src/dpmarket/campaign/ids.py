@@ -1,0 +1,84 @@
+"""Turn seller ids as people write them into one form, and what is wrong with them into line numbers."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import BoolArray
+from dpmarket.errors import FileProblem
+from dpmarket.files import ColumnProblem, bytes_of_texts, find, repeated
+
+_BLANKS = np.zeros(256, dtype=bool)
+_BLANKS[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32]] = True
+
+
+def tidy_ids(table: pl.DataFrame, id_column: str) -> pl.DataFrame:
+    r"""Return a table with its ids in Unicode's form NFC, in which the same letters are the same bytes.
+
+    Examples
+    --------
+    >>> written = pl.DataFrame({"who": ["Zoe\u0308"]})
+    >>> tidy_ids(written, "who").get_column("who").to_list() == ["Zo\u00eb"]
+    True
+    """
+    column = table.get_column(id_column)
+    if column.str.len_bytes().sum() == column.str.len_chars().sum():  # plain letters need no look
+        return table
+    return table.with_columns(column.str.normalize("NFC"))
+
+
+def tidy_id(seller: str) -> str:
+    """Return one id in the form NFC.
+
+    Raises
+    ------
+    FileProblem
+        It is empty, or begins or ends with a blank.
+    """
+    if not seller or seller != seller.strip():
+        raise FileProblem("expected a seller's id without blanks before and after it.")
+    return unicodedata.normalize("NFC", seller)
+
+
+def tidy_names(sellers: Sequence[str]) -> list[str]:
+    """Return ids in the form NFC; refuses as :func:`tidy_id` does."""
+    return [tidy_id(seller) for seller in sellers]
+
+
+def id_problems(table: pl.DataFrame, id_column: str) -> list[ColumnProblem]:
+    """Find rows without a seller's id, repeated ids, ids with blanks around them or a NUL in them.
+
+    Arrays of texts drop NUL characters at the end, so that two sellers would look like one; a blank that
+    nobody sees makes two sellers of one.
+    """
+    empty: BoolArray = (table.get_column(id_column).fill_null("") == "").to_numpy()
+    nul, blank = _looked_at(table, id_column)
+    return [
+        *find(id_column, "no seller id", empty),
+        *find(id_column, "a seller id that an earlier row has already", repeated(table, id_column) & ~empty),
+        *find(id_column, "an id with a NUL character", nul),
+        *find(id_column, "an id with blanks before or after it", blank),
+    ]
+
+
+def _looked_at(table: pl.DataFrame, id_column: str) -> tuple[BoolArray, BoolArray]:
+    """Return which rows have a NUL in their id, and which a blank at an end of it; in one pass."""
+    nul, blank = np.zeros(table.height, dtype=bool), np.zeros(table.height, dtype=bool)
+    first, plain = 0, True
+    for data, ends in bytes_of_texts(table, id_column):
+        starts = np.concatenate(([0], ends[:-1]))
+        some = np.flatnonzero(ends > starts)
+        at_ends = _BLANKS[data[starts[some]]] | _BLANKS[data[ends[some] - 1]]
+        blank[first + some] = at_ends
+        if not data.all():
+            nul[first + np.searchsorted(ends, np.flatnonzero(data == 0), side="right")] = True
+        plain = plain and not (data >= 128).any()
+        first += ends.size
+    if not plain:
+        column = table.get_column(id_column).fill_null("")
+        blank |= np.asarray((column != column.str.strip_chars()).to_numpy())
+    return nul, blank

@@ -1,0 +1,128 @@
+"""Read the records of who sold, and refuse a file with all that is wrong with it, never with a value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.campaign.ids import id_problems, tidy_ids
+from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.quotes import Quotes
+from dpmarket.files import ColumnProblem, find, numbers_of, positions_in, read_table, refuse
+from dpmarket.ledger.rounds import SELLER
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The rows of who was promised something. Private.
+
+    Attributes
+    ----------
+    owners
+        Position of each row's owner among the people, shape (rows,).
+    features, positive
+        Numbers, shape (rows, features), and whether the label is the second one.
+    clipped
+        Counts, per feature, values outside their public bounds.
+    """
+
+    owners: IntArray
+    features: FloatArray
+    positive: BoolArray
+    clipped: dict[str, int]
+
+
+def read_records(
+    market: Market, people: pl.DataFrame, promised: FloatArray, source: str | os.PathLike[str]
+) -> Records:
+    """Read the rows of everybody who was promised something, or refuse with all that is wrong.
+
+    Parameters
+    ----------
+    market
+        Which columns, bounds and labels to expect.
+    people
+        Everybody who was quoted, column seller.
+    promised
+        What they were promised, 0 for who withdrew, in the same order.
+    source
+        .csv or .parquet.
+
+    Raises
+    ------
+    FileProblem
+        ``details`` name lines and columns.
+    """
+    id_column, label = market.sellers.id_column, market.label
+    names = list(market.features)
+    texts = [id_column, label.column]
+    table = tidy_ids(read_table(source, [id_column, *names, label.column], texts, names), id_column)
+    owners = positions_in(table, id_column, people, SELLER)
+    problems = id_problems(table, id_column)
+    strangers = (owners < 0) & (table.get_column(id_column).fill_null("") != "").to_numpy()
+    problems += find(id_column, "a seller without a quote", strangers)
+    rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
+    features, more, clipped = _features(market, table, rows)
+    positive, wrong = _labels(market, table, rows)
+    refuse(table, source, [*problems, *more, *wrong])
+    return Records(owners[rows], features, positive, clipped)
+
+
+def refuse_absent(
+    market: Market,
+    people: pl.DataFrame,
+    promised: FloatArray,
+    records: Records,
+    quotes: Sequence[tuple[Quotes, str | os.PathLike[str]]],
+) -> None:
+    """Refuse data that lack the row of somebody who was promised something, by their line in the quotes.
+
+    Raises
+    ------
+    FileProblem
+        Tells lines and what to do.
+    """
+    absent = promised > 0.0
+    absent[records.owners] = False
+    if not absent.any():
+        return
+    missing = people.filter(absent)
+    words = (
+        "a seller who has no row in the data (add it, or let them withdraw: dpmarket withdraw --absent-from)"
+    )
+    for quoted, source in quotes:
+        rows = positions_in(quoted.table, SELLER, missing, SELLER) >= 0
+        refuse(quoted.table, source, find(market.sellers.id_column, words, rows & (quoted.epsilons > 0.0)))
+
+
+def _features(
+    market: Market, table: pl.DataFrame, rows: IntArray
+) -> tuple[FloatArray, list[ColumnProblem], dict[str, int]]:
+    values = np.empty((rows.size, len(market.features)))
+    problems: list[ColumnProblem] = []
+    clipped = {}
+    for position, (name, bounds) in enumerate(market.features.items()):
+        values[:, position], more = numbers_of(table, name, rows)
+        problems += more
+        outside = (values[:, position] < bounds.low) | (values[:, position] > bounds.high)
+        if market.training.outside_bounds == "refuse":
+            problems += find(name, "a value outside the public bounds", outside, rows)
+        elif outside.any():
+            clipped[name] = int(outside.sum())
+    return values, problems, clipped
+
+
+def _labels(market: Market, table: pl.DataFrame, rows: IntArray) -> tuple[BoolArray, list[ColumnProblem]]:
+    column, values = market.label.column, market.label.values
+    if isinstance(values[0], int):
+        numbers, _ = numbers_of(table, column, rows)
+        negative, positive = numbers == values[0], numbers == values[1]
+    else:
+        texts = table.get_column(column).gather(rows)
+        negative, positive = ((texts == str(value)).fill_null(False).to_numpy() for value in values)
+    return positive, find(column, "neither of the two labels", ~(negative | positive), rows)

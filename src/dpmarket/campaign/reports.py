@@ -1,0 +1,117 @@
+"""Read a file of reported costs, check it, and tell who in it may be quoted, without a look at any cost."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign.ids import id_problems, tidy_ids
+from dpmarket.campaign.market_file import Market, to_distribution
+from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.files import find, numbers_of, positions_in, read_table, refuse
+from dpmarket.ledger import Connection, charges
+from dpmarket.ledger.rounds import SELLER
+
+FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"
+"""Why somebody was not quoted: no room in the budget, no epsilon left, on the list of who must not sell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """Who reported what. Confidential.
+
+    Attributes
+    ----------
+    sellers
+        One column, seller.
+    costs
+        Their reports, money per unit of epsilon, in the same order.
+    """
+
+    sellers: pl.DataFrame
+    costs: FloatArray
+
+    def only(self, rows: IntArray) -> Reports:
+        """Return some of the rows."""
+        return Reports(self.sellers[rows.tolist()], self.costs[rows])
+
+
+def read_reports(market: Market, source: str | os.PathLike[str]) -> Reports:
+    """Read a file of reports and refuse it with all that is wrong.
+
+    Raises
+    ------
+    FileProblem
+        ``details`` name lines and columns, never a value.
+    """
+    id_column, cost_column = market.sellers.id_column, market.sellers.cost_column
+    table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
+    table = tidy_ids(table, id_column)
+    with ThreadPoolExecutor(1) as thread:
+        ids = thread.submit(id_problems, table, id_column)
+        costs, problems = numbers_of(table, cost_column)
+        problems += find(cost_column, "a cost below 0", costs < 0.0)
+        refuse(table, source, problems + ids.result())
+    return Reports(pl.DataFrame({SELLER: table.get_column(id_column)}), costs)
+
+
+def outside_distribution(market: Market, costs: FloatArray) -> tuple[int, int]:
+    """Return how many costs lie below and above the support of the market's distribution."""
+    low, high = to_distribution(market.costs.distribution).support
+    return int((costs < low).sum()), int((costs > high).sum())
+
+
+def not_invited(
+    market: Market,
+    market_path: str | os.PathLike[str],
+    reports: Reports,
+    connection: Connection | None,
+    ceiling: float | None,
+) -> tuple[IntArray, IntArray]:
+    """Return the rows of who must not be quoted: excluded by id, and without enough epsilon left.
+
+    Parameters
+    ----------
+    connection
+        Into the ledger; None if there is none yet, so that nobody has given anything.
+    ceiling
+        What the campaign can ask of anybody; None if there is no such number.
+
+    Raises
+    ------
+    LedgerRefusal
+        There is a limit for a lifetime, and no ceiling.
+    FileProblem
+        The list of who must not sell cannot be read.
+    """
+    nobody = np.zeros(0, dtype=np.int64)
+    excluded = over = nobody
+    if market.sellers.excluded is not None:
+        listed = _listed(market, Path(market_path).parent / market.sellers.excluded)
+        places = positions_in(listed, SELLER, reports.sellers, SELLER)
+        excluded = np.unique(places[places >= 0])
+    limit = market.sellers.lifetime_epsilon
+    if limit is not None:
+        if ceiling is None:
+            raise LedgerRefusal(
+                "sellers.lifetime_epsilon needs a number that nobody can be asked to exceed: set "
+                "objective.weight_cap and objective.max_mean_epsilon, or quote --online."
+            )
+        given = np.zeros(len(reports.costs)) if connection is None else charges(connection, reports.sellers)
+        over = np.flatnonzero(given + ceiling > limit)
+    return excluded, np.setdiff1d(over, excluded)
+
+
+def _listed(market: Market, source: Path) -> pl.DataFrame:
+    id_column = market.sellers.id_column
+    table = tidy_ids(read_table(source, [id_column], [id_column]), id_column)
+    sellers = table.get_column(id_column).drop_nulls().unique(maintain_order=True)
+    if len(sellers) == 0:
+        raise FileProblem(f"cannot use {source}: it names nobody.")
+    return pl.DataFrame({SELLER: sellers})

@@ -1,0 +1,291 @@
+"""Spend rounds on a model: debit, then read records, mark in the moment before noise, then release.
+
+Shared by every desk: who reads the records is passed in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file
+from dpmarket.campaign.records import Records
+from dpmarket.errors import EntropyUnavailable, FileProblem, Infeasible, LedgerRefusal
+from dpmarket.files import positions_in
+from dpmarket.ledger import Connection, Ledger, Round, outside, reading, releases, rounds, writing
+from dpmarket.ledger.engine import new_id
+from dpmarket.ledger.restoring import describe_round
+from dpmarket.ledger.rounds import SELLER
+from dpmarket.privacy import weights_for
+from dpmarket.privacy.noise import NoiseDraw, SecureNoise
+from dpmarket.progress import StageProgress
+
+ReadRecords = Callable[[pl.DataFrame, FloatArray], Records]
+"""Reads the records of people (column seller) who were promised something (0: not to be looked at)."""
+
+
+@dataclass(frozen=True)
+class LastMoment(SecureNoise):
+    """Secure noise that calls a function in the moment before it is drawn.
+
+    Parameters
+    ----------
+    mark
+        Called once entropy is known to be there, before any of it is drawn; what it raises stops the draw.
+    """
+
+    mark: Callable[[], None]
+
+    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Mark, then return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
+        try:
+            os.urandom(32)
+        except NotImplementedError:
+            raise EntropyUnavailable("the operating system gave no entropy; no noise was drawn.") from None
+        self.mark()
+        return super().draw(n_coefficients, noise_rate, accuracy)
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Everybody in some rounds, once each, with what they were promised in all of them. Confidential.
+
+    Attributes
+    ----------
+    table
+        Column seller.
+    promised
+        epsilon, 0 for who withdrew, shape (people,).
+    parts
+        For each round its number, what its sellers were promised there, and their places in the table.
+    withdrawn
+        How many withdrew, over all rounds.
+    """
+
+    table: pl.DataFrame
+    promised: FloatArray
+    parts: tuple[tuple[int, FloatArray, IntArray], ...]
+    withdrawn: int
+
+    def split(self, amounts: FloatArray, number: int) -> FloatArray:
+        """Return what people's amounts come to in one round: in proportion to what it promised them."""
+        _, own, places = next(part for part in self.parts if part[0] == number)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(self.promised[places] > 0.0, own / self.promised[places], 0.0)
+        return np.asarray(amounts[places] * share)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What spending rounds on a model came to.
+
+    Attributes
+    ----------
+    model
+        What was released.
+    total_promise
+        The epsilons of those it was trained on, together.
+    withdrawn
+        How many of the quoted sellers had withdrawn before.
+    clipped
+        As in :class:`~dpmarket.campaign.records.Records`: for the data holder's eyes only.
+    raised_l2
+        The penalty to which the market file's was raised because of withdrawals; None if it was not.
+    """
+
+    model: ModelFile
+    total_promise: float
+    withdrawn: int
+    clipped: dict[str, int]
+    raised_l2: float | None
+
+
+def people_of(connection: Connection, numbers: Sequence[int]) -> People:
+    """Return everybody in these rounds."""
+    found, withdrawn = [], 0
+    for number in numbers:
+        quotes = rounds.quotes_of(connection, number)
+        gone = rounds.withdrawn_of(connection, number, quotes)
+        withdrawn += int(gone.sum())
+        found.append((number, quotes, np.where(gone, 0.0, rounds.amounts_of(quotes)[0])))
+    if len(found) == 1:
+        number, quotes, own = found[0]
+        return People(quotes.select(SELLER), own, ((number, own, np.arange(own.size)),), withdrawn)
+    tables = [pl.DataFrame({SELLER: quotes.get_column(SELLER), "promised": own}) for _, quotes, own in found]
+    everybody = pl.concat(tables).group_by(SELLER, maintain_order=True).sum()
+    parts = tuple(
+        (number, own, positions_in(quotes, SELLER, everybody, SELLER)) for number, quotes, own in found
+    )
+    promised = np.array(everybody.get_column("promised").to_numpy())
+    return People(everybody.select(SELLER), promised, parts, withdrawn)
+
+
+def spend_and_train(
+    ledger: Ledger,
+    spent: Sequence[Round],
+    market: Market,
+    read_records: ReadRecords,
+    progress: StageProgress = lambda what, share: None,
+) -> Spending:
+    """Spend rounds once, and train a model that keeps every promise in them.
+
+    Parameters
+    ----------
+    ledger
+        Where the rounds are.
+    spent
+        The rounds, all open.
+    market
+        What is trained.
+    read_records
+        Called after the debit.
+
+    Raises
+    ------
+    LedgerRefusal
+        A round is spent already, or nobody is left in them.
+    InvalidInput, Infeasible, NotConverged
+        No model; and whatever ``read_records`` raises.
+
+    Notes
+    -----
+    Guaranteed:
+
+    * The promises are spent, on the disk and in the log outside, before a record is read.
+    * Whatever ends it before the mark gives them back, now or when the ledger is opened next. Whatever ends
+      it after the mark does not: they are spent, and sellers are paid.
+    """
+    numbers = [found.number for found in spent]
+    attempt, marked = new_id(), []
+    with outside.running(attempt):
+        with writing(ledger) as connection:
+            people = people_of(connection, numbers)
+            _refuse_nobody(people)
+            releases.debit(connection, attempt, numbers)
+        try:
+            head = _log_debit(ledger, spent, attempt)
+            progress("Reading data", 0.1)
+            records = read_records(people.table, people.promised)
+            progress("Training", 0.3)
+
+            def mark() -> None:
+                with writing(ledger) as connection:
+                    releases.mark(connection, attempt, head)
+                try:
+                    outside.append(ledger.id, attempt, "mark")
+                except FileProblem:
+                    # The log is as before, and no noise was drawn.
+                    with writing(ledger) as connection:
+                        releases.unmark(connection, attempt)
+                    raise
+                marked.append(attempt)
+
+            model, epsilons, weights, raised = _fitted(market, people, records, LastMoment(mark))
+            progress("Entering the model in the ledger", 0.95)
+            with writing(ledger) as connection:
+                releases.release(
+                    connection, attempt, model.to_json(), _by_round(people, records, epsilons, weights)
+                )
+        except BaseException:
+            _give_up(ledger, attempt, bool(marked))
+            raise
+    return Spending(model, float(people.promised.sum()), people.withdrawn, records.clipped, raised)
+
+
+def _refuse_nobody(people: People) -> None:
+    if not (people.promised > 0.0).any():
+        raise LedgerRefusal(
+            "everybody who was promised something has withdrawn, or nobody was: there is nothing to train on."
+        )
+
+
+def _log_debit(ledger: Ledger, spent: Sequence[Round], attempt: str) -> str:
+    with reading(ledger) as connection:
+        known = [describe_round(connection, found, attempt, k) for k, found in enumerate(spent)]
+    return outside.append(ledger.id, attempt, "debit", known)
+
+
+def _give_up(ledger: Ledger, attempt: str, marked: bool) -> None:
+    """End an attempt that failed: given back if it has no mark, spent and paid if it has one."""
+    with writing(ledger) as connection:
+        if marked:
+            releases.lose(connection, attempt)
+            return
+        releases.give_back(connection, attempt)
+    if any(line.attempt == attempt for line in outside.read_log()):
+        outside.append(ledger.id, attempt, "returned")
+
+
+def _fitted(
+    market: Market, people: People, records: Records, noise: SecureNoise
+) -> tuple[ModelFile, FloatArray, FloatArray, float | None]:
+    """Return the model, what it spent on each record's owner with which weight, and a raised penalty."""
+    # They take scikit-learn along, which most commands do not need.
+    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+
+    bounds = list(market.features.values())
+    scaler = PublicScaler([b.low for b in bounds], [b.high for b in bounds], market.training.radius)
+    promised = people.promised[records.owners]
+    raised = raised_penalty(market, promised) if people.withdrawn else None
+    estimator = PrivateLogisticRegression(
+        l2=market.training.l2 if raised is None else raised,
+        classes=(0, 1),
+        numerical_epsilon=market.training.numerical_epsilon,
+        noise_source=noise,
+    )
+    scaled = scaler.fit_transform(records.features)
+    estimator.fit(scaled, records.positive.astype(np.int64), epsilons=promised)
+    model = model_file(
+        estimator,
+        records=records.owners.size,
+        id_column=market.sellers.id_column,
+        label_column=market.label.column,
+        labels=market.label.values,
+        features=[FeatureBounds(name=name, low=b.low, high=b.high) for name, b in market.features.items()],
+        radius=market.training.radius,
+        outside_bounds=market.training.outside_bounds,
+    )
+    return model, estimator.epsilons_, estimator.loss_weights_, raised
+
+
+def raised_penalty(market: Market, promised: FloatArray) -> float | None:
+    """Return the least penalty that keeps promises without slack, where the market file's cannot keep them.
+
+    None if it can, or if the market file leaves the penalty to be suggested. A function of promises and
+    public constants: it costs no privacy.
+    """
+    from dpmarket.learning.problem import bound_with_constant, suggest_constant
+
+    l2, reserve = market.training.l2, market.training.numerical_epsilon
+    if l2 is None:
+        return None
+    bound = bound_with_constant(suggest_constant(len(market.features)))
+    try:
+        weights_for(promised, l2, bound, 1, reserve)
+    except Infeasible:
+        total = float(np.maximum(promised - reserve, 0.0).sum())
+        return 2.0 * bound * bound / total * (1.0 + 2.0**-40)
+    return None
+
+
+def _by_round(
+    people: People, records: Records, epsilons: FloatArray, weights: FloatArray
+) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """Return what was spent on every seller of every round, and with which weight."""
+    spent, loss_weights = np.zeros(people.table.height), np.zeros(people.table.height)
+    spent[records.owners] = epsilons
+    loss_weights[records.owners] = weights
+    if len(people.parts) == 1:
+        return {people.parts[0][0]: (spent, loss_weights)}
+    found = {}
+    for number, own, _ in people.parts:
+        part = people.split(spent, number)
+        part = np.where(part > 0.0, np.nextafter(part, np.inf), 0.0)  # never less than was spent
+        found[number] = (np.minimum(part, own), people.split(loss_weights, number))
+    return found

@@ -1,0 +1,136 @@
+"""Turn a purchase and a released model into the public part of a certificate, as plain data."""
+
+from __future__ import annotations
+
+import math
+import platform
+from array import array
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+import numpy as np
+import scipy
+
+from dpmarket.certificates.commitments import Lines
+from dpmarket.certificates.purchase import Purchase, ReleasedModel
+from dpmarket.certificates.rules import RulesReference
+from dpmarket.certificates.verifier.constants import LARGEST_NUMBER, RANGES
+from dpmarket.certificates.verifier.statements import NOT_PROMISED
+from dpmarket.costs import distribution_from_dict
+from dpmarket.errors import NotCertifiable
+from dpmarket.mechanisms import Curve
+from dpmarket.mechanisms.quotes import menu_of
+from dpmarket.version import __version__
+
+SCHEMA = "dpmarket.certificate/2"
+BINARY_MODEL = "binary model"
+_MENU_POINTS = 200
+
+
+def body_of(
+    purchase: Purchase, model: ReleasedModel, lines: Lines, root: bytes, rules: RulesReference | None
+) -> dict[str, Any]:
+    """Return the body: everything public, with the root of all commitments.
+
+    Raises
+    ------
+    NotCertifiable
+        If a public constant is not within the verifier's table of what makes sense.
+    """
+    release = _release(model, float(purchase.weights.sum()))
+    _refuse_unusual(release, lines)
+    return {
+        "schema": SCHEMA,
+        "mechanism": purchase.mechanism,
+        "market": dict(purchase.parameters),
+        "menu": _menu(purchase.mechanism, purchase.parameters),
+        "release": release,
+        "money": {"minor_units": purchase.minor_units},
+        "totals": _totals(lines),
+        "commitment": None if rules is None else rules.to_dict(),
+        "root": root.hex(),
+        "versions": {
+            "dpmarket": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "scipy": scipy.__version__,
+        },
+        "not_promised": list(NOT_PROMISED),
+    }
+
+
+def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
+    names, lows, highs = zip(*model.features, strict=True)
+    return {
+        "kind": BINARY_MODEL,
+        "delta": 0.0,
+        "features": {"name": list(names), "low": list(map(float, lows)), "high": list(map(float, highs))},
+        "classes": list(model.classes),
+        "coef_grid": list(model.coef_grid),
+        "grid": model.grid,
+        "stretch": model.stretch,
+        "fit_intercept": model.fit_intercept,
+        "intercept_scaling": model.intercept_scaling,
+        "clip": model.clip,
+        "l2": model.l2,
+        "noise_rate": model.noise_rate,
+        "row_bound": model.row_bound,
+        "rows_per_person": model.rows_per_person,
+        "weight_total": weight_total * (1.0 + 1e-9),
+        "gradient_bound": model.gradient_bound,
+        "noise_accuracy": model.noise_accuracy,
+        "numerical_epsilon": model.numerical_epsilon,
+    }
+
+
+def _refuse_unusual(release: Mapping[str, Any], lines: Lines) -> None:
+    values = {**release, "n_coefficients": len(release["coef_grid"])}
+    wrong = [name for name, (low, high) in RANGES.items() if not low <= values[name] <= high]
+    if wrong:
+        raise NotCertifiable(
+            f"expected public constants that a verifier accepts, got {', '.join(wrong)} out of range."
+        )
+    if not float(lines.values.max()) <= LARGEST_NUMBER:
+        raise NotCertifiable(f"expected promises and payments up to {LARGEST_NUMBER:.0e}, got larger ones.")
+
+
+def _menu(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, list[float]] | None:
+    """Return the public menu of a mechanism whose offers do not depend on others, or None."""
+    if mechanism == "online":
+        menu = menu_of(Curve.from_dict(parameters["curve"]), _MENU_POINTS)
+        columns = (menu.costs, menu.epsilons, menu.payments)
+        return dict(zip(("cost", "epsilon", "payment"), (column.tolist() for column in columns), strict=True))
+    if mechanism in ("posted price", "same for all"):
+        epsilon = float(parameters["epsilon"])
+        if mechanism == "posted price":
+            price = float(parameters["price"])
+        else:
+            price = float(distribution_from_dict(parameters["distribution"]).support[1])
+        return {"cost": [price, price], "epsilon": [0.0, epsilon], "payment": [0.0, price * epsilon]}
+    return None
+
+
+def _totals(lines: Lines) -> dict[str, Any]:
+    """Return how many sellers there are and what they have in all, sums rounded up to three digits.
+
+    Nobody needs the sums exactly, and whoever knows all other lines could take them off an exact one.
+    """
+    assert lines.withdrew is not None
+    kept = lines.values[~lines.withdrew]
+    sums = (_rounded_up(np.ascontiguousarray(kept[:, k])) for k in range(3))
+    return {
+        "sellers": len(lines),
+        "bought_from": int(np.count_nonzero(kept[:, 0])),
+        "withdrawn": int(lines.withdrew.sum()),
+        **dict(zip(("total_promise", "total_payment", "total_spent"), sums, strict=True)),
+    }
+
+
+def _rounded_up(values: Any) -> float:
+    # Summing an array's own numbers spares a million objects; what the sum's rounding lost is a float again.
+    numbers = array("d", values.tobytes())
+    total = math.fsum(numbers)
+    numbers.append(-total)
+    exact = Context(prec=2_000).add(Decimal(total), Decimal(math.fsum(numbers)))
+    return float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(exact))

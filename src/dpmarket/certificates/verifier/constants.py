@@ -1,0 +1,111 @@
+"""Check the public constants: each within what makes sense, and all of them together.
+
+Formulas are exact for every fraction, but a constant that no honest market has is a forger's, or a mistake.
+The table says what is accepted; dpmarket certifies nothing outside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from .layout import Body, Release, Totals
+from .losses import release_up
+from .verdicts import Check, judged
+
+RANGES = {
+    "l2": (1e-15, 1e9),
+    "noise_rate": (1e-9, 1e12),
+    "row_bound": (1.0, 1e6),
+    "rows_per_person": (1, 10**6),
+    "weight_total": (1e-9, 1e3),
+    "gradient_bound": (1e-100, 1.0),
+    "noise_accuracy": (1e-100, 1.0),
+    "numerical_epsilon": (1e-100, 10.0),
+    "intercept_scaling": (0.0, 1e6),
+    "stretch": (1e-9, 1e9),
+    "grid": (2.0**-300, 2.0**100),
+    "n_coefficients": (1, 10**6),
+}
+LARGEST_CELL = 2**63
+LARGEST_UNITS = 2**53
+LARGEST_MARKET = 10**10
+MOST_QUOTES = 10**6
+LARGEST_NUMBER = 1e15
+"""No promise, payment, spent epsilon or total is larger."""
+
+
+def public_checks(body: Body) -> list[Check]:
+    """Return what can be said of a certificate's public numbers by themselves."""
+    release, totals, units = body.release, body.totals, body.minor_units
+    wrong = [
+        name for name, (low, high) in RANGES.items() if not low <= getattr(release, name) <= high
+    ] + _inconsistent(release)
+    if not (units is None or 1 <= units <= LARGEST_UNITS):
+        wrong.append("minor_units")
+    if not _counted(totals):
+        wrong.append("totals")
+    checks = [
+        judged(
+            "public numbers",
+            not wrong,
+            "within their ranges, and consistent",
+            f"of a wrong kind, out of range, or not fitting together: {', '.join(wrong)}",
+        )
+    ]
+    if wrong:
+        return checks
+    cost = release_up(release)
+    covered = cost is not None and cost <= Fraction(release.numerical_epsilon)
+    sums = (totals.promise, totals.payment, totals.spent)
+    kept = all(0.0 <= total <= LARGEST_NUMBER for total in sums) and totals.spent <= totals.promise
+    shown = "" if cost is None else f"{float(cost):.4g}"
+    return [
+        *checks,
+        judged("release", covered, f"costs {shown}, as charged", "costs more than charged"),
+        judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
+    ]
+
+
+def _counted(totals: Totals) -> bool:
+    counts = (totals.bought_from, totals.withdrawn)
+    return 1 <= totals.sellers <= LARGEST_MARKET and min(counts) >= 0 and sum(counts) <= totals.sellers
+
+
+def _inconsistent(release: Release) -> list[str]:
+    constant = Fraction(release.intercept_scaling) if release.fit_intercept else Fraction(0)
+    wrong = []
+    if not Fraction(release.row_bound) ** 2 >= 1 + constant**2:
+        wrong.append("row_bound")
+    cells = release.coef_grid
+    if len(cells) != release.n_coefficients or not all(
+        type(cell) is int and abs(cell) <= LARGEST_CELL for cell in cells
+    ):
+        wrong.append("coef_grid")
+    if math.frexp(release.grid)[0] != 0.5:
+        wrong.append("grid")
+    if not _two_classes(release.classes):
+        wrong.append("classes")
+    if release.delta != 0.0:
+        wrong.append("delta")  # noise of this kind needs none
+    if release.features is not None and not _bounded(release.features, len(cells) - release.fit_intercept):
+        wrong.append("features")
+    return wrong
+
+
+def _two_classes(classes: Sequence[Any]) -> bool:
+    plain = all(isinstance(label, str | int | float) for label in classes)
+    return plain and len(classes) == 2 and classes[0] != classes[1]
+
+
+def _bounded(features: Any, count: int) -> bool:
+    """Whether there are so many features, all with different names and with bounds."""
+    names, low, high = features["name"], features["low"], features["high"]
+    return (
+        len(names) == len(low) == len(high) == count
+        and all(type(name) is str for name in names)
+        and len(set(names)) == count
+        and all(type(a) is float and type(b) is float and a < b for a, b in zip(low, high, strict=True))
+    )

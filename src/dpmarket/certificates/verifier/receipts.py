@@ -1,0 +1,92 @@
+"""Check one seller's receipt: the line is in the certificate, its promise was kept and is paid for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from .commitments import climbs, leaf_of
+from .layout import Body, receipt_of
+from .losses import loss_up, release_up
+from .menus import Menu
+from .reading import MOST_RECEIPT, only_line, parsed
+from .verdicts import NOT_MADE, Check, judged
+
+
+def receipt_checks(
+    body: Body, digest: str, data: bytes, cost: float | None, menu: Menu | None
+) -> list[Check]:
+    """Return every check of a receipt; with the holder's own cost, that the payment is worth it."""
+    receipt = receipt_of(parsed(only_line(data), "the receipt", MOST_RECEIPT), body.version)
+    line = receipt["line"]
+    inside = climbs(body, leaf_of(line, receipt["salt"], body.version), receipt["position"], receipt["path"])
+    mine = (
+        f"is in the certificate: id {line['id']!r}, promise {line['promise']!r}, payment {line['payment']!r}"
+        + (f", {line['quotes']} quotes together" if line["quotes"] > 1 else "")
+        + (", withdrawn" if line["withdrew"] else "")
+    )
+    covered = is_covered(line["weight"], line["spent"], body)
+    checks = [
+        judged(
+            "receipt's digest", receipt["certificate"] == digest, "this certificate", "another certificate"
+        ),
+        judged("receipt's line", inside, mine, "is not in the certificate"),
+        judged("receipt's numbers", _fits(line, body), "fit into the totals", "are more than the totals"),
+        judged("receipt's spent epsilon", covered, "covers the weight used", "is less than the weight costs"),
+        judged("receipt's promise", _kept(line), "was kept", "was exceeded"),
+    ]
+    if body.minor_units is not None:
+        whole = float(line["payment"]).is_integer()
+        checks.append(
+            judged("receipt's payment", whole, "in whole units of money", "is no whole number of units")
+        )
+    if body.menu is not None:
+        offer = line["promise"], line["payment"], line["quotes"]
+        offered = menu is not None and menu.has(*offer, body.minor_units)
+        checks.append(
+            judged("receipt's offer", offered, "is on the public menu", "is not what the menu offers")
+        )
+    return [*checks, _participation(line, body, cost)]
+
+
+def is_covered(weight: float, spent: float, body: Body) -> bool:
+    """Whether a spent epsilon covers a weight and, if it is above 0, the release: by exact comparison."""
+    release = release_up(body.release) if weight > 0.0 else Fraction(0)
+    return release is not None and loss_up(weight, body.release) + release <= Fraction(spent)
+
+
+def is_worth_it(promise: float, payment: float, cost: float, minor_units: int | None) -> bool:
+    """Whether a payment is at least cost times epsilon: by exact comparison."""
+    return Fraction(payment) / (minor_units or 1) >= Fraction(cost) * Fraction(promise)
+
+
+def _fits(line: Mapping[str, Any], body: Body) -> bool:
+    totals = body.totals
+    if line["quotes"] > 1 and body.menu is None:
+        return False
+    if line["withdrew"]:
+        return totals.withdrawn >= 1
+    return bool(
+        line["promise"] <= totals.promise
+        and line["payment"] <= totals.payment
+        and line["spent"] <= totals.spent
+        and line["weight"] <= body.release.weight_total
+    )
+
+
+def _kept(line: Mapping[str, Any]) -> bool:
+    if line["withdrew"]:
+        return bool(line["spent"] == line["weight"] == 0.0)
+    return bool(line["spent"] <= line["promise"])
+
+
+def _participation(line: Mapping[str, Any], body: Body, cost: float | None) -> Check:
+    name = "participation"
+    if cost is None:
+        return Check(name, NOT_MADE, "enter your own cost to check it")
+    if not 0.0 <= cost < math.inf:
+        return judged(name, False, "", "the cost given is none: expected a number of at least 0")
+    worth = is_worth_it(line["promise"], line["payment"], cost, body.minor_units)
+    return judged(name, worth, "the payment covers the loss", "the payment is too small")

@@ -1,0 +1,71 @@
+"""What a check says: it holds, it fails, or it was not made and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+HOLDS, FAILS, NOT_MADE = "holds", "FAILS", "not made"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: its name, "holds", "FAILS" or "not made", and why.
+
+    Attributes
+    ----------
+    name
+        What was looked at.
+    verdict
+        "holds", "FAILS" or "not made".
+    detail
+        Why, in a few words.
+    """
+
+    name: str
+    verdict: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All checks. ``passed`` is true if none failed; what was not made is listed, not counted.
+
+    Attributes
+    ----------
+    checks
+        One :class:`Check` for everything that was looked at, or that needs more than was given.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
+    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
+    >>> certificate = dpm.certify(outcome, model)
+    >>> verification = dpm.verify(certificate)
+    >>> verification.passed, [check.name for check in verification.checks if check.verdict == "not made"]
+    (True, ['signature', 'rules fixed beforehand'])
+    """
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return all(check.verdict != FAILS for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        rows = [{"name": c.name, "verdict": c.verdict, "detail": c.detail} for c in self.checks]
+        return {"schema": "dpmarket.verification/1", "passed": self.passed, "checks": rows}
+
+
+class Broken(Exception):
+    """What is checked is not even of the right shape."""
+
+
+def judged(name: str, good: bool, yes: str, no: str) -> Check:
+    """Return a check that holds for the reason ``yes``, or fails for the reason ``no``."""
+    return Check(name, HOLDS if good else FAILS, yes if good else no)

@@ -1,0 +1,56 @@
+"""Turn rows of names and texts into what people see of a value: one short line, or a table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Rows = Sequence[tuple[str, str]]
+
+
+def short_repr(value: object, rows: Iterable[tuple[str, str]]) -> str:
+    """Return one line: the type's name and the given rows, never an array.
+
+    Parameters
+    ----------
+    value
+        Whose line it is.
+    rows
+        Names and texts to show, in order.
+
+    Returns
+    -------
+    str
+        Such as ``Outcome(sellers: 3, bought from: 2)``.
+
+    Examples
+    --------
+    >>> short_repr(3, [("sellers", "1,000"), ("total payment", "20")])
+    'int(sellers: 1,000, total payment: 20)'
+    """
+    return f"{type(value).__name__}({', '.join(f'{name}: {text}' for name, text in rows)})"
+
+
+def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Return an HTML table of two columns for a notebook; every text is escaped.
+
+    Parameters
+    ----------
+    title
+        What the table is about; its caption.
+    rows
+        Names and texts to show, in order.
+
+    Returns
+    -------
+    str
+        A ``<table>`` without styles of its own.
+
+    Examples
+    --------
+    >>> html_table("Outcome", [("sellers", "<3")])
+    '<table><caption>Outcome</caption><tbody><tr><th>sellers</th><td>&lt;3</td></tr></tbody></table>'
+    """
+    from markupsafe import escape
+
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
+    return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table>"

@@ -1,0 +1,228 @@
+"""Tell how much a Parquet file unpacks to, from its metadata and page headers, before anything is unpacked.
+
+A hundred kilobytes can stand for gigabytes: pages are compressed, and a run of equal values takes a few bytes
+however long it is. The footer says how many values each column has, and every page says how large it becomes;
+a page that becomes larger than it says is refused by whoever unpacks it. Both are written in Thrift's compact
+protocol, of which this module reads what it needs.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from dpmarket.errors import InvalidInput
+
+_MAGIC = b"PAR1"
+_FOOTER = 4 << 20
+_PAGES = 200_000
+_DEPTH = 12
+_HEADER = 4 << 10
+_VALUE, _REFERENCE = 8, 16
+_DELTA_BYTE_ARRAY = 7
+_BYTES = (6, 7)
+# Fields of the format's structures, by their numbers.
+_SCHEMA, _ROWS, _GROUPS = 2, 3, 4
+_REPETITION = 3
+_CHUNKS, _META, _GROUP_ROWS = 1, 3, 3
+_TYPE, _VALUES, _PACKED, _FIRST_PAGE, _DICTIONARY = 1, 5, 7, 9, 11
+_PAGE_TYPE, _UNPACKED_PAGE, _PACKED_PAGE = 1, 2, 3
+# Where the header of a page has its part, by the page's kind: data, dictionary, data of the second version.
+_PART_OF = {0: 5, 2: 7, 3: 8}
+_DICTIONARY_KIND, _SECOND_KIND = 2, 3
+
+
+class ParquetSize(NamedTuple):
+    """What a Parquet file becomes in memory.
+
+    Attributes
+    ----------
+    rows, columns
+        Its shape; nested columns count as their parts.
+    unpacked
+        Bytes of all values: what the pages become, or what so many values take.
+    """
+
+    rows: int
+    columns: int
+    unpacked: int
+
+
+def parquet_size(source: Path | bytes) -> ParquetSize:
+    """Return the size of a Parquet file once it is unpacked; only its footer and page headers are read.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no Parquet file, its parts contradict each other, or it has an encoding of texts that can
+        grow without a page saying so.
+    OSError
+        If the file cannot be read.
+    """
+    try:
+        if isinstance(source, bytes):
+            return _size(io.BytesIO(source), len(source))
+        with source.open("rb") as file:
+            return _size(file, os.fstat(file.fileno()).st_size)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
+        if isinstance(problem, InvalidInput):
+            raise
+        raise InvalidInput("its metadata are damaged.") from None
+
+
+def _size(file: BinaryIO, length: int) -> ParquetSize:
+    if length < 12:
+        raise InvalidInput("it is too short.")
+    file.seek(length - 8)
+    tail = file.read(8)
+    footer = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _MAGIC or footer > length - 12:
+        raise InvalidInput("it has no footer.")
+    if footer > _FOOTER:
+        raise InvalidInput(f"its footer is larger than {_FOOTER >> 20} MB.")
+    file.seek(length - 8 - footer)
+    found = _Reader(file.read(footer)).struct(0)
+    groups, rows, columns = found.get(_GROUPS, []), found[_ROWS], len(found[_SCHEMA]) - 1
+    repeated = any(part.get(_REPETITION) == 2 for part in found[_SCHEMA])
+    _need(rows >= 0 and sum(group[_GROUP_ROWS] for group in groups) == rows)
+    unpacked = pages = 0
+    for group in groups:
+        for chunk in (part[_META] for part in group[_CHUNKS]):
+            start = min(chunk[_FIRST_PAGE], chunk.get(_DICTIONARY, 0) or chunk[_FIRST_PAGE])
+            _need(4 <= start <= start + chunk[_PACKED] <= length - 8 - footer)
+            found_pages = _pages(file, start, start + chunk[_PACKED], _PAGES - pages)
+            pages += found_pages.number
+            # Without lists every row has one value in every column, and every value stands in one page.
+            _need(found_pages.values == chunk[_VALUES] >= 0)
+            _need(repeated or chunk[_VALUES] == group[_GROUP_ROWS])
+            values, size = chunk[_VALUES] + found_pages.entries, found_pages.unpacked
+            is_text = chunk[_TYPE] in _BYTES
+            unpacked += size + _REFERENCE * values if is_text else max(size, _VALUE * values)
+    return ParquetSize(rows, columns, max(unpacked, _VALUE * rows * columns))
+
+
+class _Pages(NamedTuple):
+    """Of the pages of one column: bytes once unpacked, values, entries of dictionaries, and how many."""
+
+    unpacked: int
+    values: int
+    entries: int
+    number: int
+
+
+def _pages(file: BinaryIO, start: int, end: int, most: int) -> _Pages:
+    unpacked = values = entries = count = 0
+    while start < end:
+        header, length = _page_header(file, start, end)
+        size, packed = header[_UNPACKED_PAGE], header[_PACKED_PAGE]
+        _need(size >= 0 and 0 <= packed <= end - start - length)
+        kind = header[_PAGE_TYPE]
+        page = header[_PART_OF[kind]]
+        _need(page[1] >= 0 and len(header.keys() & _PART_OF.values()) == 1)
+        if kind == _DICTIONARY_KIND:
+            _need(page[1] <= 8 * size and count == 0)
+            entries += page[1]
+        else:
+            values += page[1]
+        if kind == _SECOND_KIND:
+            levels = page.get(5, 0), page.get(6, 0)
+            _need(min(page[2], page[3], *levels) >= 0 and sum(levels) <= min(size, packed))
+            _need(max(page[2], page[3]) <= page[1])
+        if page[4 if kind == _SECOND_KIND else 2] == _DELTA_BYTE_ARRAY:
+            raise InvalidInput("its texts are encoded by what they share, which can grow without end.")
+        unpacked += size
+        start += length + packed
+        count += 1
+        if count > most:
+            raise InvalidInput(f"it has more than {_PAGES:,} pages.")
+    return _Pages(unpacked, values, entries, count)
+
+
+def _need(consistent: bool) -> None:
+    if not consistent:
+        raise InvalidInput("its parts contradict each other.")
+
+
+def _page_header(file: BinaryIO, start: int, end: int) -> tuple[dict[int, Any], int]:
+    for window in (_HEADER, 1 << 20):
+        file.seek(start)
+        reader = _Reader(file.read(min(window, end - start)))
+        try:
+            return reader.struct(0), reader.place
+        except IndexError:  # the header is longer than the window: statistics can be
+            continue
+    raise InvalidInput("its pages are damaged.")
+
+
+class _Reader:
+    """Reads Thrift's compact protocol from bytes; runs out of them with an IndexError."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def struct(self, depth: int) -> dict[int, Any]:
+        """Return the fields of a structure by their numbers."""
+        if depth > _DEPTH:
+            raise ValueError
+        found: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            step, kind = head >> 4, head & 15
+            number = number + step if step else self._signed()
+            found[number] = self._value(kind, depth)
+        return found
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (1, 2):
+            return kind == 1
+        if kind == 3:
+            return self._byte()
+        if kind in (4, 5, 6):
+            return self._signed()
+        if kind == 7:
+            return self._bytes(8)
+        if kind == 8:
+            return self._bytes(self._unsigned())
+        if kind in (9, 10):
+            return self._list(depth)
+        if kind == 12:
+            return self.struct(depth + 1)
+        raise ValueError
+
+    def _list(self, depth: int) -> list[Any]:
+        head = self._byte()
+        count, kind = head >> 4, head & 15
+        count = self._unsigned() if count == 15 else count
+        if count > len(self.data) - self.place:  # every element takes at least one byte
+            raise IndexError
+        if kind in (1, 2):
+            return [self._byte() == 1 for _ in range(count)]
+        return [self._value(kind, depth + 1) for _ in range(count)]
+
+    def _byte(self) -> int:
+        value = self.data[self.place]
+        self.place += 1
+        return value
+
+    def _bytes(self, count: int) -> bytes:
+        if count > len(self.data) - self.place:
+            raise IndexError
+        self.place += count
+        return self.data[self.place - count : self.place]
+
+    def _unsigned(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > 63:
+                raise ValueError
+
+    def _signed(self) -> int:
+        value = self._unsigned()
+        return (value >> 1) ^ -(value & 1)

@@ -1,0 +1,92 @@
+"""Refuse a stranger's table before it is read: what it would become, and what it is not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.files.parquet_size import parquet_size
+
+Source = Path | bytes
+"""A file, or its content where it came as a stream."""
+
+_HEAD = 1 << 20
+_COLUMNS = 20_000
+_SMALL = 16 << 20
+_RATIO = 256
+_PACKED = {
+    b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"x\xda": "zlib",
+}  # fmt: skip
+
+
+def most_unpacked(size: int) -> int:
+    """Return how many bytes a table from a file of that size may take: much more is no honest table."""
+    return _SMALL + _RATIO * size
+
+
+def refuse_unreadable_csv(source: Source, name: str) -> None:
+    """Say in a clear word what the beginning of a file tells about one that is no CSV with commas.
+
+    Raises
+    ------
+    FileProblem
+        UTF-16, another separator, something compressed, or a header row without end.
+    """
+    head = _head(source, name)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileProblem(f"cannot read {name}: it is in UTF-16 (byte-order mark); save it as UTF-8.")
+    for mark, kind in _PACKED.items():
+        # Two letters may begin an honest header; what follows them in a compressed file is no text.
+        if head.startswith(mark) and not head[:64].isascii():
+            raise FileProblem(f"cannot read {name}: it is compressed ({kind}); unpack it first.")
+    header, end, _ = head.partition(b"\n")
+    if not end and len(head) == _HEAD:
+        raise FileProblem(f"cannot read {name}: its first row is longer than {_HEAD >> 20} MB.")
+    if header.count(b",") >= _COLUMNS:
+        raise FileProblem(f"cannot read {name}: it has more than {_COLUMNS:,} columns.")
+    for separator, word in ((b";", "semicolons"), (b"\t", "tabs")):
+        if separator in header and b"," not in header:
+            raise FileProblem(
+                f"cannot read {name}: its columns are separated by {word}; save it with commas between "
+                "columns and points in decimals."
+            )
+
+
+def refuse_unreadable_parquet(source: Source, name: str) -> None:
+    """Refuse what is no Parquet, or would unpack to far more than its size, or to too many columns.
+
+    Raises
+    ------
+    FileProblem
+        With the reason.
+    """
+    try:
+        found = parquet_size(source)
+    except InvalidInput as problem:
+        raise FileProblem(f"cannot understand {name} as Parquet: {problem}") from None
+    except OSError as problem:
+        raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
+    if found.columns > _COLUMNS:
+        raise FileProblem(f"cannot read {name}: it has more than {_COLUMNS:,} columns.")
+    size = size_of(source)
+    if found.unpacked > most_unpacked(size):
+        raise FileProblem(
+            f"cannot read {name}: its {size:,} bytes would unpack to {found.unpacked:,}, more than "
+            "those of any honest table; if it is one, save it as CSV."
+        )
+
+
+def size_of(source: Source) -> int:
+    """Return the number of bytes of a file or its content."""
+    return len(source) if isinstance(source, bytes) else os.path.getsize(source)
+
+
+def _head(source: Source, name: str) -> bytes:
+    if isinstance(source, bytes):
+        return source[:_HEAD]
+    try:
+        with source.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError as problem:
+        raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None

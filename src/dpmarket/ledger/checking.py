@@ -1,0 +1,73 @@
+"""Find whatever is wrong with a ledger: damage, edited rows, sums that do not add up, broken chains."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpmarket.errors import FileProblem
+from dpmarket.ledger import money, releases, rounds
+from dpmarket.ledger.engine import Connection, Ledger, damage
+from dpmarket.ledger.journal import journal_problems
+from dpmarket.ledger.pages import page_problems
+from dpmarket.ledger.restoring import log_problems
+from dpmarket.ledger.rounds import Round
+
+
+def check_ledger(connection: Connection) -> None:
+    """Refuse a ledger that is damaged, edited or does not add up.
+
+    Checked are the file itself; every row and page against what the journal says was entered, and the
+    journal's chain; that every round has as many sellers, as much epsilon and as much money as its own row
+    says; that spent is within promised for every seller of every round, and nothing for who withdrew; that
+    there is a model exactly where one was released; that every account is the sum of its transfers, and that
+    what is held or paid for a round is what its sellers are promised.
+
+    Raises
+    ------
+    FileProblem
+        With one line for everything found.
+    """
+    problems = [*damage(connection), *page_problems(connection), *journal_problems(connection)]
+    if not problems:  # what cannot be read cannot be added up
+        problems += money.money_problems(connection)
+        for found in rounds.rounds_of(connection):
+            problems += _round_problems(connection, found)
+    _refuse(problems)
+
+
+def check_everything(connection: Connection, ledger: Ledger) -> None:
+    """Refuse a ledger that :func:`check_ledger` refuses, or that the log outside disagrees with.
+
+    Raises
+    ------
+    FileProblem
+        With one line for everything found.
+    """
+    check_ledger(connection)
+    _refuse(log_problems(connection, ledger))
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
+        raise FileProblem(f"the ledger does not add up: {count}.", problems)
+
+
+def _round_problems(connection: Connection, found: Round) -> list[str]:
+    quotes = rounds.quotes_of(connection, found.number)
+    epsilons, payments = rounds.amounts_of(quotes)
+    kept = ~rounds.withdrawn_of(connection, found.number, quotes)
+    spent = rounds.spent_of(connection, found)
+    model = releases.released_model(connection, found.number)
+    checks = {
+        "sellers": quotes.height == found.sellers,
+        "promises": math.isclose(float(epsilons.sum()), found.promised, rel_tol=1e-9, abs_tol=1e-300),
+        "payments": int(payments.sum()) == found.payments,
+        "amounts spent": spent.size == epsilons.size
+        and bool(((spent >= 0.0) & (spent <= np.where(kept, epsilons, 0.0))).all()),
+        "models": (model is not None) == (found.state == "released"),
+        "money held": money.held_for(connection, found.number) == int(payments[kept].sum()),
+    }
+    return [f"round {found.number}: its {name} do not add up." for name, good in checks.items() if not good]

@@ -1,0 +1,71 @@
+"""Turn reports into an identity that does not depend on their order and confirms no guess about a cost."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.files import bytes_of_texts
+from dpmarket.ledger import kernels
+from dpmarket.ledger.journal import keyed
+
+
+def reports_digest(key: bytes, table: pl.DataFrame, id_column: str, costs: FloatArray) -> str:
+    """Return a keyed digest of who reported what, the same for every order of the rows.
+
+    Parameters
+    ----------
+    key
+        The ledger's key. Without it nobody can find out whether a guessed cost is in the digest.
+    table, id_column
+        The sellers.
+    costs
+        Their reports, in the order of the rows, money per unit of epsilon.
+
+    Notes
+    -----
+    SipHash of every row under a key that is derived from the ledger's, added up in two ways, then HMAC of the
+    sums. A sum does not depend on the order, and without the key nobody can make two sets of reports with
+    the same one.
+    """
+    parts = _derived(key, "reports", 2).ravel()[:3]
+    sums = np.zeros(2, dtype=np.uint64)
+    numbers = np.ascontiguousarray(costs + 0.0).view(np.uint64)  # -0.0 is 0.0
+    first = 0
+    for data, ends in bytes_of_texts(table, id_column):
+        kernels.add_hashes(data, ends, numbers[first : first + ends.size], parts, sums)
+        first += ends.size
+    return keyed(key, "reports", str(first), *(str(part) for part in sums.tolist()))
+
+
+def references(key: bytes, subject: str, table: pl.DataFrame, id_column: str, numbers: IntArray) -> list[str]:
+    """Return a reference for every row of a table, 32 hexadecimal digits: the same whenever it is asked for.
+
+    Parameters
+    ----------
+    key
+        The ledger's key.
+    subject
+        What the references are for; others differ.
+    table, id_column, numbers
+        Texts and whole numbers that tell the rows apart.
+    """
+    parts = []
+    for lane in _derived(key, f"references {subject}", 2):
+        out = np.empty(table.height, dtype=np.uint64)
+        first = 0
+        for data, ends in bytes_of_texts(table, id_column):
+            part = slice(first, first + ends.size)
+            kernels.hashes(data, ends, numbers[part].astype(np.uint64), lane[0], lane[1], out[part])
+            first += ends.size
+        parts.append(out.tolist())
+    return [f"{high:016x}{low:016x}" for high, low in zip(*parts, strict=True)]
+
+
+def _derived(key: bytes, purpose: str, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
+    """Return keys for SipHash that follow from the ledger's and a purpose."""
+    made = (hashlib.sha256(key + f"{purpose} {k}".encode()).digest()[:16] for k in range(count))
+    return np.frombuffer(b"".join(made), dtype="<u8").astype(np.uint64).reshape(count, 2)

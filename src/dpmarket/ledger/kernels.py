@@ -1,0 +1,120 @@
+"""Hash many short texts with a secret key, in one pass over their bytes: SipHash-2-4.
+
+The sum of the hashes does not depend on the order of the texts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def _rotated(value: Any, bits: Any) -> Any:
+    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+
+
+@njit(cache=True)
+def _mixed(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+    v0 = v0 + v1
+    v1 = _rotated(v1, 13) ^ v0
+    v0 = _rotated(v0, 32)
+    v2 = v2 + v3
+    v3 = _rotated(v3, 16) ^ v2
+    v0 = v0 + v3
+    v3 = _rotated(v3, 21) ^ v0
+    v2 = v2 + v1
+    v1 = _rotated(v1, 17) ^ v2
+    v2 = _rotated(v2, 32)
+    return v0, v1, v2, v3
+
+
+@njit(cache=True)
+def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) -> Any:
+    """Return the hash of bytes ``start`` to ``end`` followed by the eight bytes of a number.
+
+    Parameters
+    ----------
+    data
+        uint8, shape (n,).
+    start, end
+        Positions in it.
+    number
+        uint64.
+    key0, key1
+        uint64: the secret key.
+    """
+    v0 = key0 ^ np.uint64(0x736F6D6570736575)
+    v1 = key1 ^ np.uint64(0x646F72616E646F6D)
+    v2 = key0 ^ np.uint64(0x6C7967656E657261)
+    v3 = key1 ^ np.uint64(0x7465646279746573)
+    length = end - start + 8
+    word = np.uint64(0)
+    filled = 0
+    for position in range(length):
+        if position < end - start:
+            byte = np.uint64(data[start + position])
+        else:
+            byte = (number >> np.uint64(8 * (position - (end - start)))) & np.uint64(0xFF)
+        word |= byte << np.uint64(8 * filled)
+        filled += 1
+        if filled == 8:
+            v3 ^= word
+            v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+            v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+            v0 ^= word
+            word = np.uint64(0)
+            filled = 0
+    word |= np.uint64(length & 0xFF) << np.uint64(56)
+    v3 ^= word
+    v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+    v0 ^= word
+    v2 ^= np.uint64(0xFF)
+    for _ in range(4):
+        v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+@njit(cache=True)
+def _spread(value: Any) -> Any:
+    """Return a number all of whose bits depend on all bits of another (the last steps of SplitMix64)."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@njit(cache=True)
+def add_hashes(data: Any, ends: Any, numbers: Any, key: Any, sums: Any) -> None:
+    """Add the hashes of texts and the numbers beside them to ``sums``: as they are, and spread anew.
+
+    Parameters
+    ----------
+    data
+        uint8: all texts, one after the other.
+    ends
+        int64: where each ends in it.
+    numbers
+        uint64, as many as there are texts.
+    key
+        uint64, shape (3,): two for the hash, one for the second sum.
+    sums
+        uint64, shape (2,); changed. Sums are modulo 2**64.
+    """
+    start = 0
+    for row in range(len(ends)):
+        own = siphash(data, start, ends[row], numbers[row], key[0], key[1])
+        sums[0] += own
+        sums[1] += _spread(own ^ key[2])
+        start = ends[row]
+
+
+@njit(cache=True)
+def hashes(data: Any, ends: Any, numbers: Any, key0: Any, key1: Any, out: Any) -> None:
+    """Write the hash of every text and the number beside it to ``out``."""
+    start = 0
+    for row in range(len(ends)):
+        out[row] = siphash(data, start, ends[row], numbers[row], key0, key1)
+        start = ends[row]

@@ -1,0 +1,247 @@
+"""Keep a log of spending outside of every ledger, so that a restored backup cannot spend twice.
+
+The log is a file of lines in the state folder, each a JSON object that holds the digest of the line before.
+A line is on the disk before the function that wrote it returns. Beside the log lie the pages of what each
+debit spends on whom, and a lock file for every training that runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpmarket.errors import FileProblem
+from dpmarket.ledger.engine import now
+
+_START = "0" * 64
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the log.
+
+    Attributes
+    ----------
+    at
+        When, in UTC.
+    ledger, attempt
+        Whose line it is: a ledger's id and an attempt's.
+    kind
+        ``debit``, ``mark`` or ``returned``.
+    rounds
+        For a debit, what is known about each round, as plain data.
+    digest
+        What the next line refers to.
+    """
+
+    at: str
+    ledger: str
+    attempt: str
+    kind: str
+    rounds: tuple[Mapping[str, Any], ...]
+    digest: str
+
+
+def state_folder() -> Path:
+    """Return where the log lies: ``DPMARKET_STATE``, or ``dpmarket`` in the user's state folder."""
+    named = os.environ.get("DPMARKET_STATE")
+    if named:
+        return Path(named)
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "dpmarket"
+
+
+def read_log() -> list[Line]:
+    """Return all lines. One that was not finished when its writer died does not count.
+
+    Raises
+    ------
+    FileProblem
+        The log cannot be read, or its chain is broken: it was edited.
+    """
+    path = state_folder() / "spent.log"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        raise FileProblem(f"cannot read {path}: {problem.strerror or problem}.") from None
+    return _lines(data, path)
+
+
+def append(ledger: str, attempt: str, kind: str, rounds: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Write a line to the log and to the disk; return its digest. If that fails, the log is as before.
+
+    Raises
+    ------
+    FileProblem
+        The log cannot be written, or its chain is broken.
+    """
+    folder = _made()
+    path = folder / "spent.log"
+    with _as_file_problem(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            data = _all(descriptor)
+            lines = _lines(data, path)
+            whole = data.rfind(b"\n") + 1
+            before = lines[-1].digest if lines else _START
+            content = {
+                "at": now(),
+                "ledger": ledger,
+                "attempt": attempt,
+                "kind": kind,
+                "rounds": list(rounds),
+                "before": before,
+            }
+            text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            line = json.dumps({"line": text, "digest": digest}).encode() + b"\n"
+            _write(descriptor, whole, line)
+            _flush(folder)
+        finally:
+            os.close(descriptor)
+    return digest
+
+
+def keep_page(attempt: str, number: int, content: bytes) -> dict[str, str]:
+    """Keep what a debit spends on whom beside the log, on the disk; return its file's name and digest."""
+    folder = _made()
+    name = f"{attempt}-{number}.parquet"
+    with _as_file_problem(folder / name):
+        descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            _write(descriptor, 0, content)
+        except OSError:
+            (folder / name).unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+    return {"page": name, "page_digest": hashlib.sha256(content).hexdigest()}
+
+
+def read_page(name: str, digest: str) -> bytes:
+    """Return a page that :func:`keep_page` kept.
+
+    Raises
+    ------
+    FileProblem
+        It is not there, or not as it was.
+    """
+    path = state_folder() / Path(name).name
+    with _as_file_problem(path):
+        content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise FileProblem(f"cannot use {path}: it is not as it was written.")
+    return content
+
+
+@contextlib.contextmanager
+def running(attempt: str) -> Iterator[None]:
+    """Show to others, for a ``with`` block, that an attempt is alive; it ends with the process, however."""
+    path = _made() / f"{attempt}.running"
+    with _as_file_problem(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def is_running(attempt: str) -> bool:
+    """Whether the process of an attempt is alive."""
+    path = state_folder() / f"{attempt}.running"
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    except OSError as problem:
+        raise FileProblem(f"cannot open {path}: {problem.strerror or problem}.") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def forget_running(attempt: str) -> None:
+    """Remove what a dead process left to show that it was alive."""
+    with contextlib.suppress(OSError):
+        (state_folder() / f"{attempt}.running").unlink()
+
+
+def _lines(data: bytes, path: Path) -> list[Line]:
+    lines: list[Line] = []
+    before = _START
+    for number, raw in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+        try:
+            outer = json.loads(raw)
+            text, digest = outer["line"], outer["digest"]
+            content = json.loads(text)
+            whole = hashlib.sha256(text.encode()).hexdigest() == digest and content["before"] == before
+        except (ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise FileProblem(f"cannot use {path}: its chain is broken at line {number}; was it edited?")
+        at, ledger, attempt, kind = (content[name] for name in ("at", "ledger", "attempt", "kind"))
+        lines.append(Line(at, ledger, attempt, kind, tuple(content["rounds"]), digest))
+        before = digest
+    return lines
+
+
+def _made() -> Path:
+    folder = state_folder()
+    with _as_file_problem(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _all(descriptor: int) -> bytes:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read()
+
+
+def _write(descriptor: int, start: int, data: bytes) -> None:
+    """Write at a position, cut off what came after it, and flush; or leave the file as it was up to there."""
+    try:
+        os.ftruncate(descriptor, start)
+        os.lseek(descriptor, start, os.SEEK_SET)
+        done = 0
+        while done < len(data):
+            done += os.write(descriptor, data[done:])
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, start)
+        os.fsync(descriptor)
+        raise
+
+
+def _flush(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _as_file_problem(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileProblem:
+        raise
+    except OSError as problem:
+        raise FileProblem(f"cannot use {path}: {problem.strerror or problem}.") from None

@@ -1,0 +1,379 @@
+"""Enter rounds of promises, look them up by their identity, and let sellers withdraw.
+
+A *round* is one set of quotes. It is entered before the quotes are told, so that no promise can be lost, and
+can be spent once (:mod:`dpmarket.ledger.releases`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import sqlalchemy as sa
+
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.errors import LedgerRefusal
+from dpmarket.files import positions_in
+from dpmarket.ledger import money, tables
+from dpmarket.ledger.engine import Connection, new_id, now
+from dpmarket.ledger.journal import canonical, record
+from dpmarket.ledger.pages import keep, kept_table
+
+SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
+WEIGHT = "loss_weight"
+
+
+@dataclass(frozen=True)
+class CampaignEntry:
+    """A campaign as the ledger knows it.
+
+    Attributes
+    ----------
+    id, name
+        Its identity, and what people call it.
+    rules
+        The public rules that were fixed with the first quote, as plain data; None for a ledger of version 2
+        in which nothing was quoted since.
+    minor_units, currency
+        How many smallest units make one unit of money, and of which.
+    """
+
+    id: str
+    name: str
+    rules: dict[str, Any] | None
+    minor_units: int
+    currency: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """One set of quotes, as the ledger knows it.
+
+    Attributes
+    ----------
+    number
+        Counts from 1 over all campaigns of the ledger.
+    identity
+        What a quotes file is known by: a keyed digest of rules, mechanism, reports and repetition.
+    digest, repetition
+        The same without the repetition, and how often these reports were promised before.
+    campaign
+        The id of its campaign.
+    quoted_at
+        When, in UTC.
+    mechanism
+        Which mechanism decided.
+    sellers, promised, payments
+        How many, the sum of their epsilons, and of their payments in minor units.
+    minor_units
+        How many of these make one unit of money.
+    ceiling
+        What nobody could be asked to give, known before any report; None if there was no such number.
+    state
+        ``open`` (not spent), ``debited`` (a training began), ``marked`` (it was about to draw noise),
+        ``released``, or ``lost`` (spent, and there is no model).
+    debited_at
+        When the debit was made; None for an open round.
+    release
+        The id of what it was spent on; None for an open round.
+    """
+
+    number: int
+    identity: str
+    digest: str
+    repetition: int
+    campaign: str
+    quoted_at: str
+    mechanism: str
+    sellers: int
+    promised: float
+    payments: int
+    minor_units: int
+    ceiling: float | None
+    state: str
+    debited_at: str | None
+    release: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class NewRound:
+    """What is entered as a round.
+
+    Attributes
+    ----------
+    quotes
+        Columns seller, epsilon, payment_minor_units; other columns are not looked at.
+    content
+        The quotes as a Parquet file, kept as it is.
+    identity, digest, repetition, mechanism, minor_units, ceiling
+        As in :class:`Round`.
+    parameters, plan, header
+        What was decided: the mechanism's public parameters, the budget's plan, the outcome without its
+        arrays.
+    left_out
+        Who reported and was not quoted, columns seller and reason; None if nobody.
+    """
+
+    quotes: pl.DataFrame
+    content: bytes
+    identity: str
+    digest: str
+    repetition: int
+    mechanism: str
+    minor_units: int
+    ceiling: float | None
+    parameters: Mapping[str, Any]
+    plan: Mapping[str, Any] | None
+    header: Mapping[str, Any] | None
+    left_out: bytes | None = None
+
+
+def revision_of(connection: Connection) -> int:
+    """Return the number that grows with every change of promises."""
+    return int(connection.execute(sa.select(tables.ledger.c.revision)).scalar_one())
+
+
+def advance(connection: Connection) -> None:
+    """Note that promises change: who decided by the state before decides again."""
+    connection.execute(tables.ledger.update().values(revision=tables.ledger.c.revision + 1))
+
+
+def campaign_named(connection: Connection, name: str) -> CampaignEntry | None:
+    """Return the campaign of this name, None if there is none yet."""
+    row = connection.execute(sa.select(tables.campaign).where(tables.campaign.c.name == name)).one_or_none()
+    return None if row is None else _campaign(row)
+
+
+def campaign_of(connection: Connection, identity: str) -> CampaignEntry:
+    """Return a campaign by its id."""
+    query = sa.select(tables.campaign).where(tables.campaign.c.id == identity)
+    return _campaign(connection.execute(query).one())
+
+
+def campaigns_of(connection: Connection) -> list[CampaignEntry]:
+    """Return all campaigns, oldest first."""
+    query = sa.select(tables.campaign).order_by(tables.campaign.c.made_at, tables.campaign.c.name)
+    return [_campaign(row) for row in connection.execute(query)]
+
+
+def make_campaign(
+    connection: Connection, name: str, rules: Mapping[str, Any] | None, minor_units: int, currency: str
+) -> CampaignEntry:
+    """Enter a new campaign, with empty accounts."""
+    identity = new_id()
+    connection.execute(
+        tables.campaign.insert().values(
+            id=identity,
+            name=name,
+            made_at=now(),
+            rules=None if rules is None else canonical(rules),
+            minor_units=minor_units,
+            currency=currency,
+        )
+    )
+    money.make_accounts(connection, identity)
+    record(connection, "campaign", identity)
+    return campaign_of(connection, identity)
+
+
+def fix_rules(
+    connection: Connection, campaign: str, rules: Mapping[str, Any], minor_units: int, currency: str
+) -> None:
+    """Fix the rules of a campaign that has none: one of version 2, at its next quote."""
+    values = {"rules": canonical(rules), "minor_units": minor_units, "currency": currency}
+    connection.execute(tables.campaign.update().where(tables.campaign.c.id == campaign).values(values))
+    record(connection, "campaign", campaign)
+
+
+def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
+    """Enter a round, and hold its payments in escrow.
+
+    Raises
+    ------
+    LedgerRefusal
+        Escrow has less, or the round was entered already.
+    """
+    promised, payments = totals(new.quotes)
+    values = {
+        "identity": new.identity,
+        "digest": new.digest,
+        "repetition": new.repetition,
+        "campaign": campaign,
+        "quoted_at": now(),
+        "mechanism": new.mechanism,
+        "sellers": new.quotes.height,
+        "promised": promised,
+        "payments": payments,
+        "minor_units": new.minor_units,
+        "ceiling": new.ceiling,
+        "parameters": json.dumps(new.parameters),
+        "plan": None if new.plan is None else json.dumps(new.plan),
+        "header": None if new.header is None else json.dumps(new.header),
+    }
+    done = connection.execute(tables.round_.insert().values(values).returning(tables.round_.c.number))
+    number = int(done.scalar_one())
+    keep(connection, tables.page, {"round": number, "kind": "quoted"}, new.content)
+    if new.left_out is not None:
+        keep(connection, tables.left_out, {"round": number}, new.left_out)
+    money.hold(connection, campaign, payments, number)
+    advance(connection)
+    record(connection, "round", number)
+    return round_of(connection, number)
+
+
+def rounds_of(connection: Connection, campaign: str | None = None) -> list[Round]:
+    """Return all rounds, of one campaign or of all, oldest first."""
+    return _rounds(connection, sa.true() if campaign is None else tables.round_.c.campaign == campaign)
+
+
+def round_of(connection: Connection, number: int) -> Round:
+    """Return one round."""
+    return _rounds(connection, tables.round_.c.number == number)[0]
+
+
+def round_with_identity(connection: Connection, identity: str) -> Round | None:
+    """Return the round that a quotes file names, None if there is none."""
+    found = _rounds(connection, tables.round_.c.identity == identity)
+    return found[0] if found else None
+
+
+def rounds_with_digest(connection: Connection, digest: str) -> list[Round]:
+    """Return the rounds of the same reports under the same rules, in the order of their repetition."""
+    return sorted(_rounds(connection, tables.round_.c.digest == digest), key=lambda found: found.repetition)
+
+
+def decision_of(connection: Connection, number: int) -> tuple[dict[str, Any], Any, Any]:
+    """Return what was decided for a round: parameters, plan (or None), the outcome's header (or None)."""
+    columns = tables.round_.c
+    query = sa.select(columns.parameters, columns.plan, columns.header).where(columns.number == number)
+    row = connection.execute(query).one()
+    plan, header = (None if text is None else json.loads(text) for text in (row.plan, row.header))
+    return dict(json.loads(row.parameters)), plan, header
+
+
+def quotes_of(connection: Connection, number: int) -> pl.DataFrame:
+    """Return the quotes of a round: columns seller, epsilon, payment_minor_units."""
+    return as_known(kept_table(connection, tables.page, {"round": number, "kind": "quoted"}))
+
+
+def left_out_of(connection: Connection, number: int) -> pl.DataFrame | None:
+    """Return who reported for a round and was not quoted, columns seller and reason; None if nobody."""
+    query = sa.select(sa.func.count()).where(tables.left_out.c.round == number)
+    if connection.execute(query).scalar_one() == 0:
+        return None
+    return kept_table(connection, tables.left_out, {"round": number})
+
+
+def as_known(quotes: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns by which quotes are known, under the ledger's own names."""
+    columns = {SELLER: quotes.to_series(0), EPSILON: quotes.get_column(EPSILON)}
+    return pl.DataFrame({**columns, PAYMENT: quotes.get_column(PAYMENT)})
+
+
+def totals(quotes: pl.DataFrame) -> tuple[float, int]:
+    """Return the sums of epsilons and of payments."""
+    return float(quotes.get_column(EPSILON).sum()), int(quotes.get_column(PAYMENT).sum())
+
+
+def amounts_of(quotes: pl.DataFrame) -> tuple[FloatArray, IntArray]:
+    """Return the columns of numbers: epsilons, and payments in minor units."""
+    return (
+        np.asarray(quotes.get_column(EPSILON).to_numpy()),
+        np.asarray(quotes.get_column(PAYMENT).to_numpy()),
+    )
+
+
+def spent_of(connection: Connection, found: Round) -> FloatArray:
+    """Return what each seller of a round has spent in it, in the order of its quotes.
+
+    Nothing while it is open; the whole promise from the debit on; what the released model really spent, which
+    is never more, once there is one. Withdrawn sellers spend nothing.
+    """
+    if found.state == "released":
+        spent = kept_table(connection, tables.page, {"round": found.number, "kind": "spent"})
+        return np.asarray(spent.get_column("spent").to_numpy())
+    quotes = quotes_of(connection, found.number)
+    if found.state == "open":
+        return np.zeros(quotes.height)
+    return np.where(withdrawn_of(connection, found.number, quotes), 0.0, amounts_of(quotes)[0])
+
+
+def weights_of(connection: Connection, number: int) -> FloatArray:
+    """Return each seller's weight in the model that was released for a round, in the order of its quotes."""
+    spent = kept_table(connection, tables.page, {"round": number, "kind": "spent"})
+    return np.asarray(spent.get_column(WEIGHT).to_numpy())
+
+
+def withdrawn_of(connection: Connection, number: int, quotes: pl.DataFrame) -> BoolArray:
+    """Return which sellers of a round have withdrawn, in the order of its quotes."""
+    query = sa.select(tables.withdrawal.c.seller).where(tables.withdrawal.c.round == number)
+    sellers = list(connection.execute(query).scalars())
+    withdrawn = np.zeros(quotes.height, dtype=bool)
+    if sellers:
+        withdrawn[positions_in(pl.DataFrame({SELLER: sellers}), SELLER, quotes, SELLER)] = True
+    return withdrawn
+
+
+def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int:
+    """Take sellers out of a round before it is spent; return how many had not withdrawn before.
+
+    What was held for them is free again. Nobody else's promise or payment changes.
+
+    Raises
+    ------
+    LedgerRefusal
+        A seller has no quote in this round, or the round's promises are spent already.
+    """
+    if not sellers:
+        return 0
+    quotes = quotes_of(connection, number)
+    asked = pl.DataFrame({SELLER: list(dict.fromkeys(sellers))})
+    places = positions_in(asked, SELLER, quotes, SELLER)
+    unknown = int((places < 0).sum())
+    if unknown:
+        raise LedgerRefusal(
+            f"cannot withdraw: {unknown} of {asked.height} sellers have no quote in this file."
+        )
+    found = round_of(connection, number)
+    if found.state != "open":
+        raise LedgerRefusal(
+            f"cannot withdraw: training on these quotes began at {found.debited_at}, and what it took "
+            "cannot be taken back."
+        )
+    places = places[~withdrawn_of(connection, number, quotes)[places]]
+    if places.size == 0:
+        return 0
+    at = now()
+    leaving = quotes.get_column(SELLER).gather(places).to_list()
+    rows = [{"round": number, "seller": seller, "withdrawn_at": at} for seller in leaving]
+    connection.execute(tables.withdrawal.insert(), rows)
+    money.shrink_hold(connection, number, int(amounts_of(quotes)[1][places].sum()))
+    advance(connection)
+    record(connection, "withdrawals of round", number)
+    return len(rows)
+
+
+def _campaign(row: Any) -> CampaignEntry:
+    rules = None if row.rules is None else dict(json.loads(row.rules))
+    return CampaignEntry(row.id, row.name, rules, int(row.minor_units), row.currency)
+
+
+def _rounds(connection: Connection, where: Any) -> list[Round]:
+    entered, debit, release = tables.round_.c, tables.debit.c, tables.release.c
+    spending = sa.join(tables.debit, tables.release, sa.and_(debit.release == release.id, debit.counts == 1))
+    query = (
+        sa.select(
+            *(entered[name] for name in Round.__dataclass_fields__ if name in entered),
+            sa.func.coalesce(release.state, "open").label("state"),
+            release.debited_at,
+            release.id.label("release"),
+        )
+        .select_from(tables.round_.outerjoin(spending, debit.round == entered.number))
+        .where(where)
+        .order_by(entered.number)
+    )
+    return [Round(**row._mapping) for row in connection.execute(query)]

@@ -1,0 +1,230 @@
+"""What a ledger's tables are: the one description from which databases are made and migrations are checked.
+
+Money is whole minor units, epsilon a double. Promises of many sellers are Parquet files cut into pages: a
+row of SQL for each of ten million sellers would take longer than everything else.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+HEAD = "version_3"
+"""The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
+
+metadata = MetaData()
+
+_ID = BigInteger().with_variant(Integer, "sqlite")
+
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+    Column("made_at", Text, nullable=False),
+    # Counts every change of promises: who decided by an older state decides again.
+    Column("revision", BigInteger, nullable=False),
+    # The last line of the log outside that this ledger has seen; none before the first debit.
+    Column("log_head", Text),
+)
+
+campaign = Table(
+    "campaign",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("made_at", Text, nullable=False),
+    # None: of a ledger of version 2, which kept none.
+    Column("rules", Text),
+    Column("minor_units", BigInteger, nullable=False),
+    Column("currency", Text, nullable=False),
+    CheckConstraint("minor_units > 0", name="campaign_minor_units"),
+)
+
+round_ = Table(
+    "round",
+    metadata,
+    Column("number", _ID, primary_key=True, autoincrement=True),
+    Column("identity", Text, nullable=False, unique=True),
+    Column("digest", Text, nullable=False),
+    Column("repetition", Integer, nullable=False),
+    Column("campaign", Text, ForeignKey("campaign.id"), nullable=False),
+    Column("quoted_at", Text, nullable=False),
+    Column("mechanism", Text, nullable=False),
+    Column("sellers", BigInteger, nullable=False),
+    Column("promised", Double, nullable=False),
+    Column("delta", Double, nullable=False, server_default=text("0")),
+    Column("payments", BigInteger, nullable=False),
+    Column("minor_units", BigInteger, nullable=False),
+    # What nobody of this round can be asked to give, known before any report; None: no such number.
+    Column("ceiling", Double),
+    Column("parameters", Text, nullable=False),
+    Column("plan", Text),
+    Column("header", Text),
+    UniqueConstraint("digest", "repetition", name="round_once"),
+    CheckConstraint("sellers > 0", name="round_sellers"),
+    CheckConstraint("promised >= 0", name="round_promised"),
+    CheckConstraint("delta >= 0 AND delta < 1", name="round_delta"),
+    CheckConstraint("payments >= 0", name="round_payments"),
+    CheckConstraint("minor_units > 0", name="round_minor_units"),
+)
+
+page = Table(
+    "page",
+    metadata,
+    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("digest", Text),
+    CheckConstraint("kind IN ('quoted', 'spent')", name="page_kind"),
+)
+
+left_out = Table(
+    "left_out",
+    metadata,
+    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("digest", Text, nullable=False),
+)
+
+withdrawal = Table(
+    "withdrawal",
+    metadata,
+    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("seller", Text, primary_key=True),
+    Column("withdrawn_at", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+release = Table(
+    "release",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("delta", Double, nullable=False, server_default=text("0")),
+    Column("debited_at", Text, nullable=False),
+    Column("marked_at", Text),
+    Column("ended_at", Text),
+    Column("model", Text),
+    CheckConstraint("kind IN ('model', 'statistic')", name="release_kind"),
+    CheckConstraint("state IN ('debited', 'marked', 'released', 'lost', 'returned')", name="release_state"),
+    CheckConstraint("delta >= 0 AND delta < 1", name="release_delta"),
+    CheckConstraint("(model IS NOT NULL) = (state = 'released')", name="release_model"),
+    CheckConstraint("state NOT IN ('marked') OR marked_at IS NOT NULL", name="release_mark"),
+)
+
+debit = Table(
+    "debit",
+    metadata,
+    Column("release", Text, ForeignKey("release.id"), primary_key=True),
+    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    # 0 once it was returned. The index below makes a second debit of a round impossible.
+    Column("counts", Integer, nullable=False),
+    CheckConstraint("counts IN (0, 1)", name="debit_counts"),
+    Index(
+        "one_debit_per_round",
+        "round",
+        unique=True,
+        sqlite_where=text("counts = 1"),
+        postgresql_where=text("counts = 1"),
+    ),
+)
+
+account = Table(
+    "account",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("campaign", Text, ForeignKey("campaign.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("credits", BigInteger, nullable=False, server_default=text("0")),
+    Column("debits", BigInteger, nullable=False, server_default=text("0")),
+    Column("pending", BigInteger, nullable=False, server_default=text("0")),
+    UniqueConstraint("campaign", "kind", name="account_once"),
+    CheckConstraint("kind IN ('outside', 'escrow', 'payable')", name="account_kind"),
+    CheckConstraint("credits >= 0 AND debits >= 0 AND pending >= 0", name="account_signs"),
+    CheckConstraint("kind = 'outside' OR credits - debits - pending >= 0", name="account_not_negative"),
+)
+
+payout = Table(
+    "payout",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("campaign", Text, ForeignKey("campaign.id"), nullable=False),
+    Column("lines", BigInteger, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("made_at", Text, nullable=False),
+    UniqueConstraint("campaign", "number", name="payout_once"),
+    CheckConstraint("lines > 0 AND amount > 0", name="payout_amount"),
+)
+
+payout_page = Table(
+    "payout_page",
+    metadata,
+    Column("payout", Text, ForeignKey("payout.id"), primary_key=True),
+    # 0 are the lines themselves; further ones are what was confirmed or returned, in order.
+    Column("entry", Integer, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("digest", Text, nullable=False),
+    CheckConstraint("kind IN ('lines', 'confirmed', 'returned')", name="payout_page_kind"),
+)
+
+transfer = Table(
+    "transfer",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("debit_account", Text, ForeignKey("account.id"), nullable=False),
+    Column("credit_account", Text, ForeignKey("account.id"), nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("round", _ID, ForeignKey("round.number")),
+    Column("payout", Text, ForeignKey("payout.id")),
+    # For a desk that keeps a row for each person.
+    Column("person", Text),
+    Column("participation", Text),
+    Column("state", Text, nullable=False),
+    Column("made_at", Text, nullable=False),
+    Column("ended_at", Text),
+    UniqueConstraint("participation", "kind", name="transfer_once"),
+    CheckConstraint("kind IN ('fund', 'pay', 'refund', 'payout')", name="transfer_kind"),
+    CheckConstraint("state IN ('pending', 'posted', 'voided')", name="transfer_state"),
+    CheckConstraint("amount > 0", name="transfer_amount"),
+    CheckConstraint("debit_account <> credit_account", name="transfer_accounts"),
+    CheckConstraint("(ended_at IS NULL) = (state = 'pending')", name="transfer_ended"),
+    Index(
+        "one_payment_per_round",
+        "round",
+        unique=True,
+        sqlite_where=text("kind = 'pay' AND state <> 'voided' AND participation IS NULL"),
+        postgresql_where=text("kind = 'pay' AND state <> 'voided' AND participation IS NULL"),
+    ),
+)
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("number", _ID, primary_key=True, autoincrement=False),
+    Column("at", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("chain", Text, nullable=False),
+)

@@ -1,0 +1,164 @@
+"""Turn a budget into all that a buyer decides by: a plan, the rule to announce, and whether it is enough."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket.costs import CostDistribution
+from dpmarket.planning.advice import NoiseAdvice, noise_advice
+from dpmarket.planning.error_model import estimator_error
+from dpmarket.planning.plan import Plan
+from dpmarket.planning.prices import plan_prices
+from dpmarket.planning.rules import RuleChoice, compare_rules
+from dpmarket.progress import Progress
+
+SCHEMA = "dpmarket.budget-plan/1"
+_PROTECTS_LITTLE = 3.0  # an epsilon that makes an even guess more than 95% sure
+
+
+@dataclass(frozen=True)
+class BudgetPlan:
+    """What a budget buys, which rule is recommended, and what to change where it buys mostly noise.
+
+    Attributes
+    ----------
+    budget
+        Expected total payment, money.
+    plan
+        Prices, payment weight and what to expect of them.
+    prices_are_suggested
+        Whether the prices are those of the least expected error, or were given.
+    rules
+        The best rule and one price for all; None for prices that were given.
+    advice
+        Where noise dominates, from where on it would not; else None.
+    """
+
+    budget: float
+    plan: Plan
+    prices_are_suggested: bool
+    rules: RuleChoice | None
+    advice: NoiseAdvice | None
+
+    def sentences(self) -> list[str]:
+        """Say what the error comes from, what people give up, which rule is recommended, what to change."""
+        parts = (self.plan.expected_error, self.rules, self.advice)
+        first, *others = [part.sentence() for part in parts if part is not None] or [""]
+        return [line for line in (first, self._privacy(), *others) if line]
+
+    def _privacy(self) -> str:
+        """Say what the promises mean, and how to hold them down where they mean little."""
+        mean = self.plan.mean_promise
+        sure = math.ceil(1000.0 / (1.0 + math.exp(-mean))) / 10.0
+        line = (
+            f"Those bought from are promised epsilon {mean:.3g} on average: an even guess about one of them "
+            f"becomes at most {sure:.1f}% sure."
+        )
+        if mean > _PROTECTS_LITTLE:
+            line += " A weight cap or a bound on the mean epsilon holds promises down, and buys from more."
+        return line
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keys of the market file that announce this plan, with their values."""
+        objective = self.plan.objective
+        values: dict[str, Any] = {
+            "objective.weight_cap": objective.weight_cap,
+            "objective.max_mean_epsilon": objective.max_mean_epsilon,
+        }
+        if self.prices_are_suggested:
+            guarantee, rules = self.plan.guarantee, self.rules
+            posted = rules is not None and rules.recommended == "posted price"
+            values |= {
+                "objective.budget": self.budget,
+                "sellers.expected": self.plan.sellers,
+                "objective.confidence": None if guarantee is None else guarantee.confidence,
+                "objective.mechanism": "posted price" if posted else None,
+            }
+        else:
+            values |= {
+                "objective.payment_weight": objective.payment_weight,
+                "objective.concentration": objective.concentration,
+                "objective.noise": objective.noise,
+            }
+        return {path: value for path, value in values.items() if value is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan's values and these, by name, with the schema's name and version."""
+        return {
+            **self.plan.to_dict(),
+            "schema": SCHEMA,
+            "budget": self.budget,
+            "prices_are_suggested": self.prices_are_suggested,
+            "rules": None if self.rules is None else self.rules.to_dict(),
+            "advice": None if self.advice is None else self.advice.to_dict(),
+            "settings": self.settings(),
+        }
+
+
+def plan_budget(
+    dist: CostDistribution,
+    sellers: int,
+    budget: float,
+    features: int | None,
+    *,
+    concentration: float | None = None,
+    noise: float | None = None,
+    weight_cap: float | None = None,
+    max_mean_epsilon: float | None = None,
+    confidence: float | None = None,
+    rng: np.random.Generator | None = None,
+    progress: Progress | None = None,
+) -> BudgetPlan:
+    """Return a plan for a budget, with suggested prices or given ones, and a recommendation.
+
+    Parameters
+    ----------
+    dist, sellers, budget, weight_cap, max_mean_epsilon, confidence, rng, progress
+        As in :func:`~dpmarket.planning.prices.suggest_prices`.
+    features
+        Number of columns of a record, the constant not counted; None only with a price.
+    concentration, noise
+        Prices to keep. With one of them the other is 1; with neither, both are suggested.
+
+    Returns
+    -------
+    BudgetPlan
+        A function of the arguments alone.
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of their range, or neither features nor a price.
+    Infeasible
+        As :func:`~dpmarket.planning.budgets.plan_payment_weight`.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> found = plan_budget(Uniform(1, 5), sellers=2000, budget=500.0, features=2)
+    >>> found.rules.recommended, found.advice
+    ('posted price', None)
+    >>> print(found.sentences()[0])
+    Of the expected error 54% is noise and 46% comes from few people.
+    """
+    bounds = {"weight_cap": weight_cap, "max_mean_epsilon": max_mean_epsilon}
+    plan = plan_prices(
+        dist,
+        sellers,
+        budget,
+        None if features is None else estimator_error(features),
+        concentration=concentration,
+        noise=noise,
+        **bounds,
+        confidence=confidence,
+        rng=rng,
+        progress=progress,
+    )
+    if features is None or concentration is not None or noise is not None:
+        return BudgetPlan(budget, plan, False, None, None)
+    rules = compare_rules(dist, plan, budget)
+    return BudgetPlan(budget, plan, True, rules, noise_advice(dist, sellers, budget, features, **bounds))

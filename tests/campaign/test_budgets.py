@@ -1,0 +1,213 @@
+"""Budgets: on average or with confidence offline, never exceeded online, rounding included."""
+
+import numpy as np
+import pytest
+
+from dpmarket import Infeasible, Uniform, plan_payment_weight
+from dpmarket.campaign import Remaining, check_market, decide_offline, decide_online, online_curve
+from dpmarket.errors import LedgerRefusal
+from support.campaigns import read_rows
+from support.desks import Desk, market_text
+
+
+def market_of(**objective):
+    data = {
+        "costs": {"distribution": "uniform(1, 5)"},
+        "objective": {"payment_weight": 0.001, **objective},
+        "features": {"age": {"low": 18, "high": 90}},
+        "label": {"values": [0, 1]},
+    }
+    if "budget" in objective:
+        del data["objective"]["payment_weight"]
+        data["sellers"] = {"expected": objective.pop("expected", 1000)}
+        data["objective"].pop("expected", None)
+    return check_market(data)
+
+
+def test_the_plan_is_for_as_many_as_reported_and_at_most_as_were_expected():
+    market = market_of(budget=20.0, expected=300)
+    rng = np.random.default_rng(0)
+    plans = {m: decide_offline(market, rng.uniform(1, 5, m)).plan for m in (100, 300, 500)}
+    assert [plans[m]["sellers"] for m in plans] == [100, 300, 300]
+    # The count alone: other costs, the same plan.
+    assert decide_offline(market, rng.uniform(1, 2, 300)).plan == plans[300]
+
+
+@pytest.mark.parametrize("sellers", [2_000, 20_000])
+def test_offline_totals_meet_the_budget_on_average_with_payments_rounded_up(sellers):
+    """The mean of 40 campaigns is within 1% of the budget: 7 standard errors, a false alarm below 1e-6.
+
+    Without a look at rounding, 20,000 sellers were paid 128 of 100.
+    """
+    market = market_of(budget=100.0, expected=sellers)
+    rng = np.random.default_rng(1)
+    totals = [
+        decide_offline(market, rng.uniform(1, 5, sellers)).amounts.sum() / 100 for _ in range(3)
+    ]  # the plan itself, with what the desk decides
+    assert np.mean(totals) == pytest.approx(100.0, rel=0.02)
+    assert np.std(totals) < 3.0
+
+
+@pytest.mark.slow
+def test_offline_totals_stay_within_the_budget_with_the_confidence_asked_for():
+    """Of 100 fresh campaigns at 95%, fewer than 80 inside has a probability below 1e-6."""
+    market = market_of(budget=100.0, confidence=0.95, expected=20_000)
+    plan = decide_offline(market, np.linspace(1, 5, 20_000)).plan
+    assert plan["guarantee"]["fresh_share"] >= 0.95
+    from dpmarket import BuyerObjective, OfflineMechanism
+
+    mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective.from_dict(plan["objective"]))
+    rng = np.random.default_rng(5)
+    inside = sum(
+        mechanism.run(rng.uniform(1, 5, 20_000)).in_minor_units(100).total <= 10_000 for _ in range(100)
+    )
+    assert inside >= 80
+
+
+def test_a_budget_that_rounding_alone_exceeds_is_refused():
+    from dpmarket import BuyerObjective
+
+    objective = BuyerObjective(1.0, 1.0, 1.0, weight_cap=2.0)
+    with pytest.raises(Infeasible, match="rounding payments up"):
+        plan_payment_weight(Uniform(1, 5), objective, 10_000, 40.0, minor_units=100)
+    assert (
+        plan_payment_weight(Uniform(1, 5), objective, 10_000, 120.0, minor_units=100).expected_payment < 100.0
+    )
+    with pytest.raises(Infeasible):
+        decide_offline(market_of(budget=40.0, weight_cap=2.0, expected=10_000), np.linspace(1, 5, 10_000))
+
+
+def test_a_second_offline_round_gets_its_declared_share_and_not_the_budget_again(tmp_path):
+    text = market_text(sellers={"expected": 400}, objective={"budget": 40.0, "shares": [0.75, 0.25]})
+    desk = Desk(tmp_path / "desk", sellers=400, market=text)
+    rows = [list(row.values()) for row in read_rows(desk / "reports.csv")]
+    rng = np.random.default_rng(4)
+    for name, ids in (("a", "ab"), ("b", "cd"), ("c", "ef")):
+        desk.report(f"{name}.csv", [(f"{k} {i}", rng.uniform(1, 5)) for k in ids for i in range(200)])
+    totals = [desk.quote(f"{name}.csv", f"{name}-quotes.csv").round.payments for name in "ab"]
+    assert totals[0] / 100 == pytest.approx(30.0, rel=0.1)
+    assert totals[1] / 100 == pytest.approx(10.0, rel=0.15)
+    before = desk.files()
+    with pytest.raises(LedgerRefusal, match=r"the budget is used: the 2 rounds .*shares"):
+        desk.quote("c.csv", "c-quotes.csv")
+    assert desk.files() == before
+    assert rows
+
+
+def test_without_shares_the_budget_is_one_rounds(tmp_path):
+    text = market_text(sellers={"expected": 100}, objective={"budget": 10.0})
+    desk = Desk(tmp_path / "desk", sellers=100, market=text)
+    desk.quote()
+    desk.report("more.csv", [(f"new {k}", 1.0 + k / 30) for k in range(100)])
+    with pytest.raises(LedgerRefusal, match="the budget is used: the one round"):
+        desk.quote("more.csv", "more-quotes.csv")
+
+
+def online_desk(folder, budget, sellers=60):
+    text = market_text(sellers={"expected": sellers}, objective={"budget": budget}, money={"currency": "EUR"})
+    return Desk(folder / "desk", sellers=sellers, market=text)
+
+
+def test_online_the_budget_is_never_exceeded_over_all_files_and_who_is_too_late_is_listed(tmp_path):
+    desk = online_desk(tmp_path, 20.0)
+    rng = np.random.default_rng(0)
+    quoted, full = 0, []
+    for day in range(12):
+        rows = [(f"day {day}, {k}", rng.uniform(1, 1.5)) for k in range(10)]  # cheaper than was planned for
+        desk.report(f"{day}.csv", rows)
+        if full:
+            with pytest.raises(LedgerRefusal, match="the budget is full"):
+                desk.quote(f"{day}.csv", f"q{day}.csv", online=True)
+            assert not (desk / f"q{day}.csv").exists()
+            break
+        found = desk.quote(f"{day}.csv", f"q{day}.csv", online=True)
+        own = read_rows(desk / f"q{day}.csv")
+        quoted += sum(int(row["payment_minor_units"]) for row in own)
+        assert quoted <= 2000
+        listed = desk / f"q{day}-not-quoted.csv"
+        if found.left_out:
+            full = read_rows(listed)
+            assert {row["reason"] for row in full} == {"full"}
+            assert found.left_out == {"full": len(full)}
+            # In the file's order: who came first was quoted.
+            assert [row["seller"] for row in own] + [row["seller"] for row in full] == [r[0] for r in rows]
+            assert (desk / f"q{day}.csv").read_bytes().count(b"\n") == len(own) + 1
+        else:
+            assert not listed.exists()
+    else:
+        raise AssertionError("the budget never was full")
+    assert full
+    curve, _ = online_curve(check_market(_data(desk)))
+    assert 2000 - quoted < curve.largest_amount(100)
+    assert desk.balance().available == 2000 - quoted
+
+
+def _data(desk):
+    import tomllib
+
+    return tomllib.loads(desk.market.read_text())
+
+
+def test_a_withdrawal_makes_room_again(tmp_path):
+    desk = online_desk(tmp_path, 20.0)
+    desk.report("many.csv", [(f"s {k}", 1.0) for k in range(60)])
+    found = desk.quote("many.csv", online=True)
+    assert found.left_out["full"] > 0
+    desk.report("late.csv", [("late", 1.0)])
+    with pytest.raises(LedgerRefusal, match="full"):
+        desk.quote("late.csv", "late-quotes.csv", online=True)
+    desk.withdraw("s 0", "s 1")
+    assert desk.quote("late.csv", "late-quotes.csv", online=True).is_new
+
+
+def test_admission_looks_at_no_report():
+    """Whoever a seller says to be, whether they are quoted depends on those before them only."""
+    market = market_of(budget=20.0, expected=60)
+    curve, _ = online_curve(market)
+    costs = np.random.default_rng(0).uniform(1, 5, 400)
+    remaining = Remaining(0, 3 * curve.largest_amount(100))
+    own = decide_online(market, costs, remaining).quoted
+    last = int(np.flatnonzero(own)[-1])
+    assert 0 < last < 399
+    for position in (last, last + 1):
+        for report in (1.0, 3.0, 4.99, 7.0):
+            other = costs.copy()
+            other[position] = report
+            assert decide_online(market, other, remaining).quoted[position] == own[position]
+
+
+def test_the_same_reports_again_are_the_same_quotes_although_the_budget_is_full_now(tmp_path):
+    desk = online_desk(tmp_path, 20.0)
+    desk.report("many.csv", [(f"s {k}", 1.0) for k in range(60)])
+    first = desk.quote("many.csv", online=True)
+    (desk / "quotes-not-quoted.csv").unlink()
+    again = desk.quote("many.csv", "again.csv", online=True)
+    assert (again.is_new, again.left_out) == (False, first.left_out)
+    assert len(read_rows(desk / "again-not-quoted.csv")) == first.left_out["full"]
+
+
+@pytest.mark.parametrize("online", [False, True])
+def test_nobody_is_asked_for_more_than_the_limit(online):
+    market = market_of(max_epsilon=0.05, payment_weight=1e-6)
+    market = market.model_copy(update={"sellers": market.sellers.model_copy(update={"expected": 50})})
+    costs = np.random.default_rng(0).uniform(1, 5, 50)
+    decision = (decide_online if online else decide_offline)(market, costs)
+    assert 0.0 < decision.outcome.epsilons.max() <= decision.ceiling <= 0.05
+    wide = market_of(payment_weight=1e-6)
+    wide = wide.model_copy(update={"sellers": market.sellers})
+    assert (decide_online if online else decide_offline)(wide, costs).outcome.epsilons.max() > 0.05
+
+
+def test_few_sellers_within_the_distribution_can_have_all_of_the_weight():
+    decision = decide_offline(market_of(), np.array([1.5, 6.0, 7.0, 8.0, 9.0]))
+    assert decision.outcome.epsilons[0] > 0.0
+    assert (decision.outcome.epsilons[1:] == 0.0).all()
+    assert decision.outcome.epsilons[0] <= decision.ceiling <= 10.0
+
+
+def test_costs_outside_the_distribution_are_counted_and_little_protection_is_said(tmp_path):
+    desk = Desk(tmp_path / "desk", sellers=3)
+    desk.report("reports.csv", [("a", 0.5), ("b", 1.5), ("c", 6.0), ("d", 7.0)])
+    found = desk.quote()
+    assert (found.below, found.above) == (1, 2)
+    assert found.weakly_protected == int((found.outcome.epsilons > 3.0).sum()) > 0

@@ -1,0 +1,219 @@
+"""Accounts of people: one ledger for many campaigns, a limit for a lifetime, a statement, payouts."""
+
+import numpy as np
+import pytest
+
+from dpmarket.campaign import certify_quotes, decide_offline, quote_file
+from dpmarket.errors import FileProblem, LedgerRefusal, NotCertifiable
+from support.campaigns import HEADER, read_rows, seller_ids, write_rows
+from support.desks import Desk, market_text
+
+CAPPED = {"weight_cap": 5.0, "max_mean_epsilon": 0.2}  # nobody is asked for more than 1
+
+
+def shared(tmp_path, name, ledger="people.ledger", **tables):
+    tables = {"ledger": {"campaign": name}, **tables}
+    if ledger is not None:
+        tables["ledger"]["url"] = f"../{ledger}"
+    desk = Desk(tmp_path / name, market=market_text(**tables))
+    desk.place = None
+    desk.shared = tmp_path / ledger if ledger else None
+    return desk
+
+
+def books(desk, look):
+    """Look into the shared ledger."""
+    desk.place = str(desk.shared)
+    try:
+        return look(desk)
+    finally:
+        desk.place = None
+
+
+def test_campaigns_of_one_ledger_share_people_and_nothing_else(tmp_path):
+    spring, autumn = shared(tmp_path, "spring"), shared(tmp_path, "autumn")
+    spring.quote()
+    autumn.quote()  # the same people and reports, in another campaign
+    assert not (spring / "market.ledger").exists()
+    found = books(spring, Desk.rounds)
+    assert [entered.number for entered in found] == [1, 2]
+    assert len({entered.identity for entered in found}) == 2
+    spring.train()
+    lines = spring.statement("007")
+    assert [(line.campaign, line.state) for line in lines] == [("spring", "released"), ("autumn", "open")]
+    assert lines[0].spent > 0.0 == lines[1].spent
+    with pytest.raises(LedgerRefusal, match="nobody of this id"):
+        spring.statement("nobody")
+
+
+def test_a_shared_ledger_needs_the_campaigns_name(tmp_path):
+    desk = Desk(tmp_path / "desk", market=market_text(ledger={"url": "people.ledger"}))
+    with pytest.raises(FileProblem, match=r"ledger\.campaign: missing"):
+        desk.quote()
+    desk = Desk(tmp_path / "other", ledger=str(tmp_path / "x.ledger"))
+    with pytest.raises(FileProblem, match=r"ledger\.campaign: missing"):
+        desk.quote()
+    assert not list(tmp_path.glob("*.ledger"))
+
+
+def test_a_lifetime_limit_counts_ceilings_while_open_and_what_was_spent_after(tmp_path):
+    keys = {"sellers": {"lifetime_epsilon": 1.5}, "objective": CAPPED}
+    spring, autumn, winter = (shared(tmp_path, name, **keys) for name in ("spring", "autumn", "winter"))
+    first = spring.quote()
+    assert first.round.ceiling == pytest.approx(1.0)
+    assert first.outcome.epsilons.max() <= 1.0
+    # 1 of 1.5 is held for everybody, whatever they were promised: nobody can be asked for 1 more.
+    with pytest.raises(LedgerRefusal, match=r"nobody in the file can be quoted: 0 .* 60 have less left"):
+        autumn.quote()
+    autumn.report("some.csv", [("007", 1.5), ("somebody new", 2.0), ("also new", 3.0)])
+    found = autumn.quote("some.csv", "some-quotes.csv")
+    assert found.left_out == {"lifetime": 1}
+    assert read_rows(autumn / "some-quotes-not-quoted.csv") == [{"seller": "007", "reason": "lifetime"}]
+    assert [row["seller"] for row in read_rows(autumn / "some-quotes.csv")] == ["somebody new", "also new"]
+    spring.withdraw("7")
+    spring.train()
+    spent = books(spring, Desk.accounts)
+    winter.quote()
+    invited = {row["seller"] for row in read_rows(winter / "quotes.csv")}
+    assert invited == {seller for seller in seller_ids(60) if spent[seller][1] + 1.0 <= 1.5}
+    assert "7" in invited
+
+
+def test_a_lifetime_limit_needs_a_number_that_nobody_can_be_asked_to_exceed(tmp_path):
+    desk = Desk(tmp_path / "desk", market=market_text(sellers={"lifetime_epsilon": 1.5}))
+    with pytest.raises(LedgerRefusal, match=r"weight_cap and objective\.max_mean_epsilon"):
+        desk.quote()
+    assert not (desk / "market.ledger").exists()
+    desk = Desk(tmp_path / "other", market=market_text(sellers={"lifetime_epsilon": 5.0, "expected": 60}))
+    assert desk.quote(online=True).round.ceiling < 5.0
+
+
+def test_people_of_the_pilot_can_be_excluded_by_their_ids(tmp_path):
+    desk = Desk(tmp_path / "desk", market=market_text(sellers={"excluded": "pilot.csv"}))
+    desk.report("pilot.csv", [("007", 1.0), ("e\u0301", 2.0), ("nobody", 3.0)])
+    found = desk.quote()
+    assert found.left_out == {"excluded": 2}
+    assert {row["seller"] for row in read_rows(desk / "quotes-not-quoted.csv")} == {"007", "\u00e9"}
+    assert not {"007", "\u00e9"} & {row["seller"] for row in read_rows(desk / "quotes.csv")}
+    (desk / "pilot.csv").unlink()
+    desk.report("reports.csv", [("new", 1.5), ("newer", 2.0)])
+    with pytest.raises(FileProblem, match=r"pilot\.csv: there is no such file"):
+        desk.quote(output="other.csv")
+
+
+def test_who_is_not_quoted_needs_a_list(tmp_path):
+    desk = Desk(tmp_path / "desk", market=market_text(sellers={"excluded": "pilot.csv"}))
+    desk.report("pilot.csv", [("007", 1.0)])
+    with pytest.raises(FileProblem, match="--not-quoted"):
+        quote_file(desk.market, desk / "reports.csv", "-", decide_offline)
+    assert not desk.rounds()
+
+
+def test_payouts_are_net_of_withdrawals_and_paid_once(tmp_path):
+    desk = Desk(tmp_path / "desk", market=market_text(money={"currency": "EUR"}))
+    desk.quote()
+    with pytest.raises(LedgerRefusal, match="nothing is owed"):
+        desk.pay()
+    desk.withdraw("007")
+    desk.train()
+    made = desk.pay()
+    rows = read_rows(desk / "payouts.csv")
+    owed = {
+        row["seller"]: int(row["payment_minor_units"])
+        for row in read_rows(desk / "quotes.csv")
+        if row["seller"] != "007" and int(row["payment_minor_units"]) > 0
+    }
+    assert {row["seller"]: int(row["payment_minor_units"]) for row in rows} == owed
+    assert {row["currency"] for row in rows} == {"EUR"}
+    assert all(float(row["payment"]) * 100 == pytest.approx(int(row["payment_minor_units"])) for row in rows)
+    assert len({row["reference"] for row in rows}) == len(rows) == made.payout.lines
+    assert desk.balance().on_its_way == made.payout.amount == sum(owed.values())
+    with pytest.raises(LedgerRefusal, match=r"nothing is owed .*--repeat"):
+        desk.pay("again.csv")
+    desk.pay("again.csv", repeat=1)
+    assert (desk / "again.csv").read_bytes() == (desk / "payouts.csv").read_bytes()
+
+
+def test_confirmed_payments_are_paid_and_returned_ones_are_owed_again(tmp_path):
+    desk = Desk(tmp_path / "desk")
+    desk.quote()
+    desk.train()
+    amount = desk.pay().payout.amount
+    rows = read_rows(desk / "payouts.csv")
+    back = [row["reference"] for row in rows[:2]]
+    (desk / "returned.csv").write_text("reference\n" + "\n".join(back) + "\n")
+    (desk / "confirmed.csv").write_text("reference\n" + "\n".join(r["reference"] for r in rows[2:]) + "\n")
+    assert desk.enter("returned.csv", "returned") == 2
+    assert desk.enter("returned.csv", "returned") == 0
+    assert desk.enter("confirmed.csv", "confirmed") == len(rows) - 2
+    with pytest.raises(LedgerRefusal, match="2 of these payments were returned already"):
+        desk.enter("payouts.csv", "confirmed")
+    owed = sum(int(row["payment_minor_units"]) for row in rows[:2])
+    assert (desk.balance().owed, desk.balance().paid_out) == (owed, amount - owed)
+    assert desk.pay("second.csv").payout.amount == owed
+    second = read_rows(desk / "second.csv")
+    assert [row["seller"] for row in second] == [row["seller"] for row in rows[:2]]
+    assert not {row["reference"] for row in second} & {row["reference"] for row in rows}
+    assert desk.enter("second.csv", "confirmed") == 2
+    assert desk.balance().paid_out == amount
+    (desk / "wrong.csv").write_text("reference\nnonsense\n")
+    with pytest.raises(LedgerRefusal, match="1 of 1 references are in no payout"):
+        desk.enter("wrong.csv", "confirmed")
+
+
+def test_a_payout_whose_file_cannot_be_written_is_not_entered(tmp_path):
+    desk = Desk(tmp_path / "desk")
+    desk.quote()
+    desk.train()
+    with pytest.raises(FileProblem, match="does not exist"):
+        desk.pay("nowhere/payouts.csv")
+    assert desk.balance().on_its_way == 0
+    assert desk.pay().payout.number == 1
+
+
+def test_one_model_from_the_quotes_of_many_days_and_each_round_debited_once(tmp_path):
+    text = market_text(sellers={"expected": 60})
+    desk = Desk(tmp_path / "desk", market=text)
+    rng = np.random.default_rng(0)
+    ids = []
+    for day in (1, 2, 3):
+        own = [f"{day}, {k}" for k in range(20)]
+        desk.report(f"{day}.csv", zip(own, rng.uniform(1, 3, 20).tolist(), strict=True))
+        desk.quote(f"{day}.csv", f"q{day}.csv", online=True)
+        ids += own
+    # Somebody of the first day is promised something on top on the third.
+    desk.report("top.csv", [("1, 0", 1.5)])
+    desk.quote("top.csv", "q4.csv", online=True, again=True)
+    desk.withdraw("2, 3", quotes="q2.csv")
+    desk.records_of(ids)
+    files = [f"q{day}.csv" for day in (1, 2, 3, 4)]
+    result = desk.train(*files)
+    promised = {seller: row[0] for seller, row in desk.accounts().items()}
+    assert result.model.records == sum(value > 0 for value in promised.values())
+    assert {found.state for found in desk.rounds()} == {"released"}
+    assert len({found.release for found in desk.rounds()}) == 1
+    for seller, (own, spent, _) in desk.accounts().items():
+        assert 0.98 * own - 1e-5 <= spent <= own, seller
+    again = desk.train(*reversed(files), output="again.json")
+    assert not again.is_new
+    assert again.model == result.model
+    with pytest.raises(LedgerRefusal, match="exactly the quotes files"):
+        desk.train("q1.csv")
+    with pytest.raises(LedgerRefusal, match="given twice"):
+        desk.train("q1.csv", "q1.csv")
+    certificate = certify_quotes(desk.market, desk / "q2.csv")
+    assert len(certificate.lines) == 60
+
+
+def test_rounds_that_were_decided_apart_are_trained_on_and_not_certified_together(tmp_path):
+    desk = Desk(tmp_path / "desk")
+    desk.quote()
+    desk.report("more.csv", [(f"new {k}", 1.0 + k / 5) for k in range(20)])
+    desk.quote("more.csv", "more-quotes.csv")
+    rows = [list(row.values()) for row in read_rows(desk / "data.csv")]
+    desk.records_of([f"new {k}" for k in range(20)], "more-data.csv")
+    rows += [list(row.values()) for row in read_rows(desk / "more-data.csv")]
+    write_rows(desk / "all.csv", HEADER, rows)
+    assert desk.train("quotes.csv", "more-quotes.csv", data="all.csv").is_new
+    with pytest.raises(NotCertifiable, match="decided apart"):
+        certify_quotes(desk.market, desk / "quotes.csv")

@@ -1,0 +1,165 @@
+"""A round is what was reported under which rules: in any order, once, and never by rules that changed."""
+
+import re
+
+import numpy as np
+import pytest
+
+from dpmarket.campaign import certify_quotes, read_quotes
+from dpmarket.errors import DpmarketError, FileProblem, LedgerRefusal
+from dpmarket.report.from_campaign import read_campaign
+from support.campaigns import MARKET, read_rows, seller_ids, write_rows
+from support.desks import Desk, market_text
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return Desk(tmp_path / "desk")
+
+
+def test_reports_in_another_order_are_the_same_round_and_get_the_same_file(desk):
+    first = desk.quote()
+    rows = [list(row.values()) for row in read_rows(desk / "reports.csv")]
+    desk.report("shuffled.csv", [rows[k] for k in np.random.default_rng(0).permutation(60)])
+    again = desk.quote("shuffled.csv", "again.csv")
+    assert (again.is_new, again.round) == (False, first.round)
+    assert (desk / "again.csv").read_bytes() == (desk / "quotes.csv").read_bytes()
+    assert len(desk.rounds()) == 1
+    np.testing.assert_allclose(again.outcome.epsilons, first.outcome.epsilons, rtol=0)
+    assert again.outcome.header() == first.outcome.header()
+
+
+def test_a_quotes_file_says_its_round_scale_and_currency_once(desk):
+    desk.market.write_text(market_text(money={"minor_units": 1000, "currency": "CHF"}))
+    entered = desk.quote().round
+    rows = read_rows(desk / "quotes.csv")
+    assert [rows[0][name] for name in ("currency", "minor_units", "round")] == [
+        "CHF",
+        "1000",
+        entered.identity,
+    ]
+    assert {row["round"] for row in rows[1:]} == {""}
+    quotes = read_quotes(desk / "quotes.csv")
+    assert (quotes.scale, quotes.currency, quotes.round) == (1000, "CHF", entered.identity)
+    assert quotes.seller_ids == seller_ids(60)
+    # Rows of two files in one are no quotes.
+    both = [*rows, dict(rows[0], seller="other", round="f" * 32)]
+    write_rows(desk / "both.csv", list(rows[0]), [row.values() for row in both])
+    with pytest.raises(FileProblem, match="several rounds"):
+        read_quotes(desk / "both.csv")
+
+
+def test_the_identity_does_not_confirm_a_guessed_cost(tmp_path):
+    """Two ledgers give the same reports different identities: without the key there is nothing to compare."""
+    one, other = (Desk(tmp_path / name).quote().round for name in ("one", "other"))
+    assert one.identity != other.identity
+    assert one.digest != other.digest
+
+
+def test_a_seller_with_an_open_promise_is_quoted_again_only_if_told_to(desk):
+    desk.quote()
+    before = desk.files()
+    desk.report("more.csv", [("007", 1.5), ("new", 2.0), ("newer", 2.5)])
+    with pytest.raises(LedgerRefusal, match=r"1 of 3 sellers have an open promise .* --again") as refusal:
+        desk.quote("more.csv", "more-quotes.csv")
+    assert "1.5" not in re.sub(r"epsilon \S+ in sum and \S+", "", str(refusal.value))
+    after = desk.files()
+    del after["more.csv"]
+    assert after == before
+    said = []
+    desk.quote("more.csv", "more-quotes.csv", again=True, before_again=said.append)
+    own = read_rows(desk / "more-quotes.csv")[0]
+    (on_top,) = said
+    assert (on_top.sellers, on_top.payment) == (1, int(own["payment_minor_units"]))
+    assert on_top.epsilon == float(own["epsilon"])
+    promised, _, _ = desk.accounts()["007"]
+    first = next(float(row["epsilon"]) for row in read_rows(desk / "quotes.csv") if row["seller"] == "007")
+    assert promised == first + float(own["epsilon"])
+
+
+def test_who_withdrew_may_be_quoted_again_and_is_not_asked_again_by_again(desk):
+    desk.quote()
+    desk.withdraw("007")
+    desk.report("more.csv", [("007", 1.5), ("new", 2.0)])
+    assert desk.quote("more.csv", "more-quotes.csv").is_new
+    desk.train("quotes.csv")
+    again = desk.quote(again=True, output="again.csv")
+    assert again.is_new
+    assert "007" not in {row["seller"] for row in read_rows(desk / "again.csv")}
+
+
+CHANGES = {
+    "features.age.low": ("age = { low = 18,", "age = { low = 17,"),
+    "features.age.high": ("high = 90", "high = 91"),
+    "label.values": ('["no", "yes"]', '["yes", "no"]'),
+    "label.column": ('"has bought"', '"has returned"'),
+    "objective.payment_weight": ("0.001", "0.002"),
+    "costs.distribution": ("uniform(1, 5)", "uniform(1, 6)"),
+    "features.height": ("[features]\n", "[features]\nheight = { low = 1, high = 2 }\n"),
+    "money.minor_units": ("[label]", "[money]\nminor_units = 1000\n\n[label]"),
+    "sellers.expected": ("[label]", "[sellers]\nexpected = 70\n\n[label]"),
+}
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_rules_that_changed_since_quoting_are_refused_by_their_key(desk, key):
+    desk.quote()
+    desk.market.write_text(MARKET.replace(*CHANGES[key]))
+    before = desk.files()
+    desk.report("more.csv", [("new", 1.5), ("newer", 2.5)])
+    acts = {
+        "quote": lambda: desk.quote("more.csv", "more-quotes.csv"),
+        "train": desk.train,
+        "certify": lambda: certify_quotes(desk.market, desk / "quotes.csv"),
+        "report": lambda: read_campaign(desk.market, desk / "reports.csv", desk / "quotes.csv"),
+    }
+    for name, act in acts.items():
+        with pytest.raises(LedgerRefusal, match=rf"changed since .*: {re.escape(key)}\b"):
+            act()
+        assert {k: v for k, v in desk.files().items() if k != "more.csv"} == before, name
+    desk.market.write_text(MARKET)
+    assert desk.train().is_new
+
+
+def test_what_is_no_rule_may_change_and_another_spelling_is_no_change(desk):
+    desk.quote()
+    changed = MARKET.replace("uniform(1, 5)", "uniform( 1.0,5)") + "\n[training]\nl2 = 0.5\n"
+    desk.market.write_text(changed)
+    assert desk.train().model.l2 == 0.5
+
+
+def test_the_report_uses_what_was_decided_and_refuses_other_reports(desk, monkeypatch):
+    desk.quote()
+
+    def decide_nothing(*_):
+        raise AssertionError("it was decided once")
+
+    monkeypatch.setattr("dpmarket.mechanisms.OfflineMechanism.run", decide_nothing)
+    found = read_campaign(desk.market, desk / "reports.csv", desk / "quotes.csv")
+    np.testing.assert_array_equal(found.costs, desk.costs)
+    np.testing.assert_array_equal(found.outcome.epsilons, read_quotes(desk / "quotes.csv").epsilons)
+    rows = [list(row.values()) for row in read_rows(desk / "reports.csv")]
+    rows[3][1] = str(float(rows[3][1]) * (1 + 1e-12))
+    desk.report("reports.csv", rows)
+    with pytest.raises(LedgerRefusal, match="not those"):
+        read_campaign(desk.market, desk / "reports.csv", desk / "quotes.csv")
+
+
+def test_ids_are_known_in_every_spelling_of_their_letters_and_blanks_are_refused(tmp_path):
+    desk = Desk(tmp_path / "desk", sellers=12)
+    desk.report("reports.csv", [("Zoe\u0308", 1.5), ("Bob", 2.0), ("Ann", 1.1)])
+    desk.quote()
+    assert read_quotes(desk / "quotes.csv").seller_ids == ["Zo\u00eb", "Bob", "Ann"]
+    assert desk.withdraw("Zoe\u0308") == 1
+    assert desk.statement("Zo\u00eb")[0].state == "withdrawn"
+    desk.records_of(["Zoe\u0308", "Bob", "Ann"])
+    assert desk.train().model.records == 2
+    for wrong in (" Bob", "Bob ", "Bob\t", "Bob\u00a0", "\u3000Bob"):
+        desk.report("reports.csv", [("Ann", 1.5), (wrong, 2.0)])
+        with pytest.raises(FileProblem, match="blanks before or after it in 1 row: line 3"):
+            desk.quote(output="other.csv")
+        with pytest.raises(DpmarketError, match="without blanks"):
+            desk.withdraw(wrong)
+    desk.report("reports.csv", [("Zoe\u0308", 1.5), ("Zo\u00eb", 2.0)])
+    with pytest.raises(FileProblem, match="an earlier row has already in 1 row: line 3"):
+        desk.quote(output="other.csv")

@@ -1,0 +1,111 @@
+"""Make the good files of version 2 anew: ``python tests/certificates/make_files.py``.
+
+They are kept because salts and noise are new at every run, and because files that were good once must stay
+good. Files of version 1 were made by the program that wrote version 1, and cannot be made again.
+"""
+
+import csv
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+import dpmarket as dpm
+from dpmarket.certificates import Purchase, ReleasedModel, certify, certify_purchase, publishable_rules
+from dpmarket.mechanisms import OnlineMechanism, population_curve
+
+FOLDER = Path(__file__).parent / "files" / "version-2"
+SELLERS = 20
+IDS = [f"sëller {k}" for k in range(SELLERS)]
+DIST = dpm.Uniform(1.0, 5.0)
+FEATURES = {"age": (18.0, 90.0), "yearly income": (0.0, 1e5), "ward's size": (0.5, 2.5)}
+
+
+def costs():
+    return DIST.sample(SELLERS, np.random.default_rng(4))
+
+
+def fitted(epsilons, rows_per_person=1, **settings):
+    """Return a model of random records, each of whose owners has so many."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-0.5, 0.5, size=(SELLERS * rows_per_person, 3))
+    y = np.where(x[:, 0] > 0.0, "yes", "no")
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes"), rows_per_person=rows_per_person, **settings)
+    promises = dict(zip(IDS, np.asarray(epsilons).tolist(), strict=True))
+    return model.fit(x, y, epsilons=promises, people=IDS * rows_per_person)
+
+
+def offline(payment_weight=2e-2):
+    objective = dpm.BuyerObjective(1.0, 1.0, payment_weight)
+    return dpm.OfflineMechanism(DIST, objective).run(costs(), seller_ids=IDS)
+
+
+def withdrawn():
+    """Certify a market in which two have left: one who was bought from, and one who was not."""
+    outcome = offline()
+    left = [int(np.flatnonzero(outcome.epsilons > 0.0)[1]), int(np.flatnonzero(outcome.epsilons == 0.0)[0])]
+    withdrew = np.isin(np.arange(SELLERS), left)
+    model = fitted(np.where(withdrew, 0.0, outcome.epsilons))
+    return certify(outcome, model, minor_units=100, features=FEATURES, withdrawn=[IDS[k] for k in left])
+
+
+def online():
+    """Certify sellers who came one by one, by rules that were published."""
+    objective = dpm.BuyerObjective(1.0, 1.0, 1e-2)
+    outcome = OnlineMechanism(DIST, population_curve(DIST, objective, SELLERS)).run(costs(), seller_ids=IDS)
+    market = {
+        "features": {name: {"low": low, "high": high} for name, (low, high) in FEATURES.items()},
+        "label": {"column": "label", "values": ["no", "yes"]},
+        "money": {"minor_units": 100},
+    }
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rules = publishable_rules(market, {"online": outcome.parameters}, at)
+    model = fitted(outcome.epsilons)
+    purchase = Purchase(
+        mechanism="online",
+        parameters=outcome.parameters,
+        seller_ids=np.array(IDS),
+        promises=outcome.epsilons,
+        payments=outcome.in_minor_units(100).amounts.astype(np.float64),
+        minor_units=100,
+        spent=np.array(model.epsilons_),
+        weights=np.array(model.loss_weights_),
+        withdrew=np.zeros(SELLERS, dtype=bool),
+        quotes=np.ones(SELLERS, dtype=np.int64),
+    )
+    reference = rules.reference("online", outcome.parameters, "2026-02-01T00:00:00+00:00")
+    (FOLDER / "online.rules.json").write_bytes(rules.data)
+    return certify_purchase(purchase, ReleasedModel.of(model, FEATURES), rules=reference)
+
+
+def curved():
+    """Certify a model with a small penalty and several rows for each, whose losses are no straight line."""
+    outcome = offline(payment_weight=1e-3)
+    model = fitted(outcome.epsilons, rows_per_person=3, l2=0.02, fit_intercept=False)
+    return certify(outcome, model, features=FEATURES)
+
+
+def posted():
+    outcome = dpm.mechanisms.PostedPrice(DIST, 0.5, 3.0).run(costs(), seller_ids=IDS)
+    return certify(outcome, fitted(outcome.epsilons), minor_units=100, features=FEATURES)
+
+
+def main():
+    FOLDER.mkdir(exist_ok=True)
+    made = {
+        "offline": certify(offline(), fitted(offline().epsilons), minor_units=100, features=FEATURES),
+        "withdrawn": withdrawn(),
+        "online": online(),
+        "curved": curved(),
+        "posted": posted(),
+    }
+    for name, certificate in made.items():
+        (FOLDER / f"{name}.certificate.json").write_bytes(bytes(certificate))
+        (FOLDER / f"{name}.openings.json").write_bytes(certificate.openings())
+        with open(FOLDER / f"{name}.reports.csv", "w", newline="", encoding="utf-8") as file:
+            rows = zip(IDS, map(repr, costs().tolist()), strict=True)
+            csv.writer(file, lineterminator="\n").writerows([("seller", "cost"), *rows])
+
+
+if __name__ == "__main__":
+    main()

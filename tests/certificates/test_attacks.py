@@ -1,0 +1,168 @@
+"""Certificates that somebody with both sources would forge: consistent in all that used to be looked at."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dpmarket as dpm
+from dpmarket.certificates import certify, verify, verify_payments
+from dpmarket.errors import InvalidInput
+from support.certificates import failing
+from support.forging import Papers
+
+DIST = dpm.Uniform(1.0, 5.0)
+
+
+def certified(sellers, objective, costs=None):
+    """Return the honest papers of a market with so many sellers, whose records are random."""
+    costs = DIST.sample(sellers, np.random.default_rng(sellers)) if costs is None else costs
+    ids = [f"seller {k}" for k in range(sellers)]
+    outcome = dpm.OfflineMechanism(DIST, objective).run(costs, seller_ids=ids)
+    x = np.random.default_rng(5).uniform(-0.5, 0.5, size=(sellers, 3))
+    y = np.where(x[:, 0] > 0.0, "yes", "no")
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=outcome.epsilons)
+    certificate = certify(outcome, model, minor_units=100)
+    reports = dict(zip(ids, costs.tolist(), strict=True))
+    return Papers.of(bytes(certificate), certificate.openings(), reports)
+
+
+def noise_rate_name(papers):
+    return "total_epsilon" if papers.version == 1 else "noise_rate"
+
+
+@pytest.fixture(scope="module")
+def papers():
+    return certified(20, dpm.BuyerObjective(1.0, 1.0, 2e-2))
+
+
+@pytest.fixture(scope="module", params=["version 1", "now"])
+def either(request, papers):
+    return Papers.read("version-1", "offline") if request.param == "version 1" else papers
+
+
+# --- the accounting ---
+
+RUINED = {
+    "rows per person without end": {"rows_per_person": 10**60},
+    "hardly any noise rate": {"noise_rate": 1e-60},
+    "both": {"rows_per_person": 10**60, "noise_rate": 1e-60},
+    "hardly any penalty": {"l2": 1e-300},
+    "rows of any length": {"row_bound": 1e200},
+}
+
+
+@pytest.mark.parametrize("constants", RUINED.values(), ids=RUINED)
+def test_a_spent_epsilon_far_too_small_is_found_whatever_the_constants(either, constants):
+    """With these constants the change of curvature got lost in rounding: true losses are 7 times and more."""
+    forged = either.copy()
+    changes = {(noise_rate_name(either) if k == "noise_rate" else k): v for k, v in constants.items()}
+    # A fine release costs nothing to speak of, and a small penalty makes the curvature count.
+    forged.constants.update(
+        {"l2": 1e-4, "gradient_bound": 1e-40, "noise_accuracy": 1e-40, "numerical_epsilon": 1e-6} | changes
+    )
+    eta, bound = forged.constants[noise_rate_name(either)], forged.constants["row_bound"]
+
+    def least(lines):
+        for line in lines:
+            told = line["weight"] * eta * bound * (1.0 + 1e-9) + (1e-9 if line["weight"] else 0.0)
+            line["spent"] = min(told, line["promise"])
+
+    forged = forged.with_lines(least)
+    k = max(range(20), key=lambda k: forged.lines[k]["weight"])
+    assert forged.lines[k]["spent"] > 0.0
+    assert not verify(forged.certificate, receipt=forged.receipt(k)).passed
+    assert not verify(forged.certificate, openings=forged.openings).passed
+
+
+# --- payments ---
+
+
+def test_sellers_who_are_not_paid_are_found_wherever_they_stand():
+    """Those whose payments used to be recomputed stood at places known beforehand."""
+    papers = certified(60, dpm.BuyerObjective(1.0, 1.0, 1e-3))
+    bought = [k for k in range(60) if papers.lines[k]["promise"] > 0.0]
+    known = {bought[k] for k in np.unique(np.linspace(0, len(bought) - 1, 20).astype(int))}
+    assert len(known) == 20
+
+    def rob(lines):
+        for k in set(bought) - known:
+            lines[k]["payment"] = 0.0
+
+    forged = papers.with_lines(rob)
+    found = verify_payments(forged.certificate, forged.openings, papers.reports)
+    assert {"participation", "payments"} <= failing(found)
+
+
+def test_a_payment_that_covers_the_cost_and_no_more_is_found(papers):
+    def scrimp(lines):
+        for line in lines:
+            worth = papers.reports[line["id"]] * line["promise"] * 100
+            line["payment"] = float(math.ceil(worth))
+
+    forged = papers.with_lines(scrimp)
+    assert failing(verify_payments(forged.certificate, forged.openings, papers.reports)) == {"payments"}
+
+
+def test_what_was_withdrawn_does_not_switch_the_payments_check_off(either):
+    def rob(lines):
+        for line in lines[::2]:
+            line["payment"] = 0.0
+
+    forged = either.with_lines(rob).changed("totals", "withdrawn", to=1)
+    found = verify_payments(forged.certificate, forged.openings, either.reports)
+    assert "totals" in failing(found) or {"participation", "payments"} <= failing(found)
+    assert not found.passed
+
+
+# --- promises ---
+
+
+@pytest.mark.parametrize(("limit", "value"), [("weight_cap", 1.5), ("max_mean_epsilon", 1e-3)])
+def test_promises_beyond_a_limit_are_found_even_if_they_cost_the_buyer_less(either, limit, value):
+    forged = either.changed("market", "objective", limit, to=value)
+    found = verify_payments(forged.certificate, forged.openings, either.reports)
+    assert "allocation" in failing(found)
+
+
+def test_one_promise_of_many_is_compared_although_the_buyer_hardly_notices():
+    """In a large market nobody's promise moves the buyer's objective in a digit that used to be looked at."""
+    sellers = 3_000
+    papers = certified(sellers, dpm.BuyerObjective(1.0, 1.0, 1e-6))
+    k = min(
+        (k for k in range(sellers) if papers.lines[k]["promise"] > 0.0),
+        key=lambda k: papers.lines[k]["promise"],
+    )
+
+    def more(lines):
+        share = 1.001
+        lines[k]["promise"] *= share
+        lines[k]["payment"] = float(math.ceil(lines[k]["payment"] * share))
+
+    forged = papers.with_lines(more)
+    found = verify_payments(forged.certificate, forged.openings, papers.reports, payments_checked=1)
+    assert "allocation" in failing(found)
+
+
+# --- what was spent before ---
+
+
+def test_what_strangers_spent_before_is_refused(papers):
+    outcome = dpm.OfflineMechanism(DIST, dpm.BuyerObjective(1.0, 1.0, 2e-2)).run(
+        [1.5, 2.0], seller_ids=["1", "2"]
+    )
+    model = dpm.PrivateLogisticRegression(classes=(0, 1))
+    model = model.fit([[0.2], [0.4]], [0, 1], epsilons=outcome.epsilons)
+    certify(outcome, model, already_spent={"1": 0.0})
+    with pytest.raises(InvalidInput, match="already_spent"):
+        certify(outcome, model, already_spent={1: 0.5})  # the number, not the text: nobody
+    with pytest.raises(InvalidInput, match="already_spent"):
+        certify(outcome, model, already_spent={"1": 0.0, "somebody else": 0.5})
+
+
+# --- the reader's own cost ---
+
+
+@pytest.mark.parametrize("cost", [-1.0, math.nan, math.inf])
+def test_a_cost_that_is_none_does_not_make_a_payment_worth_it(papers, cost):
+    assert not verify(papers.certificate, receipt=papers.receipt(0), cost=cost).passed

@@ -1,0 +1,72 @@
+"""A disk that is full: one line that names the file, exit code 1, and everything as it was."""
+
+import resource
+import subprocess
+
+import pytest
+
+from dpmarket.ledger import check_everything, existing_ledger, outside, reading, rounds_of
+from support.campaigns import make_campaign
+from support.commands import COMMAND, run
+
+
+def limited(size, *arguments, cwd):
+    """Run the command so that no file can grow beyond a size: the kernel then says that it is too large."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    done = subprocess.run([COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, preexec_fn=limit)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def state_of(folder):
+    if not (folder / "market.ledger").exists():
+        return []
+    with existing_ledger(folder / "market.ledger") as ledger, reading(ledger) as connection:
+        check_everything(connection, ledger)
+        return [entered.state for entered in rounds_of(connection)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
+    make_campaign(tmp_path, 3000)
+    return tmp_path
+
+
+@pytest.mark.parametrize("size", [2_000, 60_000, 120_000])
+def test_quotes_that_do_not_fit_on_the_disk_are_not_given(folder, size):
+    done = limited(size, "quote", "reports.csv", "-o", "quotes.csv", cwd=folder)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "quotes.csv" in done.stderr or "market.ledger" in done.stderr
+    assert not (folder / "quotes.csv").exists()
+    assert state_of(folder) == []
+    run("quote", "reports.csv", "-o", "quotes.csv", cwd=folder)
+    assert state_of(folder) == ["open"]
+
+
+def test_a_training_whose_log_does_not_fit_on_the_disk_spends_nothing(folder):
+    run("quote", "reports.csv", "-o", "quotes.csv", cwd=folder)
+    train = ("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json")
+    done = limited(1_000, *train, cwd=folder)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert not (folder / "model.json").exists()
+    assert "mark" not in [line.kind for line in outside.read_log()]
+    run(*train, cwd=folder)
+    assert state_of(folder) == ["released"]
+
+
+def test_a_model_that_does_not_fit_on_the_disk_is_spent_and_said_to_be(folder):
+    run("quote", "reports.csv", "-o", "quotes.csv", cwd=folder)
+    train = ("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json")
+    done = limited(60_000, *train, cwd=folder)
+    assert done.returncode == 1
+    assert "market.ledger" in done.stderr
+    assert not (folder / "model.json").exists()
+    assert "mark" in [line.kind for line in outside.read_log()]
+    assert "sellers are paid" in run(*train, cwd=folder, code=1).stderr
+    assert state_of(folder) == ["lost"]

@@ -1,0 +1,106 @@
+"""What people meet when a file is not what it should be: one line that says where, and no value."""
+
+import os
+import threading
+import tomllib
+
+import pytest
+
+from support.campaigns import make_campaign
+from support.commands import run
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
+    make_campaign(tmp_path, 12)
+    return tmp_path
+
+
+QUOTE = ("-o", "quotes.csv")
+
+
+def test_reports_may_come_through_a_pipe(folder):
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    data = (folder / "reports.csv").read_bytes()
+    writer = threading.Thread(target=lambda: pipe.write_bytes(data))
+    writer.start()
+    run("quote", "pipe", *QUOTE, cwd=folder)
+    writer.join()
+    assert (folder / "quotes.csv").read_bytes().count(b"\n") == 13
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("/dev/null", "/dev/null: the file is empty"),
+        (".", "it is a folder"),
+        ("nowhere.csv", "there is no such file"),
+    ],
+)
+def test_what_is_no_file_of_reports_is_named(folder, source, words):
+    said = run("quote", source, *QUOTE, cwd=folder, code=1).stderr
+    assert words in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"seller,cost\na,1.75\nb,2.75,3.75\n", "line 3 has 3 cells, the header row 2"),
+        (b"seller,cost\na,1.75\nZo\xeb,2.75\n", "line 3 is no text in UTF-8"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_named_by_their_line(folder, content, words):
+    (folder / "reports.csv").write_bytes(content)
+    said = run("quote", "reports.csv", *QUOTE, cwd=folder, code=1).stderr
+    assert words in said
+    assert "2.75" not in said
+    assert not (folder / "market.ledger").exists()
+
+
+def test_blank_lines_at_the_end_do_no_harm_and_elsewhere_they_do(folder):
+    (folder / "blank.csv").write_text("seller,cost\na,1.5\nb,2.5\n\n\n")
+    run("quote", "blank.csv", *QUOTE, cwd=folder)
+    (folder / "hole.csv").write_text("seller,cost\na,1.5\n\nb,2.5\n")
+    said = run("quote", "hole.csv", "-o", "other.csv", cwd=folder, code=1).stderr
+    assert "an empty cell in 1 row" in said
+
+
+def test_init_sets_bounds_of_features_and_lets_columns_be_used_otherwise(tmp_path):
+    run("init", "--set", "features.age.low=17", "--set", "features.yearly visits.low=0",
+        "--set", "features.yearly visits.high=50", cwd=tmp_path)  # fmt: skip
+    features = tomllib.loads((tmp_path / "market.toml").read_text())["features"]
+    assert features["age"] == {"low": 17, "high": 90.0}
+    assert features["yearly visits"] == {"low": 0, "high": 50}
+    run("init", "label.toml", "--set", "label.column=income", cwd=tmp_path)
+    data = tomllib.loads((tmp_path / "label.toml").read_text())
+    assert data["label"]["column"] == "income"
+    assert "income" not in data["features"]
+    said = run("init", "wrong.toml", "--set", "features.height.low=1", cwd=tmp_path, code=1).stderr
+    assert "features.height.high: missing" in said
+    assert not (tmp_path / "wrong.toml").exists()
+
+
+def test_money_is_shown_with_its_currency(folder):
+    text = (folder / "market.toml").read_text() + '\n[money]\ncurrency = "CHF"\n'
+    (folder / "market.toml").write_text(text)
+    said = run("quote", "reports.csv", *QUOTE, cwd=folder)
+    assert " CHF" in said.stdout
+    assert " CHF" in run("show", "quotes.csv", cwd=folder).stdout
+    run("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json", cwd=folder)
+    assert " CHF" in run("payouts", "-o", "payouts.csv", cwd=folder).stdout
+    assert " CHF" in run("statement", "007", cwd=folder).stdout
+    assert " CHF" in run("show", "market.ledger", cwd=folder).stdout
+    said = run("ledger", "check", "market.ledger", cwd=folder).stdout
+    assert "adds up" in said
+    assert "trainings entered as spent" in run("ledger", "repair", "market.ledger", cwd=folder).stdout
+
+
+def test_the_pilots_people_are_spoken_of_where_a_distribution_is_fitted_and_a_market_begun(tmp_path):
+    rows = "".join(f"{1 + k / 50}\n" for k in range(100))
+    (tmp_path / "pilot.csv").write_text("cost\n" + rows)
+    assert "must not be sellers" in run("costs", "fit", "pilot.csv", cwd=tmp_path).stdout
+    run("init", cwd=tmp_path)
+    assert "sellers.excluded" in (tmp_path / "market.toml").read_text()

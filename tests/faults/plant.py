@@ -1,0 +1,218 @@
+"""Plant faults in copies of the source, one in each, and say which test of ``make test`` finds it.
+
+A fault is a line or two of ``faults.toml``. Tests that are likely to find it run first, then, if none of them
+does, all of them. Exit code 1 if a fault survives. The working tree is never touched::
+
+    python tests/faults/plant.py                          # all faults; make faults
+    python tests/faults/plant.py --only "slack dropped"   # one of them; may be repeated
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TABLE = Path(__file__).with_name("faults.toml")
+NOT_COPIED = (
+    *(".git", ".venv", ".hypothesis", ".*_cache", "out", "site", "dist", "build", "dpmarket-demo"),
+    "*.egg-info",
+)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", re.MULTILINE)
+LONGEST = 3600.0  # seconds; a fault may make a test endless
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What to change where, as (file of the package, old text, new text), and the tests to run first."""
+
+    name: str
+    edits: tuple[tuple[str, str, str], ...]
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """By which test a fault was found, None if by none, and how long that took."""
+
+    fault: Fault
+    found_by: str | None
+    seconds: float
+
+
+class CannotPlant(Exception):
+    """The source is not what the fault was written for."""
+
+
+def read_faults(table: Path = TABLE) -> list[Fault]:
+    """Return all faults of the table."""
+    rows = tomllib.loads(table.read_text(encoding="utf-8"))["fault"]
+    return [
+        Fault(
+            row["name"],
+            tuple(map(tuple, row.get("edits") or [(row["file"], row["old"], row["new"])])),
+            tuple(row["tests"]),
+        )
+        for row in rows
+    ]
+
+
+def planted(fault: Fault, package: Path) -> dict[Path, str]:
+    """Return the changed text of every file that the fault changes.
+
+    Raises
+    ------
+    CannotPlant : a file is missing, or the old text does not stand in it exactly once.
+    """
+    texts: dict[Path, str] = {}
+    for name, old, new in fault.edits:
+        path = package / name
+        if path not in texts:
+            if not path.is_file():
+                raise CannotPlant(f"{fault.name!r}: there is no {name}; write the fault anew.")
+            texts[path] = path.read_text(encoding="utf-8")
+        count = texts[path].count(old)
+        if count != 1:
+            raise CannotPlant(
+                f"{fault.name!r}: expected its text once in {name}, found it {count} times; write the fault "
+                f"anew:\n{old}"
+            )
+        texts[path] = texts[path].replace(old, new)
+    return texts
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a source tree with its times, so that what was compiled for it stays valid."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
+
+
+def run_tests(tree: Path, arguments: list[str]) -> tuple[int, str]:
+    """Run quick tests of a tree with its own source; return the exit code and what was printed."""
+    threads = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")]
+    settings = dict.fromkeys([*threads, "POLARS_MAX_THREADS"], "1")
+    settings |= {"PYTHONPATH": str(tree / "src"), "HYPOTHESIS_PROFILE": "first"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(
+        command, cwd=tree, env=os.environ | settings, capture_output=True, text=True, timeout=LONGEST
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def find_all(faults: list[Fault], pristine: Path, folder: Path, workers: int) -> Iterator[Verdict]:
+    """Yield what was found, in the order of its being found; several faults are tried at a time."""
+    with ThreadPoolExecutor(workers) as pool:
+        running = [pool.submit(find, fault, pristine, folder, workers) for fault in faults]
+        try:
+            for future in as_completed(running):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def find(fault: Fault, pristine: Path, folder: Path, workers: int) -> Verdict:
+    """Plant a fault in a fresh copy, and run tests until one finds it."""
+    start = time.perf_counter()
+    tree = Path(tempfile.mkdtemp(dir=folder)) / "tree"
+    copy_tree(pristine, tree)
+    try:
+        for path, text in planted(fault, tree / "src" / "dpmarket").items():
+            path.write_text(text, encoding="utf-8")
+            forget_compiled(tree / "src", path)
+        likely = [f"tests/{name}" for name in fault.tests]
+        found = found_by(tree, ["-x", "-n", "0", *likely])
+        # Tests of these faults themselves would notice any.
+        found = found or found_by(tree, ["-x", "-n", str(workers), "--ignore", "tests/faults"])
+    finally:
+        shutil.rmtree(tree.parent, ignore_errors=True)
+    return Verdict(fault, found, time.perf_counter() - start)
+
+
+def forget_compiled(source: Path, path: Path) -> None:
+    """Remove what was compiled from a file; of a kernel's, all kernels, which contain one another."""
+    for old in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        old.unlink()
+    if "numba" in path.read_text(encoding="utf-8"):
+        for pattern in ("*.nbi", "*.nbc"):
+            for old in source.rglob(pattern):
+                old.unlink()
+
+
+def found_by(tree: Path, arguments: list[str]) -> str | None:
+    """Return the first test that fails, None if all pass."""
+    try:
+        code, text = run_tests(tree, arguments)
+    except subprocess.TimeoutExpired:
+        return f"does not end within {LONGEST:.0f} s"
+    if code == 0:
+        return None
+    failed = FAILED.search(text)
+    if failed is None:
+        raise CannotPlant(f"the tests could not be run:\n{text[-3000:]}")
+    return failed[1]
+
+
+def report(verdicts: list[Verdict]) -> str:
+    """Return the table of faults and what found them."""
+    rows = [("fault", "found by", "seconds"), ("-----", "--------", "-------")]
+    rows += [(v.fault.name, v.found_by or "NOTHING: it survives", f"{v.seconds:.0f}") for v in verdicts]
+    width = max(len(row[0]) for row in rows)
+    return "\n".join(f"{name:{width}}  {seconds:>7}  {found}" for name, found, seconds in rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", action="append", metavar="NAME", help="plant this fault alone")
+    parser.add_argument("--workers", type=int, default=2, help="how many faults are tried at a time")
+    options = parser.parse_args()
+    faults = read_faults()
+    if options.only:
+        unknown = set(options.only) - {fault.name for fault in faults}
+        if unknown:
+            parser.error(f"no such fault: {', '.join(sorted(unknown))}")
+        faults = [fault for fault in faults if fault.name in options.only]
+    with tempfile.TemporaryDirectory(prefix="faults-") as place:
+        pristine = Path(place) / "pristine"
+        copy_tree(ROOT, pristine)
+        for fault in faults:  # all, before the first is tried
+            planted(fault, pristine / "src" / "dpmarket")
+        tests = sorted({f"tests/{name}" for fault in faults for name in fault.tests})
+        tell(f"Without a fault: {len(tests)} files of tests ...")
+        code, text = run_tests(pristine, ["-n", str(options.workers), *tests])
+        if code:
+            print(text[-3000:])
+            print("Without any fault these tests fail already: nothing can be said.")
+            return 1
+        tell(text.strip().splitlines()[-1])
+        verdicts = []
+        for verdict in find_all(faults, pristine, Path(place), options.workers):
+            verdicts.append(verdict)
+            told = verdict.found_by or "NOTHING FOUND IT"
+            tell(f"[{len(verdicts)}/{len(faults)}] {verdict.fault.name}: {told} ({verdict.seconds:.0f} s)")
+    order = {fault.name: k for k, fault in enumerate(faults)}
+    verdicts.sort(key=lambda verdict: order[verdict.fault.name])
+    print(report(verdicts))
+    survivors = [verdict.fault.name for verdict in verdicts if verdict.found_by is None]
+    print(f"\n{len(verdicts) - len(survivors)} of {len(verdicts)} faults are found.")
+    return 1 if survivors else 0
+
+
+def tell(text: str) -> None:
+    """Say how far it is, where the table does not go."""
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CannotPlant as problem:
+        sys.exit(f"Cannot plant {problem}")

@@ -1,0 +1,250 @@
+"""Opening a ledger: what it makes, upgrades, tightens and refuses."""
+
+import os
+import shutil
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.ledger import (
+    accounts,
+    balance_of,
+    check_ledger,
+    existing_ledger,
+    open_ledger,
+    reading,
+    rounds_of,
+    tables,
+    writing,
+)
+from dpmarket.ledger.engine import _upgrade
+from support.ledgers import campaign_in, enter, new_database, quotes
+
+VERSION_2 = Path(__file__).parent / "data" / "version-2.ledger"
+
+
+def test_every_ledger_has_an_id_and_a_key_of_its_own(tmp_path):
+    with open_ledger(tmp_path / "a.ledger") as first, open_ledger(tmp_path / "b.ledger") as second:
+        assert first.id != second.id
+        assert first.key != second.key
+        assert len(first.key) == 32
+    with open_ledger(tmp_path / "a.ledger") as again:
+        assert (again.id, again.key) == (first.id, first.key)
+
+
+def test_a_ledger_keeps_what_was_written_on_both_databases(place):
+    with open_ledger(place) as ledger, writing(ledger) as connection:
+        entered = enter(connection, quotes([0.5, 0.25]))
+    with open_ledger(place) as ledger, reading(ledger) as connection:
+        assert rounds_of(connection) == [entered]
+        check_ledger(connection)
+
+
+@pytest.mark.slow
+def test_on_postgresql_a_ledger_keeps_what_was_written(server):
+    """The one test on a server that is always run."""
+    test_a_ledger_keeps_what_was_written_on_both_databases(new_database(server))
+
+
+def test_a_step_that_raises_leaves_nothing(ledger):
+
+    def fail():
+        with writing(ledger) as connection:
+            enter(connection, quotes([0.5]))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with reading(ledger) as connection:
+        assert rounds_of(connection) == []
+
+
+def test_reading_writes_nothing(ledger, place):
+    with reading(ledger) as connection:
+        if ledger.path is None:
+            with pytest.raises(sa.exc.DBAPIError):
+                connection.execute(tables.ledger.update().values(revision=7))
+        else:
+            connection.execute(sa.select(tables.ledger))
+    with reading(ledger) as connection:
+        assert connection.execute(sa.select(tables.ledger.c.revision)).scalar() == 0
+
+
+def test_only_its_owner_reads_a_ledger_also_if_others_could_before(tmp_path):
+    path = tmp_path / "market.ledger"
+    with open_ledger(path):
+        assert path.stat().st_mode & 0o077 == 0
+    path.chmod(0o644)
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        enter(connection, quotes([0.5]))
+        assert path.stat().st_mode & 0o077 == 0
+        assert path.with_name("market.ledger-wal").stat().st_mode & 0o077 == 0
+
+
+def test_what_is_no_regular_file_is_refused_and_its_mode_left_alone(tmp_path):
+    """A ledger is made private; a device or a pipe is everybody's."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    for place, words in ((pipe, "a pipe or a device"), (tmp_path, "it is a folder")):
+        before = place.stat().st_mode
+        with pytest.raises(FileProblem, match=words), open_ledger(place):
+            pass
+        assert place.stat().st_mode == before
+
+
+def test_writers_of_one_process_come_one_after_the_other(ledger):
+    seen = []
+
+    def add():
+        with writing(ledger) as connection:
+            value = connection.execute(sa.select(tables.ledger.c.revision)).scalar_one()
+            seen.append(value)
+            connection.execute(tables.ledger.update().values(revision=value + 1))
+
+    threads = [threading.Thread(target=add) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == list(range(12))
+
+
+def test_a_read_only_ledger_can_be_looked_at_and_not_written(tmp_path, monkeypatch):
+    path = tmp_path / "market.ledger"
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        enter(connection, quotes([0.5]))
+    monkeypatch.setattr("dpmarket.ledger.engine.os.access", lambda *_: False)
+    with open_ledger(path) as ledger:
+        with reading(ledger) as connection:
+            check_ledger(connection)
+            assert len(rounds_of(connection)) == 1
+        with pytest.raises(FileProblem, match="read-only"), writing(ledger):
+            pass
+        # Not only the program's care: the file is opened so that nothing can be written.
+        with pytest.raises(sa.exc.DBAPIError, match="readonly"), ledger.engine.connect() as connection:
+            connection.execute(tables.ledger.update().values(revision=7))
+
+
+def test_a_file_of_version_2_is_upgraded_and_a_copy_kept(tmp_path):
+    path = tmp_path / "market.ledger"
+    shutil.copy(VERSION_2, path)
+    with sqlite3.connect(VERSION_2) as old:
+        promised = dict(old.execute("SELECT number, promised FROM round").fetchall())
+        model = old.execute("SELECT model FROM training WHERE state = 'released'").fetchone()[0]
+    old.close()
+    with open_ledger(path) as ledger, reading(ledger) as connection:
+        check_ledger(connection)
+        found = rounds_of(connection)
+        assert {entered.number: entered.promised for entered in found} == promised
+        assert [entered.state for entered in found] == ["released", "open", "lost"]
+        assert connection.execute(sa.select(tables.release.c.model)).scalars().first() == model
+        books = {row[0]: row[1:] for row in accounts(connection).rows()}
+        # 007 withdrew from the first round, and is paid for the lost one only.
+        assert 0 < books["007"][2] < books["7"][2]
+        balance = balance_of(connection, found[0].campaign)
+        assert balance.owed == sum(paid for _, _, paid in books.values())
+        assert (balance.held, balance.available) == (found[1].payments, 0)
+    kept = tmp_path / "market.ledger.version-2"
+    assert kept.stat().st_mode & 0o077 == 0
+    with sqlite3.connect(kept) as copy:
+        assert copy.execute("PRAGMA user_version").fetchone() == (2,)
+        assert dict(copy.execute("SELECT number, promised FROM round").fetchall()) == promised
+    copy.close()
+
+
+def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "market.ledger"
+    shutil.copy(VERSION_2, path)
+
+    def fail(connection):
+        _upgrade(connection)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpmarket.ledger.engine._upgrade", fail)
+    with pytest.raises(KeyboardInterrupt), open_ledger(path):
+        pass
+    monkeypatch.undo()
+    with sqlite3.connect(path) as old:
+        assert old.execute("PRAGMA user_version").fetchone() == (2,)
+        assert old.execute("SELECT count(*) FROM training").fetchone() == (2,)
+    old.close()
+    with open_ledger(path) as ledger, reading(ledger) as connection:
+        check_ledger(connection)
+
+
+def test_migrated_tables_are_those_that_are_described(tmp_path):
+    """Columns, types of columns, constraints and indices of an upgraded file equal those of a new one."""
+    shutil.copy(VERSION_2, tmp_path / "old.ledger")
+
+    def described(path):
+        with open_ledger(path):
+            pass
+        database = sqlite3.connect(path)
+        found = {}
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            columns = database.execute(f"PRAGMA table_info({name})").fetchall()
+            keys = database.execute(f"PRAGMA foreign_key_list({name})").fetchall()
+            indices = database.execute(f"PRAGMA index_list({name})").fetchall()
+            found[name] = (
+                sorted(column[1] for column in columns),
+                sorted(key[2:5] for key in keys),
+                sorted((index[2], index[4]) for index in indices),
+            )
+        database.close()
+        return found
+
+    # References without a column are to the primary key, which SQLite writes in two ways.
+    def plain(found):
+        return {
+            name: (columns, [(key[0], key[1]) for key in keys], indices)
+            for name, (columns, keys, indices) in found.items()
+        }
+
+    assert plain(described(tmp_path / "old.ledger")) == plain(described(tmp_path / "new.ledger"))
+
+
+def test_a_ledger_of_something_else_or_of_another_version_is_refused(tmp_path):
+    path = tmp_path / "market.ledger"
+    with pytest.raises(FileProblem, match="cannot find the ledger"), existing_ledger(path):
+        pass
+    path.write_text("this is no database, but text that is long enough" * 100)
+    with pytest.raises(FileProblem, match="not a database"), existing_ledger(path):
+        pass
+    path.unlink()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE t (x)")
+    other.close()
+    with pytest.raises(FileProblem, match="something else"), existing_ledger(path):
+        pass
+    path.unlink()
+    with open_ledger(path):
+        pass
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA user_version = 99")
+    other.close()
+    with pytest.raises(FileProblem, match="expected version 3 of its tables, found 99"), open_ledger(path):
+        pass
+    for wrong, words in (("mysql://host/x", "got one of mysql"), ("://x", "address")):
+        with pytest.raises(FileProblem, match=words), open_ledger(wrong):
+            pass
+
+
+def test_a_server_that_cannot_be_reached_is_named_without_its_password():
+    address = "postgresql://ann:s3cret@127.0.0.1:1/nowhere"
+    with pytest.raises(FileProblem, match="cannot be reached") as refusal, open_ledger(address):
+        pass
+    assert "s3cret" not in str(refusal.value)
+
+
+def test_what_the_database_forbids_is_a_refusal_without_the_row(ledger):
+    with writing(ledger) as connection:
+        campaign_in(connection)
+    with pytest.raises(LedgerRefusal) as refusal, writing(ledger) as connection:
+        connection.execute(tables.account.update().values(pending=-7777))
+    assert "account_signs" in str(refusal.value)
+    assert "7777" not in str(refusal.value)

@@ -1,0 +1,65 @@
+"""What people see of a value: one short line, a table, a data frame; no individual by accident."""
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dpmarket as dpm
+from dpmarket.audit import PrivacyFindings
+from dpmarket.display import html_table
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    return mechanism.run([1.5, 2.0, 4.9], seller_ids=["<b>a", "b", "c"])
+
+
+def audits(outcome):
+    yield dpm.audit_participation(outcome, [1.5, 2.0, 4.9])
+    mechanism = dpm.mechanisms.PostedPrice(dpm.Uniform(1, 5), price=2.0, epsilon=1.0)
+    yield dpm.audit_truthfulness(mechanism, dpm.Uniform(1, 5), 2, 1, 20, np.random.default_rng(0))
+    people, promises = np.array([0, 2]), np.array([1.0, 2.0])
+    yield PrivacyFindings("exact", people, promises, promises / 2, 0, 0.0, {})
+
+
+def test_a_value_prints_as_one_line_without_an_array(outcome):
+    for value in (outcome, *audits(outcome)):
+        line = repr(value)
+        assert "\n" not in line
+        assert "array" not in line
+        assert len(line) < 250
+        assert line.startswith(type(value).__name__ + "(")
+
+
+def test_neither_line_nor_table_of_an_outcome_shows_an_individual(outcome):
+    for text in (repr(outcome), outcome._repr_html_()):
+        assert "<b>a" not in text
+        for value in (*outcome.payments[:2], *outcome.epsilons[:2]):
+            assert f"{value:.3g}" not in re.sub(r"\d+%", "", text)
+
+
+def test_a_notebook_shows_every_row_of_the_summary_escaped(outcome):
+    for value in (outcome, *audits(outcome)):
+        table = value._repr_html_()
+        assert table.count("<tr>") == len(value.summary())
+    assert "<script>" not in html_table("<script>", [("<script>", "<script>")])
+
+
+def test_an_outcome_is_a_data_frame_with_a_row_per_seller(outcome):
+    frame = outcome.to_frame()
+    assert frame.columns == ["seller", "epsilon", "payment", "planned_weight"]
+    assert frame["seller"].to_list() == ["<b>a", "b", "c"]
+    assert frame["payment"].to_list() == outcome.payments.tolist()
+    assert frame["planned_weight"].sum() == pytest.approx(1.0)
+
+
+def test_audits_are_data_frames(outcome):
+    participation, truthfulness, privacy = (audit.to_frame() for audit in audits(outcome))
+    assert participation["found"][0] == "passed"
+    assert truthfulness.columns == ["distance", "largest_gain", "mean_gain"]
+    assert privacy.equals(
+        pl.DataFrame({"method": ["exact"] * 2, "person": [0, 2], "promise": [1.0, 2.0], "found": [0.5, 1.0]})
+    )
