@@ -293,6 +293,10 @@ def _running_integrals(case: Any, table: Any, asked: Any, limits: tuple[float, f
             share = (right - left) / (end - first)
             span = Span(left, right, left * epsilons[i] + total)
             part, missing = integral(case, own, table, span, (cuts, tolerance * share))
+            if not np.isfinite(part):
+                # No tolerance can be met from here on; the whole is asked again in another case.
+                values[:] = part
+                return
             total += part
             error += missing
             right = left
