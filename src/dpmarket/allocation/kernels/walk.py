@@ -156,7 +156,7 @@ def walk_path(psi: Any, sellers: int, rules: Any, mean: float) -> Any:
                 sight = Sight(False, True, np.nan, np.nan)
                 at_infinity = np.sqrt(segment.weight)
             sight = minima_on(segment, rules, sight)
-            if sight.at_bound > 0.0 or sight.crossing > 0.0:
+            if sight.at_bound >= 0.0 or sight.crossing >= 0.0:
                 table, found = with_minima(table, found, sight, (segment, members), rules)
             if sight.bounded and rules.rho * square_rate(segment, end) > mean:
                 return table[:found], at_infinity, members.l, COMPLETE
