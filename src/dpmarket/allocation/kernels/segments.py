@@ -47,7 +47,8 @@ def upper_root(weight: float, level: float, V: float, rho: float) -> float:
     if q <= 0.0:
         return 0.0
     w = np.sqrt(q / (rho * weight))
-    k = min(V / (q * w), _TANGENT)
+    # Not 0/0 where q*w is too small for a float.
+    k = min(V / (q * w), _TANGENT) if V > 0.0 else 0.0
     x = _DIP * np.cos(np.arccos(-k / _TANGENT) / 3.0)
     slope = 3.0 * x * x - 1.0
     if slope > 1e-3:

@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover, Problem
+from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover, Problem, run_end
 from dpmarket.payments.kernels.resolve import epsilon_of, resolve
 from dpmarket.payments.kernels.tables import report_at, value_at
+
+# Equals that enter together bend a seller's epsilon if they are more than this part of those bought from.
+_MANY = 64
 
 
 class Alone(NamedTuple):
@@ -80,6 +83,37 @@ def leaves_cap(case: Any, own: float, end: float) -> float:
         else:
             high, f_high = x, excess
         if abs(excess) <= 1e-13 * problem.rules.cap or high - low <= 1e-15 * high:
+            break
+        x = between(low, high, f_low, f_high, step)
+    return x
+
+
+@njit(cache=True, error_model="numpy")
+def ties_enter(case: Any, own: float, end: float) -> float:
+    """Return the virtual cost between ``own`` and ``end`` at which the next ones enter, if they are many.
+
+    ``end`` where they do not enter before, or are too few equals for the seller's epsilon to have a kink that
+    matters.
+    """
+    problem, anchor = case
+    psi, reference, first = problem.psi, anchor.reference, anchor.bought
+    if first == psi.size or _MANY * (run_end(psi, first, psi.size) - first) < first:
+        return end
+    low, high = own, end
+    f_low = f_high = 0.0
+    x = end
+    # Secant steps on the distance of the ties from the cutoff, kept inside a bracket.
+    for step in range(80):
+        mover = Mover(own - reference, x - reference)
+        found = resolve(problem, anchor, mover, INTERIOR, moves(problem))
+        distance = (psi[first] - reference) - found.r
+        if not found.settled or (step == 0 and distance >= 0.0):
+            return end
+        if distance > 0.0:
+            low, f_low = x, distance
+        else:
+            high, f_high = x, distance
+        if high - low <= 1e-15 * high:
             break
         x = between(low, high, f_low, f_high, step)
     return x
