@@ -61,7 +61,7 @@ class Market:
         if math.isfinite(allocation.cutoff) and not _SMALLEST < allocation.cutoff < _LARGEST:
             raise NotConverged(
                 f"expected costs between {_SMALLEST:g} and {_LARGEST:g}, found a cutoff outside: "
-                "measure money in another unit."
+                "measure money in another unit, or set max_mean_epsilon."
             )
         self.dist = dist
         self.objective = objective
