@@ -23,7 +23,7 @@ from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.payments.cases import Case, case_of, slower_case
 from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
-from dpmarket.payments.kernels.alone import Alone
+from dpmarket.payments.kernels.alone import Alone, many_may_enter
 from dpmarket.payments.kernels.integrals import Asked, epsilons_at, integrals, running_integrals
 from dpmarket.payments.kernels.limits import CHEAPEST, Limit
 from dpmarket.payments.kernels.tables import evaluate
@@ -100,7 +100,7 @@ class Market:
             # Those at the margin, who get what is left, follow another function of their cost.
             smooth: BoolArray = epsilons == self.allocation.max_weight * self.allocation.total_promise
             return smooth
-        return np.full(epsilons.size, isinstance(self.case, Alone))
+        return np.full(epsilons.size, isinstance(self.case, Alone) and not many_may_enter(self.case))
 
     def _set_reach(self, exponent: int) -> None:
         """Tabulate psi up to 2^exponent: as far as anybody could still be bought from."""

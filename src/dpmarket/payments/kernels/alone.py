@@ -14,7 +14,7 @@ from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover
 from dpmarket.payments.kernels.resolve import epsilon_of, resolve
 from dpmarket.payments.kernels.tables import report_at, value_at
 
-# Equals that enter together bend a seller's epsilon if they are more than this part of those bought from.
+# Equal costs are many if they are more than this part of those bought from.
 _MANY = 64
 
 
@@ -42,6 +42,22 @@ def epsilon_alone(case: Any, own: float, x: float) -> float:
         return np.nan
     epsilon: float = epsilon_of(problem, found, x - reference)
     return epsilon
+
+
+def many_may_enter(case: Alone) -> bool:
+    """Tell whether many equal costs lie so close above the cutoff that one seller's report lets them in.
+
+    That bends the seller's epsilon sharply, and what they are paid is no smooth function of their cost.
+    """
+    problem, anchor = case
+    psi, first = problem.psi, anchor.bought
+    if first == psi.size or _MANY * (run_end(psi, first, psi.size) - first) < first:
+        return False
+    own = float(psi[0]) - anchor.reference
+    found = resolve(problem, anchor, Mover(own, np.inf), OUT, moves(problem))
+    base = resolve(problem, anchor, Mover(own, own), INTERIOR, moves(problem))
+    # On its way up the report may move the cutoff farther than leaving does.
+    return not found.settled or bool(psi[first] - anchor.reference < base.r + 4.0 * (found.r - base.r))
 
 
 @njit(cache=True, error_model="numpy")
@@ -83,37 +99,6 @@ def leaves_cap(case: Any, own: float, end: float) -> float:
         else:
             high, f_high = x, excess
         if abs(excess) <= 1e-13 * problem.rules.cap or high - low <= 1e-15 * high:
-            break
-        x = between(low, high, f_low, f_high, step)
-    return x
-
-
-@njit(cache=True, error_model="numpy")
-def ties_enter(case: Any, own: float, end: float) -> float:
-    """Return the virtual cost between ``own`` and ``end`` at which the next ones enter, if they are many.
-
-    ``end`` where they do not enter before, or are too few equals for the seller's epsilon to have a kink that
-    matters.
-    """
-    problem, anchor = case
-    psi, reference, first = problem.psi, anchor.reference, anchor.bought
-    if first == psi.size or _MANY * (run_end(psi, first, psi.size) - first) < first:
-        return end
-    low, high = own, end
-    f_low = f_high = 0.0
-    x = end
-    # Secant steps on the distance of the ties from the cutoff, kept inside a bracket.
-    for step in range(80):
-        mover = Mover(own - reference, x - reference)
-        found = resolve(problem, anchor, mover, INTERIOR, moves(problem))
-        distance = (psi[first] - reference) - found.r
-        if not found.settled or (step == 0 and distance >= 0.0):
-            return end
-        if distance > 0.0:
-            low, f_low = x, distance
-        else:
-            high, f_high = x, distance
-        if high - low <= 1e-15 * high:
             break
         x = between(low, high, f_low, f_high, step)
     return x

@@ -13,7 +13,7 @@ from numba import njit
 from numba.extending import overload
 
 from dpmarket.arrays import FloatArray
-from dpmarket.payments.kernels.alone import Alone, epsilon_alone, last_report_alone, leaves_cap, ties_enter
+from dpmarket.payments.kernels.alone import Alone, epsilon_alone, last_report_alone, leaves_cap
 from dpmarket.payments.kernels.limits import Limit, epsilon_in_limit
 from dpmarket.payments.kernels.several import (
     Several,
@@ -128,25 +128,20 @@ def _last_report(case: Any, own: Any, start: Any, table: Any) -> Any:
 @overload(kinks, strict=False, inline="always")
 def _kinks(case: Any, own: Any, table: Any, span: Any, found: Any) -> Any:
     if case.instance_class is Alone:
-        return lambda case, own, table, span, found: kinks_alone(case, own, table, span, found)
+        return lambda case, own, table, span, found: kink_at_cap(case, own, table, span, found)
     if case.instance_class is Several:
         return lambda case, own, table, span, found: switches(case, own, table, span, found)
     return lambda case, own, table, span, found: 0
 
 
 @njit(cache=True, error_model="numpy")
-def kinks_alone(case: Any, own: float, table: Any, span: Any, found: Any) -> int:
-    """Find the reports at which a seller leaves the cap and at which many others enter."""
-    count = 0
-    end = value_at(table, span.end)
-    if own <= case.anchor.last_capped:
-        found[count] = report_at(table, leaves_cap(case, own, end), span.start, span.end)
-        count += 1
-    entry = ties_enter(case, own, end)
-    if own < entry < end:
-        found[count] = report_at(table, entry, span.start, span.end)
-        count += 1
-    return count
+def kink_at_cap(case: Any, own: float, table: Any, span: Any, found: Any) -> int:
+    """Find the report at which a seller leaves the cap."""
+    if own > case.anchor.last_capped:
+        return 0
+    kink = leaves_cap(case, own, value_at(table, span.end))
+    found[0] = report_at(table, kink, span.start, span.end)
+    return 1
 
 
 @njit(cache=True, error_model="numpy")
