@@ -301,7 +301,18 @@ def _cheapest(
     norm = math.sqrt(cheaper.size * cap * cap + ties * share * share)
     n_capped = cheaper.size + (ties if share >= cap else 0)
     n_bought = cheaper.size + ties
-    return rule, (_limit(norm, cost, margin, 0.0, n_capped, n_bought, settings, objective),)
+    return rule, (
+        _limit(
+            norm,
+            cost,
+            cutoff=margin,
+            spread=0.0,
+            n_capped=n_capped,
+            n_bought=n_bought,
+            settings=settings,
+            objective=objective,
+        ),
+    )
 
 
 def _all_equal(
@@ -316,13 +327,23 @@ def _all_equal(
     cost = float((finite / finite.size).sum())
     norm = 1.0 / math.sqrt(finite.size)
     n_capped = finite.size if share >= settings.max_weight else 0
-    minimum = _limit(norm, cost, math.inf, math.inf, n_capped, finite.size, settings, objective)
+    minimum = _limit(
+        norm,
+        cost,
+        cutoff=math.inf,
+        spread=math.inf,
+        n_capped=n_capped,
+        n_bought=finite.size,
+        settings=settings,
+        objective=objective,
+    )
     return rule, (minimum,)
 
 
 def _limit(
     norm: float,
     cost: float,
+    *,
     cutoff: float,
     spread: float,
     n_capped: int,

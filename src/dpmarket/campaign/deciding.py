@@ -213,7 +213,7 @@ def planned_objective(market: Market, people: int, share: Fraction) -> tuple[Buy
             objective,
             people,
             money,
-            wanted.confidence,
+            confidence=wanted.confidence,
             minor_units=market.money.minor_units,
         )
 

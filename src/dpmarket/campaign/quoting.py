@@ -220,7 +220,7 @@ def _enter_and_tell(
     content = table_to_bytes(draft.new.quotes) if parquet is None else parquet
     try:
         # All of it is written before the round is entered, and told when it was entered.
-        with writing_table(outputs.quotes, told, outputs.overwrite, parquet) as finished:
+        with writing_table(outputs.quotes, told, overwrite=outputs.overwrite, parquet=parquet) as finished:
             with writing(ledger) as connection:
                 if rounds.revision_of(connection) != draft.revision:
                     raise _Changed
@@ -239,7 +239,7 @@ def _tell_again(
     outputs.refuse_no_list(left_out)
     quotes = Quotes(table, entered.minor_units, market.money.currency, entered.identity)
     outputs.list_left_out(left_out)
-    write_table(outputs.quotes, quotes.as_written(market.sellers.id_column), outputs.overwrite)
+    write_table(outputs.quotes, quotes.as_written(market.sellers.id_column), overwrite=outputs.overwrite)
 
 
 def _refuse_on_top(draft: Draft, market: Market, again: bool) -> None:

@@ -66,7 +66,7 @@ def certify(
         write_certificate(certificate, output, openings, force)
     rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
     if signed is not None:
-        write_bytes(signature, signed, force)
+        write_bytes(signature, signed, overwrite=force)
         rows.append(("signature", str(signature)))
     data = {"sellers": len(certificate.lines), "digest": certificate.digest, "certificate": str(output)}
     note = f"The certificate is in {output}. Keep {openings} secret: it opens every line."

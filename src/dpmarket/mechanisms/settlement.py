@@ -20,6 +20,7 @@ def settle(
     numbers: IntArray,
     virtual_costs: FloatArray,
     objective: BuyerObjective,
+    *,
     mechanism: str,
     parameters: dict[str, Any],
     l2: float | None,

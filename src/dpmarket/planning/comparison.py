@@ -118,6 +118,7 @@ def compare(
     buyers: Mapping[str, Builder],
     budgets: Sequence[float],
     payment_weight: float,
+    *,
     repetitions: int = 100,
     seed: int = 0,
     processes: int = 1,

@@ -229,6 +229,7 @@ def sweep(
     objectives: Sequence[BuyerObjective],
     sellers: int,
     trial: Trial | None = None,
+    *,
     repetitions: int = 20,
     seed: int = 0,
     processes: int = 1,

@@ -94,6 +94,7 @@ def tune(
     trial: Trial,
     dist: CostDistribution,
     budget: float,
+    *,
     concentrations: Sequence[float] = (0.003, 0.01, 0.03, 0.1, 0.3),
     noises: Sequence[float] = (1.0,),
     l2s: Sequence[float | None] = (None,),
@@ -183,7 +184,14 @@ class _Task:
 
 
 def _row(task: _Task) -> Row:
-    table = sweep(task.dist, [task.objective], task.trial.sellers, task.trial, task.repetitions, task.seed)
+    table = sweep(
+        task.dist,
+        [task.objective],
+        task.trial.sellers,
+        task.trial,
+        repetitions=task.repetitions,
+        seed=task.seed,
+    )
     row = table.rows[0]
     return {
         "test_error": row.test_error,

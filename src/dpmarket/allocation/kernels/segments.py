@@ -80,7 +80,7 @@ def from_bound(segment: Any, least: float) -> Any:
 
 
 @njit(cache=True, error_model="numpy", forceinline=True)
-def crosses_upwards(segment: Any, under: bool, rho: float) -> tuple[bool, bool]:
+def crosses_upwards(segment: Any, under: Any, rho: float) -> tuple[bool, bool]:
     """Tell whether H goes from minus to plus on the segment, and whether it is below 0 at its end.
 
     ``under`` tells whether it is below 0 at the start.
