@@ -15,6 +15,7 @@ from numba import njit
 
 from dpmarket.allocation.kernels.walk import Rules
 from dpmarket.arrays import FloatArray
+from dpmarket.numerics import carried
 
 # Typed, because numba would compile functions anew for each value of a plain constant that they are given.
 _FIRST: Any = np.int64(0)
@@ -93,24 +94,15 @@ def sums_between(psi: Any, capped: int, bought: int) -> Any:
     reference = psi[bought - 1]
     capped_sum = carry = 0.0
     for j in range(capped):
-        term = (psi[j] - reference) - carry
-        total = capped_sum + term
-        carry = (total - capped_sum) - term
-        capped_sum = total
+        capped_sum, carry = carried(capped_sum, carry, psi[j] - reference)
     inner = carry = 0.0
     for j in range(capped, bought):
-        term = (psi[j] - reference) - carry
-        total = inner + term
-        carry = (total - inner) - term
-        inner = total
+        inner, carry = carried(inner, carry, psi[j] - reference)
     n = bought - capped
     mean = inner / n if n > 0 else 0.0
     spread_sum = carry = 0.0
     for j in range(capped, bought):
-        term = (psi[j] - reference - mean) ** 2 - carry
-        total = spread_sum + term
-        carry = (total - spread_sum) - term
-        spread_sum = total
+        spread_sum, carry = carried(spread_sum, carry, (psi[j] - reference - mean) ** 2)
     return reference, capped_sum, mean, spread_sum
 
 
