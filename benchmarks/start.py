@@ -1,4 +1,4 @@
-"""Processor time of first steps: light commands against importing numpy, and the first quote, which compiles."""
+"""Processor time of first steps: light commands against importing numpy, and a first quote, compiled."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ every single addition lost. The pair is good to about twice a float's precision,
 
 from __future__ import annotations
 
-from numba import njit
+from dpmarket.compiling import compiled
 
 
-@njit(cache=True, forceinline=True)
+@compiled(forceinline=True)
 def two_sum(a: float, b: float) -> tuple[float, float]:
     """Return ``a + b`` as rounded and what the rounding lost, exactly (Knuth)."""
     total = a + b
@@ -17,14 +17,14 @@ def two_sum(a: float, b: float) -> tuple[float, float]:
     return total, (a - (total - part)) + (b - part)
 
 
-@njit(cache=True, forceinline=True)
+@compiled(forceinline=True)
 def fast_two_sum(a: float, b: float) -> tuple[float, float]:
     """Return what :func:`two_sum` does, for ``|a| >= |b|`` only (Dekker)."""
     total = a + b
     return total, b - (total - a)
 
 
-@njit(cache=True, forceinline=True)
+@compiled(forceinline=True)
 def carried(total: float, carry: float, term: float) -> tuple[float, float]:
     """Add ``term`` to ``total`` and return both sum and what to take from the next term (Kahan).
 
@@ -35,7 +35,7 @@ def carried(total: float, carry: float, term: float) -> tuple[float, float]:
     return following, (following - total) - kept
 
 
-@njit(cache=True, forceinline=True)
+@compiled(forceinline=True)
 def add(high: float, low: float, term: float) -> tuple[float, float]:
     """Add ``term`` to the running sum ``high + low``."""
     total, lost = two_sum(high, term)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dpmarket.compiling import compiled
 from dpmarket.numerics import add
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def measure(psi: Any, weights: Any, epsilons: Any, total_promise: float) -> Any:
     """Return sums and extremes of the arrays.
 
@@ -55,7 +55,7 @@ def measure(psi: Any, weights: Any, epsilons: Any, total_promise: float) -> Any:
     )
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def gradient_range(psi: Any, weights: Any, origin: float, slopes: tuple[float, float], full: float) -> Any:
     """Return the largest gradient among who can give weight, the least among who can take some.
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from dpmarket.compiling import compiled
 
 SPREAD, CAPPED, BOUGHT, BASE, GAP, NORM, COST, RATE, VALUE, AT_BOUND = range(10)
 """Columns of a table of minima.
@@ -36,7 +37,7 @@ class Segment(NamedTuple):
     V: float
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def upper_root(weight: float, level: float, V: float, rho: float) -> float:
     """Return the larger positive root of ``rho*weight*s^3 - (level - rho*V)*s + V``.
 
@@ -57,21 +58,21 @@ def upper_root(weight: float, level: float, V: float, rho: float) -> float:
     return root
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def square_rate(segment: Any, s: float) -> float:
     """Return ``t^2 = (s*|a|)^2`` at a spread of the segment."""
     square: float = segment.weight * s * s + segment.V
     return square
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def scaled_slope(segment: Any, s: float, rho: float) -> float:
     """Return ``s*H(s)``: below 0 where more spread, that is less epsilon, is better."""
     value: float = s * (rho * square_rate(segment, s) - segment.level) + segment.V
     return value
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def from_bound(segment: Any, least: float) -> Any:
     """Return the part of a segment on which ``t^2 >= least``, which its end fulfils."""
     start, end, weight, level, V = segment
@@ -79,7 +80,7 @@ def from_bound(segment: Any, least: float) -> Any:
     return Segment(min(max(at_bound, start), end), end, weight, level, V)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def crosses_upwards(segment: Any, under: Any, rho: float) -> tuple[bool, bool]:
     """Tell whether H goes from minus to plus on the segment, and whether it is below 0 at its end.
 
@@ -98,7 +99,7 @@ def crosses_upwards(segment: Any, under: Any, rho: float) -> tuple[bool, bool]:
     return crossing, not rises
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def crossing_on(segment: Any, rho: float) -> float:
     """Return where H crosses upwards, if it does."""
     root = upper_root(segment.weight, segment.level, segment.V, rho)
@@ -106,7 +107,7 @@ def crossing_on(segment: Any, rho: float) -> float:
     return point
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def describe(row: Any, segment: Any, s: float, rho: float) -> None:
     """Write what the point ``s`` of a segment is worth into a row of a table."""
     t = np.sqrt(square_rate(segment, s))
@@ -117,7 +118,7 @@ def describe(row: Any, segment: Any, s: float, rho: float) -> None:
     row[VALUE] = row[NORM] + rho * t + row[COST] / t
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def with_room(table: Any, found: int) -> Any:
     """Return the table, or a longer copy of it where all its rows are taken."""
     if found < table.shape[0]:
@@ -129,7 +130,7 @@ def with_room(table: Any, found: int) -> Any:
     return longer
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def best_row(table: Any) -> int:
     """Return the row of least value; among equal values the last, which has the least total promise."""
     best = 0

@@ -31,7 +31,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dpmarket.allocation.kernels.segments import (
     AT_BOUND,
@@ -49,6 +48,7 @@ from dpmarket.allocation.kernels.segments import (
     square_rate,
     with_room,
 )
+from dpmarket.compiling import compiled
 from dpmarket.numerics import add
 
 COMPLETE, TOO_SHORT = 0, 1
@@ -113,7 +113,7 @@ class Sight(NamedTuple):
     crossing: float
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def walk_path(psi: Any, sellers: int, rules: Any, mean: float) -> Any:
     """Return all local minima along the path.
 
@@ -142,7 +142,7 @@ def walk_path(psi: Any, sellers: int, rules: Any, mean: float) -> Any:
         COMPLETE or TOO_SHORT.
     """
     table = np.empty((4, COLUMNS))
-    found = 0
+    found: Any = np.int64(0)  # typed, or numba compiles what it is given to for this very value as well
     at_infinity = np.inf
     members = first_members(psi, rules)
     sight = Sight(True, rules.least_rate <= 0.0, np.nan, np.nan)
@@ -169,7 +169,7 @@ def walk_path(psi: Any, sellers: int, rules: Any, mean: float) -> Any:
     return table[:0], np.inf, members.l, TOO_SHORT
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def minima_on(segment: Any, rules: Any, sight: Any) -> Any:
     """Return what is known after a segment."""
     under, bounded = sight.under, sight.bounded
@@ -188,7 +188,7 @@ def minima_on(segment: Any, rules: Any, sight: Any) -> Any:
     return Sight(under, bounded, at_bound, crossing)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def with_minima(table: Any, found: int, sight: Any, where: Any, rules: Any) -> Any:
     """Return the table with a row for each minimum in sight, and how many rows it then has."""
     segment, members = where
@@ -210,7 +210,7 @@ def with_minima(table: Any, found: int, sight: Any, where: Any, rules: Any) -> A
     return table, found
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def first_members(psi: Any, rules: Any) -> Any:
     """Return who is bought at the smallest spreads: as many at the cap as it admits, and the next one."""
     N, rest = rules.first_capped, rules.first_rest
@@ -244,7 +244,7 @@ def first_members(psi: Any, rules: Any) -> Any:
     )
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def next_events(psi: Any, rules: Any, members: Any) -> tuple[float, float]:
     """Return the spreads at which the next seller enters and the dearest capped one leaves the cap."""
     N, l, n = members.N, members.l, members.n  # noqa: E741
@@ -262,7 +262,7 @@ def next_events(psi: Any, rules: Any, members: Any) -> tuple[float, float]:
     return entry, leave
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def segment_between(rules: Any, members: Any, start: float, end: float) -> Any:
     """Return the segment on which these are the members."""
     cap, N = rules.cap, members.N
@@ -274,7 +274,7 @@ def segment_between(rules: Any, members: Any, start: float, end: float) -> Any:
     return Segment(start, end, weight, level, members.V + members.V_low)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def plateau_ended(psi: Any, rules: Any, members: Any) -> Any:
     """Return the members after a plateau, but for the seller who enters at the same time."""
     N = members.N - 1
@@ -302,7 +302,7 @@ def plateau_ended(psi: Any, rules: Any, members: Any) -> Any:
     )
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def entered(psi: Any, members: Any) -> Any:
     """Return the members after the cheapest seller who was out has entered."""
     N, l, n = members.N, members.l, members.n  # noqa: E741
@@ -336,7 +336,7 @@ def entered(psi: Any, members: Any) -> Any:
     )
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def left_cap(psi: Any, rules: Any, members: Any) -> Any:
     """Return the members after the dearest capped seller has left the cap."""
     n = members.n
@@ -371,7 +371,7 @@ def left_cap(psi: Any, rules: Any, members: Any) -> Any:
     )
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def path_points(psi: Any, rules: Any, spreads: Any) -> Any:
     """Return ``(N, l, psi_{l-1}, r - psi_{l-1}, weight, level, V)`` at increasing spreads, a row for each.
 
@@ -394,7 +394,7 @@ def path_points(psi: Any, rules: Any, spreads: Any) -> Any:
         members = entered(psi, members) if entry <= leave else left_cap(psi, rules, members)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def write_point(row: Any, rules: Any, members: Any, s: float) -> None:
     """Write a row of :func:`path_points`."""
     gap = rules.cap * s

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dpmarket.compiling import compiled
 from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover, Problem, run_end
 from dpmarket.payments.kernels.resolve import epsilon_of, resolve
 from dpmarket.payments.kernels.tables import report_at, value_at
@@ -25,14 +25,14 @@ class Alone(NamedTuple):
     anchor: Anchor
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def moves(problem: Any) -> int:
     """Return after how many moves to give up: they take as long as walking a part of the path."""
     most: int = 300 + problem.psi.size // 16
     return most
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def epsilon_alone(case: Any, own: float, x: float) -> float:
     """Return the epsilon of the seller with cost ``own`` if they reported ``x``."""
     problem, anchor = case
@@ -60,7 +60,7 @@ def many_may_enter(case: Alone) -> bool:
     return not found.settled or bool(psi[first] - anchor.reference < base.r + 4.0 * (found.r - base.r))
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def last_report_alone(case: Any, own: float, start: float, table: Any) -> float:
     """Return the highest report, from ``start`` on and within the table, that still gets an epsilon."""
     problem, anchor = case
@@ -79,7 +79,7 @@ def last_report_alone(case: Any, own: float, start: float, table: Any) -> float:
     return report
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def leaves_cap(case: Any, own: float, end: float) -> float:
     """Return the virtual cost between ``own`` and ``end`` at which a capped seller leaves the cap."""
     problem, anchor = case
@@ -104,7 +104,7 @@ def leaves_cap(case: Any, own: float, end: float) -> float:
     return x
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def between(low: float, high: float, f_low: float, f_high: float, step: int) -> float:
     """Return the secant's guess in a bracket, or its middle: every third step, to shrink it on both sides."""
     if f_low > 0.0 and f_high < 0.0 and step % 3 != 2:

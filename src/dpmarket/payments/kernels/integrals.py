@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
 from dpmarket.arrays import FloatArray
+from dpmarket.compiling import compiled
 from dpmarket.payments.kernels.alone import Alone, epsilon_alone, last_report_alone, leaves_cap
 from dpmarket.payments.kernels.limits import Limit, epsilon_in_limit
 from dpmarket.payments.kernels.several import (
@@ -134,7 +134,7 @@ def _kinks(case: Any, own: Any, table: Any, span: Any, found: Any) -> Any:
     return lambda case, own, table, span, found: 0
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def kink_at_cap(case: Any, own: float, table: Any, span: Any, found: Any) -> int:
     """Find the report at which a seller leaves the cap."""
     if own > case.anchor.last_capped:
@@ -144,7 +144,7 @@ def kink_at_cap(case: Any, own: float, table: Any, span: Any, found: Any) -> int
     return 1
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def switches(case: Any, own: float, table: Any, span: Any, found: Any) -> int:
     """Find reports at which another minimum takes over or the seller comes to another place."""
     start = span.start
@@ -157,7 +157,7 @@ def switches(case: Any, own: float, table: Any, span: Any, found: Any) -> int:
     return count
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def last_report_by_halving(case: Any, own: float, start: float, table: Any) -> float:
     """Return the highest report that still gets an epsilon, by asking for epsilons only."""
     low = start
@@ -174,7 +174,7 @@ def last_report_by_halving(case: Any, own: float, start: float, table: Any) -> f
             high = middle
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def cuts_of(case: Any, own: float, table: Any, span: Any) -> Any:
     """Return, sorted, the reports at which to split first: where psi or the epsilon is not smooth."""
     walls = table.walls
@@ -193,7 +193,7 @@ def cuts_of(case: Any, own: float, table: Any, span: Any) -> Any:
     return cuts[:count]
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def piece(case: Any, own: float, table: Any, left: float, right: float) -> tuple[float, float]:
     """Return the integral over one piece, and what it may be missing."""
     middle, half = 0.5 * (left + right), 0.5 * (right - left)
@@ -215,7 +215,7 @@ def piece(case: Any, own: float, table: Any, left: float, right: float) -> tuple
     return fine, missing
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def integral(case: Any, own: float, table: Any, span: Any, split: Any) -> tuple[float, float]:
     """Integrate the seller's epsilon over a span of reports; also return the error.
 
@@ -257,7 +257,7 @@ def integral(case: Any, own: float, table: Any, span: Any, split: Any) -> tuple[
     return total, error
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled(nogil=True)
 def _integrals(case: Any, table: Any, asked: Any, limits: tuple[float, float], out: Any) -> None:
     costs, virtual, epsilons = asked
     top, tolerance = limits
@@ -273,7 +273,7 @@ def _integrals(case: Any, table: Any, asked: Any, limits: tuple[float, float], o
         values[i], errors[i] = integral(case, virtual[i], table, span, (cuts, tolerance))
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled(nogil=True)
 def _running_integrals(case: Any, table: Any, asked: Any, limits: tuple[float, float], out: Any) -> None:
     reports, virtual, epsilons = asked
     top, tolerance = limits
@@ -304,7 +304,7 @@ def _running_integrals(case: Any, table: Any, asked: Any, limits: tuple[float, f
         errors[i] = error
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled(nogil=True)
 def _epsilons_at(case: Any, own: float, reports: Any, values: Any) -> None:
     for j in range(reports.size):
         values[j] = epsilon_at(case, own, reports[j])

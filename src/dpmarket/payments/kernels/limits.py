@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dpmarket.arrays import FloatArray
+from dpmarket.compiling import compiled
 
 CHEAPEST, EQUAL = 1, 2
 
@@ -32,7 +32,7 @@ class Limit(NamedTuple):
     epsilon_rate: float
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def epsilon_in_limit(case: Any, own: float, x: float) -> float:
     """Return the epsilon of the seller with cost ``own`` if they reported ``x``."""
     if case.regime == EQUAL:
@@ -47,7 +47,7 @@ def epsilon_in_limit(case: Any, own: float, x: float) -> float:
     return epsilon
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def weight_and_cost(case: Any, own: float, x: float) -> tuple[float, float]:
     """Return the mover's weight and what the weights cost, where only the cheapest are bought."""
     psi, cap, full = case.psi, case.cap, case.first_capped

@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dpmarket.allocation.kernels.walk import Rules
 from dpmarket.arrays import FloatArray
+from dpmarket.compiling import compiled
 from dpmarket.numerics import carried
 
 # Typed, because numba would compile functions anew for each value of a plain constant that they are given.
 _FIRST: Any = np.int64(0)
+SINGLE: Any = np.int64(1)
 OUT: Any = np.int64(0)
 INTERIOR: Any = np.int64(1)
 CAPPED: Any = np.int64(2)
@@ -88,7 +89,7 @@ class Sums(NamedTuple):
     rest: float
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def sums_between(psi: Any, capped: int, bought: int) -> Any:
     """Return reference, sum over the capped, mean and squared deviations of the interior; relative."""
     reference = psi[bought - 1]
@@ -113,7 +114,7 @@ def anchor_at(psi: FloatArray, capped: int, bought: int, spread: float) -> Ancho
     return Anchor(capped, bought, last_capped, reference, capped_sum, mean, spread_sum, spread)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def others_at(anchor: Any, own: float) -> Any:
     """Return the sums at an anchor without the seller whose cost is ``own``, relative to its reference."""
     others = Others(
@@ -128,12 +129,12 @@ def others_at(anchor: Any, own: float) -> Any:
     if own <= anchor.last_capped - anchor.reference:
         return Others(others.a, others.b, others.held - 1, others.n, others.S_c - own, others.M, others.V)
     if own <= 0.0:
-        n, M, V = without(others, own, 1)
+        n, M, V = without(others, own, SINGLE)
         return Others(others.a, others.b, others.held, n, others.S_c, M, V)
     return others
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def with_mover(others: Any, x: float, status: int, rules: Any) -> Any:
     """Return the sums with the mover, who reports ``x`` and stands where ``status`` says."""
     held, n, S_c, M, V = others.held, others.n, others.S_c, others.M, others.V
@@ -147,7 +148,7 @@ def with_mover(others: Any, x: float, status: int, rules: Any) -> Any:
     return Sums(held, n, S_c, M, V, rules.first_rest + (rules.first_capped - held) * rules.cap)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def joined(others: Any, d: float, count: int) -> tuple[int, float, float]:
     """Return number, mean and deviations of those between with ``count`` more of cost ``d``."""
     n = others.n + count
@@ -155,7 +156,7 @@ def joined(others: Any, d: float, count: int) -> tuple[int, float, float]:
     return n, mean, others.V + count * (d - others.M) * (d - mean)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def without(others: Any, d: float, count: int) -> tuple[int, float, float]:
     """Return number, mean and deviations of those between with ``count`` fewer of cost ``d``."""
     n = others.n - count
@@ -165,7 +166,7 @@ def without(others: Any, d: float, count: int) -> tuple[int, float, float]:
     return n, mean, max(others.V - count * (d - others.M) * (d - mean), 0.0)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def run_end(psi: Any, j: int, limit: int) -> int:
     """Return the end, at most ``limit``, of the run of equal costs that begins at ``j``."""
     step = 1
@@ -183,7 +184,7 @@ def run_end(psi: Any, j: int, limit: int) -> int:
     return low + 1
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def run_start(psi: Any, j: int, limit: int) -> int:
     """Return the start, at least ``limit``, of the run of equal costs that ends with ``j``."""
     step = 1
@@ -201,14 +202,14 @@ def run_start(psi: Any, j: int, limit: int) -> int:
     return high
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def is_mover(psi: Any, j: int, reference: float, own: float) -> bool:
     """Tell whether seller ``j`` is the one that moved: the first of those with the same cost."""
     mover: bool = psi[j] - reference == own and (j == 0 or psi[j - 1] - reference != own)
     return mover
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def entered(psi: Any, others: Any, reference: float, own: float) -> Any:
     """Return the others after the cheapest who were out have entered."""
     start, end = others.b, run_end(psi, others.b, psi.size)
@@ -219,7 +220,7 @@ def entered(psi: Any, others: Any, reference: float, own: float) -> Any:
     return Others(others.a, end, others.held, n, others.S_c, M, V)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def dropped(psi: Any, others: Any, reference: float, own: float) -> Any:
     """Return the others after the dearest of those between are out."""
     start = run_start(psi, others.b - 1, others.a)
@@ -230,7 +231,7 @@ def dropped(psi: Any, others: Any, reference: float, own: float) -> Any:
     return Others(others.a, start, others.held, n, others.S_c, M, V)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def released(psi: Any, others: Any, reference: float, own: float) -> Any:
     """Return the others after the dearest at the cap have left it."""
     start = run_start(psi, others.a - 1, _FIRST)
@@ -242,7 +243,7 @@ def released(psi: Any, others: Any, reference: float, own: float) -> Any:
     return Others(start, others.b, others.held - count, n, others.S_c - count * d, M, V)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def capped(psi: Any, others: Any, reference: float, own: float) -> Any:
     """Return the others after the cheapest of those between have come to the cap."""
     start, end = others.a, run_end(psi, others.a, others.b)

@@ -14,13 +14,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dpmarket.allocation.kernels.segments import upper_root
+from dpmarket.compiling import compiled
 from dpmarket.payments.kernels.moves import (
     CAPPED,
     INTERIOR,
     OUT,
+    SINGLE,
     Others,
     capped,
     dropped,
@@ -48,13 +49,13 @@ class Solution(NamedTuple):
     value: float
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def unsettled() -> Any:
     """Return what stands for no solution."""
     return Solution(False, OUT, 0.0, 0.0, 1.0, np.inf)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def resolve(problem: Any, anchor: Any, mover: Any, status: int, most: int) -> Any:
     """Return the stationary point near an anchor, not settled after ``most`` moves.
 
@@ -92,7 +93,7 @@ def resolve(problem: Any, anchor: Any, mover: Any, status: int, most: int) -> An
     return unsettled()
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def root_near(weight: float, level: float, V: float, rho: float, start: float) -> float:
     """Return the upper root of ``rho*weight*s^3 + (rho*V - level)*s + V``, near ``start``."""
     linear = rho * V - level
@@ -110,7 +111,7 @@ def root_near(weight: float, level: float, V: float, rho: float, start: float) -
     return found
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def stationary(rules: Any, sums: Any, status: int, start: float, reference: float) -> Any:
     """Return the minimum on the segment of these sums, as if it went on for ever; not yet checked."""
     weight = sums.held * rules.cap * rules.cap + sums.rest * sums.rest / sums.n
@@ -124,13 +125,13 @@ def stationary(rules: Any, sums: Any, status: int, start: float, reference: floa
     return Solution(True, status, s, r, t, t / s + rules.rho * t + (level - sums.V / s) / t)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def tolerated(reference: float, x: float) -> float:
     """Return how far beyond a boundary a relative cost may lie because of rounding."""
     return 4e-16 * (abs(reference) + abs(x) + 1e-300)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def mover_place(found: Any, x: float, reach: float, reference: float) -> Any:
     """Return where the mover belongs at a solution, which says where they stand in it."""
     rounding = tolerated(reference, x)
@@ -144,7 +145,7 @@ def mover_place(found: Any, x: float, reach: float, reference: float) -> Any:
     return INTERIOR if x < found.r - rounding else OUT
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def misplaced(psi: Any, others: Any, found: Any, scale: tuple[float, float], reach: float) -> int:
     """Tell who stands on the wrong side of a boundary at a solution; 0: nobody does.
 
@@ -164,7 +165,7 @@ def misplaced(psi: Any, others: Any, found: Any, scale: tuple[float, float], rea
     return 0
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def moved(psi: Any, others: Any, change: int, reference: float, own: float) -> Any:
     """Return the others after those whom ``change`` names (see :func:`misplaced`) have crossed over."""
     if change == 1:
@@ -192,7 +193,7 @@ class Plateau(NamedTuple):
     status: int
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def on_plateau(psi: Any, others: Any, mover: Any, status: int, reference: float) -> Any:
     """Describe the plateau on which nobody is between."""
     known = psi.size
@@ -215,7 +216,7 @@ def on_plateau(psi: Any, others: Any, mover: Any, status: int, reference: float)
     return Plateau(dearest, following, held_end, out_start, releases, enters, status)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def plateau_solution(rules: Any, plateau: Any, sums: Any, reference: float) -> Any:
     """Return the minimum on a plateau; settled if the plateau reaches that far."""
     least = rules.least_rate * rules.least_rate
@@ -228,7 +229,7 @@ def plateau_solution(rules: Any, plateau: Any, sums: Any, reference: float) -> A
     return Solution(fits, plateau.status, s, plateau.dearest + rules.cap * s, t, value)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def after_plateau(others: Any, plateau: Any) -> Any:
     """Return the others and the mover's place beyond a plateau: its dearest and the following are between."""
     a, b, held, S_c, status = others.a, others.a, others.held, others.S_c, plateau.status
@@ -236,15 +237,15 @@ def after_plateau(others: Any, plateau: Any) -> Any:
     if plateau.releases or plateau.enters:
         status = INTERIOR
     if not plateau.releases:
-        n, M, V = joined(inside, plateau.dearest, 1)
+        n, M, V = joined(inside, plateau.dearest, SINGLE)
         inside = Others(plateau.held_end, b, held - 1, n, S_c - plateau.dearest, M, V)
     if not plateau.enters:
-        n, M, V = joined(inside, plateau.following, 1)
+        n, M, V = joined(inside, plateau.following, SINGLE)
         inside = Others(inside.a, plateau.out_start + 1, inside.held, n, inside.S_c, M, V)
     return inside, status
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def epsilon_of(problem: Any, found: Any, x: float) -> float:
     """Return the epsilon of a mover who reports ``x``, relative as the solution is."""
     weight = 0.0

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dpmarket.allocation.kernels.segments import Segment, scaled_slope, square_rate
 from dpmarket.allocation.kernels.walk import Sight, minima_on
 from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.compiling import compiled
 from dpmarket.payments.kernels.moves import (
     CAPPED,
     INTERIOR,
@@ -80,14 +80,14 @@ class Answer(NamedTuple):
     cutoff: float
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def anchor_of(stretches: Any, k: int) -> Any:
     """Return one anchor."""
     row = stretches.anchors[k]
     return Anchor(int(row[0]), int(row[1]), row[2], row[3], row[4], row[5], row[6], row[7])
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def answer(case: Any, own: float, x: float) -> Any:
     """Return what the seller with cost ``own`` would get if they reported ``x``, by the least minimum."""
     problem, stretches = case
@@ -101,14 +101,14 @@ def answer(case: Any, own: float, x: float) -> Any:
     return best
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def epsilon_of_several(case: Any, own: float, x: float) -> float:
     """Return the epsilon of the seller with cost ``own`` if they reported ``x``."""
     epsilon: float = answer(case, own, x).epsilon
     return epsilon
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def on_stretch(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
     """Return the least minimum on a stretch, if any, with the reference of its relative costs."""
     if stretches.kind[k] == ONE:
@@ -118,7 +118,7 @@ def on_stretch(problem: Any, stretches: Any, k: int, own: float, x: float) -> An
     return on_any(problem, stretches, k, own, x)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def on_one(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
     """Return the minimum on a stretch that has at most one, with the reference of its relative costs."""
     found, reference = from_start(problem, stretches, k, own, x)
@@ -127,7 +127,7 @@ def on_one(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
     return on_any(problem, stretches, k, own, x)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def on_new(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
     """Return what :func:`on_one` does, looking first whether there is any."""
     if not has_one(problem, stretches, k, own, x):
@@ -138,7 +138,7 @@ def on_new(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
     return on_any(problem, stretches, k, own, x)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def from_start(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
     """Return the minimum that a re-solve finds on a stretch, with the reference of its relative costs."""
     anchor = anchor_of(stretches, 3 * k + START)
@@ -150,7 +150,7 @@ def from_start(problem: Any, stretches: Any, k: int, own: float, x: float) -> An
     return unsettled(), anchor.reference
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def has_one(problem: Any, stretches: Any, k: int, own: float, x: float) -> bool:
     """Tell whether the slope is below 0 at a stretch's low end and above 0 at its high one, or not known."""
     if slope_at(problem, anchor_of(stretches, 3 * k + LOW), own, x) >= 0.0:
@@ -158,7 +158,7 @@ def has_one(problem: Any, stretches: Any, k: int, own: float, x: float) -> bool:
     return not slope_at(problem, anchor_of(stretches, 3 * k + HIGH), own, x) <= 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def on_any(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
     """Return the least minimum on a stretch, by walking it, with the reference of its relative costs."""
     low = anchor_of(stretches, 3 * k + LOW)
@@ -170,7 +170,7 @@ def on_any(problem: Any, stretches: Any, k: int, own: float, x: float) -> Any:
     return walk_between(problem, others, mover, status, (low.reference, low.spread, high)), low.reference
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def slope_at(problem: Any, anchor: Any, own: float, x: float) -> float:
     """Return ``s*H(s)`` of the moved problem at an anchor's spread; NaN: not known.
 
@@ -189,7 +189,7 @@ def slope_at(problem: Any, anchor: Any, own: float, x: float) -> float:
     return slope
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def segment_of(rules: Any, sums: Any, reference: float, ends: tuple[float, float]) -> Any:
     """Return the segment of these sums between two spreads."""
     weight = sums.held * rules.cap * rules.cap
@@ -201,7 +201,7 @@ def segment_of(rules: Any, sums: Any, reference: float, ends: tuple[float, float
     return Segment(ends[0], ends[1], weight, level, 0.0)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def settle(problem: Any, anchor: Any, mover: Any) -> Any:
     """Return whether and where everybody finds their place in the moved problem at an anchor's spread."""
     psi, rules, s = problem.psi, problem.rules, anchor.spread
@@ -231,7 +231,7 @@ def settle(problem: Any, anchor: Any, mover: Any) -> Any:
     return False, others, status
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def walk_between(problem: Any, others: Any, mover: Any, status: int, where: Any) -> Any:
     """Return the least minimum of the moved problem between two spreads, not settled if there is none.
 
@@ -267,7 +267,7 @@ def walk_between(problem: Any, others: Any, mover: Any, status: int, where: Any)
     return unsettled()
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def better(best: Any, s: float, segment: Any, known: Any) -> Any:
     """Return the minimum at spread ``s`` of a segment, or ``best`` where that is better or ``s`` is NaN."""
     rules, sums, status, near = known
@@ -281,7 +281,7 @@ def better(best: Any, s: float, segment: Any, known: Any) -> Any:
     return Solution(True, status, s, r, t, value)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def next_events(near: tuple[float, float], sums: Any, cap: float) -> tuple[float, float]:
     """Return the spreads at which the next one enters and the dearest capped one leaves the cap."""
     following, dearest = near
@@ -295,7 +295,7 @@ def next_events(near: tuple[float, float], sums: Any, cap: float) -> tuple[float
     return entry, leave
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def neighbours(psi: Any, others: Any, mover: Any, status: int, reference: float) -> tuple[float, float]:
     """Return the costs of the next one out and of the dearest at the cap, the mover among them."""
     b, a = others.b, others.a - 1
@@ -312,7 +312,7 @@ def neighbours(psi: Any, others: Any, mover: Any, status: int, reference: float)
     return following, dearest
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def after_entry(psi: Any, others: Any, mover: Any, status: int, known: Any) -> Any:
     """Return everybody's places after the next one, who may be the mover, has entered."""
     (following, _), reference = known
@@ -321,7 +321,7 @@ def after_entry(psi: Any, others: Any, mover: Any, status: int, known: Any) -> A
     return entered(psi, others, reference, mover.own), status
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def after_leaving(psi: Any, others: Any, mover: Any, status: int, known: Any) -> Any:
     """Return everybody's places after the dearest at the cap, who may be the mover, has left it."""
     (_, dearest), reference = known
@@ -330,7 +330,7 @@ def after_leaving(psi: Any, others: Any, mover: Any, status: int, known: Any) ->
     return released(psi, others, reference, mover.own), status
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def last_report_of_several(case: Any, own: float, start: float, table: Any) -> float:
     """Return the highest report, from ``start`` on and within the table, that still gets an epsilon."""
     high: float = table.edges[-1]
@@ -355,7 +355,7 @@ def last_report_of_several(case: Any, own: float, start: float, table: Any) -> f
             high = middle
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def next_switch(case: Any, own: float, table: Any, low: float, high: float) -> float:
     """Return the report between ``low`` and ``high`` up to which the minimum stays on one stretch.
 
@@ -376,7 +376,7 @@ def next_switch(case: Any, own: float, table: Any, low: float, high: float) -> f
             high = middle
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def kind_of(given: Any) -> int:
     """Return a number for stretch and place: where it changes, the epsilon jumps or has a kink."""
     kind: int = 3 * given.stretch + given.status

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dpmarket.arrays import FloatArray
+from dpmarket.compiling import compiled
 from dpmarket.payments.kernels.threads import in_threads
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def value_at(table: Any, z: float) -> float:
     """Evaluate a tabulated function."""
     edges, coefficients = table.edges, table.coefficients
@@ -28,7 +28,7 @@ def value_at(table: Any, z: float) -> float:
     return value
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@compiled(forceinline=True)
 def piece_of(edges: Any, z: float) -> int:
     """Return the last piece that begins at or below ``z``, or the first."""
     low, high = 0, edges.size - 1
@@ -41,7 +41,7 @@ def piece_of(edges: Any, z: float) -> int:
     return low
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def report_at(table: Any, x: float, low: float, high: float) -> Any:
     """Return the report between ``low`` and ``high`` at which the tabulated psi reaches ``x``."""
     if table.affine:
@@ -59,7 +59,7 @@ def report_at(table: Any, x: float, low: float, high: float) -> Any:
             high = z
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled(nogil=True)
 def _evaluate(table: Any, points: Any, values: Any) -> None:
     for i in range(points.size):
         values[i] = value_at(table, points[i])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dpmarket.allocation.kernels.segments import BASE, GAP, RATE, SPREAD, VALUE, best_row
 from dpmarket.allocation.kernels.walk import walk_path
+from dpmarket.compiling import compiled
 from dpmarket.payments.kernels.moves import Problem
 
 
@@ -18,7 +18,7 @@ class Whole(NamedTuple):
     problem: Problem
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def epsilon_by_walking(case: Any, own: float, x: float) -> float:
     """Return the epsilon of the seller with cost ``own`` if they reported ``x``.
 
@@ -42,7 +42,7 @@ def epsilon_by_walking(case: Any, own: float, x: float) -> float:
     return epsilon
 
 
-@njit(cache=True, error_model="numpy")
+@compiled()
 def moved_costs(psi: Any, own: float, x: float) -> Any:
     """Return sorted costs with one ``own`` replaced by ``x``; none at all if nobody has that cost."""
     costs = np.empty(psi.size)
