@@ -6,7 +6,7 @@ from scipy import stats
 
 from dpmarket import BuyerObjective, FromScipy, OfflineMechanism, Uniform, allocate, virtual_costs
 from dpmarket.payments import market as market_module
-from dpmarket.payments.kernels.alone import Alone
+from dpmarket.payments.kernels.alone import Alone, many_may_enter
 from dpmarket.payments.kernels.integrals import Asked, epsilons_at
 from dpmarket.payments.kernels.several import ANY, NEW, ONE, Several
 from dpmarket.payments.kernels.whole import Whole
@@ -123,6 +123,17 @@ def test_hundreds_of_ties_right_above_the_cutoff_need_no_whole_walk(ties, distan
     market.case = Whole(market.case.problem)
     whole, _ = market.integrated(asked, TOLERANCE)
     np.testing.assert_allclose(quick, whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("ties", "distance", "expected"), [(500, 1e-6, True), (500, 0.05, False), (3, 1e-6, False)]
+)
+def test_ties_may_enter_where_they_are_many_and_close(ties, distance, expected):
+    costs, objective = ties_above(3000, ties, distance)
+    psi = virtual_costs(costs, UNIFORM)
+    case = Market(psi, allocate(psi, objective), objective, UNIFORM).case
+    assert isinstance(case, Alone)
+    assert many_may_enter(case) == expected
 
 
 def random_market(rng):

@@ -10,17 +10,22 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_grid, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.planning.budgets import plan_payment_weight
+from dpmarket.planning.plan import prices_of
 from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial
 from dpmarket.planning.sweeps import sweep
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.tuning/2"
 
@@ -73,6 +78,31 @@ class Tuning:
     candidates: tuple[Candidate, ...]
     budget: float
     repetitions: int
+
+    def __repr__(self) -> str:
+        rows = [
+            ("candidates", f"{len(self.candidates)}"),
+            ("budget", f"{self.budget:.4g}"),
+            ("repetitions", f"{self.repetitions:,}"),
+            ("least test error", f"{self.best.test_error:.4g}"),
+        ]
+        return short_repr(self, rows)
+
+    def _repr_html_(self) -> str:
+        return html_grid(f"Candidates at a budget of {self.budget:.4g}", self._flat())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per candidate: prices and bounds, then how it did."""
+        import polars as pl
+
+        return pl.DataFrame(self._flat(), infer_schema_length=None)
+
+    def _flat(self) -> list[dict[str, Any]]:
+        names = ("l2", "test_error", "test_error_standard_error", "payment")
+        return [
+            prices_of(candidate.objective) | {name: getattr(candidate, name) for name in names}
+            for candidate in self.candidates
+        ]
 
     @property
     def best(self) -> Candidate:
