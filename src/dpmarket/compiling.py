@@ -20,7 +20,7 @@ def compiled(**options: Any) -> Callable[[_Function], _Function]:
     """Return a decorator that compiles a function when it is first called, and keeps the result on disk.
 
     Divisions by 0 give infinity or NaN, as numpy's do. Nothing written in C calls these functions: without a
-    way in for C they compile in three quarters of the time.
+    way in for C they compile faster.
 
     Parameters
     ----------
