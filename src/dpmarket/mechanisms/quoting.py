@@ -103,7 +103,14 @@ class QuotingMarket(ABC):
         objective, belief = self._values()
         psi = virtual_costs(self._books.column("cost")[numbers], belief)
         outcome = settle(
-            self._books, numbers, psi, objective, mechanism=self.name, parameters=self._parameters(), l2=l2
+            self._books,
+            numbers,
+            psi,
+            objective,
+            cutoff=self._next_curve().cutoff,
+            mechanism=self.name,
+            parameters=self._parameters(),
+            l2=l2,
         )
         self._books.closed = True
         return outcome
