@@ -117,6 +117,8 @@ def _market(path: str | os.PathLike[str]) -> Description:
     market = read_market(path)
     data = market.model_dump(exclude_none=True)
     if "url" in data.get("ledger", {}):
+        from dpmarket.ledger.engine import without_password
+
         data["ledger"]["url"] = without_password(data["ledger"]["url"])
     rows = [
         (f"{table}.{key}", str(value))
