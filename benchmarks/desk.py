@@ -141,7 +141,9 @@ def opened(desk, mechanism, people, title="first", quotes_before=0):
     with market.acting(desk) as connection:
         buyer = market.add_member(connection, "buyer", "buyer", NOW)
         text = market.add_consent(connection, "en", market.ENGLISH, NOW)
-        draft = market.draft_campaign(connection, buyer, title, RULES, mechanism, schedule, text, NOW)
+        draft = market.draft_campaign(
+            connection, buyer, title, RULES, mechanism, schedule, consent_version=text, now=NOW
+        )
         campaign = draft.campaign
         market.fund_campaign(connection, campaign, 10**10, NOW)
         key = market.new_key(desk.keys, campaign)

@@ -50,7 +50,9 @@ desk = session.enter_context(market.open_desk("market.ledger", "keys"))
 with market.acting(desk) as connection:
     buyer = market.add_member(connection, "a clinic", "buyer", now)
     text = market.add_consent(connection, "en", market.ENGLISH, now)
-    draft = market.draft_campaign(connection, buyer, "spring", rules, "online", schedule, text, now)
+    draft = market.draft_campaign(
+        connection, buyer, "spring", rules, "online", schedule, consent_version=text, now=now
+    )
     spring = draft.campaign
     market.fund_campaign(connection, spring, 3000, now)  # 30 EUR, in cents
     key = market.new_key(desk.keys, spring)

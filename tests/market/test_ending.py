@@ -304,7 +304,7 @@ def test_a_campaign_opens_with_its_own_plan_and_enough_money_only(desk):
     schedule = market.Schedule(live.now, DELIVER, DELIVER)
     with live.acting() as connection:
         drafted = market.draft_campaign(
-            connection, live.buyer, "autumn", MARKET, "online", schedule, 1, live.now
+            connection, live.buyer, "autumn", MARKET, "online", schedule, consent_version=1, now=live.now
         ).campaign
         key = keys.new_key(desk.keys, drafted)
         with pytest.raises(MarketRefusal, match=f"at least {live.opening.escrow} minor units"):

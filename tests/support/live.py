@@ -37,7 +37,14 @@ class Live:
             version = market.add_consent(connection, "en", market.ENGLISH, self.now)
             schedule = market.Schedule(START, CLOSES, DELIVER)
             drafted = market.draft_campaign(
-                connection, self.buyer, title, MARKET, mechanism, schedule, version, self.now
+                connection,
+                self.buyer,
+                title,
+                MARKET,
+                mechanism,
+                schedule,
+                consent_version=version,
+                now=self.now,
             )
             self.campaign = drafted.campaign
             largest = self.opening.largest_payment

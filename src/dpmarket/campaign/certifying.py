@@ -11,6 +11,7 @@ import polars as pl
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
 from dpmarket.campaign.place import opened_existing, place_of
+from dpmarket.campaign.publishing import refuse_other_rules
 from dpmarket.campaign.quotes import read_quotes
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of
@@ -24,7 +25,7 @@ from dpmarket.certificates import (
     read_rules,
 )
 from dpmarket.errors import NotCertifiable
-from dpmarket.files import write_folder, write_table
+from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
@@ -104,10 +105,11 @@ def certify_round(connection: Connection, found: Round, rules: PublishedRules | 
     if not model.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
     purchase = purchase_of(connection, whole)
-    first = min(rounds.round_of(connection, number).quoted_at for number in whole.rounds)
     reference = None
     if rules is not None:
-        reference = rules.reference(purchase.mechanism, purchase.parameters, first)
+        refuse_other_rules(rules, rounds.campaign_of(connection, found.campaign).rules)
+        quoted_at = (rounds.round_of(connection, number).quoted_at for number in whole.rounds)
+        reference = rules.reference(min(quoted_at))
     return certify_purchase(purchase, _released(model), rules=reference)
 
 
@@ -157,6 +159,7 @@ def purchase_of(connection: Connection, whole: Release) -> Purchase:
         weights=sums["weights"],
         withdrew=withdrew,
         quotes=np.where(withdrew, sums["left"], sums["quotes"]).astype(np.int64),
+        currency=rounds.campaign_of(connection, spent[0].campaign).currency,
     )
 
 
@@ -221,16 +224,13 @@ def write_receipts_table(
     sellers, receipts = zip(*certificate.receipts(), strict=True)
     texts = [receipt.decode() for receipt in receipts]
     table = pl.DataFrame({"seller": [str(seller) for seller in sellers], "receipt": texts})
-    write_table(target, table, overwrite)
+    write_table(target, table, overwrite=overwrite)
     return len(texts)
 
 
 def _index(names: list[tuple[object, str]]) -> bytes:
-    rows = ["seller,file"]
-    for seller, file in names:
-        quoted = str(seller).replace('"', '""')
-        rows.append(f'"{quoted}",{file}')
-    return ("\n".join(rows) + "\n").encode()
+    sellers, files = zip(*names, strict=True)
+    return csv_text(pl.DataFrame({"seller": [str(seller) for seller in sellers], "file": files}))
 
 
 def _released_round(connection: Connection, found: Round) -> Round:

@@ -5,23 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.amounts import money_text
-from dpmarket.campaign.market_file import read_market
-from dpmarket.campaign.model_file import read_model
-from dpmarket.campaign.quotes import read_quotes
 from dpmarket.errors import FileProblem
-from dpmarket.ledger import (
-    CampaignEntry,
-    Connection,
-    accounts,
-    balance_of,
-    check_ledger,
-    existing_ledger,
-    reading,
-    rounds,
-)
+
+if TYPE_CHECKING:
+    from dpmarket.ledger import CampaignEntry, Connection
+
+# Each kind of file is read by modules of its own, loaded when there is one to describe.
 
 
 @dataclass(frozen=True)
@@ -67,6 +59,8 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 
 def _quotes(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.campaign.quotes import read_quotes
+
     quotes = read_quotes(path)
     epsilons, amounts = quotes.epsilons, quotes.amounts
     bought = epsilons > 0.0
@@ -97,6 +91,8 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
 
 
 def _model(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.campaign.model_file import read_model
+
     model = read_model(path)
     rows = [
         (feature.name, f"{value:.6g}")
@@ -115,8 +111,15 @@ def _model(path: str | os.PathLike[str]) -> Description:
 
 
 def _market(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.campaign.market_file import read_market
+    from dpmarket.ledger.engine import without_password
+
     market = read_market(path)
     data = market.model_dump(exclude_none=True)
+    if "url" in data.get("ledger", {}):
+        from dpmarket.ledger.engine import without_password
+
+        data["ledger"]["url"] = without_password(data["ledger"]["url"])
     rows = [
         (f"{table}.{key}", str(value))
         for table, content in data.items()
@@ -127,6 +130,8 @@ def _market(path: str | os.PathLike[str]) -> Description:
 
 
 def _ledger(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, rounds
+
     with existing_ledger(path) as ledger, reading(ledger) as connection:
         check_ledger(connection)
         found = [_campaign(connection, campaign) for campaign in rounds.campaigns_of(connection)]
@@ -154,6 +159,8 @@ def _campaign(
     connection: Connection, campaign: CampaignEntry
 ) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Return a campaign's rows and data: its money, and its rounds with who withdrew."""
+    from dpmarket.ledger import balance_of, rounds
+
     balance = balance_of(connection, campaign.id)
     named = f" of {campaign.name!r}" if campaign.name else ""
     rows = [
@@ -168,8 +175,7 @@ def _campaign(
     ]
     listed = []
     for found in rounds.rounds_of(connection, campaign.id):
-        quotes = rounds.quotes_of(connection, found.number)
-        withdrawn = int(rounds.withdrawn_of(connection, found.number, quotes).sum())
+        withdrawn = rounds.count_withdrawn(connection, found.number)
         left = f", {withdrawn:,} withdrew" if withdrawn else ""
         words = f"{found.sellers:,} sellers{left}, {found.mechanism}, {found.state}"
         rows.append((f"round {found.number}, {found.quoted_at}", words))

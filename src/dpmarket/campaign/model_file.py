@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from scipy.special import expit
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import FileProblem
@@ -117,6 +116,8 @@ class ModelFile(_Part):
 
     def probabilities(self, features: FloatArray) -> FloatArray:
         """Return the probability of the second label for raw features, shape (rows, features)."""
+        from scipy.special import expit
+
         scaled = self.scaler().fit_transform(features)
         return np.asarray(expit(scaled @ self.coefficients[:-1] + self.coefficients[-1]))
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.campaign.ids import id_problems, tidy_ids
+from dpmarket.campaign.ids import as_known, id_problems, tidy_ids
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.files import ColumnProblem, find, numbers_of, positions_in, read_table, refuse
@@ -61,9 +61,13 @@ def read_records(
     id_column, label = market.sellers.id_column, market.label
     names = list(market.features)
     texts = [id_column, label.column]
-    table = tidy_ids(read_table(source, [id_column, *names, label.column], texts, names), id_column)
+    written = read_table(source, [id_column, *names, label.column], texts, names)
+    table = tidy_ids(written, id_column)
     owners = positions_in(table, id_column, people, SELLER)
-    problems = id_problems(table, id_column)
+    if table is not written or (owners < 0).any():  # version 2 took ids as they came
+        table = as_known(written, id_column, people)
+        owners = positions_in(table, id_column, people, SELLER)
+    problems = id_problems(table, id_column, owners >= 0)
     strangers = (owners < 0) & (table.get_column(id_column).fill_null("") != "").to_numpy()
     problems += find(id_column, "a seller without a quote", strangers)
     rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))

@@ -31,7 +31,7 @@ def init(
     from dpmarket.cli.render import Voice
     from dpmarket.files import write_bytes
 
-    write_bytes(market, market_template(dict(map(_setting, settings or ()))).encode(), force)
+    write_bytes(market, market_template(dict(map(_setting, settings or ()))).encode(), overwrite=force)
     Voice(as_json, quiet, str(market)).tell(
         "A new market", [("market file", str(market))], {"market": str(market)}, "Edit it before you quote."
     )

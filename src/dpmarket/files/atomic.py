@@ -35,6 +35,25 @@ def refuse_existing(target: str | os.PathLike[str]) -> None:
         raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
+def refuse_unwritable(target: str | os.PathLike[str]) -> None:
+    """Refuse a target whose folder is missing or cannot be written, before work is done for nothing.
+
+    Raises
+    ------
+    FileProblem
+        With what is wrong. ``-`` can always be written.
+    """
+    path = Path(target)
+    if is_standard_stream(target):
+        return
+    if not path.parent.is_dir():
+        raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
+    if path.is_dir():
+        raise FileProblem(f"cannot write {path}: it is a folder; name a file.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise FileProblem(f"cannot write {path}: the folder {path.parent} cannot be written.")
+
+
 def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str]) -> None:
     """Refuse an output that is one of the other files, under whatever name: writing it would destroy that.
 
@@ -61,7 +80,9 @@ def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str])
 
 
 @contextlib.contextmanager
-def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: int = PUBLIC) -> Iterator[Path]:
+def atomic_path(
+    target: str | os.PathLike[str], *, overwrite: bool = True, mode: int = PUBLIC
+) -> Iterator[Path]:
     """Give an empty temporary file beside ``target``; on success it takes the target's place.
 
     The new file is flushed to the disk before it replaces the old one, in one step. If the block raises,
@@ -77,10 +98,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: in
         The target's folder is missing or not writable, or the target exists and may not be overwritten.
     """
     path = Path(target)
-    if not path.parent.is_dir():
-        raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
-    if path.is_dir():
-        raise FileProblem(f"cannot write {path}: it is a folder; name a file.")
+    refuse_unwritable(path)
     if not overwrite and path.exists():
         raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten (--force).")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
@@ -108,7 +126,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: in
         temporary.unlink(missing_ok=True)
 
 
-def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = True) -> None:
+def write_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool = True) -> None:
     """Write ``data`` to ``target``, atomically; ``-`` is the standard output.
 
     Raises
@@ -120,11 +138,11 @@ def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = T
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    with atomic_path(target, overwrite) as temporary:
+    with atomic_path(target, overwrite=overwrite) as temporary:
         temporary.write_bytes(data)
 
 
-def private_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = False) -> None:
+def private_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
     """Write ``data`` to a file that only its owner may read, atomically, whoever could read an old one.
 
     Raises
@@ -132,7 +150,7 @@ def private_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool =
     FileProblem
         As for :func:`atomic_path`; by default an existing file is refused.
     """
-    with atomic_path(target, overwrite, PRIVATE) as temporary:
+    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary:
         temporary.write_bytes(data)
 
 

@@ -7,6 +7,7 @@ spent since. Here the desk's own rows follow: who sold has spent, and their limi
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -36,8 +37,8 @@ def adopt_round(connection: Connection, campaign: str, now: datetime) -> bool:
         return False
     step(connection, campaign, (found.state,), state=spent[0].state, round=spent[0].number, debt=0)
     _let_go(connection, found, at)
-    for person, epsilon, payment, used in _sold(connection, spent[0]):
-        _enter(connection, campaign, person, epsilon, payment, on_grid(used), at)
+    for sold in _sold(connection, spent[0]):
+        _enter(connection, campaign, sold, at)
     enter_event(connection, campaign, None, spent[0].state, at)
     return True
 
@@ -55,23 +56,32 @@ def _let_go(connection: Connection, found: LiveCampaign, at: str) -> None:
     connection.execute(tables.participation.update().where(active).values(values))
 
 
-def _sold(connection: Connection, entered: Round) -> list[tuple[str, float, int, float]]:
-    """Return who sold in a round: person, promise, payment, what was spent."""
+class _Sold(NamedTuple):
+    """What somebody sold: the promise, the payment in minor units, what was spent on the grid."""
+
+    person: str
+    epsilon: float
+    payment: int
+    spent: float
+
+
+def _sold(connection: Connection, entered: Round) -> list[_Sold]:
+    """Return who sold in a round."""
     quotes = rounds.quotes_of(connection, entered.number)
     spent = rounds.spent_of(connection, entered).tolist()
-    return [(*row, used) for row, used in zip(quotes.iter_rows(), spent, strict=True) if used > 0.0]
+    rows = zip(quotes.iter_rows(), spent, strict=True)
+    return [_Sold(*row, on_grid(used)) for row, used in rows if used > 0.0]
 
 
-def _enter(
-    connection: Connection, campaign: str, person: str, epsilon: float, payment: int, spent: float, at: str
-) -> None:
+def _enter(connection: Connection, campaign: str, sold: _Sold, at: str) -> None:
+    person, spent = sold.person, sold.spent
     known = {"id": person, "cap_epsilon": spent, "made_at": at}
     connection.execute(insert(connection, tables.person, known).on_conflict_do_nothing())
     own = {"id": new_id(), "campaign": campaign, "person": person, "state": "expired", "made_at": at}
     connection.execute(insert(connection, tables.participation, own).on_conflict_do_nothing())
     mine = sa.and_(_own.campaign == campaign, _own.person == person)
     who = connection.execute(sa.select(_own.id).where(mine)).scalar_one()
-    quote = {"participation": who, "epsilon": epsilon, "payment": payment, "made_at": at}
+    quote = {"participation": who, "epsilon": sold.epsilon, "payment": sold.payment, "made_at": at}
     connection.execute(insert(connection, tables.quote, quote).on_conflict_do_nothing())
     connection.execute(tables.participation.update().where(mine).values(state="spent", spent_epsilon=spent))
     total = _person.spent_epsilon + spent

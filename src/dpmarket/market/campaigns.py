@@ -116,6 +116,7 @@ def draft_campaign(
     market: Mapping[str, Any],
     mechanism: str,
     schedule: Schedule,
+    *,
     consent_version: int,
     now: datetime,
 ) -> LiveCampaign:
@@ -263,7 +264,11 @@ def open_campaign(
         public_key=public_key,
     )
     rounds.fix_rules(
-        connection, campaign, rules_of(market_of(found.market)), found.minor_units, found.currency
+        connection,
+        rounds.campaign_of(connection, campaign),
+        rules_of(market_of(found.market)),
+        found.minor_units,
+        found.currency,
     )
     enter_event(connection, campaign, None, "opened", time_text(now))
     if found.mechanism == "offline":

@@ -250,7 +250,7 @@ def _hold_all(connection: Connection, found: LiveCampaign, total: int, at: str) 
         .where(_own.campaign == found.campaign, _own.state == "quoted")
     )
     rows: list[dict[str, Any]] = [
-        pay_values(found.escrow, found.payable, row.id, row.person, row.payment, at)
+        pay_values((found.escrow, found.payable), row.id, row.person, row.payment, at)
         for row in connection.execute(query.order_by(_own.id))
     ]
     if rows:

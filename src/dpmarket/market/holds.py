@@ -13,6 +13,7 @@ from dpmarket.ledger import Connection
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
 from dpmarket.market import tables
+from dpmarket.market.standing import Standing
 from dpmarket.market.statements import insert
 
 _account, _transfer = ledger_tables.account.c, ledger_tables.transfer.c
@@ -38,16 +39,15 @@ def set_free(connection: Connection, escrow: str, amount: int) -> None:
         )
 
 
-def hold_seat(
-    connection: Connection, escrow: str, payable: str, participation: str, person: str, amount: int, at: str
-) -> bool:
+def hold_seat(connection: Connection, found: Standing, at: str) -> bool:
     """Hold the largest payment for somebody who will choose; return whether escrow had room for it.
 
     Who lost a seat before gets the same transfer again.
     """
-    if not reserve(connection, escrow, amount):
+    amount = int(found.largest_payment or 0)
+    if not reserve(connection, found.escrow, amount):
         return False
-    values = pay_values(escrow, payable, participation, person, amount, at)
+    values = pay_values((found.escrow, found.payable), found.id, found.person, amount, at)
     again = {"state": "pending", "amount": amount, "made_at": at, "ended_at": None}
     connection.execute(
         insert(connection, ledger_tables.transfer, values)
@@ -60,14 +60,14 @@ def hold_seat(
 
 
 def pay_values(
-    escrow: str, payable: str, participation: str, person: str, amount: int, at: str
+    accounts: tuple[str, str], participation: str, person: str, amount: int, at: str
 ) -> dict[str, object]:
-    """Return the row of a pending payment."""
+    """Return the row of a pending payment from one account, escrow, to another, payable."""
     return {
         "id": new_id(),
         "kind": "pay",
-        "debit_account": escrow,
-        "credit_account": payable,
+        "debit_account": accounts[0],
+        "credit_account": accounts[1],
         "amount": amount,
         "person": person,
         "participation": participation,

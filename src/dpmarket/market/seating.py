@@ -180,10 +180,9 @@ def _held(connection: Connection, found: Standing) -> bool:
 
 def _seat(connection: Connection, found: Standing, until: str, at: str) -> bool:
     """Seat somebody if escrow has room for whatever they may choose."""
-    amount = int(found.largest_payment or 0)
     # Own row, then the account: all acts take them in this order, so that none waits for another in a circle.
     move(connection, found.id, (found.state,), state="seated", lease_until=until)
-    if not hold_seat(connection, found.escrow, found.payable, found.id, found.person, amount, at):
+    if not hold_seat(connection, found, at):
         move(connection, found.id, ("seated",), state=found.state, lease_until=None)
         return False
     if found.state == "waiting":

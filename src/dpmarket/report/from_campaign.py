@@ -38,7 +38,7 @@ from dpmarket.files import (
 )
 from dpmarket.ledger import Round, reading
 from dpmarket.ledger.releases import released_model
-from dpmarket.ledger.rounds import SELLER, campaign_of, weights_of, withdrawn_of
+from dpmarket.ledger.rounds import SELLER, amounts_of, campaign_of, quotes_of, weights_of, withdrawn_of
 from dpmarket.mechanisms import Outcome
 from dpmarket.report.evidence import Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.options import budget_options
@@ -54,12 +54,12 @@ def report_campaign(
     reports: Path,
     quotes: Path,
     output: Path,
+    *,
     test: Path | None = None,
     certificate: Path | None = None,
     title: str = "A market for privacy: what was bought",
     overwrite: bool = False,
     progress: Any = lambda what, share: None,
-    *,
     ledger: str | None = None,
 ) -> Summary:
     """Write the report of one file of quotes, and return what it says.
@@ -138,7 +138,7 @@ def report_campaign(
             digest=digest,
         )
     )
-    write_bytes(output, render_page(summary).encode(), overwrite)
+    write_bytes(output, render_page(summary).encode(), overwrite=overwrite)
     progress("Writing the page", 1.0)
     return summary
 
@@ -182,17 +182,18 @@ def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | 
             raise LedgerRefusal(
                 "these reports are not those that the quotes were decided from: use the file that was quoted."
             )
-        withdrawn = withdrawn_of(connection, entered.number, quoted.table)
+        table = quotes_of(connection, entered.number)  # a file written later lacks who withdrew
+        withdrawn = withdrawn_of(connection, entered.number, table)
         kept = released_model(connection, entered.number)
         loss_weights = None if kept is None else weights_of(connection, entered.number)
         outcome = stored_outcome(connection, entered)
-    rows = positions_in(quoted.table, SELLER, reported.sellers, SELLER)
+    rows = positions_in(table, SELLER, reported.sellers, SELLER)
     return Campaign(
         market=market,
         round=entered,
         outcome=outcome,
         costs=reported.costs[rows],
-        amounts=quoted.amounts,
+        amounts=amounts_of(table)[1],
         withdrawn=withdrawn,
         model=None if kept is None else model_from_json(kept),
         loss_weights=loss_weights,
@@ -224,7 +225,7 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     table = read_table(source, [*names, model.label_column], [model.label_column], names)
     columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
     texts = table.get_column(model.label_column)
-    negative, positive = ((texts == str(label)).fill_null(False).to_numpy() for label in model.labels)
+    negative, positive = ((texts == str(label)).fill_null(value=False).to_numpy() for label in model.labels)
     wrong = find(model.label_column, "neither of the two labels", ~(negative | positive))
     refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
     labels = np.asarray(model.labels)[positive.astype(np.int64)]
