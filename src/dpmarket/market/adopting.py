@@ -70,7 +70,7 @@ def _sold(connection: Connection, entered: Round) -> list[_Sold]:
     quotes = rounds.quotes_of(connection, entered.number)
     spent = rounds.spent_of(connection, entered).tolist()
     rows = zip(quotes.iter_rows(), spent, strict=True)
-    return [_Sold(*row, on_grid(used)) for row, used in rows if used > 0.0]
+    return [_Sold(who, epsilon, paid, on_grid(used)) for (who, epsilon, paid), used in rows if used > 0.0]
 
 
 def _enter(connection: Connection, campaign: str, sold: _Sold, at: str) -> None:
