@@ -25,7 +25,7 @@ from dpmarket.market import clearing, tables
 from dpmarket.market.keys import seal
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-SELLERS = 200
+SELLERS = 100
 BEFORE = 100_000
 CLEARED = 100_000
 RULES = {
