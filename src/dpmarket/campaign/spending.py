@@ -42,14 +42,16 @@ class LastMoment(SecureNoise):
 
     mark: Callable[[], None]
 
-    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+    def draw(
+        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+    ) -> NoiseDraw:
         """Mark, then return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
         try:
             os.urandom(32)
         except NotImplementedError:
             raise EntropyUnavailable("the operating system gave no entropy; no noise was drawn.") from None
         self.mark()
-        return super().draw(n_coefficients, noise_rate, accuracy)
+        return super().draw(n_coefficients, noise_rate, accuracy, independent)
 
 
 @dataclass(frozen=True, eq=False)
