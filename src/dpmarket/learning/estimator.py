@@ -145,9 +145,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     """
 
     def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        """Refuse arguments of other estimators, with the reason."""
         # Looked at here because scikit-learn takes every argument of __init__ for a parameter.
         refuse_known(named)
-        return super().__new__(cls)
+        return object.__new__(cls)
 
     def __init__(
         self,
@@ -258,8 +259,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     def decision_function(self, X: Any) -> FloatArray:
         """Return ``X . coef + intercept``, shape (records,); above 0 means the second class."""
         check_is_fitted(self)
-        carried = getattr(X, "noise_shape", self.noise_shape_)
-        if carried != self.noise_shape_:
+        carried = getattr(X, "noise_shape", None)
+        if carried is not None and carried != self.noise_shape_:
             raise InvalidInput("expected rows encoded as those of the fit were: their noise shapes differ.")
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         margins = np.asarray(x @ self.coef_[0], dtype=np.float64)

@@ -23,12 +23,18 @@ _SAFE = re.compile(
 )
 
 _WHY_NOT = {
-    "sample_weight": "expected no sample_weight: how much a record counts follows from its promise (epsilons); "
-    "any other weight would cost its owner more than was promised.",
-    "class_weight": "expected no class_weight: a weight that depends on labels depends on the records, and no "
-    "promise would hold. Move the threshold of decision_function instead: that costs no privacy.",
-    "random_state": "expected no random_state: noise that somebody can repeat protects nobody. For tests, pass "
-    "noise_source=SeededNoise(seed).",
+    "sample_weight": (
+        "expected no sample_weight: how much a record counts follows from its promise (epsilons); any other "
+        "weight would cost its owner more than was promised."
+    ),
+    "class_weight": (
+        "expected no class_weight: a weight that depends on labels depends on the records, and no promise "
+        "would hold. Move the threshold of decision_function instead: that costs no privacy."
+    ),
+    "random_state": (
+        "expected no random_state: noise that somebody can repeat protects nobody. For tests, pass "
+        "noise_source=SeededNoise(seed)."
+    ),
 }
 
 

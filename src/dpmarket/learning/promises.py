@@ -96,8 +96,8 @@ def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
         index = _index_of(values)
         if index is not None and not own.equals(index):
             raise InvalidInput(
-                f"expected {name} with the index of X, got another: align it, or pass {name}.to_numpy() if the "
-                "order is the same."
+                f"expected {name} with the index of X, got another: align it, or pass {name}.to_numpy() if "
+                "the order is the same."
             )
 
 

@@ -1,7 +1,7 @@
 """Decide, with rounding counted, whether rows keep the two bounds of a noise shape, and shrink the others.
 
-As in :mod:`dpmarket.learning.row_bounds`: float64 settles what is clear, rational arithmetic the rest, so that
-``N(x) <= 1`` and ``|x|_2 <= E`` are facts about the numbers in the matrix.
+As in :mod:`dpmarket.learning.row_bounds`: float64 settles what is clear, rational arithmetic the rest, so
+that ``N(x) <= 1`` and ``|x|_2 <= E`` are facts about the numbers in the matrix.
 """
 
 from __future__ import annotations

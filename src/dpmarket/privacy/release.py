@@ -20,9 +20,9 @@ x_i^T H^{-1} x_i`, where :math:`|\ell'''| \le 1/(6 \sqrt 3)` gives the second te
 :math:`|\ell'''| \le \ell''` with :math:`\sum_i a_i \ell''_i x_i^T H^{-1} x_i \le n` the first.
 
 *Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.shapes`), moving every coordinate by at
-most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N, with
-:math:`N(1)` the norm of the vector of ones and :math:`X_1` the largest sum of absolute values of a row, so that
-:math:`\sqrt n\, K` is replaced by
+most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
+with :math:`N(1)` the norm of the vector of ones and :math:`X_1` the largest sum of absolute values of a row,
+so that :math:`\sqrt n\, K` is replaced by
 
 .. math:: \frac{\eta}{2} \left(\Lambda N(1) + \frac{A R_1 X_1}{4}\right)
           + \sqrt n \min\left(n R_2, \frac{A R_2^3}{6 \sqrt{3} \Lambda}\right).
@@ -30,9 +30,9 @@ most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \f
 *The grid.* In the mean over directions the Hessian is at most :math:`\Lambda + A R^2 / (4 n)` (its trace), so
 that to first order the noise in a coefficient has at least the root mean square
 :math:`2 \sqrt{n + 1} / (\eta (\Lambda + A R^2 / (4 n)))`. The grid is the largest power of two not above a
-quarter of that: rounding adds less than one per cent to the noise's mean square, whatever the data. Independent
-noise has the root mean square :math:`\sqrt 8 / \eta` before division, the smallest of all, and sets the grid where
-there is any.
+quarter of that: rounding adds less than one per cent to the noise's mean square, whatever the data.
+Independent noise has the root mean square :math:`\sqrt 8 / \eta` before division, the smallest of all, and
+sets the grid where there is any.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def _checked_joint(joint_columns: int | None, n: int) -> int | None:
 def _log_density_slope(
     n: int, eta: float, l2: float, bound: float, total: float, euclidean: float, joint: int | None
 ) -> float:
-    """Return a bound on the log density's change per unit of Euclidean length: K, or its shaped form / sqrt n."""
+    """Return K, or what takes its place for shaped noise, divided by sqrt n."""
     if joint is None or joint == n:
         noise = eta / 2.0 * (l2 + total * bound**2 / 4.0)
     else:
