@@ -53,7 +53,7 @@ def choose_scaling(numbers: list[bool], groups: int, radius: float) -> Scaling:
         The largest Euclidean length of a row's numbers.
     """
     m, n = sum(numbers), len(numbers)
-    length = radius if m else 0.0
+    length = min(radius, math.sqrt(m))  # what numbers in [-1, 1] can reach at most
     euclidean = math.sqrt(length * length + groups)
     candidates = {
         "euclidean": (euclidean, None),
