@@ -170,7 +170,8 @@ def pilot_alone(one: Split) -> tuple[float, float]:
 def commoner_label(one: Split) -> tuple[float, float]:
     """Return the scores of always guessing the commoner label of the public part, with its share."""
     share = float((one.public.signs > 0.0).mean())
-    return scores(one.test.signs * np.log(share / (1.0 - share)))
+    odds = np.log(share / (1.0 - share)) or 1e-12  # a guess, where both are equally common
+    return scores(one.test.signs * odds)
 
 
 WAYS: dict[str, Callable[[Split], tuple[float, float]]] = {
@@ -246,8 +247,8 @@ def report(regrets: dict[Setting, np.ndarray], compared: dict[str, dict]) -> str
         f"Means over {len(SPLITS)} splits and their standard errors in units of the last digit, on tables",
         "and splits that no default was chosen on. *By hand*: one column of 0 and 1 per level,",
         "`PublicScaler` with bounds from the public fifth, noise of the Euclidean norm. *Gain*: shaped noise",
-        "less that, split by split. *Public part alone*: an ordinary model of the public fifth, which uses no",
-        "private record.",
+        "less that, split by split. *Public part alone*: an ordinary model of the public fifth; no private",
+        "record is used.",
         "",
     ]
     for name, entry in compared.items():
