@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse import issparse
@@ -111,8 +111,9 @@ class Rows:
 
 def _dense(features: Any, chosen: slice | IntArray) -> Any:
     """Return some rows as an array."""
-    if not issparse(features):
+    if isinstance(features, np.ndarray) or not issparse(features):
         return features[chosen]
+    features = cast(Any, features)
     if isinstance(chosen, slice) and features.format == "csr" and features.dtype.kind in "fiub":
         # scipy's own slices copy, which takes longer than all that follows.
         parts = (features.data, features.indices, features.indptr)
