@@ -81,4 +81,5 @@ docs: $(VENV)/ready-docs
 	@echo "The documentation is in site/index.html"
 
 clean:
+	find src -name '*.nb[ic]' -delete
 	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -156,6 +156,15 @@ def test_a_template_says_what_it_is_told():
     assert market.costs.distribution == "uniform(2, 3)"
 
 
+def test_a_template_has_a_budget_so_that_prices_are_planned_unless_it_is_told_a_payment_weight():
+    plain = check_market(tomllib.loads(market_template()))
+    assert plain.objective.budget is not None
+    assert plain.sellers.expected is not None
+    assert (plain.objective.payment_weight, plain.objective.concentration) == (None, None)
+    weighed = check_market(tomllib.loads(market_template({"objective.payment_weight": 0.002})))
+    assert (weighed.objective.budget, weighed.objective.payment_weight) == (None, 0.002)
+
+
 @pytest.mark.parametrize(
     ("values", "told"),
     [

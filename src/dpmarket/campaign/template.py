@@ -21,7 +21,7 @@ _INTRODUCTION = """\
 # If costs were asked in a pilot, its people must not be sellers here: exclude them (sellers.excluded).
 """
 _FEATURES = {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 100000.0}}
-_SHOWN = {"objective.payment_weight"}  # optional in the model, but one of two is needed
+_SHOWN = {"objective.budget", "sellers.expected"}  # optional in the model; what most buyers start from
 
 
 def market_template(values: Mapping[str, Any] | None = None) -> str:
@@ -30,9 +30,10 @@ def market_template(values: Mapping[str, Any] | None = None) -> str:
     Parameters
     ----------
     values
-        What the file shall say, by ``table.key``, in place of examples and defaults. A budget takes the
-        payment weight's place. A feature's bounds are ``features.NAME.low`` and ``features.NAME.high``; an
-        example of a feature whose column is used otherwise is left out.
+        What the file shall say, by ``table.key``, in place of examples and defaults. A budget given here
+        needs ``sellers.expected``, too; a payment weight takes the budget's place. A feature's bounds are
+        ``features.NAME.low`` and ``features.NAME.high``; an example of a feature whose column is used
+        otherwise is left out.
 
     Returns
     -------
@@ -127,7 +128,7 @@ def market_reference() -> str:
 def _entry(path: str, key: str, field: FieldInfo, values: Mapping[str, Any]) -> list[str]:
     extra = _extra(field)
     line = f"{key} = {_toml(values.get(path, extra['example']))}"
-    shown = path in _SHOWN and "objective.budget" not in values
+    shown = path in _SHOWN and not {"objective.budget", "objective.payment_weight"} & set(values)
     if field.default is None and not shown and path not in values:
         line = "# " + line
     return [*_comment(f"{_meaning(field)} Expected: {extra['expected']}."), line]
