@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_serializer
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, read_toml
@@ -68,6 +68,13 @@ class Sellers(_Table):
         "the name of a column",
         "Column with the reported costs, money per unit of epsilon. Confidential.",
         min_length=1,
+    )
+    rows_per_person: int = key(
+        1,
+        "a whole number >= 1",
+        "How many rows of data one seller may have: public, a fact about the study, never about the data. "
+        "More are refused. A seller's promise covers all of them together.",
+        ge=1,
     )
     expected: int | None = key(
         None,
@@ -226,12 +233,33 @@ class LedgerPlace(_Table):
 
 
 class Bounds(_Table):
-    """The public bounds of one feature."""
+    """What is public about one feature: bounds of a number, categories, dates, or true and false."""
 
-    low: float = key(
-        ..., "a number", "Where the feature lies at the least: public, never read from the data."
+    low: float | None = key(
+        None, "a number", "Where a number lies at the least: public, never read from the data."
     )
-    high: float = key(..., "a number above low", "Where the feature lies at the most: public, too.")
+    high: float | None = key(None, "a number above low", "Where a number lies at the most: public, too.")
+    categories: list[str | int] | None = key(
+        None,
+        "texts or whole numbers, in brackets",
+        "The categories that may occur, in place of bounds; each becomes a column of 0 and 1.",
+        min_length=1,
+    )
+    other: bool | None = key(None, "true or false", "Whether all other values are one more category.")
+    first: str | None = key(None, "a date such as 2020-12-31", "The earliest date, in place of low.")
+    last: str | None = key(None, "a date after first", "The latest date, in place of high.")
+    boolean: Literal[True] | None = key(None, "true", "That the feature is true or false.")
+    missing: float | str | bool | None = key(
+        None, "a value of the feature", "What stands for an empty cell. Left out: such cells are refused."
+    )
+    missing_category: bool | None = key(
+        None, "true or false", "Whether an empty cell is a category of its own, in place of missing."
+    )
+
+    @model_serializer
+    def declared(self) -> dict[str, Any]:
+        """Return the keys that are given, as plain data."""
+        return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
 
 
 class Label(_Table):
@@ -291,8 +319,9 @@ class Market(_Table):
     money: Money = Field(default_factory=Money)
     features: dict[str, Bounds] = key(
         ...,
-        "at least one feature with its public bounds, such as age = { low = 18, high = 90 }",
-        "The features: the name of a column, and its public bounds.",
+        "at least one feature with its public bounds, such as age = { low = 18, high = 90 }, or with its "
+        'categories, such as job = { categories = ["baker", "smith"] }',
+        "The features: the name of a column, and its public bounds or categories.",
         min_length=1,
     )
     label: Label
@@ -381,7 +410,7 @@ def _line(found: Any) -> tuple[str, str]:
             expected = str(extra["expected"]) if isinstance(extra, dict) else f"the table [{part}]"
             model = field.annotation
         elif model == dict[str, Bounds]:
-            expected, model = "{ low = ..., high = ... }", Bounds
+            expected, model = "{ low = ..., high = ... } or { categories = [...] }", Bounds
         else:
             names.pop()
             break
@@ -427,11 +456,30 @@ def _contradictions(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))
     for name, bounds in _table(data, "features").items():
-        low, high = (bounds.get(end) if isinstance(bounds, Mapping) else None for end in ("low", "high"))
-        if isinstance(low, int | float) and isinstance(high, int | float) and not low < high:
-            path = f"features.{name}"
-            found.append((path, f"{path}: expected low < high, got low = {low}, high = {high}."))
+        if isinstance(bounds, Mapping):
+            found += _feature_problems(f"features.{name}", bounds)
     return found + _clashes(data, sellers)
+
+
+def _feature_problems(path: str, declared: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Find what is wrong between the keys of one feature."""
+    from dpmarket.learning.columns import column_from
+
+    if not {"categories", "first", "last", "boolean"} & set(declared):
+        ends = {"low": "a number", "high": "a number above low"}
+        absent = [(f"{path}.{end}", words) for end, words in ends.items() if end not in declared]
+        if absent:
+            return [(place, f"{place}: missing; expected {words}.") for place, words in absent]
+        low, high = declared["low"], declared["high"]
+        if isinstance(low, int | float) and isinstance(high, int | float) and not low < high:
+            return [(path, f"{path}: expected low < high, got low = {low}, high = {high}.")]
+    if not set(declared) <= set(Bounds.model_fields):
+        return []
+    try:
+        column_from(path, declared)
+    except InvalidInput as error:
+        return [(path, f"{path}: {str(error).removeprefix(f'column {path!r}: ')}")]
+    return []
 
 
 def _clashes(data: Mapping[str, Any], sellers: Mapping[str, Any]) -> list[tuple[str, str]]:
