@@ -24,6 +24,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import NoiseShape, noise_power
+from dpmarket.statistics.released import StatisticError
 
 SCHEMA = "dpmarket.expected-error/1"
 # tr Cov(g) in units of R^2: at most 1/4, reached by coefficients of 0 and rows of full length.
@@ -233,6 +234,49 @@ def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> Err
     length = rows.euclidean_bound
     noise = noise_power(rows.n_coefficients, rows.joint_columns) * rows.row_bound**2
     return ErrorModel(_USUAL_SPREAD * length**2, noise, (_USUAL_GRADIENT * length) ** 2)
+
+
+def statistic_error(statistic: Asked) -> ErrorModel:
+    """Return the error model of a private statistic, so that prices are planned for it.
+
+    Parameters
+    ----------
+    statistic
+        A statistic of :mod:`dpmarket.statistics`, such as a mean with its public bounds, or several.
+
+    Returns
+    -------
+    ErrorModel
+        In units of the statistic, squared; of levels for a quantile; of what guessing costs for several.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no statistic.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.planning import plan_prices
+    >>> from dpmarket.statistics import PrivateMean
+    >>> model = statistic_error(PrivateMean(low=0, high=1))
+    >>> round(plan_prices(Uniform(1, 5), 1000, 20.0, model).expected_error.total ** 0.5, 3)
+    0.093
+    """
+    if not isinstance(statistic, Asked):
+        raise InvalidInput(f"expected a statistic, such as a PrivateMean, got {type(statistic).__name__}.")
+    error = statistic.error
+    return ErrorModel(error.sampling, error.noise, error.signal)
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """What knows its own error: a statistic with its public bounds."""
+
+    @property
+    def error(self) -> StatisticError:
+        """What spread and noise cost."""
+        ...
 
 
 @runtime_checkable
