@@ -7,7 +7,8 @@ where programs have values: categories are compared as the text that stands in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.market_file import Market
-from dpmarket.files import ColumnProblem, find, numbers_of
+from dpmarket.errors import FileProblem
+from dpmarket.files import ColumnProblem, find, numbers_of, read_table
 from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo, column_from
 
 if TYPE_CHECKING:
@@ -71,6 +73,67 @@ def encoder_of(market: Market) -> PublicEncoder:
     return PublicEncoder(
         columns_of_market(market), market.training.outside_bounds, radius=market.training.radius
     )
+
+
+def declared_by(
+    sample: str | os.PathLike[str], left_out: Sequence[str] = (), most_categories: int = 50
+) -> dict[str, dict[str, Any]]:
+    """Return declarations for the columns of a public sample: a first version, to be read over.
+
+    Parameters
+    ----------
+    sample
+        .csv or .parquet with public records, none of them a seller's.
+    left_out
+        Columns that are no features, such as ids and labels.
+    most_categories
+        A column of texts with more levels than this keeps the most common ones; the rest are "other".
+
+    Returns
+    -------
+    dict
+        Plain data per column, as the market file has it, numbers rounded to four digits.
+
+    Raises
+    ------
+    FileProblem
+        The file cannot be read, or no column is left.
+    """
+    from dpmarket.learning.pilots import declared_from
+
+    table = read_table(sample)
+    table = table.drop([name for name in left_out if name in table.columns])
+    table = table.drop(
+        [name for name in table.columns if table.get_column(name).null_count() == table.height]
+    )
+    if not table.columns:
+        raise FileProblem(f"cannot use {sample}: expected a column that is no id and no label.")
+    found = {}
+    for name, column in declared_from(_with_dates(table), most_categories).items():
+        plain = column.to_dict()
+        found[name] = {
+            key: _rounded(value) if isinstance(value, float) else value for key, value in plain.items()
+        }
+    return found
+
+
+def _with_dates(table: pl.DataFrame) -> pl.DataFrame:
+    """Turn columns of texts that are all dates into dates, and all true or false into truths."""
+    changed = []
+    for column in table.iter_columns():
+        if column.dtype != pl.String:
+            continue
+        known = column.drop_nulls()
+        dates = known.str.to_date("%Y-%m-%d", strict=False)
+        if not dates.has_nulls():
+            changed.append(column.str.to_date("%Y-%m-%d", strict=False))
+        elif known.str.to_lowercase().is_in(["true", "false"]).all():
+            changed.append(column.str.to_lowercase() == "true")
+    return table.with_columns(changed)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def kinds_of(columns: Mapping[str, Column]) -> tuple[list[str], list[str]]:
