@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_serializer
 
+from dpmarket.campaign.contradictions import contradictions
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, read_toml
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
-
-RESERVED_COLUMNS = (
-    "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "round", "probability",
-    "prediction",
-)  # fmt: skip
 
 
 def key(default: Any, expected: str, meaning: str, example: Any = None, **limits: Any) -> Any:
@@ -367,7 +363,7 @@ def check_market(data: Mapping[str, Any], name: str = "the market") -> Market:
         for found in error.errors():
             path, line = _line(found)
             problems.setdefault(path, line)
-    for path, line in _contradictions(data):
+    for path, line in contradictions(data, set(Bounds.model_fields)):
         problems.setdefault(path, line)
     if market is None or problems:
         count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
@@ -434,75 +430,3 @@ def _alternatives(name: str, model: Any) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _contradictions(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Find what is wrong between keys, each of which may be fine or not; ill-typed ones are skipped."""
-    found = []
-    objective, sellers = _table(data, "objective"), _table(data, "sellers")
-    if isinstance(data.get("objective"), Mapping):
-        given = [name for name in ("payment_weight", "budget") if name in objective]
-        if len(given) != 1:
-            what = "both" if given else "neither"
-            found.append(("objective", f"objective: expected either payment_weight or budget, found {what}."))
-        if objective.get("mechanism") == "posted price" and "budget" not in objective:
-            line = "objective.mechanism: expected a budget beside a posted price, found none."
-            found.append(("objective.mechanism", line))
-        for name in ("confidence", "shares"):
-            if name in objective and "budget" not in objective:
-                path = f"objective.{name}"
-                found.append((path, f"{path}: expected a budget beside it, found none."))
-        if "budget" in objective and "expected" not in sellers:
-            line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
-            found.append(("sellers.expected", line))
-    for name, bounds in _table(data, "features").items():
-        if isinstance(bounds, Mapping):
-            found += _feature_problems(f"features.{name}", bounds)
-    return found + _clashes(data, sellers)
-
-
-def _feature_problems(path: str, declared: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Find what is wrong between the keys of one feature."""
-    from dpmarket.learning.columns import column_from
-
-    if not {"categories", "first", "last", "boolean"} & set(declared):
-        ends = {"low": "a number", "high": "a number above low"}
-        absent = [(f"{path}.{end}", words) for end, words in ends.items() if end not in declared]
-        if absent:
-            return [(place, f"{place}: missing; expected {words}.") for place, words in absent]
-        low, high = declared["low"], declared["high"]
-        if isinstance(low, int | float) and isinstance(high, int | float) and not low < high:
-            return [(path, f"{path}: expected low < high, got low = {low}, high = {high}.")]
-    if not set(declared) <= set(Bounds.model_fields):
-        return []
-    try:
-        column_from(path, declared)
-    except InvalidInput as error:
-        return [(path, f"{path}: {str(error).removeprefix(f'column {path!r}: ')}")]
-    return []
-
-
-def _clashes(data: Mapping[str, Any], sellers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = []
-    ids = sellers.get("id_column", "seller")
-    uses = [
-        ("sellers.id_column", ids),
-        ("sellers.cost_column", sellers.get("cost_column", "cost")),
-        ("label.column", _table(data, "label").get("column", "label")),
-        *((f"features.{name}", name) for name in _table(data, "features")),
-    ]
-    first: dict[Any, str] = {}
-    for path, name in uses:
-        if isinstance(name, str) and name in first:
-            found.append((path, f"{path}: expected another column than {first[name]}, got {name!r} in both."))
-        elif isinstance(name, str):
-            first[name] = path
-    if ids in RESERVED_COLUMNS:
-        words = ", ".join(RESERVED_COLUMNS)
-        found.append(("sellers.id_column", f"sellers.id_column: expected none of {words}, got {ids!r}."))
-    return found
-
-
-def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}
