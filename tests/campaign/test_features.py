@@ -9,6 +9,7 @@ import pytest
 
 from dpmarket import FileProblem, PublicEncoder
 from dpmarket.campaign import (
+    certify_quotes,
     check_market,
     decide_offline,
     predict_file,
@@ -17,6 +18,7 @@ from dpmarket.campaign import (
     sample_template,
     train_file,
 )
+from dpmarket.certificates import verify
 from dpmarket.ledger import accounts, existing_ledger, reading
 from support.campaigns import read_rows, write_rows
 
@@ -211,3 +213,12 @@ def test_a_model_whose_encoder_was_changed_is_refused(tmp_path):
     (tmp_path / "changed.json").write_text(json.dumps(data))
     with pytest.raises(FileProblem, match="features that its encoder makes"):
         read_model(tmp_path / "changed.json")
+
+
+def test_a_campaign_with_categories_is_certified_with_its_encoder(tmp_path):
+    campaign(tmp_path, market_text(), rows_of(60), 60)
+    train(tmp_path)
+    certificate = certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
+    release = json.loads(certificate.body)["release"]
+    assert release["encoder"] == read_model(tmp_path / "model.json").encoder
+    assert verify(certificate, openings=certificate.openings()).passed
