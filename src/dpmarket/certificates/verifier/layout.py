@@ -111,7 +111,7 @@ class Release:
     @property
     def joint(self) -> int:
         """How many coefficients have radial noise together: all, if the noise has no other shape."""
-        return self.n_coefficients if self.joint_columns is None else self.joint_columns
+        return len(self.coef_grid) if self.joint_columns is None else self.joint_columns
 
 
 @dataclass(frozen=True)
