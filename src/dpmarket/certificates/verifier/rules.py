@@ -15,6 +15,7 @@ from typing import Any
 
 from .layout import Body, refuse_other_parts
 from .reading import MOST_BODY, only_line, parsed
+from .shapes import declared_alike
 from .verdicts import NOT_MADE, Broken, Check, judged
 
 _NAME = "rules fixed beforehand"
@@ -63,14 +64,12 @@ def _before(first: str, second: str) -> bool:
 def _same_release(market: Mapping[str, Any], body: Body) -> bool:
     """Whether the published features, labels and money are the certified ones."""
     try:
-        bounds = [
-            (name, *(float(part[end]) for end in ("low", "high")))
-            for name, part in market["features"].items()
-        ]
+        parts, encoder = market["features"], body.release.encoder
+        bounds = [] if encoder else [(name, float(p["low"]), float(p["high"])) for name, p in parts.items()]
         told = body.release.features
         certified = None if told is None else list(zip(told["name"], told["low"], told["high"], strict=True))
         return bool(
-            sorted(bounds) == sorted(certified or ())
+            (sorted(bounds) == sorted(certified or ()) if encoder is None else declared_alike(parts, encoder))
             and market["label"]["values"] == body.release.classes
             and market["money"]["minor_units"] == body.minor_units
         )

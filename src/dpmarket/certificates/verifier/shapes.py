@@ -72,3 +72,17 @@ def _columns(columns: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], int, 
         names += [f"{name}={level}" for level in levels]
         groups += bool(levels)
     return names, numbers, groups
+
+
+def declared_alike(features: Mapping[str, Mapping[str, Any]], encoder: Mapping[str, Any]) -> bool:
+    """Whether an encoder has the declarations of a market's features; categories are compared as text."""
+    return {name: _as_text(part) for name, part in features.items()} == dict(encoder["columns"])
+
+
+def _as_text(part: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: value for key, value in part.items() if value is not False or key == "missing"}
+    if "categories" in found:
+        found["categories"] = [str(level) for level in found["categories"]]
+        if "missing" in found:
+            found["missing"] = str(found["missing"])
+    return found
