@@ -229,7 +229,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         classes = read_classes(self.classes, y)
         signs = signs_of(classes, y)
         promised, holding = read_promises(self.epsilon, epsilons, people, len(signs), self.rows_per_person)
-        geometry = geometry_of(x.shape[1], self.intercept_scaling, bool(self.fit_intercept), shape)
+        geometry = geometry_of(x.shape[1], self.intercept_scaling, shape, wanted=bool(self.fit_intercept))
         weights = self._weights(promised, geometry)
         rows = Rows(x, signs, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept))
         shorten = clipping_scales if self.clip else rounding_scales

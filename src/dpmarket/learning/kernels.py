@@ -22,6 +22,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from dpmarket.arrays import FloatArray
+from dpmarket.numerics import fast_two_sum, two_sum
 
 CHUNK = 64
 
@@ -71,19 +72,6 @@ _float_of: Any = intrinsic(_typed_float_of)
 
 
 @numba.njit(cache=True, inline="always")
-def _two_sum(a: float, b: float) -> tuple[float, float]:
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
-
-
-@numba.njit(cache=True, inline="always")
-def _fast_two_sum(a: float, b: float) -> tuple[float, float]:
-    total = a + b
-    return total, b - (total - a)
-
-
-@numba.njit(cache=True, inline="always")
 def _two_product(a: float, b: float) -> tuple[float, float]:
     product = a * b
     return product, _fma(a, b, -product)
@@ -91,16 +79,16 @@ def _two_product(a: float, b: float) -> tuple[float, float]:
 
 @numba.njit(cache=True, inline="always")
 def _add(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
-    total, rest = _two_sum(ah, bh)
-    low, lost = _two_sum(al, bl)
-    total, rest = _fast_two_sum(total, rest + low)
-    return _fast_two_sum(total, rest + lost)
+    total, rest = two_sum(ah, bh)
+    low, lost = two_sum(al, bl)
+    total, rest = fast_two_sum(total, rest + low)
+    return fast_two_sum(total, rest + lost)
 
 
 @numba.njit(cache=True, inline="always")
 def _times(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
     product, rest = _two_product(ah, bh)
-    return _fast_two_sum(product, _fma(al, bh, _fma(ah, bl, rest)))
+    return fast_two_sum(product, _fma(al, bh, _fma(ah, bl, rest)))
 
 
 @numba.njit(cache=True, inline="always")
@@ -135,9 +123,9 @@ def _accurate_sigmoid(high: float, low: float) -> tuple[float, float]:
     rest = low if z == high else 0.0
     shifted = z * _LOG2_E + _MAGIC
     k = shifted - _MAGIC
-    rh, rl = _two_sum(z, -k * _LN2_1)
-    rh, more = _two_sum(rh, -k * _LN2_2)
-    rh, rl = _two_sum(rh, rl + more + rest - k * _LN2_3)
+    rh, rl = two_sum(z, -k * _LN2_1)
+    rh, more = two_sum(rh, -k * _LN2_2)
+    rh, rl = two_sum(rh, rl + more + rest - k * _LN2_3)
     rh *= 0.015625
     rl *= 0.015625
     # exp(r) - 1 for |r| < 0.0055: the series' tail needs no more than a float.
@@ -163,7 +151,7 @@ def _accurate_sigmoid(high: float, low: float) -> tuple[float, float]:
     dh, dl = _add(1.0, 0.0, eh * power, el * power)
     quotient = 1.0 / dh
     remainder = _fma(-quotient, dh, 1.0) - quotient * dl
-    return _fast_two_sum(quotient, quotient * remainder)
+    return fast_two_sum(quotient, quotient * remainder)
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -227,7 +215,7 @@ def _add_rows(
         for j in range(n):
             part[j] += factor * x[first + i, j]
     for j in range(part.size):
-        total[0, j], lost = _two_sum(total[0, j], part[j])
+        total[0, j], lost = two_sum(total[0, j], part[j])
         total[1, j] += lost
 
 
@@ -380,10 +368,10 @@ def accurate_gradient(
             column = columns[j]
             for i in range(CHUNK):
                 product, rest = _two_product(column[i], wj)
-                high[i], lost = _two_sum(high[i], product)
+                high[i], lost = two_sum(high[i], product)
                 low[i] += lost + (rest + column[i] * rj)
         for i in range(count):
-            high[i], low[i] = _two_sum(high[i], low[i])
+            high[i], low[i] = two_sum(high[i], low[i])
         if scales.size > 0:
             for i in range(count):
                 high[i], low[i] = _times(high[i], low[i], scales[first + i], 0.0)
@@ -395,7 +383,7 @@ def accurate_gradient(
         part[:] = 0.0
         if w.size > n:
             for i in range(count):
-                part[0, n], lost = _two_sum(part[0, n], high[i])
+                part[0, n], lost = two_sum(part[0, n], high[i])
                 part[1, n] += lost + low[i]
         if scales.size > 0:
             for i in range(count):
@@ -406,10 +394,10 @@ def accurate_gradient(
             row = x[first + i]
             for j in range(n):
                 product, more = _two_product(h, row[j])
-                top[j], lost = _two_sum(top[j], product)
+                top[j], lost = two_sum(top[j], product)
                 bottom[j] += lost + (more + rest * row[j])
         for j in range(w.size):
-            total[0, j], lost = _two_sum(total[0, j], top[j])
+            total[0, j], lost = two_sum(total[0, j], top[j])
             total[1, j] += lost + bottom[j]
     return total
 
@@ -422,9 +410,9 @@ def squared_norms(x: FloatArray) -> FloatArray:
         high, low = 0.0, 0.0
         for j in range(x.shape[1]):
             product, rest = _two_product(x[i, j], x[i, j])
-            high, lost = _two_sum(high, product)
+            high, lost = two_sum(high, product)
             low += lost + rest
-        out[0, i], out[1, i] = _two_sum(high, low)
+        out[0, i], out[1, i] = two_sum(high, low)
     return out
 
 
