@@ -37,6 +37,7 @@ from .errors import LedgerRefusal as LedgerRefusal
 from .errors import NotCertifiable as NotCertifiable
 from .errors import NotConverged as NotConverged
 from .learning import PrivateLogisticRegression as PrivateLogisticRegression
+from .learning import PublicEncoder as PublicEncoder
 from .learning import PublicScaler as PublicScaler
 from .mechanisms import OfflineMechanism as OfflineMechanism
 from .mechanisms import OnlineMechanism as OnlineMechanism
