@@ -26,7 +26,8 @@ GainProfile Lie PrivacyFindings weights_of Check Purchase ReleasedModel certify_
 check_certificate new_signing_key read_certificate read_signature sign write_certificate
 PublishedRules RulesReference publishable_rules read_rules InnerProblem Statistic
 InnerSolution InnerSolver JointMarket PaperAllocation PaymentRule Reading affairs german_health
-health_insurance"""
+health_insurance batters diamonds football free_light_chain unemployment_benefits wives_at_work young_workers
+PrivacyAccount"""
 
 
 def public_names():

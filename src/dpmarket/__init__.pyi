@@ -38,6 +38,7 @@ from .errors import MarketRefusal as MarketRefusal
 from .errors import NotCertifiable as NotCertifiable
 from .errors import NotConverged as NotConverged
 from .learning import PrivateLogisticRegression as PrivateLogisticRegression
+from .learning import PublicEncoder as PublicEncoder
 from .learning import PublicScaler as PublicScaler
 from .mechanisms import OfflineMechanism as OfflineMechanism
 from .mechanisms import OnlineMechanism as OnlineMechanism

@@ -79,7 +79,8 @@ def test_wrong_keys_and_values_are_reported_all_at_once_with_path_and_expectatio
         "money.minor_units": "money.minor_units: expected a whole number >= 1, got 1.5.",
         "features.age": "features.age: expected low < high, got low = 90, high = 18.",
         "features.height.high": "features.height.high: missing; expected a number above low.",
-        "features.weight": "features.weight: expected { low = ..., high = ... }, got 3.",
+        "features.weight": "features.weight: expected { low = ..., high = ... } or { categories = [...] }, "
+        "got 3.",
         "features.cost": "features.cost: expected another column than sellers.cost_column, got 'cost' in "
         "both.",
         "features.cost.hi": "features.cost.hi: unknown key; did you mean high?",

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import chisquare
 
 from dpmarket.learning import PrivateLogisticRegression, Rows, minimise
-from dpmarket.privacy import log_density, weights_for
+from dpmarket.privacy import NoiseShape, log_density, weights_for
 from dpmarket.privacy.noise import SeededNoise
 
 FALSE_ALARM = 1e-6
@@ -27,14 +27,14 @@ class Scaled:
     def __init__(self, seed, factor):
         self.source, self.factor = SeededNoise(seed), factor
 
-    def draw(self, n_coefficients, noise_rate, accuracy):
-        return self.source.draw(n_coefficients, noise_rate * self.factor, accuracy)
+    def draw(self, n_coefficients, noise_rate, accuracy, independent=0):
+        return self.source.draw(n_coefficients, noise_rate * self.factor, accuracy, independent)
 
 
-def fits(x, y, promises, l2, count, factor=1.0):
+def fits(x, y, promises, l2, count, factor=1.0, shape=None):
     for seed in range(count):
         yield PrivateLogisticRegression(
-            l2=l2, fit_intercept=False, classes=(0, 1), noise_source=Scaled(seed, factor)
+            l2=l2, fit_intercept=False, classes=(0, 1), noise_source=Scaled(seed, factor), noise_shape=shape
         ).fit(x, y, epsilons=promises)
 
 
@@ -86,28 +86,50 @@ SIGNED_2 = X_2 * np.array([1.0, -1.0, 1.0])[:, None]
 HALF, SIDE, POINTS = 240, 8, 2
 
 
+SUM = NoiseShape([True, True], 0.8)
+
+
 @functools.cache
-def square_probabilities(grid):
-    """Return the probability of every square of 8 x 8 cells; two points per cell and axis (midpoints)."""
-    weights = weights_for(PROMISES, 1.1, 1.0, 1, 1e-6)
+def square_probabilities(grid, shape=None):
+    """Return the probability of every square of cells; two points per cell and axis (midpoints)."""
+    side = SIDE if shape is None else SIDE // 2
+    euclidean = None if shape is None else 0.8 * (1.0 + 2.0**-40)
+    weights = weights_for(PROMISES, 1.1, 1.0, 1, 1e-6, euclidean)
+    signed = SIGNED_2 if shape is None else 0.6 * SIGNED_2
     points = (np.arange(-POINTS * HALF, POINTS * HALF) + 0.5) / POINTS * grid - grid / 2.0
-    totals = np.zeros((2 * HALF // SIDE, 2 * HALF // SIDE))
+    totals = np.zeros((2 * HALF // side, 2 * HALF // side))
     for k in range(len(totals)):
-        part = points[k * SIDE * POINTS : (k + 1) * SIDE * POINTS]
+        part = points[k * side * POINTS : (k + 1) * side * POINTS]
         w = np.stack(np.meshgrid(part, points, indexing="ij"), axis=-1)
-        density = np.exp(log_density(w, SIGNED_2, weights.loss_weights, weights.noise_rate, 1.1))
-        totals[k] = density.reshape(len(part), -1, SIDE * POINTS).sum(axis=(0, 2)) * (grid / POINTS) ** 2
-    assert totals.sum() == pytest.approx(1.0, rel=1e-3)
+        separate = 0 if shape is None else 2
+        density = np.exp(
+            log_density(w, signed, weights.loss_weights, weights.noise_rate, 1.1, separate=separate)
+        )
+        totals[k] = density.reshape(len(part), -1, side * POINTS).sum(axis=(0, 2)) * (grid / POINTS) ** 2
+    assert totals.sum() == pytest.approx(1.0, rel=2e-3)  # the kinks of independent noise cost a little
     return totals
 
 
-def cell_counts_of_two_coefficients(factor, count):
-    models = list(fits(X_2, Y_2, PROMISES, 1.1, count, factor))
-    totals = square_probabilities(models[0].grid_)
-    cells = np.clip(np.array([model.coef_grid_ for model in models]) + HALF, 0, 2 * HALF - 1) // SIDE
+def cell_counts_of_two_coefficients(factor, count, shape=None):
+    x = X_2 if shape is None else 0.6 * X_2
+    models = list(fits(x, Y_2, PROMISES, 1.1, count, factor, shape))
+    totals = square_probabilities(models[0].grid_, shape)
+    cells = np.clip(np.array([model.coef_grid_ for model in models]) + HALF, 0, 2 * HALF - 1) // (
+        2 * HALF // len(totals)
+    )
     observed = np.zeros_like(totals)
     np.add.at(observed, (cells[:, 0], cells[:, 1]), 1)
     return observed.ravel(), count * totals.ravel()
+
+
+@few_or_many
+def test_two_coefficients_with_independent_noise_follow_their_exact_density(count):
+    assert p_value(*cell_counts_of_two_coefficients(1.0, count, SUM)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("factor", [2 / 3, 3 / 2])
+def test_independent_noise_of_another_size_is_noticed(factor):
+    assert p_value(*cell_counts_of_two_coefficients(factor, 600, SUM)) < FALSE_ALARM
 
 
 @few_or_many
@@ -183,3 +205,13 @@ def test_on_the_grid_the_neighbour_can_never_be_excluded():
                 for u in (MINE, NEIGHBOUR)
             ]
             assert abs(logs[0] - logs[1]) <= promises[0]
+
+
+def test_on_the_grid_of_independent_noise_the_neighbour_can_never_be_excluded():
+    promises = WEIGHTS * RATE
+    x, labels = np.abs(MINE)[:, None], np.array([1, 1])
+    with mpmath.workprec(200):
+        for model in fits(x, labels, promises, L2, 100, shape=NoiseShape([True])):
+            centre, half = mpmath.mpf(float(model.coef_[0, 0])), mpmath.mpf(model.grid_) / 2
+            assert not can_be_excluded(MINE, centre - half, centre + half)
+            assert not can_be_excluded(NEIGHBOUR, centre - half, centre + half)

@@ -127,6 +127,15 @@ def test_a_record_has_one_length_and_a_wrong_one_is_refused_without_its_value():
         assert "4711" not in str(refusal.value)
 
 
+def test_a_market_with_categories_or_several_rows_is_not_opened_at_a_desk():
+    for table, change in (
+        ("features", {"town": {"categories": ["a", "b"]}}),
+        ("sellers", {"expected": 30, "rows_per_person": 2}),
+    ):
+        with pytest.raises(MarketRefusal, match="public bounds only, and one row per person"):
+            market.plan_opening(checked_market({**MARKET, table: change}), "online")
+
+
 def test_a_refused_record_changes_nothing(live):
     who = live.newcomer("a", *SOLD[:4])
     with pytest.raises(MarketRefusal, match="age: expected a number"):

@@ -10,6 +10,7 @@ from scipy import stats
 
 import dpmarket as dpm
 from dpmarket import BuyerObjective, FromScipy, Infeasible, InvalidInput, Mixture, Uniform
+from dpmarket.learning.geometry import geometry_of
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, population_curve, posted_price_curve
 from dpmarket.planning import (
     best_posted_price,
@@ -25,7 +26,7 @@ from dpmarket.planning import (
 )
 from dpmarket.planning.markets import population
 from dpmarket.planning.rules import posted_error
-from dpmarket.privacy import SeededNoise
+from dpmarket.privacy import NoiseShape, SeededNoise, noise_power
 
 MODEL = logistic_error(31, 1.03)
 DISTRIBUTIONS = {
@@ -315,7 +316,7 @@ def test_with_confidence_prices_stay_and_the_payment_weight_rises():
         (lambda: suggest_prices(Uniform(1, 5), 10, 1.0, 3, -1.0), "row_bound"),
         (lambda: suggest_prices(Uniform(1, 5), 10, 1.0, 3, 1.0, weight_cap=0.5), "weight_cap"),
         (lambda: plan_prices(Uniform(1, 5), 10, 1.0, (1.0, 2.0)), "ErrorModel"),
-        (lambda: expected_error([1.0], MODEL), "outcome or a plan"),
+        (lambda: expected_error("all", MODEL), "outcome, a plan or promises"),
         (lambda: expected_error(dpm.allocate([1.0], BuyerObjective(1, 1, 1)), 3.0), "ErrorModel"),
         (lambda: dpm.planning.ErrorModel(0.0, 1.0, 1.0), "sampling"),
         (lambda: estimator_error(0), "features"),
@@ -331,3 +332,20 @@ def test_budgets_that_cannot_be_spent_and_endless_costs_are_refused():
         suggest_prices(Uniform(1, 5), 10, 1000.0, 3, 1.0, max_mean_epsilon=0.1)
     with pytest.raises(Infeasible, match="upper end"):
         suggest_prices(FromScipy(stats.expon()), 1, 1.0, 3, 1.0)
+
+
+def test_promises_alone_have_an_expected_error_and_a_hint_where_noise_dominates():
+    many = expected_error(np.ones(2_000), estimator_error(2_000))
+    assert many.dominates
+    assert "about as good as guessing" in many.hint()
+    few = expected_error([1.0] * 2_000, estimator_error(5))
+    assert few.hint() is None
+
+
+def test_a_noise_shape_has_the_error_of_its_own_noise():
+    shape = NoiseShape([False] * 6 + [True] * 102, 0.34)
+    shaped, plain = estimator_error(108, shape), estimator_error(108)
+    geometry = geometry_of(108, None, shape, wanted=True)
+    assert shaped.noise == noise_power(109, 6) * geometry.row_bound**2
+    # In units of what the records have to tell, the noise is far smaller than that of the Euclidean norm.
+    assert shaped.noise / shaped.signal < 0.3 * plain.noise / plain.signal

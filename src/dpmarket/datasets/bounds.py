@@ -28,7 +28,9 @@ def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArr
     Returns
     -------
     low, high
-        Shape (features,). A feature that is constant in the pilot keeps the pilot's own bounds.
+        Shape (features,). A feature that is constant in the pilot gets bounds around that constant, as far
+        apart as its declared bounds ask for: a category that is absent from the pilot is mapped to 0, not to
+        the edge.
 
     Raises
     ------
@@ -49,7 +51,8 @@ def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArr
     centre, scale = pilot.features.mean(axis=0), pilot.features.std(axis=0)
     low, high = centre - spread * scale, centre + spread * scale
     usable = (low < high) & np.isfinite(high - low)
+    reach = np.maximum(np.abs(pilot.high - centre), np.abs(centre - pilot.low))
     return (
-        read_only(np.where(usable, low, pilot.low)),
-        read_only(np.where(usable, high, pilot.high)),
+        read_only(np.where(usable, low, centre - reach)),
+        read_only(np.where(usable, high, centre + reach)),
     )

@@ -1,4 +1,9 @@
 from . import reference as reference
+from .columns import Categories as Categories
+from .columns import Dates as Dates
+from .columns import Numbers as Numbers
+from .columns import YesNo as YesNo
+from .encoder import PublicEncoder as PublicEncoder
 from .estimator import PrivateLogisticRegression as PrivateLogisticRegression
 from .learner import Learner as Learner
 from .rows import Rows as Rows

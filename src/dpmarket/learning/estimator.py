@@ -9,7 +9,8 @@ release on a public grid (:mod:`dpmarket.privacy.release`). Paper: Algorithm 1, 
 
 from __future__ import annotations
 
-import math
+import copy
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -23,23 +24,27 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
+from dpmarket.learning.geometry import Geometry, geometry_of, shape_of
 from dpmarket.learning.labels import read_classes, signs_of
-from dpmarket.learning.messages import validated
-from dpmarket.learning.problem import Problem, bound_with_constant, check_constant, suggest_constant
-from dpmarket.learning.promises import read_promises
-from dpmarket.learning.row_bounds import clipping_scales, refuse_long_rows
+from dpmarket.learning.messages import refuse_arguments, refuse_known, validated
+from dpmarket.learning.problem import Problem, check_constant
+from dpmarket.learning.promises import read_promises, refuse_other_index
+from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
 from dpmarket.learning.rows import Rows
-from dpmarket.privacy import Weights, suggest_l2, suggest_stretch, weights_for
+from dpmarket.privacy import NoiseShape, Weights, weights_for
+from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from dpmarket.privacy.release import ReleasePlan, plan_release, round_to_grid
+from dpmarket.privacy.release import ReleasePlan, round_to_grid
 from dpmarket.privacy.weights import finite_total, usable_promises
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic regression with two classes and a privacy promise (epsilon) to every person.
 
-    Rows must have Euclidean norm at most 1 (see :class:`~dpmarket.learning.scaling.PublicScaler`). The
-    constant column is part of the row for the accounting, and its coefficient is penalised like the others.
+    Rows must have norm at most 1, in the Euclidean norm or in that of a ``noise_shape`` (see
+    :class:`~dpmarket.learning.scaling.PublicScaler` and :class:`~dpmarket.learning.encoder.PublicEncoder`);
+    what exceeds it by rounding only, up to 4 units in the last place, is shortened. The constant column is
+    part of the row for the accounting, and its coefficient is penalised like the others.
 
     Parameters
     ----------
@@ -71,6 +76,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         Public factor, > 0, by which the released coefficients are multiplied. None means 1 if ``l2`` is given
         (the minimiser itself), and otherwise :func:`~dpmarket.privacy.penalty.suggest_stretch`, which undoes
         part of the suggested penalty's shrinkage.
+    noise_shape
+        The public :class:`~dpmarket.privacy.shapes.NoiseShape` of the noise, and the norm in which rows are
+        at most 1 long. None means the shape that :class:`~dpmarket.learning.encoder.PublicEncoder` chose for
+        its rows, a function of declarations only, and the Euclidean norm for other rows.
 
     Attributes
     ----------
@@ -97,13 +106,16 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     l2_, noise_rate_, row_bound_, rows_per_person_, numerical_epsilon_
         The penalty, the noise rate, the bounds on rows with their constant and on the rows of a person that
         were charged, and what releasing cost (at most what was set aside).
+    noise_shape_, euclidean_bound_
+        The shape of the noise and the Euclidean bound on rows with their constant that was charged; None
+        for Euclidean noise, whose bound is ``row_bound_``.
     release_plan_
         The public :class:`~dpmarket.privacy.release.ReleasePlan`: with the constants above it lets anybody
         check what releasing cost.
     noise_standard_error_
         Public bound on the root mean square, over coefficients, of the standard deviation that the noise
-        causes in them: ``2 sqrt(n + 1) / (noise_rate * l2)``, times ``stretch_``. What the data fix well
-        varies less.
+        causes in them: ``sqrt(B / n) / (noise_rate * l2)``, times ``stretch_``, with B of
+        :func:`~dpmarket.privacy.shapes.noise_power`. What the data fix well varies less.
     certifiable_
         Whether the noise was secure and the classes were declared.
 
@@ -132,6 +144,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     (True, True)
     """
 
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        """Refuse arguments of other estimators, with the reason."""
+        # Looked at here because scikit-learn takes every argument of __init__ for a parameter.
+        refuse_known(named)
+        return object.__new__(cls)
+
     def __init__(
         self,
         l2: float | None = None,
@@ -144,6 +162,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         rows_per_person: int = 1,
         noise_source: NoiseSource | None = None,
         stretch: float | None = None,
+        noise_shape: NoiseShape | None = None,
     ) -> None:
         self.l2 = l2
         self.epsilon = epsilon
@@ -155,6 +174,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.rows_per_person = rows_per_person
         self.noise_source = noise_source
         self.stretch = stretch
+        self.noise_shape = noise_shape
 
     def fit(
         self,
@@ -162,6 +182,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         y: Any,
         epsilons: ArrayLike | Mapping[Any, float] | Weights | None = None,
         people: ArrayLike | None = None,
+        account: PrivacyAccount | None = None,
+        **unknown: Any,
     ) -> Self:
         """Fit and release a model.
 
@@ -179,6 +201,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         people
             Owner of each record, shape (records,). A person's weight is split evenly over the person's
             records.
+        account
+            Keeps what each person has left over many models
+            (:class:`~dpmarket.privacy.account.Account`); everybody is charged before noise is drawn.
 
         Returns
         -------
@@ -191,39 +216,39 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             1 (without ``clip``); features that are not finite numbers; labels beyond two classes or not
             declared; more records of a person than ``rows_per_person``. All before noise is drawn.
         Infeasible
-            If no noise keeps the promises at this ``l2``, or ``numerical_epsilon`` is too small to compute
-            with.
+            If no noise keeps the promises at this ``l2``, ``numerical_epsilon`` is too small to compute
+            with, or the account has too little left for somebody: nobody is charged then.
         EntropyUnavailable
             If the operating system gives no random bits.
         """
+        refuse_arguments("fit", unknown)
         source = self._settings()
+        shape = shape_of(self.noise_shape, X)
+        refuse_other_index(X, epsilons, people)
         x, y = validated(self, X, y, accept_sparse="csr")
         classes = read_classes(self.classes, y)
         signs = signs_of(classes, y)
         promised, holding = read_promises(self.epsilon, epsilons, people, len(signs), self.rows_per_person)
-        n = x.shape[1] + int(self.fit_intercept)
-        constant = self._constant(x.shape[1])
-        weights = self._weights(promised, n, constant)
+        geometry = geometry_of(x.shape[1], self.intercept_scaling, shape, wanted=bool(self.fit_intercept))
+        weights = self._weights(promised, geometry)
         rows = Rows(x, signs, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept))
-        if self.clip:
-            rows = replace(rows, scales=clipping_scales(rows))
-        else:
-            refuse_long_rows(rows)
-        total = float(weights.loss_weights.sum()) * (1.0 + 1e-9)
-        plan = plan_release(
-            weights.numerical_epsilon, n, weights.noise_rate, weights.l2, weights.row_bound, total
-        )
-        problem = Problem.with_constant(constant, rows, weights, plan)
-        problem.check_attainable(20.0 * (n + 50.0) / weights.noise_rate)  # allows for unlikely noise
+        shorten = clipping_scales if self.clip else rounding_scales
+        rows = replace(rows, scales=shorten(rows, geometry.shape))
+        plan = geometry.plan(weights)
+        problem = Problem.with_constant(geometry.constant or 1.0, rows, weights, plan)
+        noise_norm = 20.0 * (geometry.n_coefficients + 50.0) / weights.noise_rate  # allows for unlikely noise
+        problem.check_attainable(noise_norm)
         spent = weights.privacy_losses()
         spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
         if not isinstance(promised, Weights):
             # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
             spent = np.minimum(spent, promised)
-        draw = source.draw(n, weights.noise_rate, plan.noise_accuracy)
-        cells = round_to_grid(*problem.minimise(*draw.high_low()), plan.grid)
-        stretch = self._stretch(weights, n, isinstance(promised, Weights))
-        self._release(cells, plan, weights, constant, stretch)
+        if account is not None:
+            account.charge(holding.names(), spent)
+        noise = geometry.noise(source, weights.noise_rate, plan.noise_accuracy)
+        cells = round_to_grid(*problem.minimise(*noise), plan.grid)
+        stretch = self._stretch(weights, geometry, isinstance(promised, Weights))
+        self._release(cells, plan, weights, geometry, stretch)
         self.epsilons_ = read_only(spent)
         self.people_ = holding.people
         self.classes_ = classes
@@ -234,11 +259,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     def decision_function(self, X: Any) -> FloatArray:
         """Return ``X . coef + intercept``, shape (records,); above 0 means the second class."""
         check_is_fitted(self)
+        carried = getattr(X, "noise_shape", None)
+        if carried is not None and carried != self.noise_shape_:
+            raise InvalidInput("expected rows encoded as those of the fit were: their noise shapes differ.")
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         margins = np.asarray(x @ self.coef_[0], dtype=np.float64)
         if self.clip:
             rows = Rows(x, np.ones(x.shape[0]), np.ones(x.shape[0]))
-            scales = clipping_scales(rows)
+            scales = clipping_scales(rows, self.noise_shape_)
             margins = margins * scales if scales.size else margins
         return np.asarray(margins + self.intercept_[0])
 
@@ -256,6 +284,22 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         """Return the logarithms of the probabilities, shape (records, 2)."""
         margins = self.decision_function(X)
         return np.column_stack([log_expit(-margins), log_expit(margins)])
+
+    def published(self) -> Self:
+        """Return a copy for other people's eyes: without what was promised to whom.
+
+        ``epsilons_``, ``loss_weights_`` and ``people_`` are left out, so that a pickled model does not carry
+        them. The coefficients and every public constant stay; predictions are the same.
+
+        Returns
+        -------
+        Self
+        """
+        check_is_fitted(self)
+        model = copy.copy(self)
+        for name in ("epsilons_", "loss_weights_", "people_"):
+            del model.__dict__[name]
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -285,36 +329,29 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             raise InvalidInput("expected noise_source to be None or a noise source with a method draw.")
         return self.noise_source
 
-    def _constant(self, features: int) -> float:
-        """Return the number in the constant column; 1 if there is no such column."""
-        if not self.fit_intercept:
-            return 1.0
-        if self.intercept_scaling is None:
-            return suggest_constant(features)
-        return float(self.intercept_scaling)
-
-    def _weights(self, promised: FloatArray | Weights, n: int, constant: float) -> Weights:
-        bound = bound_with_constant(constant) if self.fit_intercept else 1.0
-        rows = min(int(self.rows_per_person), n)
+    def _weights(self, promised: FloatArray | Weights, geometry: Geometry) -> Weights:
+        rows = min(int(self.rows_per_person), geometry.n_coefficients)
         if isinstance(promised, Weights):
-            return self._prepared(promised, bound, rows)
+            return self._prepared(promised, geometry, rows)
         reserve = float(self.numerical_epsilon)
         l2 = self.l2
         if l2 is None:
-            l2 = suggest_l2(finite_total(usable_promises(promised, reserve)) / bound, n, bound)
-        return weights_for(promised, l2, bound, rows, reserve)
+            l2 = geometry.suggested_l2(finite_total(usable_promises(promised, reserve)))
+        return weights_for(promised, l2, geometry.row_bound, rows, reserve, geometry.euclidean_bound)
 
-    def _stretch(self, weights: Weights, n: int, prepared: bool) -> float:
+    def _stretch(self, weights: Weights, geometry: Geometry, prepared: bool) -> float:
         if self.stretch is not None:
             return float(self.stretch)
         if self.l2 is not None or prepared:
             return 1.0
-        return suggest_stretch(weights.noise_rate, weights.l2, n, weights.row_bound)
+        return geometry.suggested_stretch(weights)
 
-    def _prepared(self, weights: Weights, bound: float, rows: int) -> Weights:
+    def _prepared(self, weights: Weights, geometry: Geometry, rows: int) -> Weights:
+        euclidean = weights.euclidean_bound or weights.row_bound
         for name, found, least in (
-            ("row_bound", weights.row_bound, bound),
+            ("row_bound", weights.row_bound, geometry.row_bound),
             ("rows_per_person", weights.rows_per_person, rows),
+            ("euclidean_bound", euclidean, geometry.euclidean_bound or geometry.row_bound),
         ):
             if found < least:
                 raise InvalidInput(f"expected prepared weights with {name} >= {least!r}, got {found!r}.")
@@ -327,11 +364,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         return weights
 
     def _release(
-        self, cells: Any, plan: ReleasePlan, weights: Weights, constant: float, stretch: float
+        self, cells: Any, plan: ReleasePlan, weights: Weights, geometry: Geometry, stretch: float
     ) -> None:
-        n = len(cells)
         values = cells * plan.grid * stretch
-        features = n - int(self.fit_intercept)
+        features = geometry.features
+        constant = geometry.constant or 1.0
         self.coef_grid_ = cells
         self.grid_ = plan.grid
         self.release_plan_ = plan
@@ -345,4 +382,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.row_bound_ = weights.row_bound
         self.rows_per_person_ = weights.rows_per_person
         self.numerical_epsilon_ = plan.numerical_epsilon
-        self.noise_standard_error_ = stretch * 2.0 * math.sqrt(n + 1.0) / (weights.noise_rate * weights.l2)
+        self.noise_shape_ = geometry.shape
+        self.euclidean_bound_ = weights.euclidean_bound
+        self.noise_standard_error_ = stretch * geometry.standard_error(weights)
+
+
+# Python shows the arguments of __new__ where there is one; those of __init__ are meant.
+PrivateLogisticRegression.__new__.__signature__ = inspect.signature(  # type: ignore[attr-defined]
+    PrivateLogisticRegression.__init__
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,47 @@ _SAFE = re.compile(
     r"float\(\) argument must be|Cannot center|X has \d+ features|Expected sequence or array-like|"
     r"For a sparse output|Buffer has wrong|Only sparse matrices with 32-bit|Input y contains)"
 )
+
+_WHY_NOT = {
+    "sample_weight": (
+        "expected no sample_weight: how much a record counts follows from its promise (epsilons); any other "
+        "weight would cost its owner more than was promised."
+    ),
+    "class_weight": (
+        "expected no class_weight: a weight that depends on labels depends on the records, and no promise "
+        "would hold. Move the threshold of decision_function instead: that costs no privacy."
+    ),
+    "random_state": (
+        "expected no random_state: noise that somebody can repeat protects nobody. For tests, pass "
+        "noise_source=SeededNoise(seed)."
+    ),
+}
+
+
+def refuse_known(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that other estimators have, with the reason why this one has not.
+
+    Raises
+    ------
+    TypeError
+        As Python would, for an argument that does not exist.
+    """
+    for name in arguments:
+        if name in _WHY_NOT:
+            raise TypeError(_WHY_NOT[name])
+
+
+def refuse_arguments(where: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse all of these arguments, with a reason where there is one.
+
+    Raises
+    ------
+    TypeError
+        If there are any, as Python would.
+    """
+    refuse_known(arguments)
+    for name in arguments:
+        raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
 
 
 def without_values(error: Exception) -> Exception:

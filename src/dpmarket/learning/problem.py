@@ -82,7 +82,7 @@ class Problem:
             unit,
             rows,
             weights.l2 * unit**2,
-            weights.row_bound * unit,
+            (weights.euclidean_bound or weights.row_bound) * unit,
             plan.gradient_bound * unit,
             2.0**52 * plan.grid / unit,
         )

@@ -32,6 +32,10 @@ class Holding:
     n_people: int
     people: tuple[Any, ...] | None
 
+    def names(self) -> tuple[Any, ...]:
+        """Return the people in the order of the promises: their names, or numbers from 0."""
+        return tuple(range(self.n_people)) if self.people is None else self.people
+
     def record_weights(self, person_weights: FloatArray) -> FloatArray:
         """Split each person's weight evenly over the person's records; the shares never exceed the whole."""
         if self.owners is None:
@@ -71,6 +75,34 @@ def read_promises(
         holding = Holding(_numbered(owners, count), count, None)
     _refuse_many_rows(holding, rows_per_person)
     return promises, holding
+
+
+def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
+    """Refuse promises, or owners, that carry another pandas index than the records.
+
+    Arrays go by position, pandas by index: promises sorted otherwise than the records would go to the wrong
+    people without a sign.
+
+    Raises
+    ------
+    InvalidInput
+        If they do. Promises per person have an index of their own.
+    """
+    own = _index_of(X)
+    if own is None:
+        return
+    by_record = {"people": people} | ({"epsilons": epsilons} if people is None else {})
+    for name, values in by_record.items():
+        index = _index_of(values)
+        if index is not None and not own.equals(index):
+            raise InvalidInput(
+                f"expected {name} with the index of X, got another: align it, or pass {name}.to_numpy() if "
+                "the order is the same."
+            )
+
+
+def _index_of(values: Any) -> Any:
+    return values.index if type(values).__module__.split(".")[0] == "pandas" else None
 
 
 def _per_record(epsilon: float | None, epsilons: Any, n_records: int) -> tuple[FloatArray | Weights, Holding]:

@@ -13,6 +13,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
+from dpmarket.campaign.features import plain_bounds
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.records import Records
 from dpmarket.errors import MarketRefusal
@@ -50,16 +51,13 @@ def encode_record(market: Market, values: Mapping[str, Any]) -> bytes:
         missing = [name for name in expected if name not in values]
         raise MarketRefusal("invalid", f"expected exactly {', '.join(expected)}; {len(missing)} are missing.")
     numbers = []
-    for name, bounds in market.features.items():
+    for name, low, high in plain_bounds(market):
         value = values[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise MarketRefusal("invalid", f"{name}: expected a number.")
-        inside = bounds.low <= value <= bounds.high
-        if not inside and market.training.outside_bounds == "refuse":
-            raise MarketRefusal(
-                "invalid", f"{name}: expected a number from {bounds.low:g} to {bounds.high:g}."
-            )
-        numbers.append(min(max(float(value), bounds.low), bounds.high))
+        if not low <= value <= high and market.training.outside_bounds == "refuse":
+            raise MarketRefusal("invalid", f"{name}: expected a number from {low:g} to {high:g}.")
+        numbers.append(min(max(float(value), low), high))
     label = values[market.label.column]
     if type(label) is not type(market.label.values[0]) or label not in market.label.values:
         raise MarketRefusal("invalid", f"{market.label.column}: expected one of the two labels.")
@@ -68,7 +66,7 @@ def encode_record(market: Market, values: Mapping[str, Any]) -> bytes:
 
 def zero_row(market: Market) -> bytes:
     """Return the public row that stands for a record that cannot be opened: the middle of all bounds."""
-    middles = [(bounds.low + bounds.high) / 2 for bounds in market.features.values()]
+    middles = [(low + high) / 2 for _, low, high in plain_bounds(market)]
     return struct.pack(f"<{len(middles)}dB", *middles, 0)
 
 
@@ -149,6 +147,6 @@ def _is_row(content: bytes, zero: bytes, market: Market) -> bool:
     if len(content) != len(zero):
         return False
     *numbers, label = struct.unpack(f"<{len(market.features)}dB", content)
-    bounds = market.features.values()
-    inside = all(b.low <= number <= b.high for number, b in zip(numbers, bounds, strict=True))
+    bounds = plain_bounds(market)
+    inside = all(low <= number <= high for number, (_, low, high) in zip(numbers, bounds, strict=True))
     return inside and label in (0, 1)

@@ -17,9 +17,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
+from dpmarket.privacy import NoiseShape, noise_power
 from dpmarket.statistics.released import StatisticError
 
 SCHEMA = "dpmarket.expected-error/1"
@@ -132,6 +136,15 @@ class ExpectedError:
         share = round(100.0 * self.noise_share)
         return f"Of the expected error {share}% is noise and {100 - share}% comes from few people."
 
+    def hint(self) -> str | None:
+        """Say that such a model is hardly worth fitting, where it is so; None where it is not."""
+        if not self.dominates:
+            return None
+        return (
+            f"the expected error is {self.ratio:.2g} times as long as what usual data have to tell: about as "
+            "good as guessing. Fewer columns, larger promises or more people are needed."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name, with the schema's name and version."""
         return {
@@ -182,16 +195,20 @@ def logistic_error(n_features: int, row_bound: float) -> ErrorModel:
     return ErrorModel(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, (_USUAL_GRADIENT * bound) ** 2)
 
 
-def estimator_error(features: int) -> ErrorModel:
-    """Return the error model of this project's estimator, as the market file trains it.
+def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> ErrorModel:
+    r"""Return the error model of this project's estimator, as the market file trains it.
 
     Rows are scaled to length 1 by :class:`~dpmarket.learning.PublicScaler` and get a constant column, whose
-    size follows from the number of features.
+    size follows from the number of features. With a shape of its own the noise has the mean square
+    :math:`B R_1^2 / \eta^2` (:func:`~dpmarket.privacy.shapes.noise_power`), and rows are R2 long.
 
     Parameters
     ----------
     features : int
         Number of columns of a record, the constant not counted.
+    noise_shape : NoiseShape or None
+        The shape of the noise, as :class:`~dpmarket.learning.PublicEncoder` chooses it; None for Euclidean
+        noise.
 
     Returns
     -------
@@ -209,10 +226,14 @@ def estimator_error(features: int) -> ErrorModel:
     True
     """
     # Takes the solver along.
-    from dpmarket.learning.problem import bound_with_constant, suggest_constant
+    from dpmarket.learning.geometry import geometry_of
 
-    features = checks.whole("features", features, minimum=1)
-    return logistic_error(features + 1, bound_with_constant(suggest_constant(features)))
+    rows = geometry_of(checks.whole("features", features, minimum=1), None, noise_shape, wanted=True)
+    if rows.euclidean_bound is None:
+        return logistic_error(rows.n_coefficients, rows.row_bound)
+    length = rows.euclidean_bound
+    noise = noise_power(rows.n_coefficients, rows.joint_columns) * rows.row_bound**2
+    return ErrorModel(_USUAL_SPREAD * length**2, noise, (_USUAL_GRADIENT * length) ** 2)
 
 
 def statistic_error(statistic: Asked) -> ErrorModel:
@@ -283,14 +304,15 @@ class Planned(Protocol):
         ...
 
 
-def expected_error(purchase: Decided | Planned, error_model: ErrorModel) -> ExpectedError:
+def expected_error(purchase: Decided | Planned | ArrayLike, error_model: ErrorModel) -> ExpectedError:
     """Return the mean squared error that a purchase, or a plan for one, lets expect.
 
     Parameters
     ----------
     purchase
-        An outcome, an allocation, or anything else with ``epsilons``, to which weights are in proportion; or
-        a plan. A function of reported costs at most, never of a record.
+        An outcome, an allocation, or anything else with ``epsilons``, to which weights are in proportion;
+        the promises themselves, an array; or a plan. A function of reported costs at most, never of a
+        record.
     error_model
         What noise and few people cost: :func:`logistic_error` with the number of coefficients and the row
         bound of the model that is, or will be, trained.
@@ -312,6 +334,8 @@ def expected_error(purchase: Decided | Planned, error_model: ErrorModel) -> Expe
     >>> error = expected_error(allocation, logistic_error(n_features=3, row_bound=1.25))
     >>> error.noise_part > error.sampling_part
     False
+    >>> print(expected_error([1.0] * 10_000, estimator_error(2_000)).hint())
+    the expected error is 2 times as long as what usual data have to tell: about as good as guessing. ...
     """
     if not isinstance(error_model, ErrorModel):
         raise InvalidInput(
@@ -323,9 +347,11 @@ def expected_error(purchase: Decided | Planned, error_model: ErrorModel) -> Expe
             error_model.noise * purchase.inverse_square,
             error_model.signal,
         )
-    if not isinstance(purchase, Decided):
-        raise InvalidInput(f"expected an outcome or a plan, got {type(purchase).__name__}.")
-    promises = checks.non_negative_vector("epsilons", purchase.epsilons)
+    if isinstance(purchase, Decided):
+        purchase = purchase.epsilons
+    elif not isinstance(purchase, list | tuple | np.ndarray):
+        raise InvalidInput(f"expected an outcome, a plan or promises, got {type(purchase).__name__}.")
+    promises = checks.non_negative_vector("epsilons", purchase)
     total = float(promises.sum())
     weights = promises / total if total > 0.0 else promises
     return error_model.predict(float(weights @ weights), total)

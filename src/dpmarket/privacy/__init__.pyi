@@ -1,3 +1,5 @@
+from .account import Account as Account
+from .account import PrivacyAccount as PrivacyAccount
 from .accounting import privacy_loss as privacy_loss
 from .best import BestWeights as BestWeights
 from .best import best_weights as best_weights
@@ -12,6 +14,8 @@ from .penalty import suggest_stretch as suggest_stretch
 from .release import ReleasePlan as ReleasePlan
 from .release import plan_release as plan_release
 from .release import release_cost as release_cost
+from .shapes import NoiseShape as NoiseShape
+from .shapes import noise_power as noise_power
 from .weights import Weights as Weights
 from .weights import weights_for as weights_for
 from .worst_case import WorstCase as WorstCase

@@ -15,6 +15,8 @@ function of its share that is 0 at 0, so that equal shares are the worst case an
 with ``n`` in the place of ``r``: ``min(r, n)`` may be used.
 
 Weights must not depend on the records. If they do, nothing here holds.
+
+Noise of another shape than the Euclidean norm's has two row bounds: :mod:`dpmarket.privacy.shapes`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.loss_curve import keep_above_underflow, loss_upper
+from dpmarket.privacy.shapes import l2_against_noise
 
 _LARGEST = 1e100
 _SMALLEST_BETA = 1e-150
@@ -38,6 +41,7 @@ def privacy_loss(
     l2: float,
     row_bound: float = 1.0,
     rows_per_person: int = 1,
+    euclidean_bound: float | None = None,
 ) -> FloatArray:
     """Return each person's privacy loss (epsilon), rounded up.
 
@@ -54,10 +58,13 @@ def privacy_loss(
     l2
         The ridge penalty Lambda, > 0.
     row_bound
-        R: every row, with its constant column, has Euclidean norm at most this. Public.
+        R: every row, with its constant column, has at most this norm, that of the noise. Public.
     rows_per_person
         A public bound on the number of rows of one person, whose weights add up to at most the person's.
         The actual number is private data. ``min(rows_per_person, n_features)`` is valid, too, and cheaper.
+    euclidean_bound
+        R2: every row, with its constant column, has Euclidean norm at most this. Public. None means
+        ``row_bound``, for noise shaped like the Euclidean norm.
 
     Returns
     -------
@@ -85,12 +92,16 @@ def privacy_loss(
     [0.5, 1.5]
     >>> privacy_loss([0.25, 0.75], noise_rate=2.0, l2=0.1).round(3).tolist()
     [0.871, 2.234]
+    >>> privacy_loss([0.25, 0.75], noise_rate=2.0, l2=0.1, euclidean_bound=0.3).round(3).tolist()
+    [0.5, 1.5]
     """
     weights = checked_weights(loss_weights)
     eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
     bound = checks.strictly_between("row_bound", row_bound, 1e-100, 1e100)
     rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
+    if euclidean_bound is not None:
+        penalty = l2_against_noise(penalty, bound, checked_euclidean(euclidean_bound))
     scale, beta = scale_and_beta(eta, penalty, bound, rows)
     if not float(weights.max()) * scale <= _LARGEST:
         raise InvalidInput(
@@ -100,6 +111,11 @@ def privacy_loss(
     if rows > 1:
         losses *= float(rows)
     return read_only(losses)
+
+
+def checked_euclidean(euclidean_bound: float) -> float:
+    """Return R2, within the range of floats that ``row_bound`` may have, too."""
+    return checks.strictly_between("euclidean_bound", euclidean_bound, 1e-100, 1e100)
 
 
 def scale_and_beta(

@@ -4,7 +4,8 @@ The noise that leads to the output w is :math:`b'(w) = \sum_i a_i s_i u_i - \Lam
 :math:`u_i = y_i x_i` and :math:`s_i = 1/(1 + e^{w \cdot u_i})`; its Jacobian is minus the Hessian
 :math:`H(w) = \Lambda I + \sum_i a_i s_i (1 - s_i) u_i u_i^T`. The map is one-to-one (the objective is
 strictly convex), so that the density of w is :math:`h(b'(w)) \det H(w)`, with
-:math:`h(b') \propto e^{-\eta |b'| / 2}` in :math:`R^n` (paper, proof of Proposition 1). Nothing here uses a
+:math:`h(b') \propto e^{-\eta N(b') / 2}` in :math:`R^n` (paper, proof of Proposition 1, with the Euclidean
+norm for N; :mod:`dpmarket.privacy.shapes` has others). Nothing here uses a
 bound: what :func:`~dpmarket.privacy.accounting.privacy_loss` promises is tested, and audited, against these
 densities.
 
@@ -31,6 +32,7 @@ def log_density(
     row_weights: ArrayLike,
     noise_rate: float,
     l2: float,
+    separate: int = 0,
 ) -> FloatArray:
     """Return the log density of the exact output at given coefficients.
 
@@ -46,6 +48,8 @@ def log_density(
         The noise rate eta, > 0.
     l2
         The ridge penalty Lambda, > 0.
+    separate
+        How many coefficients, the last ones, have independent noise; the others have radial noise together.
 
     Returns
     -------
@@ -80,7 +84,10 @@ def log_density(
         )
     eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
-    return trusted_log_density(w, rows, weights, eta, penalty)
+    alone = checks.whole("separate", separate)
+    if alone > n:
+        raise InvalidInput(f"expected at most {n} separate coefficients, got {alone}.")
+    return trusted_log_density(w, rows, weights, eta, penalty, alone)
 
 
 def log_density_ratio(
@@ -92,6 +99,7 @@ def log_density_ratio(
     other_weights: ArrayLike,
     noise_rate: float,
     l2: float,
+    separate: int = 0,
 ) -> FloatArray:
     """Return the log density ratio of the output between two data sets that differ in one person.
 
@@ -109,6 +117,8 @@ def log_density_ratio(
         The noise rate eta, > 0.
     l2
         The ridge penalty Lambda, > 0.
+    separate
+        As for :func:`log_density`.
 
     Returns
     -------
@@ -130,13 +140,13 @@ def log_density_ratio(
     )
     first = _joined(_array("own_rows", own_rows, 2), other)
     second = _joined(_array("replaced_rows", replaced_rows, 2), other)
-    return log_density(outputs, first, weights, noise_rate, l2) - log_density(
-        outputs, second, weights, noise_rate, l2
+    return log_density(outputs, first, weights, noise_rate, l2, separate) - log_density(
+        outputs, second, weights, noise_rate, l2, separate
     )
 
 
 def trusted_log_density(
-    w: FloatArray, rows: FloatArray, weights: FloatArray, eta: float, penalty: float
+    w: FloatArray, rows: FloatArray, weights: FloatArray, eta: float, penalty: float, separate: int = 0
 ) -> FloatArray:
     """Return what :func:`log_density` returns, without its checks: for searches that call it often."""
     n = w.shape[-1]
@@ -144,8 +154,13 @@ def trusted_log_density(
     low, high = expit(-margins), expit(margins)
     needed = ((weights * low)[..., None] * rows).sum(axis=-2) - penalty * w
     curvatures = weights * low * high
-    length = np.sqrt((needed**2).sum(axis=-1))
-    constant = n * math.log(eta / 2.0) - math.log(2.0 if n == 1 else 2.0 * math.pi)
+    joint = n - separate
+    length = np.sqrt((needed[..., :joint] ** 2).sum(axis=-1))
+    constant = n * math.log(eta / 2.0) - separate * math.log(2.0)
+    if separate:
+        length = length + np.abs(needed[..., joint:]).sum(axis=-1)
+    if joint:
+        constant -= math.log(2.0 if joint == 1 else 2.0 * math.pi)
     return np.asarray(constant - 0.5 * eta * length + _log_det(rows, curvatures, penalty))
 
 

@@ -9,7 +9,8 @@ be continued at any time:
 * an exponential by von Neumann's runs: draw :math:`U_1 > U_2 > \dots > U_N \le U_{N+1}`; if N is odd,
   :math:`U_1` has density :math:`e^{-x}` on [0, 1); if not, add 1 and start again;
 * a normal by rejection: X and Y exponential, X is half-normal if :math:`2 Y > (X - 1)^2`;
-* the norm is a sum of n exponentials, the direction that of n normals.
+* the norm is a sum of n exponentials, the direction that of n normals;
+* independent noise of one coefficient (:mod:`dpmarket.privacy.shapes`) is an exponential with a random sign.
 
 Only at the end are these real numbers cut off, at a precision that bounds the distance between the result and
 the ideal, real-valued noise by a given absolute number.
@@ -29,7 +30,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import EntropyUnavailable, NotConverged
+from dpmarket.errors import EntropyUnavailable, InvalidInput, NotConverged
 
 _CHUNK = 64
 _BUFFER = 4096
@@ -87,8 +88,14 @@ class NoiseSource(Protocol):
         """Whether models made with this noise may be certified as private."""
         ...
 
-    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
-        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
+    def draw(
+        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+    ) -> NoiseDraw:
+        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
+
+        The last ``independent`` coefficients have noise of their own, the others radial noise together. Only
+        a model with shaped noise asks for any.
+        """
         ...
 
 
@@ -117,9 +124,14 @@ class SecureNoise:
         """True: nobody can know or repeat this noise."""
         return True
 
-    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
-        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
-        return _draw(_entropy, n_coefficients, noise_rate, accuracy)
+    def draw(
+        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+    ) -> NoiseDraw:
+        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
+
+        The last ``independent`` coefficients have noise of their own, the others radial noise together.
+        """
+        return _draw(_entropy, n_coefficients, noise_rate, accuracy, independent)
 
 
 @dataclass(frozen=True)
@@ -148,9 +160,14 @@ class SeededNoise:
         """False: the noise can be repeated."""
         return False
 
-    def draw(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
-        """Return the noise of this seed, of rate ``noise_rate``, within ``accuracy`` of its limit."""
-        return _draw(random.Random(self.seed).randbytes, n_coefficients, noise_rate, accuracy)
+    def draw(
+        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+    ) -> NoiseDraw:
+        """Return the noise of this seed, of rate ``noise_rate``, within ``accuracy`` of its limit.
+
+        The last ``independent`` coefficients have noise of their own, the others radial noise together.
+        """
+        return _draw(random.Random(self.seed).randbytes, n_coefficients, noise_rate, accuracy, independent)
 
 
 def _entropy(count: int) -> bytes:
@@ -235,28 +252,57 @@ def _half_normal(stream: _Bits) -> _Real:
 
 
 def _draw(
-    random_bytes: Callable[[int], bytes], n_coefficients: int, noise_rate: float, accuracy: float
+    random_bytes: Callable[[int], bytes],
+    n_coefficients: int,
+    noise_rate: float,
+    accuracy: float,
+    independent: int = 0,
 ) -> NoiseDraw:
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
+    alone = checks.whole("independent", independent)
+    if alone > n:
+        raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
     eta = Fraction(checks.positive("noise_rate", noise_rate))
     beta = Fraction(checks.positive("accuracy", accuracy))
     stream = _Bits(random_bytes)
-    lengths = [_exponential(stream) for _ in range(n)]
-    normals = [_half_normal(stream) for _ in range(n)]
-    signs = [1 if (stream.word() & 1) else -1 for _ in range(n)]
+    lengths = [_exponential(stream) for _ in range(n - alone)]
+    normals = [_half_normal(stream) for _ in range(n - alone)]
+    signs = [_sign(stream) for _ in range(n - alone)]
+    sizes = [_exponential(stream) for _ in range(alone)]
+    own_signs = [_sign(stream) for _ in range(alone)]
     bits = max(_CHUNK, math.ceil(math.log2(n) - math.log2(float(eta)) - math.log2(float(beta))) + 16)
     level = _CHUNK
     while True:
         while level < bits:
             # Everybody's next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
             level += _CHUNK
-            for number in (*lengths, *normals):
+            for number in (*lengths, *normals, *sizes):
                 number.floor(level)
-        numerators, error = _cut_off(lengths, normals, signs, eta, bits)
+        radial, error = _cut_off(lengths, normals, signs, eta, bits) if lengths else ((), Fraction(0))
+        own, own_error = _cut_off_each(sizes, own_signs, eta, bits)
         # Half of the accuracy is kept for writing the draw as two floats.
-        if numerators is not None and error <= beta / 2:
-            return NoiseDraw(numerators, bits, accuracy)
+        if radial is not None and error + own_error <= beta / 2:
+            return NoiseDraw((*radial, *own), bits, accuracy)
         bits += _CHUNK
+
+
+def _sign(stream: _Bits) -> int:
+    return 1 if (stream.word() & 1) else -1
+
+
+def _cut_off_each(
+    sizes: list[_Real], signs: list[int], eta: Fraction, bits: int
+) -> tuple[tuple[int, ...], Fraction]:
+    """Cut independent noise off after ``bits`` bits; return it in units of 2**-bits and an error bound.
+
+    Each is off by less than ``2 / eta`` units for the bits not looked at, and one for the division.
+    """
+    numerators = tuple(
+        2 * eta.denominator * sign * number.floor(bits) // eta.numerator
+        for sign, number in zip(signs, sizes, strict=True)
+    )
+    root = math.isqrt(len(sizes)) + 1 if sizes else 0
+    return numerators, root * (2 / eta + 1) * Fraction(1, 2**bits)
 
 
 def _cut_off(

@@ -12,12 +12,21 @@ import math
 
 from dpmarket import checks
 from dpmarket.errors import InvalidInput
+from dpmarket.privacy.shapes import noise_power
 
 _LITTLE_NOISE = 100.0
 _USUAL_GRADIENT = 0.2
+_SHAPED_SHARE = 0.5
+_SHAPED_UNDONE = 0.25
 
 
-def suggest_l2(noise_rate: float, n_features: int, row_bound: float = 1.0) -> float:
+def suggest_l2(
+    noise_rate: float,
+    n_features: int,
+    row_bound: float = 1.0,
+    euclidean_bound: float | None = None,
+    joint_columns: int | None = None,
+) -> float:
     r"""Return a ridge penalty that wastes no privacy and suits most data.
 
     .. math:: \Lambda = \frac{R}{\eta} \max\left(2, \frac{n / 2}{1 + \eta / (100\, n)}\right)
@@ -29,6 +38,14 @@ def suggest_l2(noise_rate: float, n_features: int, row_bound: float = 1.0) -> fl
     promises and mixtures of ``benchmarks/penalty.py``; the page "How good is the private model?" says what a
     better choice for every single case would gain.
 
+    Noise shaped by another norm has the length :math:`\sqrt B / \eta`
+    (:func:`~dpmarket.privacy.shapes.noise_power`), and rows a Euclidean length R2 of their own:
+
+    .. math:: \Lambda = \frac{1}{\eta} \max\left(\frac{2 R_2^2}{R_1},
+              \frac{R_2 \sqrt B / 8}{1 + \eta R_2 / (100\, n)}\right).
+
+    The eighth is the best over the public tables of ``benchmarks/shapes.py``.
+
     Parameters
     ----------
     noise_rate
@@ -36,12 +53,16 @@ def suggest_l2(noise_rate: float, n_features: int, row_bound: float = 1.0) -> fl
     n_features
         Number of coefficients, the constant column included, at least 1.
     row_bound
-        R, the largest norm of a row, > 0.
+        R, the largest norm of a row, > 0: the noise's norm.
+    euclidean_bound
+        R2, the largest Euclidean norm of a row, > 0; None means ``row_bound``.
+    joint_columns
+        m, how many coefficients have radial noise together; None means all.
 
     Returns
     -------
     float
-        l2, with ``l2 * noise_rate >= 2 * row_bound`` as computed.
+        l2, with ``l2 * noise_rate >= 2 * R2**2 / row_bound`` as computed.
 
     Raises
     ------
@@ -60,6 +81,8 @@ def suggest_l2(noise_rate: float, n_features: int, row_bound: float = 1.0) -> fl
     eta = checks.positive("noise_rate", noise_rate)
     features = checks.whole("n_features", n_features, minimum=1)
     bound = checks.positive("row_bound", row_bound)
+    if joint_columns is not None and joint_columns < features:
+        return _shaped_l2(eta, features, bound, euclidean_bound or bound, joint_columns)
     l2 = max(2.0, features / 2.0 / (1.0 + eta / (_LITTLE_NOISE * features))) * bound / eta
     if not (1e-290 < l2 < math.inf and l2 * eta < math.inf):
         raise InvalidInput(
@@ -69,7 +92,24 @@ def suggest_l2(noise_rate: float, n_features: int, row_bound: float = 1.0) -> fl
     return l2 if l2 * eta >= 2.0 * bound else l2 * (1.0 + 2.0**-50)
 
 
-def suggest_stretch(noise_rate: float, l2: float, n_features: int, row_bound: float = 1.0) -> float:
+def _shaped_l2(eta: float, n: int, bound: float, euclidean: float, joint: int) -> float:
+    length = euclidean * math.sqrt(noise_power(n, joint)) / 4.0
+    wanted = _SHAPED_SHARE * length / (1.0 + eta * euclidean / (_LITTLE_NOISE * n))
+    # Room for the rounding of the accounting's own product: below it there would be slack.
+    l2 = max(2.0 * euclidean * euclidean / bound * (1.0 + 2.0**-40), wanted) / eta
+    if not (1e-290 < l2 < math.inf and l2 * eta < math.inf):
+        raise InvalidInput(f"expected bounds and noise_rate within the range of floats, got l2 = {l2!r}.")
+    return l2
+
+
+def suggest_stretch(
+    noise_rate: float,
+    l2: float,
+    n_features: int,
+    row_bound: float = 1.0,
+    euclidean_bound: float | None = None,
+    joint_columns: int | None = None,
+) -> float:
     r"""Return a factor, at least 1, for released coefficients that undoes part of the penalty's shrinkage.
 
     In a direction of curvature h the penalty shrinks a coefficient by :math:`h / (h + \Lambda)`. The
@@ -89,6 +129,10 @@ def suggest_stretch(noise_rate: float, l2: float, n_features: int, row_bound: fl
         Number of coefficients, the constant column included, at least 1.
     row_bound
         R, the largest norm of a row, > 0.
+    euclidean_bound, joint_columns
+        As for :func:`suggest_l2`. Shaped noise has the norm :math:`\sqrt B / \eta` in the place of
+        :math:`2 n / \eta`, R2 is the length of rows and g = 0.2 R2; a quarter of what the factor is above 1
+        is used (``benchmarks/shapes.py``): rare categories say little, and are easily overdone.
 
     Returns
     -------
@@ -113,6 +157,14 @@ def suggest_stretch(noise_rate: float, l2: float, n_features: int, row_bound: fl
     eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
     features = checks.whole("n_features", n_features, minimum=1)
-    curvature = checks.positive("row_bound", row_bound) ** 2 / (4.0 * features)
-    kept = 1.0 / (1.0 + _USUAL_GRADIENT * eta / (2.0 * features))
-    return float(1.0 + (1.0 - kept) / (curvature / penalty + kept))
+    bound = checks.positive("row_bound", row_bound)
+    if joint_columns is not None and joint_columns < features:
+        bound = euclidean_bound or bound
+        kept = 1.0 / (1.0 + _USUAL_GRADIENT * bound * eta / math.sqrt(noise_power(features, joint_columns)))
+    else:
+        kept = 1.0 / (1.0 + _USUAL_GRADIENT * eta / (2.0 * features))
+    curvature = bound**2 / (4.0 * features)
+    excess = (1.0 - kept) / (curvature / penalty + kept)
+    if joint_columns is not None and joint_columns < features:
+        excess *= _SHAPED_UNDONE
+    return float(1.0 + excess)

@@ -18,6 +18,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.errors import NotConverged
 from dpmarket.privacy.accounting import privacy_loss, scale_and_beta
 from dpmarket.privacy.loss_curve import inverse, loss_and_slope
+from dpmarket.privacy.shapes import l2_against_noise
 
 _MAX_DOUBLINGS = 12
 _BLOCK = 8192  # temporary arrays stay in the cache
@@ -38,16 +39,24 @@ class PromiseCurve:
         R, the largest norm of a row.
     rows_per_person
         r, the largest number of rows of one person.
+    euclidean_bound
+        R2, the largest Euclidean norm of a row; None for R.
     """
 
     l2: float
     row_bound: float
     rows_per_person: int
+    euclidean_bound: float | None = None
+
+    @property
+    def noise_l2(self) -> float:
+        """The penalty at which rows with one bound would cost the same: ``l2`` if there is only one."""
+        return l2_against_noise(self.l2, self.row_bound, self.euclidean_bound)
 
     @property
     def linear_up_to(self) -> float:
         """The x = 1 / noise_rate up to which there is no slack and the largest weight is linear in x."""
-        return self.l2 / (2.0 * self.row_bound)
+        return self.noise_l2 / (2.0 * self.row_bound)
 
     def weights(
         self, promises: FloatArray, x: float, start: FloatArray | None = None
@@ -63,7 +72,7 @@ class PromiseCurve:
         start
             A guess of the weights, for example those of a nearby ``x``.
         """
-        scale, beta = scale_and_beta(1.0 / x, self.l2, self.row_bound, self.rows_per_person)
+        scale, beta = scale_and_beta(1.0 / x, self.noise_l2, self.row_bound, self.rows_per_person)
         if beta >= 1.0:
             slope = promises / self.row_bound
             return slope * x, slope
@@ -81,11 +90,13 @@ class PromiseCurve:
         """Return the supremum of the weights over all x, which no x attains."""
         rows = self.rows_per_person
         with np.errstate(over="ignore"):
-            return 4.0 * rows * self.l2 / self.row_bound**2 * np.expm1(promises / rows)
+            return 4.0 * rows * self.noise_l2 / self.row_bound**2 * np.expm1(promises / rows)
 
     def losses(self, weights: FloatArray, x: float) -> FloatArray:
         """Return the privacy losses of weights at x = 1 / noise_rate, rounded up."""
-        return privacy_loss(weights, 1.0 / x, self.l2, self.row_bound, self.rows_per_person)
+        return privacy_loss(
+            weights, 1.0 / x, self.l2, self.row_bound, self.rows_per_person, self.euclidean_bound
+        )
 
     def lowered(self, weights: FloatArray, promises: FloatArray, x: float) -> FloatArray:
         """Lower weights by a few units in the last place until no computed loss exceeds its promise."""

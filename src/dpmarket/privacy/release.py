@@ -19,10 +19,20 @@ of the weights, and for the determinant :math:`|\nabla \log\det H| \le \sum_i a_
 x_i^T H^{-1} x_i`, where :math:`|\ell'''| \le 1/(6 \sqrt 3)` gives the second term of the minimum and
 :math:`|\ell'''| \le \ell''` with :math:`\sum_i a_i \ell''_i x_i^T H^{-1} x_i \le n` the first.
 
+*Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.shapes`), moving every coordinate by at
+most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
+with :math:`N(1)` the norm of the vector of ones and :math:`X_1` the largest sum of absolute values of a row,
+so that :math:`\sqrt n\, K` is replaced by
+
+.. math:: \frac{\eta}{2} \left(\Lambda N(1) + \frac{A R_1 X_1}{4}\right)
+          + \sqrt n \min\left(n R_2, \frac{A R_2^3}{6 \sqrt{3} \Lambda}\right).
+
 *The grid.* In the mean over directions the Hessian is at most :math:`\Lambda + A R^2 / (4 n)` (its trace), so
 that to first order the noise in a coefficient has at least the root mean square
 :math:`2 \sqrt{n + 1} / (\eta (\Lambda + A R^2 / (4 n)))`. The grid is the largest power of two not above a
 quarter of that: rounding adds less than one per cent to the noise's mean square, whatever the data.
+Independent noise has the root mean square :math:`\sqrt 8 / \eta` before division, the smallest of all, and
+sets the grid where there is any.
 """
 
 from __future__ import annotations
@@ -35,7 +45,9 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.errors import Infeasible
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.privacy.accounting import checked_euclidean
+from dpmarket.privacy.shapes import largest_sum, ones_norm
 
 _NOISE_SHARE = 2.0**-10
 _ROUND_UP = 1.0 + 1e-12
@@ -71,6 +83,8 @@ def plan_release(
     l2: float,
     row_bound: float = 1.0,
     weight_total: float = 1.0,
+    euclidean_bound: float | None = None,
+    joint_columns: int | None = None,
 ) -> ReleasePlan:
     """Return the grid, the gradient bound and the noise accuracy that cost at most ``numerical_epsilon``.
 
@@ -85,9 +99,13 @@ def plan_release(
     l2
         The ridge penalty Lambda, > 0.
     row_bound
-        R: no row, with its constant column, is longer.
+        R: no row, with its constant column, is longer in the norm of the noise.
     weight_total
         A: an upper bound on the sum of the weights.
+    euclidean_bound
+        R2: no row, with its constant column, is longer in the Euclidean norm; None means ``row_bound``.
+    joint_columns
+        m: how many coefficients have radial noise together, the others independent noise; None means all.
 
     Returns
     -------
@@ -120,14 +138,17 @@ def plan_release(
     penalty = checks.positive("l2", l2)
     bound = checks.positive("row_bound", row_bound)
     total = checks.positive("weight_total", weight_total)
-    spread = 2.0 * math.sqrt(n + 1.0) / (eta * (penalty + total * bound**2 / (4.0 * n)))
+    euclidean = bound if euclidean_bound is None else checked_euclidean(euclidean_bound)
+    joint = _checked_joint(joint_columns, n)
+    width = math.sqrt(n + 1.0) if joint is None or joint == n else math.sqrt(2.0)
+    spread = 2.0 * width / (eta * (penalty + total * euclidean**2 / (4.0 * n)))
     if not 1e-200 < spread < 1e200:
         raise Infeasible(
             f"expected noise within the range of floats, got noise_rate = {eta!r}, l2 = {penalty!r}."
         )
     grid = 2.0 ** math.floor(math.log2(spread / 4.0))
     usable = asked * (1.0 - _KEPT_BACK)
-    slope = _log_density_slope(n, eta, penalty, bound, total)
+    slope = _log_density_slope(n, eta, penalty, bound, total, euclidean, joint)
     # share = 2 rho / g; n log((1 + share) / (1 - share)) is 2 n share to first order.
     share = min(usable / (2.0 * n + grid * math.sqrt(n) * slope), 0.5)
     while _cost(share, grid, n, slope) > usable:
@@ -147,6 +168,8 @@ def release_cost(
     l2: float,
     row_bound: float = 1.0,
     weight_total: float = 1.0,
+    euclidean_bound: float | None = None,
+    joint_columns: int | None = None,
 ) -> float:
     """Return what a plan costs in epsilon, rounded up: the formula of this module, for an outsider to check.
 
@@ -154,7 +177,7 @@ def release_cost(
     ----------
     plan
         What :func:`plan_release` gave, or another plan.
-    n_coefficients, noise_rate, l2, row_bound, weight_total
+    n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean_bound, joint_columns
         As for :func:`plan_release`; trusted to be finite and above 0.
 
     Returns
@@ -170,7 +193,10 @@ def release_cost(
     True
     """
     rho = (plan.gradient_bound + plan.noise_accuracy) / l2
-    slope = _log_density_slope(n_coefficients, noise_rate, l2, row_bound, weight_total)
+    euclidean = row_bound if euclidean_bound is None else euclidean_bound
+    slope = _log_density_slope(
+        n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean, joint_columns
+    )
     share = 2.0 * rho / plan.grid
     return math.inf if share >= 1.0 else _cost(share, plan.grid, n_coefficients, slope)
 
@@ -194,9 +220,25 @@ def round_to_grid(high: FloatArray, low: FloatArray, grid: float) -> IntArray:
     return read_only(np.array(cells, dtype=np.int64))
 
 
-def _log_density_slope(n: int, eta: float, l2: float, bound: float, total: float) -> float:
-    noise = eta / 2.0 * (l2 + total * bound**2 / 4.0)
-    return noise + min(n * bound, total * bound**3 / (6.0 * math.sqrt(3.0) * l2))
+def _checked_joint(joint_columns: int | None, n: int) -> int | None:
+    if joint_columns is None:
+        return None
+    joint = checks.whole("joint_columns", joint_columns)
+    if joint > n:
+        raise InvalidInput(f"expected at most {n} joint_columns, as many as coefficients, got {joint}.")
+    return joint
+
+
+def _log_density_slope(
+    n: int, eta: float, l2: float, bound: float, total: float, euclidean: float, joint: int | None
+) -> float:
+    """Return K, or what takes its place for shaped noise, divided by sqrt n."""
+    if joint is None or joint == n:
+        noise = eta / 2.0 * (l2 + total * bound**2 / 4.0)
+    else:
+        sums = largest_sum(n, bound, euclidean, joint)
+        noise = eta / 2.0 * (l2 * ones_norm(n, joint) + total * bound * sums / 4.0) / math.sqrt(n)
+    return noise + min(n * euclidean, total * euclidean**3 / (6.0 * math.sqrt(3.0) * l2))
 
 
 def _cost(share: float, grid: float, n: int, slope: float) -> float:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.privacy.accounting import privacy_loss
+from dpmarket.privacy.accounting import checked_euclidean, privacy_loss
 from dpmarket.privacy.compressed import CompressedPromises
 from dpmarket.privacy.promise_curve import ROUND_DOWN, PromiseCurve
 
@@ -44,6 +44,8 @@ class Weights:
         The public constants for which the promises are kept.
     numerical_epsilon
         What was set aside of every promise for the release of rounded numbers.
+    euclidean_bound
+        R2, where the noise is shaped by another norm than the Euclidean one; otherwise None.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Weights:
     row_bound: float = 1.0
     rows_per_person: int = 1
     numerical_epsilon: float = 0.0
+    euclidean_bound: float | None = None
 
     def __post_init__(self) -> None:
         weights = checks.non_negative_vector("loss_weights", self.loss_weights)
@@ -69,6 +72,8 @@ class Weights:
             object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
         checks.whole("rows_per_person", self.rows_per_person, minimum=1)
         checks.non_negative("numerical_epsilon", self.numerical_epsilon)
+        if self.euclidean_bound is not None:
+            object.__setattr__(self, "euclidean_bound", checked_euclidean(self.euclidean_bound))
 
     def __iter__(self) -> Iterator[Any]:
         yield self.loss_weights
@@ -76,18 +81,26 @@ class Weights:
 
     def privacy_losses(self) -> FloatArray:
         """Return what these weights cost each person (epsilon), rounded up, without ``numerical_epsilon``."""
-        return privacy_loss(self.loss_weights, self.noise_rate, self.l2, self.row_bound, self.rows_per_person)
+        return privacy_loss(
+            self.loss_weights,
+            self.noise_rate,
+            self.l2,
+            self.row_bound,
+            self.rows_per_person,
+            self.euclidean_bound,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
         return {
-            "schema": "dpmarket.weights/2",
+            "schema": "dpmarket.weights/3",
             "loss_weights": self.loss_weights.tolist(),
             "noise_rate": self.noise_rate,
             "l2": self.l2,
             "row_bound": self.row_bound,
             "rows_per_person": self.rows_per_person,
             "numerical_epsilon": self.numerical_epsilon,
+            "euclidean_bound": self.euclidean_bound,
         }
 
 
@@ -97,6 +110,7 @@ def weights_for(
     row_bound: float = 1.0,
     rows_per_person: int = 1,
     numerical_epsilon: float = 0.0,
+    euclidean_bound: float | None = None,
 ) -> Weights:
     """Return the weights that use everybody's promise fully and exceed nobody's.
 
@@ -110,12 +124,14 @@ def weights_for(
     l2
         The ridge penalty Lambda, > 0.
     row_bound
-        R: every row, with its constant column, has Euclidean norm at most this. Public.
+        R: every row, with its constant column, has at most this norm, that of the noise. Public.
     rows_per_person
         A public bound on the number of rows of one person; ``min(rows_per_person, n_features)`` is valid.
     numerical_epsilon
         Set aside from every promise for the release of rounded numbers; who was promised no more than this
         gets weight 0.
+    euclidean_bound
+        R2, as for :func:`~dpmarket.privacy.accounting.privacy_loss`; None means ``row_bound``.
 
     Returns
     -------
@@ -156,14 +172,16 @@ def weights_for(
     bound = checks.strictly_between("row_bound", row_bound, 1e-100, 1e100)
     rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
     reserve = checks.non_negative("numerical_epsilon", numerical_epsilon)
+    euclidean = None if euclidean_bound is None else checked_euclidean(euclidean_bound)
+    curve = PromiseCurve(penalty, bound, rows, euclidean)
     usable = usable_promises(promises, reserve)
     total = finite_total(usable)
-    if penalty * (total / bound) >= 2.0 * bound:
+    if curve.noise_l2 * (total / bound) >= 2.0 * bound:
         weights = usable * ((1.0 - ROUND_DOWN) / total)
         eta = total / bound
     else:
-        weights, eta = _with_slack(usable, PromiseCurve(penalty, bound, rows))
-    return Weights(read_only(weights), eta, penalty, bound, rows, reserve)
+        weights, eta = _with_slack(usable, curve)
+    return Weights(read_only(weights), eta, penalty, bound, rows, reserve, euclidean)
 
 
 def usable_promises(promises: FloatArray, reserve: float) -> FloatArray:
@@ -196,9 +214,12 @@ def infeasible(curve: PromiseCurve, condition: str, smallest: float) -> Infeasib
     ``smallest`` is the smallest x = 1 / noise_rate that keeps the promises where there is no slack, which
     is the case up to ``x = l2 / (2 R)``.
     """
-    works = _rounded_up(2.0 * curve.row_bound * smallest)
+    works = _rounded_up(2.0 * curve.row_bound * smallest * (curve.l2 / curve.noise_l2))
+    bounds = f"row_bound = {curve.row_bound!r}"
+    if curve.euclidean_bound is not None:
+        bounds += f", euclidean_bound = {curve.euclidean_bound!r}"
     return Infeasible(
-        f"expected {condition}, got l2 = {curve.l2!r}, row_bound = {curve.row_bound!r}, "
+        f"expected {condition}, got l2 = {curve.l2!r}, {bounds}, "
         f"r = {curve.rows_per_person}: no amount of noise keeps these promises at so small a penalty. "
         f"l2 = {works!r} works."
     )
@@ -236,7 +257,8 @@ def newton_from_left(
 
 
 def _with_slack(usable: FloatArray, curve: PromiseCurve) -> tuple[FloatArray, float]:
-    condition = "4 * r * l2 * sum(exp(epsilon / r) - 1) > row_bound**2"
+    name = "row_bound" if curve.euclidean_bound is None else "euclidean_bound"
+    condition = f"4 * r * l2 * sum(exp(epsilon / r) - 1) > {name}**2"
     if usable.size >= _MANY:
         compressed = CompressedPromises.of(usable, curve)
         x, reached = newton_from_left(compressed.total_weight(), compressed.left_end)

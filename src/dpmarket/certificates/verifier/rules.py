@@ -17,8 +17,9 @@ import numpy as np
 
 from .costs import virtual_costs
 from .curves import Curve
-from .layout import Body, refuse_other_parts
+from .layout import Body, Release, refuse_other_parts
 from .reading import MOST_BODY, only_line, parsed
+from .shapes import declared_alike
 from .verdicts import FAILS, HOLDS, NOT_MADE, Broken, Check, judged
 
 _NAME = "rules fixed beforehand"
@@ -93,20 +94,25 @@ def _before(first: str, second: str) -> bool:
 
 def _same_release(market: Mapping[str, Any], body: Body) -> bool:
     """Whether the published features, labels and money are the certified ones."""
-    told = body.release.features
-    if told is None:
-        return False
     try:
-        features = {
-            name: (float(part["low"]), float(part["high"])) for name, part in market["features"].items()
-        }
-        certified = {
-            name: (low, high) for name, low, high in zip(told["name"], told["low"], told["high"], strict=True)
-        }
         return bool(
-            features == certified
+            _same_features(market["features"], body.release)
             and _typed(market["label"]["values"]) == _typed(body.release.classes)
             and market["money"] == {"currency": body.currency, "minor_units": body.minor_units}
         )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return False
+
+
+def _same_features(parts: Mapping[str, Any], release: Release) -> bool:
+    """Whether the published features are those of a release: its encoder's, or bounds that it names."""
+    if release.encoder is not None:
+        return declared_alike(parts, release.encoder)
+    told = release.features
+    if told is None:
+        return False
+    certified = {name: ends for name, *ends in zip(told["name"], told["low"], told["high"], strict=True)}
+    plain = all(set(part) == {"low", "high"} for part in parts.values())
+    return plain and certified == {
+        name: [float(part["low"]), float(part["high"])] for name, part in parts.items()
+    }

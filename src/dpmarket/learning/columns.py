@@ -1,0 +1,396 @@
+"""Say what is public about one column of a table: bounds, categories, dates, and what a gap means.
+
+A column is declared, never learned from the records that it describes. Each kind turns the values of its
+column into numbers between -1 and 1 or into a choice among public levels, and counts what does not fit.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.errors import InvalidInput
+
+
+class Coded(NamedTuple):
+    """One column, coded: a number per record, or a level per record, or both.
+
+    Attributes
+    ----------
+    numbers
+        Numbers in [-1, 1], shape (records,); None for a column without numbers.
+    levels
+        The active level of each record, -1 for none, shape (records,); None for a column without levels.
+    outside
+        How many values lay outside of what was declared.
+    gaps
+        How many values are missing where nothing is declared for gaps.
+    """
+
+    numbers: FloatArray | None
+    levels: IntArray | None
+    outside: int
+    gaps: int
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers with public bounds.
+
+    Parameters
+    ----------
+    low, high
+        Public bounds in the column's own unit, low < high; values beyond are outside.
+    missing
+        The public value that stands for a gap; None if gaps are refused.
+    missing_category
+        Whether a gap is a category of its own: a column of 0 and 1 beside the number, which is then in the
+        middle of its bounds.
+
+    Examples
+    --------
+    >>> Numbers(0.0, 100.0, missing=50.0).coded([75.0, None, 300.0]).numbers.tolist()
+    [0.5, 0.0, 1.0]
+    """
+
+    low: float
+    high: float
+    missing: float | None = None
+    missing_category: bool = False
+
+    def __post_init__(self) -> None:
+        low, high = checks.finite("low", self.low), checks.finite("high", self.high)
+        if not low < high or not np.isfinite(high - low):
+            raise InvalidInput(f"expected low < high, got low={low!r}, high={high!r}.")
+        if self.missing is not None:
+            object.__setattr__(self, "missing", checks.finite("missing", self.missing))
+        _one_meaning(self.missing, self.missing_category)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the columns of 0 and 1 that go with the number."""
+        return ("missing",) if self.missing_category else ()
+
+    @property
+    def has_number(self) -> bool:
+        """True: one column of numbers."""
+        return True
+
+    def coded(self, values: Any) -> Coded:
+        """Return numbers in [-1, 1]; see :class:`Coded`."""
+        numbers, gaps = _numbers_of(values)
+        return _bounded(numbers, gaps, self.low, self.high, self.missing, category=self.missing_category)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data."""
+        return _without_defaults({"low": self.low, "high": self.high}, self)
+
+
+@dataclass(frozen=True)
+class Dates:
+    """A column of dates with public bounds.
+
+    Parameters
+    ----------
+    first, last
+        Public bounds, dates or texts such as "2020-12-31", first < last.
+    missing
+        The public date that stands for a gap; None if gaps are refused.
+    missing_category
+        As for :class:`Numbers`.
+
+    Examples
+    --------
+    >>> Dates("2000-01-01", "2000-01-11").coded(["2000-01-06", "2000-01-01"]).numbers.tolist()
+    [0.0, -1.0]
+    """
+
+    first: Any
+    last: Any
+    missing: Any = None
+    missing_category: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("first", "last", "missing"):
+            value = getattr(self, name)
+            if value is not None or name != "missing":
+                object.__setattr__(self, name, _date(name, value))
+        if not self.first < self.last:
+            raise InvalidInput(f"expected first < last, got first={self.first}, last={self.last}.")
+        _one_meaning(self.missing, self.missing_category)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the columns of 0 and 1 that go with the number."""
+        return ("missing",) if self.missing_category else ()
+
+    @property
+    def has_number(self) -> bool:
+        """True: one column of numbers."""
+        return True
+
+    def coded(self, values: Any) -> Coded:
+        """Return numbers in [-1, 1], proportional to days; see :class:`Coded`."""
+        days, gaps = _days_of(values)
+        low, high = float(self.first.toordinal()), float(self.last.toordinal())
+        missing = None if self.missing is None else float(self.missing.toordinal())
+        return _bounded(days, gaps, low, high, missing, category=self.missing_category)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data."""
+        plain = {"first": self.first.isoformat(), "last": self.last.isoformat()}
+        found = _without_defaults(plain, self)
+        return found | ({"missing": self.missing.isoformat()} if self.missing is not None else {})
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A column with public categories: one column of 0 and 1 for each.
+
+    Parameters
+    ----------
+    categories
+        The values that may occur, texts or numbers, each once.
+    other
+        Whether all other values together are one more category. If not, they are outside, and a record that
+        has one has no active category.
+    missing
+        The category that stands for a gap; None if gaps are refused.
+    missing_category
+        Whether a gap is a category of its own.
+
+    Examples
+    --------
+    >>> Categories(["low", "high"], other=True).coded(["high", "low", "odd"]).levels.tolist()
+    [1, 0, 2]
+    """
+
+    categories: tuple[Any, ...]
+    other: bool = False
+    missing: Any = None
+    missing_category: bool = False
+
+    def __post_init__(self) -> None:
+        given: Any = self.categories
+        if isinstance(given, str | bytes) or not isinstance(given, Sequence | np.ndarray):
+            raise InvalidInput("expected categories to be a list of values.")
+        levels = tuple(_plain(value) for value in given)
+        if not levels or len(set(levels)) != len(levels) or any(_is_gap(value) for value in levels):
+            raise InvalidInput(f"expected categories that differ, none of them missing, got {len(levels)}.")
+        if self.missing is not None and _plain(self.missing) not in levels:
+            raise InvalidInput("expected missing to be one of the categories; or use missing_category.")
+        _one_meaning(self.missing, self.missing_category)
+        object.__setattr__(self, "categories", levels)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the columns of 0 and 1."""
+        extra = (("other",) if self.other else ()) + (("missing",) if self.missing_category else ())
+        return tuple(str(value) for value in self.categories) + extra
+
+    @property
+    def has_number(self) -> bool:
+        """False: columns of 0 and 1 only."""
+        return False
+
+    def coded(self, values: Any) -> Coded:
+        """Return the active level of every record; see :class:`Coded`."""
+        places = {value: place for place, value in enumerate(self.categories)}
+        count = len(places)
+        unknown = count if self.other else -1
+        gap = -2
+        if self.missing is not None:
+            gap = places[_plain(self.missing)]
+        elif self.missing_category:
+            gap = count + int(self.other)
+        found = np.array([_place(value, places, gap) for value in values], dtype=np.int64)
+        outside = found == -1
+        gaps = int((found == -2).sum())
+        found[found < 0] = -1
+        found[outside] = unknown
+        return Coded(None, found, 0 if self.other else int(outside.sum()), gaps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data."""
+        plain: dict[str, Any] = {"categories": list(self.categories)}
+        if self.other:
+            plain["other"] = True
+        return _without_defaults(plain, self)
+
+
+@dataclass(frozen=True)
+class YesNo:
+    """A column that is true or false: one column of 0 and 1.
+
+    Parameters
+    ----------
+    missing
+        Which of the two stands for a gap; None if gaps are refused.
+    missing_category
+        Whether a gap is a category of its own.
+
+    Examples
+    --------
+    >>> YesNo().coded([True, 0, 1]).levels.tolist()
+    [0, -1, 0]
+    """
+
+    missing: bool | None = None
+    missing_category: bool = False
+
+    def __post_init__(self) -> None:
+        if self.missing is not None and not isinstance(self.missing, bool | np.bool_):
+            raise InvalidInput("expected missing to be True, False or None.")
+        _one_meaning(self.missing, self.missing_category)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the columns of 0 and 1."""
+        return ("yes", "missing") if self.missing_category else ("yes",)
+
+    @property
+    def has_number(self) -> bool:
+        """False: columns of 0 and 1 only."""
+        return False
+
+    def coded(self, values: Any) -> Coded:
+        """Return 0 (the level "yes") where true and -1 (no level) where false; see :class:`Coded`."""
+        places = {True: 0, False: -1}
+        gap = -3
+        if self.missing is not None:
+            gap = places[bool(self.missing)]
+        elif self.missing_category:
+            gap = 1
+        found = np.array([_place(value, places, gap, unknown=-2) for value in values], dtype=np.int64)
+        outside, gaps = int((found == -2).sum()), int((found == -3).sum())
+        return Coded(None, np.maximum(found, -1), outside, gaps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data."""
+        return _without_defaults({"boolean": True}, self)
+
+
+Column = Numbers | Dates | Categories | YesNo
+_KINDS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
+    (Numbers, ("low", "high")),
+    (Dates, ("first", "last")),
+    (Categories, ("categories",)),
+    (YesNo, ("boolean",)),
+)
+
+
+def column_from(name: str, declared: Any) -> Column:
+    """Return a column from a declaration: a column already, or the plain data of ``to_dict``.
+
+    Raises
+    ------
+    InvalidInput
+        For anything else, with the column's name.
+    """
+    if isinstance(declared, Numbers | Dates | Categories | YesNo):
+        return declared
+    if isinstance(declared, Mapping):
+        for kind, needed in _KINDS:
+            if all(key in declared for key in needed):
+                settings = {key: value for key, value in declared.items() if key != "boolean"}
+                try:
+                    return kind(**settings)  # type: ignore[no-any-return]
+                except TypeError:
+                    raise InvalidInput(f"expected known settings for the column {name!r}.") from None
+                except InvalidInput as error:
+                    raise InvalidInput(f"column {name!r}: {error}") from None
+    raise InvalidInput(
+        f"expected the column {name!r} to have low and high, first and last, categories, or boolean = true."
+    )
+
+
+def _one_meaning(missing: Any, missing_category: Any) -> None:
+    if not isinstance(missing_category, bool | np.bool_):
+        raise InvalidInput("expected missing_category to be True or False.")
+    if missing is not None and missing_category:
+        raise InvalidInput("expected one meaning of a gap: missing or missing_category, not both.")
+
+
+def _without_defaults(plain: dict[str, Any], column: Any) -> dict[str, Any]:
+    if column.missing is not None:
+        plain["missing"] = column.missing
+    if column.missing_category:
+        plain["missing_category"] = True
+    return plain
+
+
+def _bounded(
+    numbers: FloatArray, gaps: BoolArray, low: float, high: float, missing: float | None, *, category: bool
+) -> Coded:
+    outside = int(((numbers < low) | (numbers > high)).sum())
+    middle = low + (high - low) / 2.0
+    filled = np.where(gaps, middle if missing is None else missing, numbers)
+    mapped = (np.clip(filled, low, high) - low) * (2.0 / (high - low)) - 1.0
+    levels = np.where(gaps, 0, -1).astype(np.int64) if category else None
+    refused = 0 if category or missing is not None else int(gaps.sum())
+    return Coded(np.clip(mapped, -1.0, 1.0), levels, outside, refused)
+
+
+def _numbers_of(values: Any) -> tuple[FloatArray, BoolArray]:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        numbers = values.astype(np.float64)
+    else:
+        try:
+            numbers = np.array([np.nan if _is_gap(value) else float(value) for value in values])
+        except (TypeError, ValueError):
+            raise InvalidInput("expected numbers, found something else.") from None
+    if bool(np.isinf(numbers).any()):
+        raise InvalidInput("expected finite numbers, found infinite ones.")
+    return numbers, np.isnan(numbers)
+
+
+def _days_of(values: Any) -> tuple[FloatArray, BoolArray]:
+    gaps = np.array([_is_gap(value) for value in values], dtype=np.bool_)
+    days = [np.nan if gap else _date("values", v).toordinal() for v, gap in zip(values, gaps, strict=True)]
+    return np.array(days, dtype=np.float64), gaps
+
+
+def _date(name: str, value: Any) -> datetime.date:
+    if isinstance(value, datetime.datetime):
+        return value.date()
+    if isinstance(value, datetime.date):
+        return value
+    try:
+        if isinstance(value, np.datetime64):
+            found = value.astype("datetime64[D]").item()
+            if isinstance(found, datetime.date):
+                return found
+        return datetime.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"expected {name} to be dates such as 2020-12-31.") from None
+
+
+def _place(value: Any, places: Mapping[Any, int], gap: int, unknown: int = -1) -> int:
+    try:
+        return places[value]
+    except KeyError:
+        return gap if _is_gap(value) else unknown
+    except TypeError:
+        raise InvalidInput("expected texts, numbers or gaps, found something else.") from None
+
+
+def _is_gap(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return True  # pandas' NA, which compares with nothing
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of numpy as Python's own, so that declarations survive JSON."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,297 @@
+"""Turn a table as it is (numbers, categories, dates, gaps) into rows for a private model.
+
+By declarations only: nothing is read from the records that are encoded. What is not declared about a column,
+or taken from public records, is not known. The encoder also chooses the shape of the noise that suits its
+columns (:mod:`dpmarket.learning.choosing`), scales rows to length at most 1 in it, and marks them with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from dpmarket import checks
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.choosing import Scaling, choose_scaling
+from dpmarket.learning.columns import Coded, Column, column_from
+from dpmarket.learning.encoded import marked
+from dpmarket.learning.frames import columns_of, names_of
+from dpmarket.learning.pilots import declared_from
+from dpmarket.privacy import NoiseShape
+
+_SCHEMA = "dpmarket.encoder/1"
+
+
+class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encode the columns of a table with public declarations, to rows of norm at most 1.
+
+    Numbers are limited to their bounds and mapped to [-1, 1]; a category is one column of 0 and 1 for each
+    level. Then every row is divided by the same public number.
+
+    Parameters
+    ----------
+    columns
+        A mapping from the name of a column to what is public about it:
+        :class:`~dpmarket.learning.columns.Numbers`, :class:`~dpmarket.learning.columns.Categories`,
+        :class:`~dpmarket.learning.columns.YesNo`, :class:`~dpmarket.learning.columns.Dates`, or the same as
+        plain data, such as ``{"low": 0, "high": 99}`` or ``{"categories": ["a", "b"]}``. Columns of a table
+        that are not named are left out.
+    outside
+        What happens to values outside of bounds and to unknown categories: "clip" limits numbers to their
+        bounds and gives an unknown category no active level (or "other"), "refuse" refuses them.
+        :meth:`outside_counts` counts them.
+    sparse_output
+        Whether rows come as a CSR matrix or as an array.
+    radius
+        Public length of the numbers of a row, after mapping, beyond which they are shortened together, > 0.
+
+    Attributes
+    ----------
+    noise_shape_
+        The norm in which rows are at most 1 long; None for the Euclidean norm. A function of ``columns``.
+    n_features_in_, feature_names_in_
+        Number and names of the columns that are read.
+
+    Notes
+    -----
+    Guaranteed:
+
+    * A returned row is a function of that record and of the declarations alone; ``fit`` looks at names only.
+    * Every row has norm at most 1 in ``noise_shape_``, and the Euclidean norm that the shape states.
+    * No message contains a value of a record.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"age": [30, None], "job": ["baker", "pilot"], "city": ["here", "there"]})
+    >>> encoder = PublicEncoder(
+    ...     {"age": {"low": 20, "high": 60, "missing": 40}, "job": {"categories": ["baker", "smith"]}}
+    ... )
+    >>> encoder.fit_transform(table).toarray().round(3).tolist()
+    [[-0.25, 0.5, 0.0], [0.0, 0.0, 0.0]]
+    >>> encoder.get_feature_names_out().tolist(), encoder.outside_counts(table)
+    (['age', 'job=baker', 'job=smith'], {'job': 1})
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        *,
+        outside: Literal["clip", "refuse"] = "clip",
+        sparse_output: bool = True,
+        radius: float = 1.0,
+    ) -> None:
+        self.columns = columns
+        self.outside = outside
+        self.sparse_output = sparse_output
+        self.radius = radius
+
+    @classmethod
+    def from_public(
+        cls,
+        public: Any,
+        *,
+        outside: Literal["clip", "refuse"] = "clip",
+        sparse_output: bool = True,
+        radius: float = 1.0,
+        most_categories: int = 50,
+    ) -> Self:
+        """Return an encoder with declarations taken from public records.
+
+        Parameters
+        ----------
+        public
+            :class:`~dpmarket.datasets.public_data.PublicData`, or a data frame of records that everybody may
+            see, none of which is trained on privately. Numbers get bounds two standard deviations on either
+            side of their mean, which also stands for gaps; texts get the categories that occur, and "other".
+        outside, sparse_output, radius
+            As for the class.
+        most_categories
+            How many categories a column keeps, the most common ones; the rest are "other".
+
+        Returns
+        -------
+        Self
+
+        Raises
+        ------
+        InvalidInput
+            For something else than a table, and columns that are neither numbers, dates nor texts.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> pilot = pl.DataFrame({"age": [20, 40], "job": ["baker", None]})
+        >>> PublicEncoder.from_public(pilot).columns["job"].levels
+        ('baker', 'other', 'missing')
+        """
+        limit = checks.whole("most_categories", most_categories, minimum=1)
+        declared = declared_from(public, limit)
+        return cls(declared, outside=outside, sparse_output=sparse_output, radius=radius)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the declarations against the names of the columns. No value of ``X`` is used.
+
+        Raises
+        ------
+        InvalidInput
+            If a declared column is not there, or a declaration makes no sense.
+        """
+        columns, scaling = self._declared()
+        names_of(X, list(columns))
+        self.feature_names_in_ = np.array(list(columns), dtype=object)
+        self.n_features_in_ = len(columns)
+        self.noise_shape_ = scaling.shape
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return encoded rows, shape (records, features), each of norm at most 1.
+
+        Raises
+        ------
+        InvalidInput
+            For gaps where nothing is declared for them, values that are of another kind, and, if declared so,
+            values outside. The message says how many and in which column.
+        """
+        check_is_fitted(self)
+        columns, scaling = self._declared()
+        coded = self._coded(X, columns)
+        found = _assembled(coded, columns, scaling, checks.positive("radius", self.radius))
+        return marked(found if self.sparse_output else found.toarray(), scaling.shape)
+
+    def outside_counts(self, X: Any) -> dict[str, int]:
+        """Return how many values of each column lie outside of what was declared, where any do.
+
+        A fact about private records: for the data holder's eyes.
+        """
+        columns, _ = self._declared()
+        found = _all_coded(X, columns)
+        return {name: one.outside for name, one in zip(columns, found, strict=True) if one.outside}
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
+        """Return the names of the encoded columns, such as ``age`` and ``job=baker``."""
+        columns, _ = self._declared()
+        return np.array([name for name, _ in _features(columns)], dtype=object)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declarations as plain data, ready for JSON."""
+        columns, _ = self._declared()
+        return {
+            "schema": _SCHEMA,
+            "columns": {name: column.to_dict() for name, column in columns.items()},
+            "outside": self.outside,
+            "radius": float(self.radius),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Return the encoder that :meth:`to_dict` described.
+
+        Raises
+        ------
+        InvalidInput
+            For anything else.
+        """
+        if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
+            raise InvalidInput(f"expected an encoder of the schema {_SCHEMA}.")
+        if set(data) != {"schema", "columns", "outside", "radius"}:
+            raise InvalidInput("expected an encoder with columns, outside and radius, and nothing else.")
+        encoder = cls(data["columns"], outside=data["outside"], radius=data["radius"])
+        encoder._declared()
+        return encoder
+
+    def noise_shape(self) -> NoiseShape | None:
+        """Return the shape of the noise that suits these columns; None for the Euclidean one."""
+        return self._declared()[1].shape
+
+    def _declared(self) -> tuple[dict[str, Column], Scaling]:
+        if not isinstance(self.columns, Mapping) or not self.columns:
+            raise InvalidInput("expected columns to be a mapping from a column's name to its declaration.")
+        if self.outside not in ("clip", "refuse"):
+            raise InvalidInput("expected outside to be 'clip' or 'refuse'.")
+        columns = {str(name): column_from(str(name), declared) for name, declared in self.columns.items()}
+        kinds = [number for _, number in _features(columns)]
+        groups = sum(bool(column.levels) for column in columns.values())
+        return columns, choose_scaling(kinds, groups, checks.positive("radius", self.radius))
+
+    def _coded(self, X: Any, columns: dict[str, Column]) -> list[Coded]:
+        found = _all_coded(X, columns)
+        for name, one in zip(columns, found, strict=True):
+            if one.gaps:
+                raise InvalidInput(
+                    f"expected no missing value in the column {name!r}, found {one.gaps}; declare missing or "
+                    "missing_category."
+                )
+            if one.outside and self.outside == "refuse":
+                raise InvalidInput(
+                    f"expected every value of the column {name!r} as declared, found {one.outside} outside."
+                )
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        tags.requires_fit = True
+        return tags
+
+
+def _all_coded(X: Any, columns: dict[str, Column]) -> list[Coded]:
+    found = []
+    for (name, column), values in zip(columns.items(), columns_of(X, list(columns)), strict=True):
+        try:
+            found.append(column.coded(values))
+        except InvalidInput as error:
+            problem = InvalidInput(f"column {name!r}: {error}")
+        else:
+            continue
+        raise problem
+    return found
+
+
+def _features(columns: Mapping[str, Column]) -> list[tuple[str, bool]]:
+    """Return the names of the encoded columns, and whether each is a number."""
+    found = []
+    for name, column in columns.items():
+        if column.has_number:
+            found.append((name, True))
+        found.extend((f"{name}={level}", False) for level in column.levels)
+    return found
+
+
+def _assembled(
+    coded: list[Coded], columns: Mapping[str, Column], scaling: Scaling, radius: float
+) -> csr_array:
+    """Return the rows: numbers shortened to the radius, one for every active level, all times the factor."""
+    records = len(coded[0].numbers if coded[0].numbers is not None else coded[0].levels)  # type: ignore[arg-type]
+    numbers = [one.numbers for one in coded if one.numbers is not None]
+    block = np.column_stack(numbers) if numbers else np.zeros((records, 0))
+    lengths = np.sqrt((block * block).sum(axis=1))
+    block *= (np.minimum(1.0, radius / np.maximum(lengths, 1e-300)) * scaling.factor)[:, None]
+    values: list[FloatArray] = []
+    places: list[IntArray] = []
+    there: list[BoolArray] = []
+    start, number = 0, 0
+    for one, column in zip(coded, columns.values(), strict=True):
+        if one.numbers is not None:
+            values.append(block[:, number])
+            places.append(np.full(records, start, dtype=np.int64))
+            there.append(block[:, number] != 0.0)
+            start, number = start + 1, number + 1
+        if one.levels is not None:
+            values.append(np.full(records, scaling.factor))
+            places.append(start + one.levels)
+            there.append(one.levels >= 0)
+            start += len(column.levels)
+    kept = np.column_stack(there)
+    pointers = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    return csr_array(
+        (np.column_stack(values)[kept], np.column_stack(places)[kept], pointers), shape=(records, start)
+    )

@@ -1,0 +1,167 @@
+r"""Turn a noise shape and a constant column into the bounds and constants that training uses.
+
+Rows of features have :math:`N(x) \le 1`; the constant column c, where there is one, is one more separate
+column, so that :math:`R_1 = 1 + c` and :math:`R_2 = \sqrt{E^2 + c^2}` with E the shape's Euclidean bound.
+Without a shape everything is the Euclidean norm's: :math:`R = \sqrt{1 + c^2}`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.problem import bound_with_constant, check_constant, suggest_constant
+from dpmarket.privacy import NoiseShape, Weights, noise_power, suggest_l2, suggest_stretch
+from dpmarket.privacy.noise import NoiseSource
+from dpmarket.privacy.release import ReleasePlan, plan_release
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What is public about rows and noise.
+
+    Attributes
+    ----------
+    features
+        Number of columns, the constant's not counted.
+    constant
+        The number in the constant column; None without such a column.
+    shape
+        The norm of the noise; None for the Euclidean one.
+    """
+
+    features: int
+    constant: float | None
+    shape: NoiseShape | None
+
+    @property
+    def n_coefficients(self) -> int:
+        """n, the constant's coefficient included."""
+        return self.features + (self.constant is not None)
+
+    @property
+    def row_bound(self) -> float:
+        """R1: no row with its constant is longer in the norm of the noise; rounded up."""
+        if self.constant is None:
+            return 1.0
+        return bound_with_constant(self.constant) if self.shape is None else 1.0 + self.constant
+
+    @property
+    def euclidean_bound(self) -> float | None:
+        """R2: no row with its constant is longer in the Euclidean norm; None where that is R1."""
+        if self.shape is None:
+            return None
+        c = self.constant or 0.0
+        return math.nextafter(math.hypot(self.shape.euclidean_bound, c) * (1.0 + 2.0**-50), math.inf)
+
+    @property
+    def joint_columns(self) -> int | None:
+        """m: how many coefficients have radial noise together; None for all."""
+        return None if self.shape is None else self.shape.joint_columns
+
+    def suggested_l2(self, total_promise: float) -> float:
+        """Return the default penalty for promises of this sum."""
+        bound = self.row_bound
+        return suggest_l2(
+            total_promise / bound, self.n_coefficients, bound, self.euclidean_bound, self.joint_columns
+        )
+
+    def suggested_stretch(self, weights: Weights) -> float:
+        """Return the default stretch."""
+        return suggest_stretch(
+            weights.noise_rate,
+            weights.l2,
+            self.n_coefficients,
+            weights.row_bound,
+            weights.euclidean_bound,
+            self.joint_columns,
+        )
+
+    def plan(self, weights: Weights) -> ReleasePlan:
+        """Return how a model with these weights is rounded and released."""
+        total = float(weights.loss_weights.sum()) * (1.0 + 1e-9)
+        return plan_release(
+            weights.numerical_epsilon,
+            self.n_coefficients,
+            weights.noise_rate,
+            weights.l2,
+            weights.row_bound,
+            total,
+            weights.euclidean_bound,
+            self.joint_columns,
+        )
+
+    def noise(self, source: NoiseSource, noise_rate: float, accuracy: float) -> tuple[FloatArray, FloatArray]:
+        """Draw the noise of every coefficient, as the exact sum of two vectors."""
+        n = self.n_coefficients
+        if self.shape is None:
+            return source.draw(n, noise_rate, accuracy).high_low()
+        joint = self.shape.joint_columns
+        drawn = source.draw(n, noise_rate, accuracy, n - joint).high_low()
+        # Drawn are the joint columns first, then the separate ones, the constant's last.
+        order = np.argsort(np.append(self.shape.mask, [True] * (n - self.features)), kind="stable")
+        high, low = (np.empty(n) for _ in drawn)
+        high[order], low[order] = drawn
+        return high, low
+
+    def standard_error(self, weights: Weights) -> float:
+        """Return the root mean square over coefficients of what the noise causes in them, at most."""
+        n = self.n_coefficients
+        if self.shape is None:
+            return 2.0 * math.sqrt(n + 1.0) / (weights.noise_rate * weights.l2)
+        return math.sqrt(noise_power(n, self.joint_columns) / n) / (weights.noise_rate * weights.l2)
+
+
+def geometry_of(features: int, constant: float | None, shape: NoiseShape | None, *, wanted: bool) -> Geometry:
+    """Return the geometry of a model: ``constant`` None means a suggested one, ``wanted`` whether any.
+
+    Raises
+    ------
+    InvalidInput
+        If the shape describes another number of features.
+    """
+    if shape is not None:
+        if shape.n_features != features:
+            raise InvalidInput(
+                f"expected a noise_shape of {features} features, as X has, got one of {shape.n_features}."
+            )
+        if shape.is_euclidean:
+            shape = None
+    if not wanted:
+        return Geometry(features, None, shape)
+    if constant is not None:
+        return Geometry(features, check_constant("intercept_scaling", constant), shape)
+    return Geometry(features, _suggested(features, shape), shape)
+
+
+def _suggested(features: int, shape: NoiseShape | None) -> float:
+    """Return a constant half as large as an entry of a usual row: E^2 where 1 / E^2 entries are equal."""
+    if shape is None:
+        return suggest_constant(features)
+    return 2.0 ** round(2.0 * math.log2(shape.euclidean_bound) - 1.0)
+
+
+def shape_of(declared: Any, features: Any) -> NoiseShape | None:
+    """Return the declared shape, or else the one that encoded rows carry, or else none: the Euclidean norm.
+
+    What rows carry was put there by :class:`~dpmarket.learning.encoder.PublicEncoder`, from declarations.
+
+    Raises
+    ------
+    InvalidInput
+        If what is declared is no shape, or another one than the rows were scaled for.
+    """
+    carried = getattr(features, "noise_shape", None)
+    carried = carried if isinstance(carried, NoiseShape) else None
+    if declared is None:
+        return carried
+    if not isinstance(declared, NoiseShape):
+        raise InvalidInput(f"expected noise_shape to be a NoiseShape or None, got {type(declared).__name__}.")
+    if carried is not None and carried != declared:
+        raise InvalidInput("expected noise_shape to be None or the one that X was encoded for.")
+    return declared
