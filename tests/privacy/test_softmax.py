@@ -245,7 +245,7 @@ def test_the_determinant_of_several_rows_never_exceeds_either_bound():
 
 
 def test_three_labels_in_one_direction_exceed_the_bound_of_one_row():
-    """By hand: K = 3, n = 1, rows of every label with p_y = 0; the mean covariance is 1/4 in two directions."""
+    """By hand: K = 3, n = 1, every label once with p_y = 0: the mean covariance is 1/4 in two directions."""
     c = 12.0
     p = (np.ones((3, 3)) - np.eye(3)) / 2.0
     spread = np.mean([np.diag(row) - np.outer(row, row) for row in p], axis=0)

@@ -32,7 +32,7 @@ from dpmarket.errors import NotConverged
 ROUND_UP = 2.0**-45
 """Relative outward rounding of a loss: 256 units of 2**-53.
 
-With u = 2**-53: 4u in alpha, 5u in c and 4u in the constants are at most as large in P; the value of f has 12u
+With u = 2**-53: 4u in alpha, 5u in c and 4u in the constants are at most as large in P; f itself has 12u
 (logarithms within 2 units in the last place, K of them added as a product); the derivative has 16u of the sum
 of its terms' sizes, which is at most 4 P for s >= 1/2 (``h / (1 + h s) <= 2 log(1 + h s)``), so 64u; the
 last additions, the division of u and the rounding itself 8u: less than 128u in all.
@@ -73,7 +73,7 @@ class DeterminantBound:
         return cls((size, 0.0), ((others - 1.0) / (others * size), 0.0), (n_classes / (others * size), 0.0))
 
     def log_determinant(self, c: float, s: float) -> float:
-        """Return the bound on the determinant's logarithm at ``c = a R^2 / l2`` and mean ``s``, to rounding."""
+        """Return the bound at ``c = a R^2 / l2`` and mean ``s``, to rounding."""
         return float(_value(s, 0.0, c, self.arrays()))
 
     def arrays(self) -> FloatArray:

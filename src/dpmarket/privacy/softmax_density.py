@@ -2,7 +2,7 @@ r"""Turn records, weights and a noise rate into the exact density of released so
 
 The noise that leads to the output W has the rows :math:`b_k(W) = -\sum_i a_i (p_{ik} - [y_i = k]) x_i -
 \Lambda w_k`; its Jacobian is minus the Hessian
-:math:`H = \Lambda I + \sum_i a_i (\mathrm{diag}(p_i) - p_i p_i^T) \otimes x_i x_i^T`, and the map is one-to-one,
+:math:`H = \Lambda I + \sum_i a_i (\mathrm{diag}(p_i) - p_i p_i^T) \otimes x_i x_i^T`. The map is one-to-one,
 so that the density of W is :math:`\prod_k h(b_k(W)) \det H(W)` with :math:`h(b) \propto e^{-\eta |b| / 2}`.
 Nothing here uses a bound: what :func:`~dpmarket.privacy.softmax.softmax_privacy_loss` promises is tested, and
 audited, against these densities. For few classes and coefficients: the determinant has K n rows.
@@ -89,7 +89,7 @@ def softmax_log_density(
 def trusted_softmax_log_density(
     w: FloatArray, x: FloatArray, labels: IntArray, weights: FloatArray, eta: float, penalty: float
 ) -> FloatArray:
-    """Return what :func:`softmax_log_density` returns, without its checks: for searches that call it often."""
+    """Return what :func:`softmax_log_density` does, without its checks: for searches that call it often."""
     classes, n = w.shape[-2:]
     scores = np.einsum("...in,...kn->...ik", x, w)
     scores = scores - scores.max(axis=-1, keepdims=True)

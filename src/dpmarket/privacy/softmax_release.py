@@ -8,12 +8,12 @@ gradient bound :math:`\tau` in the Frobenius norm and noise within :math:`\beta`
           + \min\left(2 (K - 1) n R, \frac{2 (1 - 1/K) A R^3}{\Lambda}\right) \right],
           \qquad \rho = \frac{\tau + \beta}{\Lambda}.
 
-*Noise.* Moving every coordinate by at most :math:`2 \rho` moves each :math:`w_k` by :math:`2 \rho \sqrt n` and
+*Noise.* Moving every coordinate by at most :math:`2 \rho` moves each :math:`w_k` by :math:`2 \rho \sqrt n`,
 each score by :math:`2 \rho \sqrt n R`, so that probabilities move by as much in the sum of absolute values
 (the mean absolute deviation of numbers in [-1, 1] is at most 1).
 
 *Determinant.* The covariance :math:`C = \mathrm{diag}(p) - p p^T` of the classes changes along scores v by
-:math:`\sum_k p_k (v_k - \bar v)(e_k - p)(e_k - p)^T`, which lies between :math:`\mp 2 |v|_\infty C` (the first
+:math:`\sum_k p_k (v_k - \bar v)(e_k - p)(e_k - p)^T`, which lies within :math:`\pm 2 |v|_\infty C` (the first
 term of the minimum: a trace over the :math:`n (K - 1)` directions in which C is not 0) and has a nuclear norm
 of at most :math:`2 |v|_\infty (1 - 1/K)` (the second).
 
