@@ -261,9 +261,7 @@ def accurate_gradient(
                     high[k, i], low[k, i] = times(high[k, i], low[k, i], scales[first + i], 0.0)
             if n > features:
                 for i in range(count):
-                    high[k, i], low[k, i] = add(
-                        high[k, i], low[k, i], w[k, features], rest_of_w[k, features]
-                    )
+                    high[k, i], low[k, i] = add(high[k, i], low[k, i], w[k, features], rest_of_w[k, features])
         _accurate_probabilities(high, low)
         for i in range(count):
             k = int(labels[first + i])
