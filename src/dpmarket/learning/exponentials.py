@@ -124,7 +124,10 @@ def sigmoid(margin: float) -> float:
 
 @numba.njit(cache=True, inline="always")
 def accurate_exponential(high: float, low: float) -> tuple[float, float]:
-    """Return exp(high + low) as a pair, within 2**-87 of the truth, relatively; limited as exp is."""
+    """Return exp(high + low) as a pair, within 2**-87 of the truth, relatively, where that is above 1e-275.
+
+    Smaller ones are within 1e-300. The sum is limited to -700 .. 700.
+    """
     z = min(max(high, -_FARTHEST), _FARTHEST)
     rest = low if z == high else 0.0
     shifted = z * _LOG2_E + _MAGIC

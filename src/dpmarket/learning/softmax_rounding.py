@@ -1,11 +1,10 @@
 r"""Turn public sizes into rigorous bounds on the rounding errors of :mod:`dpmarket.learning.softmax_kernels`.
 
 Notation and arguments as in :mod:`dpmarket.learning.rounding`, norms of matrices are Frobenius norms. A score
-is off by at most :math:`\gamma(n + 8) R |W|`. Probabilities that are a softmax of scores off by :math:`\delta`
-each move by at most :math:`\delta` in the sum of absolute values (the mean absolute deviation of numbers in
-[-1, 1] is at most 1), relative errors of exponentials, of their sum over K classes and of quotients add up.
-A residual :math:`p - e_y` has a Euclidean norm of at most :math:`\sqrt 2`. All bounds are generous by small
-factors.
+is off by at most :math:`\gamma(n + 8) R |W|`. Probabilities whose scores are off by :math:`\delta` move by
+at most :math:`\delta` in the sum of absolute values (the mean absolute deviation of numbers in [-1, 1] is at
+most 1); relative errors of exponentials, of their sum over K classes and of quotients add up. A residual
+:math:`p - e_y` has a Euclidean norm of at most :math:`\sqrt 2`. All bounds are generous by small factors.
 
 *The curvature's change.* Along scores v probabilities have the second derivative
 :math:`p_k ((v_k - \bar v)^2 - \mathrm{Var}_p(v))`, whose absolute values add up to at most

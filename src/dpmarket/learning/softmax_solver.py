@@ -5,7 +5,7 @@ r"""Turn weighted records of K classes and noise into the minimiser, with a proo
 
 Quasi-Newton steps (limited memory) with a preconditioner; first on evenly spaced rows, then on all. The
 Hessian of K n coefficients is never formed: with :math:`C_i` the covariance of the classes at row i it is
-:math:`\Lambda I + \sum_i a_i C_i \otimes x_i x_i^T`, and the preconditioner replaces the sum by the one product
+:math:`\Lambda I + \sum_i a_i C_i \otimes x_i x_i^T`. The preconditioner replaces the sum by the one product
 :math:`G \otimes S / t` with the same partial traces, :math:`G = \sum_i a_i |x_i|^2 C_i`,
 :math:`S = \sum_i a_i \mathrm{tr}(C_i) x_i x_i^T`, :math:`t = \mathrm{tr} S`, which two small eigenvalue
 problems solve (exactly the Hessian where all rows have the same probabilities, as at W = 0). The proof is
@@ -115,8 +115,8 @@ def check_softmax_attainable(
     condition = 1.0 + total * row_bound**2 / (2.0 * l2)
     if not condition * size <= _LARGEST_CONDITION:
         raise Infeasible(
-            f"expected l2 > {size * total * row_bound**2 / _LARGEST_CONDITION:.1e} for a solution in float64, "
-            f"got {l2!r}."
+            f"expected l2 > {size * total * row_bound**2 / _LARGEST_CONDITION:.1e} for a solution in "
+            f"float64, got {l2!r}."
         )
     norm = 2.0 * (1.5 * total * row_bound + linear_norm) / l2
     sums = 2.0**-96 * (total * row_bound + l2 * norm + linear_norm)
