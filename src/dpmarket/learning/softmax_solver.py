@@ -3,10 +3,11 @@ r"""Turn weighted records of K classes and noise into the minimiser, with a proo
 .. math:: \min_W \; \sum_i a_i \left(\log \sum_k e^{w_k \cdot x_i} - w_{y_i} \cdot x_i\right)
           + \langle b, W \rangle + \frac{\Lambda}{2} |W|^2
 
-Quasi-Newton steps (limited memory) with a preconditioner; first on evenly spaced rows, then on all. The
-Hessian of K n coefficients is never formed: with :math:`C_i` the covariance of the classes at row i it is
-:math:`\Lambda I + \sum_i a_i C_i \otimes x_i x_i^T`. The preconditioner replaces the sum by the one product
-:math:`G \otimes S / t` with the same partial traces, :math:`G = \sum_i a_i |x_i|^2 C_i`,
+Quasi-Newton steps (limited memory) with a preconditioner; first on evenly spaced rows, then on all. For few
+coefficients that is their Hessian on these rows. The Hessian of many is never formed: with :math:`C_i` the
+covariance of the classes at row i it is :math:`\Lambda I + \sum_i a_i C_i \otimes x_i x_i^T`. The
+preconditioner replaces the sum by the one product :math:`G \otimes S / t` with the same partial traces,
+:math:`G = \sum_i a_i |x_i|^2 C_i`,
 :math:`S = \sum_i a_i \mathrm{tr}(C_i) x_i x_i^T`, :math:`t = \mathrm{tr} S`, which two small eigenvalue
 problems solve (exactly the Hessian where all rows have the same probabilities, as at W = 0). The proof is
 that of :mod:`dpmarket.learning.proving`, with the bounds of :mod:`dpmarket.learning.softmax_rounding`.
@@ -18,11 +19,11 @@ search reach the minimum of a smooth, strongly convex function from every start.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.special import softmax
 
 from dpmarket.arrays import FloatArray
@@ -37,6 +38,7 @@ _MAX_STEPS = 20_000
 _TRUSTED_STEPS = 300
 _MEMORY = 30
 _SMALLEST_SAMPLE = 4096
+_FEW_COEFFICIENTS = 512
 _LARGEST_CONDITION = 1e12
 
 
@@ -213,7 +215,7 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
     """Return a point near the minimum, as near as float64 allows or needed, and a preconditioner there."""
     n, rows = objective.rows.n_coefficients, len(objective.rows)
     start = np.zeros(n * objective.classes)
-    count = max(_SMALLEST_SAMPLE, 10 * n)
+    count = 2 * _SMALLEST_SAMPLE if start.size <= _FEW_COEFFICIENTS else max(_SMALLEST_SAMPLE, 10 * n)
     sample = objective if rows < 4 * count else objective.on_sample(count)
     size = float(np.linalg.norm(objective.gradient(start)))
     w = _quasi_newton(sample, start, _preconditioner(sample, start), max(target, 0.02 * size))
@@ -226,23 +228,38 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
 
 
 def _preconditioner(objective: _Objective, w: FloatArray) -> Solve:
-    """Return a function that solves with ``G x S / t + l2``, which stands in for the Hessian at ``w``."""
-    classes, n = objective.classes, objective.rows.n_coefficients
-    point = w.reshape(classes, n)
+    """Return a function that solves with what stands in for the Hessian at ``w``."""
+    if w.size <= _FEW_COEFFICIENTS:
+        return _with_whole_hessian(objective, w)
+    return _with_product(objective, w)
+
+
+def _with_whole_hessian(objective: _Objective, w: FloatArray) -> Solve:
+    classes = objective.classes
+    n = w.size // classes
+    hessian = np.zeros((classes, n, classes, n))
+    for x, weights, p in _pieces(objective, w):
+        for k in range(classes):
+            for m in range(k + 1):
+                factors = weights * p[:, k] * (float(k == m) - p[:, m])
+                hessian[k, :, m, :] += (x * factors[:, None]).T @ x
+    square = hessian.reshape(w.size, w.size)
+    square[np.diag_indices(w.size)] += objective.l2
+    factor = cholesky(square, lower=True, overwrite_a=True, check_finite=False)
+    return lambda right: np.asarray(cho_solve((factor, True), right, check_finite=False))
+
+
+def _with_product(objective: _Objective, w: FloatArray) -> Solve:
+    classes = objective.classes
+    n = w.size // classes
     between, among, trace = np.zeros((classes, classes)), np.zeros((n, n)), 0.0
-    for block in objective.rows.blocks():
-        for first in range(0, len(block.x), _SMALLEST_SAMPLE):
-            chosen = slice(first, first + _SMALLEST_SAMPLE)
-            x = block.x[chosen]
-            x = x * block.scales[chosen, None] if block.scales.size else x
-            x = np.column_stack([x, np.ones(len(x))]) if objective.rows.constant else x
-            p = softmax(x @ point.T, axis=1)
-            weights = block.weights[chosen]
-            lengths = weights * np.einsum("ij,ij->i", x, x)
-            spread = weights * (1.0 - np.einsum("ik,ik->i", p, p))
-            between += np.diag(lengths @ p) - (p * lengths[:, None]).T @ p
-            among += (x * spread[:, None]).T @ x
-            trace += float(spread @ np.einsum("ij,ij->i", x, x))
+    for x, weights, p in _pieces(objective, w):
+        squares = np.einsum("ij,ij->i", x, x)
+        lengths = weights * squares
+        spread = weights * (1.0 - np.einsum("ik,ik->i", p, p))
+        between += np.diag(lengths @ p) - (p * lengths[:, None]).T @ p
+        among += (x * spread[:, None]).T @ x
+        trace += float(spread @ squares)
     g, left = eigh(between)
     s, right = eigh(among)
     scale = 1.0 / trace if trace > 0.0 else 0.0
@@ -253,6 +270,18 @@ def _preconditioner(objective: _Objective, w: FloatArray) -> Solve:
         return np.asarray(left @ (turned / values) @ right.T).ravel()
 
     return solve
+
+
+def _pieces(objective: _Objective, w: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Yield rows with their constant, their weights and the probabilities of their classes."""
+    point = w.reshape(objective.classes, -1)
+    for block in objective.rows.blocks():
+        for first in range(0, len(block.x), _SMALLEST_SAMPLE):
+            chosen = slice(first, first + _SMALLEST_SAMPLE)
+            x = block.x[chosen]
+            x = x * block.scales[chosen, None] if block.scales.size else x
+            x = np.column_stack([x, np.ones(len(x))]) if objective.rows.constant else x
+            yield x, block.weights[chosen], softmax(x @ point.T, axis=1)
 
 
 def _quasi_newton(objective: _Objective, w: FloatArray, solve: Solve, target: float) -> FloatArray:
