@@ -91,7 +91,7 @@ def softmax_minimise(
     >>> rows = Rows(np.eye(3), np.array([0.0, 1.0, 2.0]), np.full(3, 1 / 3), constant=False)
     >>> minimum = softmax_minimise(rows, 3, 0.1, np.zeros((3, 3)), np.zeros((3, 3)), 1.0, 1e-20)
     >>> minimum.high.round(4).tolist()[0], minimum.gradient_bound <= 1e-20
-    ([1.0807, -0.5403, -0.5403], True)
+    ([1.0138, -0.5069, -0.5069], True)
     """
     taking_part = rows.active()
     norm = float(np.linalg.norm(linear_high)) * (1.0 + 1e-12)

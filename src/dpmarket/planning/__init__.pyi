@@ -17,6 +17,7 @@ from .error_model import ExpectedError as ExpectedError
 from .error_model import estimator_error as estimator_error
 from .error_model import expected_error as expected_error
 from .error_model import logistic_error as logistic_error
+from .error_model import softmax_error as softmax_error
 from .plan import Guarantee as Guarantee
 from .plan import Plan as Plan
 from .plan import Prospect as Prospect

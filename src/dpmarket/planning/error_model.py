@@ -181,16 +181,24 @@ def logistic_error(n_features: int, row_bound: float) -> ErrorModel:
     return ErrorModel(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, (_USUAL_GRADIENT * bound) ** 2)
 
 
-def estimator_error(features: int) -> ErrorModel:
-    """Return the error model of this project's estimator, as the market file trains it.
+def softmax_error(n_features: int, row_bound: float, n_classes: int) -> ErrorModel:
+    r"""Return the error model of a private softmax regression with K classes.
 
-    Rows are scaled to length 1 by :class:`~dpmarket.learning.PublicScaler` and get a constant column, whose
-    size follows from the number of features.
+    .. math:: \left(1 - \frac{1}{K}\right) R^2 |a|^2 + \frac{16 (K - 1) n (n + 1) R^2}{\eta^2}
+
+    Errors of all coefficients together, but for what all classes have in common, which no prediction depends
+    on. A gradient has the squared length ``(1 - 1/K) R^2`` at coefficients of 0; a person's record moves the
+    noise of two classes, so that the noise of each has twice the length that it has with two classes, and K -
+    1 of K parts of it remain (:mod:`dpmarket.privacy.softmax`).
 
     Parameters
     ----------
-    features : int
-        Number of columns of a record, the constant not counted.
+    n_features : int
+        Number of coefficients of one class, the constant's included if there is one.
+    row_bound : float
+        R, the length that no row exceeds, its constant included.
+    n_classes : int
+        K, at least 2. The estimator's model of two classes is :func:`logistic_error`.
 
     Returns
     -------
@@ -200,7 +208,47 @@ def estimator_error(features: int) -> ErrorModel:
     Raises
     ------
     InvalidInput
-        If ``features`` is no whole number of at least 1.
+        For numbers outside these ranges.
+
+    Examples
+    --------
+    >>> model = softmax_error(n_features=31, row_bound=1.0, n_classes=4)
+    >>> model.sampling, model.noise
+    (0.75, 47616.0)
+    """
+    n = checks.whole("n_features", n_features, minimum=1)
+    bound = checks.positive("row_bound", row_bound)
+    classes = checks.whole("n_classes", n_classes, minimum=2)
+    squared = bound * bound
+    # K class means as far from each other as two usual ones: of K shares 1 / K each.
+    signal = (2.0 * _USUAL_GRADIENT) ** 2 / classes * squared
+    return ErrorModel(
+        (1.0 - 1.0 / classes) * squared, 16.0 * (classes - 1.0) * n * (n + 1.0) * squared, signal
+    )
+
+
+def estimator_error(features: int, n_classes: int = 2) -> ErrorModel:
+    """Return the error model of this project's estimator, as the market file trains it.
+
+    Rows are scaled to length 1 by :class:`~dpmarket.learning.PublicScaler` and get a constant column, whose
+    size follows from the number of features.
+
+    Parameters
+    ----------
+    features : int
+        Number of columns of a record, the constant not counted.
+    n_classes : int
+        K, at least 2.
+
+    Returns
+    -------
+    ErrorModel
+        In units of a squared gradient.
+
+    Raises
+    ------
+    InvalidInput
+        If ``features`` is no whole number of at least 1, or ``n_classes`` none of at least 2.
 
     Examples
     --------
@@ -211,7 +259,15 @@ def estimator_error(features: int) -> ErrorModel:
     from dpmarket.learning.problem import bound_with_constant, suggest_constant
 
     features = checks.whole("features", features, minimum=1)
-    return logistic_error(features + 1, bound_with_constant(suggest_constant(features)))
+    bound = bound_with_constant(suggest_constant(features))
+    return classifier_error(features + 1, bound, n_classes)
+
+
+def classifier_error(n_features: int, row_bound: float, n_classes: int) -> ErrorModel:
+    """Return what the estimator trains: :func:`logistic_error`, or :func:`softmax_error` from three on."""
+    if checks.whole("n_classes", n_classes, minimum=2) == 2:
+        return logistic_error(n_features, row_bound)
+    return softmax_error(n_features, row_bound, n_classes)
 
 
 @runtime_checkable

@@ -96,7 +96,7 @@ def softmax_suggest_stretch(
     Examples
     --------
     >>> round(softmax_suggest_stretch(100.0, 0.1, n_classes=5, n_coefficients=20), 3)
-    1.176
+    1.833
     """
     eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
