@@ -3,7 +3,8 @@
 One against the rest is our binary model for every class, each at epsilon / K, so that all together keep the
 promise; diffprivlib's does the same within. It knows one epsilon for all: where promises are mixed, the
 promise that buys most, and the records of people who were promised less are left out. All get the same rows
-and public bounds.
+and public bounds. Ours use their defaults; of diffprivlib's models with three penalties the one that is best
+on the test records is shown, which favours it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from dpmarket.privacy import SeededNoise
 LEVELS = ("1", "3", "10", "34/43/23% at 1/2/3", LOG_UNIFORM)
 TRIALS, STUDY_TRIALS = 10, 4
 PENALTIES, STRETCHES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.0, 0.5, 1.0, 2.0)
+INVERSE_PENALTIES = (0.001, 0.03, 1.0)
 AIMS = {("digits", "3"): 0.75, ("digits", "10"): 0.89}
 
 
@@ -66,13 +68,17 @@ class Diffprivlib:
         )
 
     def scores(self, one: Split, epsilons: np.ndarray) -> tuple[float, float]:
-        """Return accuracy and log loss of its model."""
+        """Return accuracy and log loss of its model with the penalty that does best on the test records."""
+        found = [self._scores(one, epsilons, inverse) for inverse in INVERSE_PENALTIES]
+        return max(accuracy for accuracy, _ in found), min(loss for _, loss in found)
+
+    def _scores(self, one: Split, epsilons: np.ndarray, inverse_penalty: float) -> tuple[float, float]:
         least = best_threshold(epsilons)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "split.npz"
             used = epsilons >= least
             np.savez(file, train=one.train[used], labels=one.train_labels[used], test=one.test)
-            job = {"file": str(file), "epsilon": least, "seed": one.number}
+            job = {"file": str(file), "epsilon": least, "C": inverse_penalty, "seed": one.number}
             assert self._process.stdin is not None
             assert self._process.stdout is not None
             self._process.stdin.write(json.dumps(job) + "\n")
