@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
 WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
-ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py
+ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py benchmarks/shapes.py
 ## Compare two source trees: no benchmarks.
 TOOLS := benchmarks/alternate.py benchmarks/same_results.py
 
@@ -66,9 +66,9 @@ test-slow: $(VENV)/ready-developers $(VENV)/ready-docs
 faults: $(VENV)/ready-developers
 	$(BIN)/python tests/faults/plant.py --workers $(WORKERS)
 
-## A script that fails keeps its older results; the page is written all the same. Two scripts take long.
+## A script that fails keeps its older results; the page is written all the same. Three scripts take long.
 bench: $(VENV)/ready-developers
-	@failed=; for f in $(filter-out $(ACCURACY) $(TOOLS) benchmarks/buyers.py benchmarks/prices.py,$(wildcard benchmarks/[a-z]*.py)); do \
+	@failed=; for f in $(filter-out $(ACCURACY) $(TOOLS) benchmarks/buyers.py benchmarks/prices.py benchmarks/private_statistics.py,$(wildcard benchmarks/[a-z]*.py)); do \
 	  echo "== $$f"; $(BIN)/python $$f || failed="$$failed $$f"; done; \
 	  $(BIN)/python benchmarks/_performance_page.py || exit 1; \
 	  if [ -n "$$failed" ]; then echo "Failed:$$failed"; exit 1; fi
@@ -81,4 +81,5 @@ docs: $(VENV)/ready-docs
 	@echo "The documentation is in site/index.html"
 
 clean:
+	find src -name '*.nb[ic]' -delete
 	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

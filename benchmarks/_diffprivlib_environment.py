@@ -1,4 +1,4 @@
-"""diffprivlib needs an older scikit-learn: an environment of its own, made once, under ``out/``."""
+"""Other libraries need older packages: environments of their own, each made once, under ``out/``."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import subprocess
 import venv
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "out" / "diffprivlib-env"
+OUT = Path(__file__).parent.parent / "out"
+DIFFPRIVLIB = "diffprivlib"
+FOLDER = OUT / f"{DIFFPRIVLIB}-env"
 
 
-def python_of_environment() -> Path:
+def python_of_environment(name: str = DIFFPRIVLIB) -> Path:
     """Return where the environment's Python is, whether it is there or not."""
-    return FOLDER / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    return OUT / f"{name}-env" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def environment() -> Path:
-    """Return the Python of diffprivlib's own environment, made if it is not there."""
-    python, ready = python_of_environment(), FOLDER / "ready"
+def environment(name: str = DIFFPRIVLIB) -> Path:
+    """Return the Python of an environment with ``NAME-requirements.txt``, made if it is not there."""
+    python, ready = python_of_environment(name), OUT / f"{name}-env" / "ready"
     if not ready.exists():
-        print("Installing diffprivlib into an environment of its own (once) ...", flush=True)
-        FOLDER.parent.mkdir(exist_ok=True)
-        venv.create(FOLDER, with_pip=True, clear=True)
-        requirements = Path(__file__).with_name("diffprivlib-requirements.txt")
+        print(f"Installing what {name} needs into an environment of its own (once) ...", flush=True)
+        OUT.mkdir(exist_ok=True)
+        venv.create(OUT / f"{name}-env", with_pip=True, clear=True)
+        requirements = Path(__file__).with_name(f"{name}-requirements.txt")
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         subprocess.run([*pip, "--requirement", str(requirements)], check=True)
         ready.touch()

@@ -23,6 +23,7 @@ QUALITY = {
     "online_losses.py": "explanation/online.md",
     "penalty.py": "reference/defaults.md",
     "prices.py": "explanation/planning.md",
+    "private_statistics.py": "explanation/statistics.md",
 }
 # Scripts that compare two source trees: for those who change the code, with no page of their own.
 TOOLS = ("alternate.py", "same_results.py")

@@ -20,6 +20,7 @@ MAKES = {
     "payments": "payments",
     "privacy": "weights, noise",
     "learning": "a model",
+    "statistics": "means, shares",
     "mechanisms": "an Outcome",
     "planning": "prices, plans",
     "audit": "verdicts",

@@ -14,8 +14,8 @@ import pytest
 import dpmarket
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
-LIBRARY = """costs allocation payments privacy learning learning.reference mechanisms planning audit
-certificates datasets paper"""
+LIBRARY = """costs allocation payments privacy learning learning.reference statistics mechanisms planning
+audit certificates datasets paper"""
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
 FittedCandidate IronedInterval Payments exact_payments response NoiseDraw NoiseSource ReleasePlan
@@ -24,9 +24,10 @@ Comparison ErrorBound Guarantee Standing Sweep SweepRow Tuning best_cheapest_k B
 NoiseAdvice Prospect posted_prospect Scores TypicalPurchase typical_purchase Audit
 GainProfile Lie PrivacyFindings weights_of Check Purchase ReleasedModel certify_purchase
 check_certificate new_signing_key read_certificate read_signature sign write_certificate
-PublishedRules RulesReference publishable_rules read_rules InnerProblem
+PublishedRules RulesReference publishable_rules read_rules InnerProblem Statistic
 InnerSolution InnerSolver JointMarket PaperAllocation PaymentRule Reading affairs german_health
-health_insurance"""
+health_insurance batters diamonds football free_light_chain unemployment_benefits wives_at_work young_workers
+PrivacyAccount"""
 
 
 def public_names():

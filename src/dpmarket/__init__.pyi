@@ -13,6 +13,7 @@ from . import payments as payments
 from . import planning as planning
 from . import privacy as privacy
 from . import report as report
+from . import statistics as statistics
 from .allocation import BuyerObjective as BuyerObjective
 from .allocation import allocate as allocate
 from .audit import audit_participation as audit_participation

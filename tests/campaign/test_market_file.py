@@ -79,7 +79,8 @@ def test_wrong_keys_and_values_are_reported_all_at_once_with_path_and_expectatio
         "money.minor_units": "money.minor_units: expected a whole number >= 1, got 1.5.",
         "features.age": "features.age: expected low < high, got low = 90, high = 18.",
         "features.height.high": "features.height.high: missing; expected a number above low.",
-        "features.weight": "features.weight: expected { low = ..., high = ... }, got 3.",
+        "features.weight": "features.weight: expected { low = ..., high = ... } or { categories = [...] }, "
+        "got 3.",
         "features.cost": "features.cost: expected another column than sellers.cost_column, got 'cost' in "
         "both.",
         "features.cost.hi": "features.cost.hi: unknown key; did you mean high?",
@@ -154,6 +155,15 @@ def test_a_template_says_what_it_is_told():
     assert (market.objective.budget, market.objective.payment_weight) == (500.0, None)
     assert market.sellers.expected == 1000
     assert market.costs.distribution == "uniform(2, 3)"
+
+
+def test_a_template_has_a_budget_so_that_prices_are_planned_unless_it_is_told_a_payment_weight():
+    plain = check_market(tomllib.loads(market_template()))
+    assert plain.objective.budget is not None
+    assert plain.sellers.expected is not None
+    assert (plain.objective.payment_weight, plain.objective.concentration) == (None, None)
+    weighed = check_market(tomllib.loads(market_template({"objective.payment_weight": 0.002})))
+    assert (weighed.objective.budget, weighed.objective.payment_weight) == (None, 0.002)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpmarket import InvalidInput
+from dpmarket import InvalidInput, PublicScaler
 from dpmarket.datasets import PublicData, breast_cancer, logistic, separable, standard_bounds
 
 
@@ -138,11 +138,17 @@ def test_standard_bounds_centre_features_and_give_them_one_spread():
             standard_bounds(data, spread)
 
 
-def test_a_feature_that_is_constant_in_the_pilot_keeps_its_declared_bounds():
-    pilot = small(features=[[0.0, 0.3], [1.0, 0.3], [0.5, 0.3]])
+def test_a_feature_that_is_constant_in_the_pilot_is_centred_there():
+    pilot = small(features=[[0.0, 0.25], [1.0, 0.25], [0.5, 0.25]])
     low, high = standard_bounds(pilot)
-    assert (low[1], high[1]) == (0.0, 1.0)
+    assert (low[1], high[1]) == (-0.5, 1.0)  # the constant in the middle, the declared bounds 0 and 1 inside
     assert low[0] < 0.0
+
+
+def test_a_category_that_is_absent_from_the_pilot_is_mapped_to_zero():
+    pilot = small(features=[[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]])
+    scaled = PublicScaler(*standard_bounds(pilot), radius=None).fit_transform([[0.5, 0.0], [0.5, 1.0]])
+    assert scaled[:, 1].round(12).tolist() == [0.0, pytest.approx(2.0**-0.5)]
 
 
 def test_logistic_records_follow_their_model():

@@ -10,6 +10,7 @@ from scipy import stats
 
 import dpmarket as dpm
 from dpmarket import BuyerObjective, FromScipy, Infeasible, InvalidInput, Mixture, Uniform
+from dpmarket.learning.geometry import geometry_of
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, population_curve, posted_price_curve
 from dpmarket.planning import (
     best_posted_price,
@@ -20,13 +21,12 @@ from dpmarket.planning import (
     noise_advice,
     plan_payment_weight,
     plan_prices,
-    softmax_error,
     suggest_prices,
     typical_purchase,
 )
 from dpmarket.planning.markets import population
 from dpmarket.planning.rules import posted_error
-from dpmarket.privacy import SeededNoise, softmax_weights_for
+from dpmarket.privacy import NoiseShape, SeededNoise, noise_power
 
 MODEL = logistic_error(31, 1.03)
 DISTRIBUTIONS = {
@@ -316,7 +316,7 @@ def test_with_confidence_prices_stay_and_the_payment_weight_rises():
         (lambda: suggest_prices(Uniform(1, 5), 10, 1.0, 3, -1.0), "row_bound"),
         (lambda: suggest_prices(Uniform(1, 5), 10, 1.0, 3, 1.0, weight_cap=0.5), "weight_cap"),
         (lambda: plan_prices(Uniform(1, 5), 10, 1.0, (1.0, 2.0)), "ErrorModel"),
-        (lambda: expected_error([1.0], MODEL), "outcome or a plan"),
+        (lambda: expected_error("all", MODEL), "outcome, a plan or promises"),
         (lambda: expected_error(dpm.allocate([1.0], BuyerObjective(1, 1, 1)), 3.0), "ErrorModel"),
         (lambda: dpm.planning.ErrorModel(0.0, 1.0, 1.0), "sampling"),
         (lambda: estimator_error(0), "features"),
@@ -334,38 +334,18 @@ def test_budgets_that_cannot_be_spent_and_endless_costs_are_refused():
         suggest_prices(FromScipy(stats.expon()), 1, 1.0, 3, 1.0)
 
 
-@pytest.mark.parametrize(("n", "classes"), [(3, 3), (8, 5)])
-def test_the_noise_of_more_classes_is_what_the_error_model_says(n, classes):
-    """Of people who use their promises fully, at a penalty that costs nothing; centred over the classes."""
-    bound, count = 1.2, 4_000
-    promises = np.full(50, 0.4)
-    weights = softmax_weights_for(promises, 1e6, classes, n, bound)
-    rng = np.random.default_rng(0)
-    lengths = rng.gamma(n, 2.0 / weights.noise_rate, (count, classes, 1))
-    directions = rng.normal(size=(count, classes, n))
-    noise = lengths * directions / np.linalg.norm(directions, axis=2, keepdims=True)
-    squares = ((noise - noise.mean(axis=1, keepdims=True)) ** 2).sum(axis=(1, 2))
-    claimed = softmax_error(n, bound, classes).predict(1.0, promises.sum()).noise_part
-    assert abs(squares.mean() - claimed) < 5.0 * squares.std() / count**0.5
+def test_promises_alone_have_an_expected_error_and_a_hint_where_noise_dominates():
+    many = expected_error(np.ones(2_000), estimator_error(2_000))
+    assert many.dominates
+    assert "about as good as guessing" in many.hint()
+    few = expected_error([1.0] * 2_000, estimator_error(5))
+    assert few.hint() is None
 
 
-def test_a_gradient_of_more_classes_spreads_no_more_than_the_error_model_says():
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(5_000, 4))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    labels = rng.integers(0, 5, 5_000)
-    gradients = ((0.2 - np.eye(5)[labels])[:, :, None] * x[:, None, :]).reshape(5_000, -1)
-    spread = float(gradients.var(axis=0).sum())
-    assert 0.95 * softmax_error(4, 1.0, 5).sampling < spread <= softmax_error(4, 1.0, 5).sampling
-
-
-def test_suggested_prices_know_the_number_of_classes():
-    dist = Uniform(1, 5)
-    two = suggest_prices(dist, 456, 600.0, 31, 1.03)
-    assert suggest_prices(dist, 456, 600.0, 31, 1.03, n_classes=2) == two
-    ten = suggest_prices(dist, 456, 600.0, 31, 1.03, n_classes=10)
-    expected = plan_prices(dist, 456, 600.0, softmax_error(31, 1.03, 10)).objective
-    assert ten == expected
-    assert ten.noise / ten.concentration > 2.0 * two.noise / two.concentration
-    with pytest.raises(InvalidInput, match="n_classes"):
-        suggest_prices(dist, 456, 600.0, 31, 1.03, n_classes=1)
+def test_a_noise_shape_has_the_error_of_its_own_noise():
+    shape = NoiseShape([False] * 6 + [True] * 102, 0.34)
+    shaped, plain = estimator_error(108, shape), estimator_error(108)
+    geometry = geometry_of(108, None, True, shape)
+    assert shaped.noise == noise_power(109, 6) * geometry.row_bound**2
+    # In units of what the records have to tell, the noise is far smaller than that of the Euclidean norm.
+    assert shaped.noise / shaped.signal < 0.3 * plain.noise / plain.signal

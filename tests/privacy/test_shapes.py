@@ -8,7 +8,15 @@ import pytest
 from scipy.stats import expon, gamma, kstest
 
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy import NoiseShape, log_density, log_density_ratio, noise_power, privacy_loss
+from dpmarket.privacy import (
+    NoiseShape,
+    log_density,
+    log_density_ratio,
+    noise_power,
+    privacy_loss,
+    suggest_l2,
+    suggest_stretch,
+)
 from dpmarket.privacy.noise import SecureNoise, SeededNoise
 from dpmarket.privacy.release import plan_release, release_cost
 from dpmarket.privacy.shapes import l2_against_noise
@@ -287,3 +295,22 @@ def test_a_shape_survives_being_written_down():
     for broken in (None, {}, shape.to_dict() | {"schema": "x"}, shape.to_dict() | {"more": 1}):
         with pytest.raises(InvalidInput):
             NoiseShape.from_dict(broken)
+
+
+# ---------------------------------------------------------------- defaults
+
+
+@pytest.mark.parametrize("eta", [0.5, 40.0, 1e6])
+@pytest.mark.parametrize(("n", "joint", "r2"), [(3, 0, 0.9), (109, 6, 0.35), (50, 49, 0.5)])
+def test_the_suggested_penalty_of_a_shape_leaves_no_slack(eta, n, joint, r2):
+    r1 = 1.125
+    l2 = suggest_l2(eta, n, r1, r2, joint)
+    assert privacy_loss([0.25], eta, l2, r1, euclidean_bound=r2)[0] == pytest.approx(
+        0.25 * eta * r1, rel=1e-12
+    )
+    assert suggest_stretch(eta, l2, n, r1, r2, joint) >= 1.0
+
+
+def test_without_separate_coefficients_the_suggestions_are_the_euclidean_ones():
+    assert suggest_l2(40.0, 9, 1.2, None, 9) == suggest_l2(40.0, 9, 1.2)
+    assert suggest_stretch(40.0, 0.1, 9, 1.2, None, 9) == suggest_stretch(40.0, 0.1, 9, 1.2)

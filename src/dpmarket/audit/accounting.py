@@ -34,6 +34,7 @@ def audit_accounting(
     plan: ReleasePlan | None = None,
     n_coefficients: int = 1,
     progress: Progress | None = None,
+    joint_columns: int | None = None,
 ) -> PrivacyFindings:
     """Recompute what everybody spent, and compare it with what everybody was promised.
 
@@ -49,6 +50,8 @@ def audit_accounting(
         Coefficients of the model, the constant's included; used with a plan.
     progress
         Called with the different weights done and all of them.
+    joint_columns
+        How many coefficients have radial noise together; None means all.
 
     Returns
     -------
@@ -78,7 +81,7 @@ def audit_accounting(
     with mpmath.workdps(_DIGITS):
         extra = mpmath.mpf(weights.numerical_epsilon)
         if plan is not None:
-            extra = _release_cost(plan, weights, n)
+            extra = _release_cost(plan, weights, n, n if joint_columns is None else joint_columns)
         spent, broken = _spent(weights, promised, extra, progress)
         extra_shown = _rounded_up(extra)
     details = {
@@ -105,7 +108,8 @@ def weights_of(model: Any) -> Weights | None:
 
     A model opens its books by the attributes of
     :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``noise_rate_``, ``l2_``,
-    ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and, unless it is 1, ``rows_per_person_``.
+    ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and, unless it is 1, ``rows_per_person_``; with
+    shaped noise, ``euclidean_bound_``.
 
     Parameters
     ----------
@@ -127,7 +131,13 @@ def weights_of(model: Any) -> Weights | None:
         return None
     rows = min(int(getattr(model, "rows_per_person_", 1)), len(model.coef_grid_))
     return Weights(
-        model.loss_weights_, model.noise_rate_, model.l2_, model.row_bound_, rows, model.numerical_epsilon_
+        model.loss_weights_,
+        model.noise_rate_,
+        model.l2_,
+        model.row_bound_,
+        rows,
+        model.numerical_epsilon_,
+        getattr(model, "euclidean_bound_", None),
     )
 
 
@@ -153,7 +163,7 @@ def _loss(weight: float, weights: Weights) -> Any:
     a, eta, bound = mpmath.mpf(weight), mpmath.mpf(weights.noise_rate), mpmath.mpf(weights.row_bound)
     rows = weights.rows_per_person
     slope = a * eta * bound / 2
-    bend = a * bound**2 / (rows * mpmath.mpf(weights.l2))
+    bend = a * mpmath.mpf(_longest(weights)) ** 2 / (rows * mpmath.mpf(weights.l2))
 
     def rising(s: Any) -> bool:
         return bool(slope + rows * bend * (1 - 2 * s) / (1 + bend * s * (1 - s)) > 0)
@@ -167,7 +177,12 @@ def _loss(weight: float, weights: Weights) -> Any:
     return slope + slope * low + rows * mpmath.log1p(bend * low * (1 - low))
 
 
-def _release_cost(plan: ReleasePlan, weights: Weights, n: int) -> Any:
+def _longest(weights: Weights) -> float:
+    """Return R2, the bound on the Euclidean length of rows."""
+    return weights.row_bound if weights.euclidean_bound is None else weights.euclidean_bound
+
+
+def _release_cost(plan: ReleasePlan, weights: Weights, n: int, joint: int) -> Any:
     """Return what releasing on the grid costs everybody with a weight."""
     l2, eta, bound = (mpmath.mpf(value) for value in (weights.l2, weights.noise_rate, weights.row_bound))
     total = mpmath.fsum(mpmath.mpf(value) for value in weights.loss_weights.tolist())
@@ -175,9 +190,15 @@ def _release_cost(plan: ReleasePlan, weights: Weights, n: int) -> Any:
     grid = mpmath.mpf(plan.grid)
     if 2 * rho >= grid:
         return mpmath.inf
-    bend = min(n * bound, total * bound**3 / (6 * mpmath.sqrt(3) * l2))
-    steepest = eta / 2 * (l2 + total * bound**2 / 4) + bend
-    return n * mpmath.log((grid + 2 * rho) / (grid - 2 * rho)) + 2 * rho * mpmath.sqrt(n) * steepest
+    longest = mpmath.mpf(_longest(weights))
+    bend = mpmath.sqrt(n) * min(n * longest, total * longest**3 / (6 * mpmath.sqrt(3) * l2))
+    # In the norm of the noise: the vector of ones, and the largest sum of absolute values of a row.
+    ones = mpmath.sqrt(joint) + (n - joint)
+    sums = mpmath.sqrt(n) * longest
+    if joint < n:
+        sums = min(sums, mpmath.sqrt(max(joint, 1)) * bound)
+    steepest = eta / 2 * (l2 * ones + total * bound * sums / 4) + bend
+    return n * mpmath.log((grid + 2 * rho) / (grid - 2 * rho)) + 2 * rho * steepest
 
 
 def _rounded_up(value: Any) -> float:

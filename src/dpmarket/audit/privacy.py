@@ -183,8 +183,11 @@ def audit_privacy(
             agree = agree and _books(before) == books
             after = learner.fit(pair.replaced_features, pair.replaced_labels, promised)
             agree = agree and _books(after) == books
-    exact = audit_privacy_exact(weights, promised, sampled.people)
-    accounting = audit_accounting(weights, promised, plan, n_coefficients)
+    shape = getattr(model, "noise_shape_", None)
+    joint = None if shape is None else shape.joint_columns
+    # The search for the worst case knows Euclidean noise only.
+    exact = audit_privacy_exact(weights, promised, sampled.people) if shape is None else None
+    accounting = audit_accounting(weights, promised, plan, n_coefficients, joint_columns=joint)
     return PrivacyAudit(sampled, exact, accounting, agree)
 
 
@@ -199,6 +202,7 @@ def _books(model: Any) -> tuple[object, ...] | None:
         weights.l2,
         weights.row_bound,
         weights.rows_per_person,
+        weights.euclidean_bound,
         weights.numerical_epsilon,
         getattr(model, "release_plan_", None),
         int(np.size(getattr(model, "coef_grid_", 0))),

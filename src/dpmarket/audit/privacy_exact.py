@@ -61,6 +61,8 @@ def audit_privacy_exact(
     """
     if not isinstance(weights, Weights):
         raise InvalidInput(f"expected Weights, got {type(weights).__name__}.")
+    if weights.euclidean_bound is not None:
+        raise InvalidInput("expected weights of Euclidean noise: no worst case of another shape is known.")
     promised = checks.non_negative_vector("promises", promises)
     checks.same_length("promises", promised, "weights.loss_weights", weights.loss_weights)
     chosen: IntArray = audited_people(promised, people)

@@ -32,6 +32,7 @@ from .spending import spend_and_train as spend_and_train
 from .stored import stored_outcome as stored_outcome
 from .template import market_reference as market_reference
 from .template import market_template as market_template
+from .template import sample_template as sample_template
 from .training import TrainingResult as TrainingResult
 from .training import train_file as train_file
 from .training import withdraw_absent as withdraw_absent

@@ -20,6 +20,7 @@ from dpmarket.errors import NotCertifiable
 from dpmarket.files import write_folder, write_table
 from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
+from dpmarket.privacy import NoiseShape
 from dpmarket.progress import StageProgress
 
 
@@ -222,6 +223,7 @@ def _why_no_model(found: Round) -> str:
 
 
 def _released(model: ModelFile) -> ReleasedModel:
+    shape = None if model.noise_shape is None else NoiseShape.from_dict(model.noise_shape)
     return ReleasedModel(
         coef_grid=tuple(model.coef_grid),
         grid=model.grid,
@@ -238,4 +240,7 @@ def _released(model: ModelFile) -> ReleasedModel:
         gradient_bound=model.gradient_bound,
         noise_accuracy=model.noise_accuracy,
         numerical_epsilon=model.numerical_epsilon,
+        euclidean_bound=model.euclidean_bound,
+        joint_columns=None if shape is None else shape.joint_columns,
+        encoder=model.encoder,
     )

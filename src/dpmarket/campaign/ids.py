@@ -49,8 +49,10 @@ def tidy_names(sellers: Sequence[str]) -> list[str]:
     return [tidy_id(seller) for seller in sellers]
 
 
-def id_problems(table: pl.DataFrame, id_column: str) -> list[ColumnProblem]:
+def id_problems(table: pl.DataFrame, id_column: str, rows_each: int = 1) -> list[ColumnProblem]:
     """Find rows without a seller's id, repeated ids, ids with blanks around them or a NUL in them.
+
+    With ``rows_each`` above 1 an id may stand in so many rows.
 
     Arrays of texts drop NUL characters at the end, so that two sellers would look like one; a blank that
     nobody sees makes two sellers of one.
@@ -59,10 +61,20 @@ def id_problems(table: pl.DataFrame, id_column: str) -> list[ColumnProblem]:
     nul, blank = _looked_at(table, id_column)
     return [
         *find(id_column, "no seller id", empty),
-        *find(id_column, "a seller id that an earlier row has already", repeated(table, id_column) & ~empty),
+        *_too_many(table, id_column, rows_each, empty),
         *find(id_column, "an id with a NUL character", nul),
         *find(id_column, "an id with blanks before or after it", blank),
     ]
+
+
+def _too_many(table: pl.DataFrame, id_column: str, rows_each: int, empty: BoolArray) -> list[ColumnProblem]:
+    if rows_each == 1:
+        words = "a seller id that an earlier row has already"
+        return find(id_column, words, repeated(table, id_column) & ~empty)
+    count = table.select(pl.int_range(1, pl.len() + 1).over(id_column)).to_series().to_numpy()
+    return find(
+        id_column, f"a seller's row beyond rows_per_person = {rows_each}", (count > rows_each) & ~empty
+    )
 
 
 def _looked_at(table: pl.DataFrame, id_column: str) -> tuple[BoolArray, BoolArray]:

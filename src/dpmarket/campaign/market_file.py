@@ -13,18 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_serializer
 
+from dpmarket.campaign.contradictions import contradictions
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, read_toml
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
-
-RESERVED_COLUMNS = (
-    "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "round", "probability",
-    "prediction",
-)  # fmt: skip
 
 
 def key(default: Any, expected: str, meaning: str, example: Any = None, **limits: Any) -> Any:
@@ -68,6 +64,13 @@ class Sellers(_Table):
         "the name of a column",
         "Column with the reported costs, money per unit of epsilon. Confidential.",
         min_length=1,
+    )
+    rows_per_person: int = key(
+        1,
+        "a whole number >= 1",
+        "How many rows of data one seller may have: public, a fact about the study, never about the data. "
+        "More are refused. A seller's promise covers all of them together.",
+        ge=1,
     )
     expected: int | None = key(
         None,
@@ -226,12 +229,33 @@ class LedgerPlace(_Table):
 
 
 class Bounds(_Table):
-    """The public bounds of one feature."""
+    """What is public about one feature: bounds of a number, categories, dates, or true and false."""
 
-    low: float = key(
-        ..., "a number", "Where the feature lies at the least: public, never read from the data."
+    low: float | None = key(
+        None, "a number", "Where a number lies at the least: public, never read from the data."
     )
-    high: float = key(..., "a number above low", "Where the feature lies at the most: public, too.")
+    high: float | None = key(None, "a number above low", "Where a number lies at the most: public, too.")
+    categories: list[str | int] | None = key(
+        None,
+        "texts or whole numbers, in brackets",
+        "The categories that may occur, in place of bounds; each becomes a column of 0 and 1.",
+        min_length=1,
+    )
+    other: bool | None = key(None, "true or false", "Whether all other values are one more category.")
+    first: str | None = key(None, "a date such as 2020-12-31", "The earliest date, in place of low.")
+    last: str | None = key(None, "a date after first", "The latest date, in place of high.")
+    boolean: Literal[True] | None = key(None, "true", "That the feature is true or false.")
+    missing: float | str | bool | None = key(
+        None, "a value of the feature", "What stands for an empty cell. Left out: such cells are refused."
+    )
+    missing_category: bool | None = key(
+        None, "true or false", "Whether an empty cell is a category of its own, in place of missing."
+    )
+
+    @model_serializer
+    def declared(self) -> dict[str, Any]:
+        """Return the keys that are given, as plain data."""
+        return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
 
 
 class Label(_Table):
@@ -291,8 +315,9 @@ class Market(_Table):
     money: Money = Field(default_factory=Money)
     features: dict[str, Bounds] = key(
         ...,
-        "at least one feature with its public bounds, such as age = { low = 18, high = 90 }",
-        "The features: the name of a column, and its public bounds.",
+        "at least one feature with its public bounds, such as age = { low = 18, high = 90 }, or with its "
+        'categories, such as job = { categories = ["baker", "smith"] }',
+        "The features: the name of a column, and its public bounds or categories.",
         min_length=1,
     )
     label: Label
@@ -338,7 +363,7 @@ def check_market(data: Mapping[str, Any], name: str = "the market") -> Market:
         for found in error.errors():
             path, line = _line(found)
             problems.setdefault(path, line)
-    for path, line in _contradictions(data):
+    for path, line in contradictions(data, set(Bounds.model_fields)):
         problems.setdefault(path, line)
     if market is None or problems:
         count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
@@ -381,7 +406,7 @@ def _line(found: Any) -> tuple[str, str]:
             expected = str(extra["expected"]) if isinstance(extra, dict) else f"the table [{part}]"
             model = field.annotation
         elif model == dict[str, Bounds]:
-            expected, model = "{ low = ..., high = ... }", Bounds
+            expected, model = "{ low = ..., high = ... } or { categories = [...] }", Bounds
         else:
             names.pop()
             break
@@ -405,56 +430,3 @@ def _alternatives(name: str, model: Any) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _contradictions(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Find what is wrong between keys, each of which may be fine or not; ill-typed ones are skipped."""
-    found = []
-    objective, sellers = _table(data, "objective"), _table(data, "sellers")
-    if isinstance(data.get("objective"), Mapping):
-        given = [name for name in ("payment_weight", "budget") if name in objective]
-        if len(given) != 1:
-            what = "both" if given else "neither"
-            found.append(("objective", f"objective: expected either payment_weight or budget, found {what}."))
-        if objective.get("mechanism") == "posted price" and "budget" not in objective:
-            line = "objective.mechanism: expected a budget beside a posted price, found none."
-            found.append(("objective.mechanism", line))
-        for name in ("confidence", "shares"):
-            if name in objective and "budget" not in objective:
-                path = f"objective.{name}"
-                found.append((path, f"{path}: expected a budget beside it, found none."))
-        if "budget" in objective and "expected" not in sellers:
-            line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
-            found.append(("sellers.expected", line))
-    for name, bounds in _table(data, "features").items():
-        low, high = (bounds.get(end) if isinstance(bounds, Mapping) else None for end in ("low", "high"))
-        if isinstance(low, int | float) and isinstance(high, int | float) and not low < high:
-            path = f"features.{name}"
-            found.append((path, f"{path}: expected low < high, got low = {low}, high = {high}."))
-    return found + _clashes(data, sellers)
-
-
-def _clashes(data: Mapping[str, Any], sellers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = []
-    ids = sellers.get("id_column", "seller")
-    uses = [
-        ("sellers.id_column", ids),
-        ("sellers.cost_column", sellers.get("cost_column", "cost")),
-        ("label.column", _table(data, "label").get("column", "label")),
-        *((f"features.{name}", name) for name in _table(data, "features")),
-    ]
-    first: dict[Any, str] = {}
-    for path, name in uses:
-        if isinstance(name, str) and name in first:
-            found.append((path, f"{path}: expected another column than {first[name]}, got {name!r} in both."))
-        elif isinstance(name, str):
-            first[name] = path
-    if ids in RESERVED_COLUMNS:
-        words = ", ".join(RESERVED_COLUMNS)
-        found.append(("sellers.id_column", f"sellers.id_column: expected none of {words}, got {ids!r}."))
-    return found
-
-
-def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}

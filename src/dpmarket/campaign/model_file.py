@@ -11,14 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.special import expit
 
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import FileProblem
+from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, to_json
 from dpmarket.version import __version__
 
 if TYPE_CHECKING:
-    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+    from dpmarket.learning import PrivateLogisticRegression, PublicEncoder, PublicScaler
 
 SCHEMA: Literal["dpmarket.model/2"] = "dpmarket.model/2"
+ENCODED: Literal["dpmarket.model/3"] = "dpmarket.model/3"  # with an encoder of its features
 _BEFORE = "dpmarket.model/1"  # which called the noise rate total_epsilon
 _LARGEST = 64 << 20  # bytes
 
@@ -66,9 +67,14 @@ class ModelFile(_Part):
         Bound on what noise adds to a coefficient.
     secure_noise
         Whether the noise came from the operating system's entropy.
+    encoder
+        What was declared about the columns of the table, see :class:`~dpmarket.learning.PublicEncoder`; then
+        ``features`` are the encoded columns. None for features that are scaled only.
+    noise_shape, euclidean_bound
+        The shape of the noise, and the Euclidean bound on rows; None for Euclidean noise.
     """
 
-    schema_version: Literal["dpmarket.model/2"] = Field(SCHEMA, alias="schema")
+    schema_version: Literal["dpmarket.model/2", "dpmarket.model/3"] = Field(SCHEMA, alias="schema")
     dpmarket: str
     id_column: str
     label_column: str
@@ -91,10 +97,29 @@ class ModelFile(_Part):
     noise_accuracy: float = Field(gt=0)
     noise_standard_error: float = Field(gt=0)
     secure_noise: bool
+    encoder: dict[str, Any] | None = None
+    noise_shape: dict[str, Any] | None = None
+    euclidean_bound: float | None = Field(None, gt=0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return self.model_dump(by_alias=True)
+        later = ("encoder", "noise_shape", "euclidean_bound")
+        return self.model_dump(by_alias=True, exclude=set(later) if self.encoder is None else None)
+
+    def public_encoder(self) -> PublicEncoder:
+        """Return the encoder of the table's columns.
+
+        Raises
+        ------
+        FileProblem
+            The model has none, or not a whole one.
+        """
+        from dpmarket.learning import PublicEncoder
+
+        try:
+            return PublicEncoder.from_dict(self.encoder)
+        except InvalidInput as problem:
+            raise FileProblem(f"cannot use the model's encoder: {problem}") from None
 
     def to_json(self) -> str:
         """Return the file's text."""
@@ -115,9 +140,13 @@ class ModelFile(_Part):
 
         return PublicScaler([f.low for f in self.features], [f.high for f in self.features], self.radius)
 
-    def probabilities(self, features: FloatArray) -> FloatArray:
-        """Return the probability of the second label for raw features, shape (rows, features)."""
-        scaled = self.scaler().fit_transform(features)
+    def probabilities(self, features: Any) -> FloatArray:
+        """Return the probability of the second label for raw features.
+
+        Shape (rows, features); for a model with an encoder, a table with the columns that it declares.
+        """
+        encode = self.scaler() if self.encoder is None else self.public_encoder()
+        scaled = encode.fit_transform(features)
         return np.asarray(expit(scaled @ self.coefficients[:-1] + self.coefficients[-1]))
 
 
@@ -131,10 +160,12 @@ def model_file(
     features: list[FeatureBounds],
     radius: float,
     outside_bounds: Literal["clip", "refuse"],
+    encoder: dict[str, Any] | None = None,
 ) -> ModelFile:
     """Return what a fitted estimator releases, with the public parameters around it."""
+    shape = model.noise_shape_
     return ModelFile(
-        schema=SCHEMA,
+        schema=SCHEMA if encoder is None else ENCODED,
         dpmarket=__version__,
         id_column=id_column,
         label_column=label_column,
@@ -157,6 +188,9 @@ def model_file(
         noise_accuracy=model.release_plan_.noise_accuracy,
         noise_standard_error=model.noise_standard_error_,
         secure_noise=model.certifiable_,
+        encoder=encoder,
+        noise_shape=None if shape is None else shape.to_dict(),
+        euclidean_bound=model.euclidean_bound_,
     )
 
 
@@ -169,7 +203,7 @@ def read_model(source: str | os.PathLike[str]) -> ModelFile:
         No JSON, not a model, or parts missing or wrong, each by its name.
     """
     data = read_json(source, _LARGEST)
-    if not isinstance(data, dict) or data.get("schema") not in (SCHEMA, _BEFORE):
+    if not isinstance(data, dict) or data.get("schema") not in (SCHEMA, ENCODED, _BEFORE):
         raise FileProblem(
             f"expected a model with schema {SCHEMA!r} in {source}, as 'dpmarket train' writes it."
         )
@@ -192,9 +226,22 @@ def _checked(data: dict[str, Any], source: str) -> ModelFile:
         raise FileProblem(
             f"cannot use {source}: expected a whole model, wrong are {', '.join(parts)}."
         ) from None
+    if model.encoder is not None:
+        _refuse_other_columns(model, source)
     if len(model.coef_grid) != len(model.features) + 1:
         raise FileProblem(
             f"cannot use {source}: expected {len(model.features) + 1} coefficients, "
             f"got {len(model.coef_grid)}."
         )
     return model
+
+
+def _refuse_other_columns(model: ModelFile, source: str) -> None:
+    """Refuse a model whose encoder makes other columns than the model has, or rows of another shape."""
+    encoder = model.public_encoder()
+    shape = encoder.noise_shape()
+    told = None if shape is None else shape.to_dict()
+    if [feature.name for feature in model.features] != encoder.get_feature_names_out().tolist():
+        raise FileProblem(f"cannot use {source}: expected the features that its encoder makes.")
+    if told != model.noise_shape:
+        raise FileProblem(f"cannot use {source}: expected the noise shape of its encoder.")

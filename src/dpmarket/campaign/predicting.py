@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign.features import cells_of, kinds_of
 from dpmarket.campaign.model_file import ModelFile
 from dpmarket.files import find, numbers_of, read_table, refuse, refuse_same, write_table
+from dpmarket.learning.columns import column_from
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,21 @@ def predict_file(
         A column is missing, or cells hold no numbers; by line and column, never by value.
     """
     refuse_same(output, data)
+    read = _scaled_features if model.encoder is None else _encoded_features
+    table, values, clipped = read(model, data)
+    probabilities = model.probabilities(values)
+    positive = probabilities > 0.5
+    labels = [model.labels[int(second)] for second in positive]
+    first: dict[str, Any] = {"row": np.arange(1, table.height + 1)}
+    if model.id_column in table.columns:
+        first = {model.id_column: table.get_column(model.id_column)}
+    predicted = pl.DataFrame({**first, "probability": probabilities, "prediction": labels})
+    write_table(output, predicted, overwrite)
+    return Predictions(table.height, int(positive.sum()), clipped)
+
+
+def _scaled_features(model: ModelFile, data: str | os.PathLike[str]) -> tuple[pl.DataFrame, FloatArray, int]:
+    """Return the table, its features, and how many of their values lie outside their bounds."""
     names = [feature.name for feature in model.features]
     wanted = [model.id_column, *names]
     table = read_table(data, wanted, [model.id_column], names, if_there=[model.id_column])
@@ -72,12 +90,18 @@ def predict_file(
         if model.outside_bounds == "refuse":
             problems += find(feature.name, "a value outside the public bounds", outside)
     refuse(table, data, problems)
-    probabilities = model.probabilities(values)
-    positive = probabilities > 0.5
-    labels = [model.labels[int(second)] for second in positive]
-    first: dict[str, Any] = {"row": np.arange(1, table.height + 1)}
-    if model.id_column in table.columns:
-        first = {model.id_column: table.get_column(model.id_column)}
-    predicted = pl.DataFrame({**first, "probability": probabilities, "prediction": labels})
-    write_table(output, predicted, overwrite)
-    return Predictions(table.height, int(positive.sum()), clipped)
+    return table, values, clipped
+
+
+def _encoded_features(
+    model: ModelFile, data: str | os.PathLike[str]
+) -> tuple[pl.DataFrame, dict[str, list[Any]], int]:
+    """Return the table, what its encoder takes, and how many values lie outside what is declared."""
+    encoder = model.public_encoder()
+    columns = {name: column_from(name, declared) for name, declared in encoder.columns.items()}
+    texts, numbers = kinds_of(columns)
+    wanted = [model.id_column, *columns]
+    table = read_table(data, wanted, [model.id_column, *texts], numbers, if_there=[model.id_column])
+    cells = cells_of(columns, model.outside_bounds, table)
+    refuse(table, data, cells.problems)
+    return table, cells.values, sum(cells.clipped.values())

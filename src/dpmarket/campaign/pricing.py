@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpmarket.campaign.features import encoder_of, is_plain
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.errors import FileProblem
 
@@ -23,7 +24,10 @@ def error_model_of(market: Market) -> ErrorModel:
     """Return what noise and few people cost the model that a market trains."""
     from dpmarket.planning import estimator_error
 
-    return estimator_error(len(market.features))
+    if is_plain(market):
+        return estimator_error(len(market.features))
+    encoder = encoder_of(market)
+    return estimator_error(len(encoder.get_feature_names_out()), encoder.noise_shape())
 
 
 def prices_for(market: Market, people: int, budget: float) -> BuyerObjective:

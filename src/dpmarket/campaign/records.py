@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.campaign.features import (
+    cells_of,
+    columns_of_market,
+    encoder_of,
+    is_plain,
+    kinds_of,
+    plain_bounds,
+)
 from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.quotes import Quotes
@@ -26,13 +35,13 @@ class Records:
     owners
         Position of each row's owner among the people, shape (rows,).
     features, positive
-        Numbers, shape (rows, features), and whether the label is the second one.
+        Numbers, shape (rows, features), or encoded rows, and whether the label is the second one.
     clipped
         Counts, per feature, values outside their public bounds.
     """
 
     owners: IntArray
-    features: FloatArray
+    features: Any
     positive: BoolArray
     clipped: dict[str, int]
 
@@ -60,17 +69,19 @@ def read_records(
     """
     id_column, label = market.sellers.id_column, market.label
     names = list(market.features)
-    texts = [id_column, label.column]
-    table = tidy_ids(read_table(source, [id_column, *names, label.column], texts, names), id_column)
+    others, numbers = ([], names) if is_plain(market) else kinds_of(columns_of_market(market))
+    texts = [id_column, label.column, *others]
+    table = tidy_ids(read_table(source, [id_column, *names, label.column], texts, numbers), id_column)
     owners = positions_in(table, id_column, people, SELLER)
-    problems = id_problems(table, id_column)
+    problems = id_problems(table, id_column, market.sellers.rows_per_person)
     strangers = (owners < 0) & (table.get_column(id_column).fill_null("") != "").to_numpy()
     problems += find(id_column, "a seller without a quote", strangers)
     rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
-    features, more, clipped = _features(market, table, rows)
+    read = _features if is_plain(market) else _encoded
+    features, more, clipped = read(market, table, rows)
     positive, wrong = _labels(market, table, rows)
     refuse(table, source, [*problems, *more, *wrong])
-    return Records(owners[rows], features, positive, clipped)
+    return Records(owners[rows], features(), positive, clipped)
 
 
 def refuse_absent(
@@ -100,21 +111,29 @@ def refuse_absent(
         refuse(quoted.table, source, find(market.sellers.id_column, words, rows & (quoted.epsilons > 0.0)))
 
 
+def _encoded(
+    market: Market, table: pl.DataFrame, rows: IntArray
+) -> tuple[Callable[[], Any], list[ColumnProblem], dict[str, int]]:
+    """Return what encodes the rows once nothing is wrong, what is wrong, and what lies outside."""
+    cells = cells_of(columns_of_market(market), market.training.outside_bounds, table, rows)
+    return lambda: encoder_of(market).fit_transform(cells.values), cells.problems, cells.clipped
+
+
 def _features(
     market: Market, table: pl.DataFrame, rows: IntArray
-) -> tuple[FloatArray, list[ColumnProblem], dict[str, int]]:
+) -> tuple[Callable[[], FloatArray], list[ColumnProblem], dict[str, int]]:
     values = np.empty((rows.size, len(market.features)))
     problems: list[ColumnProblem] = []
     clipped = {}
-    for position, (name, bounds) in enumerate(market.features.items()):
+    for position, (name, low, high) in enumerate(plain_bounds(market)):
         values[:, position], more = numbers_of(table, name, rows)
         problems += more
-        outside = (values[:, position] < bounds.low) | (values[:, position] > bounds.high)
+        outside = (values[:, position] < low) | (values[:, position] > high)
         if market.training.outside_bounds == "refuse":
             problems += find(name, "a value outside the public bounds", outside, rows)
         elif outside.any():
             clipped[name] = int(outside.sum())
-    return values, problems, clipped
+    return lambda: values, problems, clipped
 
 
 def _labels(market: Market, table: pl.DataFrame, rows: IntArray) -> tuple[BoolArray, list[ColumnProblem]]:

@@ -18,6 +18,8 @@ def rules_of(market: Market) -> dict[str, Any]:
     How a model is trained is decided when it is trained, and the names of columns are no rules.
     """
     data = market.model_dump(mode="json")
+    if market.sellers.rows_per_person == 1:
+        del data["sellers"]["rows_per_person"]  # as in ledgers from before there was such a key
     return {
         table: {key: value for key, value in content.items() if f"{table}.{key}" not in _FREE_KEYS}
         for table, content in data.items()
@@ -59,7 +61,8 @@ def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tupl
 def _differences(path: str, old: Any, new: Any) -> list[tuple[str, Any, Any]]:
     """Go into tables, such as a feature's bounds, to the keys themselves."""
     if isinstance(old, Mapping) and isinstance(new, Mapping) and path.startswith("features."):
-        return [(f"{path}.{key}", old.get(key), new.get(key)) for key in old if old.get(key) != new.get(key)]
+        keys = dict.fromkeys((*old, *new))
+        return [(f"{path}.{key}", old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)]
     if path == "costs.distribution":
         old, new = (value if isinstance(value, str) else "a table" for value in (old, new))
     return [(path, old, new)]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign.features import encoder_of, is_plain, plain_bounds
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file
 from dpmarket.campaign.records import Records
@@ -25,6 +27,9 @@ from dpmarket.ledger.rounds import SELLER
 from dpmarket.privacy import weights_for
 from dpmarket.privacy.noise import NoiseDraw, SecureNoise
 from dpmarket.progress import StageProgress
+
+if TYPE_CHECKING:
+    from dpmarket.learning.geometry import Geometry
 
 ReadRecords = Callable[[pl.DataFrame, FloatArray], Records]
 """Reads the records of people (column seller) who were promised something (0: not to be looked at)."""
@@ -196,9 +201,7 @@ def spend_and_train(
             model, epsilons, weights, raised = _fitted(market, people, records, LastMoment(mark))
             progress("Entering the model in the ledger", 0.95)
             with writing(ledger) as connection:
-                releases.release(
-                    connection, attempt, model.to_json(), _by_round(people, records, epsilons, weights)
-                )
+                releases.release(connection, attempt, model.to_json(), _by_round(people, epsilons, weights))
         except BaseException:
             _give_up(ledger, attempt, bool(marked))
             raise
@@ -232,33 +235,61 @@ def _give_up(ledger: Ledger, attempt: str, marked: bool) -> None:
 def _fitted(
     market: Market, people: People, records: Records, noise: SecureNoise
 ) -> tuple[ModelFile, FloatArray, FloatArray, float | None]:
-    """Return the model, what it spent on each record's owner with which weight, and a raised penalty."""
+    """Return the model, what it spent on each of the people with which weight, and a raised penalty."""
     # They take scikit-learn along, which most commands do not need.
     from dpmarket.learning import PrivateLogisticRegression, PublicScaler
 
-    bounds = list(market.features.values())
-    scaler = PublicScaler([b.low for b in bounds], [b.high for b in bounds], market.training.radius)
-    promised = people.promised[records.owners]
+    plain, several = is_plain(market), market.sellers.rows_per_person > 1
+    sellers = np.unique(records.owners) if several else records.owners
+    promised = people.promised[sellers]
     raised = raised_penalty(market, promised) if people.withdrawn else None
     estimator = PrivateLogisticRegression(
         l2=market.training.l2 if raised is None else raised,
         classes=(0, 1),
         numerical_epsilon=market.training.numerical_epsilon,
+        rows_per_person=market.sellers.rows_per_person,
         noise_source=noise,
     )
-    scaled = scaler.fit_transform(records.features)
-    estimator.fit(scaled, records.positive.astype(np.int64), epsilons=promised)
+    rows, labels = records.features, records.positive.astype(np.int64)
+    if plain:
+        _, low, high = zip(*plain_bounds(market), strict=True)
+        rows = PublicScaler(low, high, market.training.radius).fit_transform(rows)
+    if several:
+        budgets = dict(zip(sellers.tolist(), promised.tolist(), strict=True))
+        estimator.fit(rows, labels, epsilons=budgets, people=records.owners)
+    else:
+        estimator.fit(rows, labels, epsilons=promised)
     model = model_file(
         estimator,
         records=records.owners.size,
         id_column=market.sellers.id_column,
         label_column=market.label.column,
         labels=market.label.values,
-        features=[FeatureBounds(name=name, low=b.low, high=b.high) for name, b in market.features.items()],
+        features=_model_features(market),
         radius=market.training.radius,
         outside_bounds=market.training.outside_bounds,
+        encoder=None if plain else encoder_of(market).to_dict(),
     )
-    return model, estimator.epsilons_, estimator.loss_weights_, raised
+    spent, weights = np.zeros(people.table.height), np.zeros(people.table.height)
+    spent[sellers], weights[sellers] = estimator.epsilons_, estimator.loss_weights_
+    return model, spent, weights, raised
+
+
+def _model_features(market: Market) -> list[FeatureBounds]:
+    if is_plain(market):
+        return [FeatureBounds(name=name, low=low, high=high) for name, low, high in plain_bounds(market)]
+    columns = encoder_of(market).get_feature_names_out()
+    return [FeatureBounds(name=str(name), low=-1.0, high=1.0) for name in columns]
+
+
+def _geometry(market: Market) -> Geometry:
+    """Return what is public about the rows that a market trains on."""
+    from dpmarket.learning.geometry import geometry_of
+
+    if is_plain(market):
+        return geometry_of(len(market.features), None, True, None)
+    encoder = encoder_of(market)
+    return geometry_of(len(encoder.get_feature_names_out()), None, True, encoder.noise_shape())
 
 
 def raised_penalty(market: Market, promised: FloatArray) -> float | None:
@@ -267,27 +298,24 @@ def raised_penalty(market: Market, promised: FloatArray) -> float | None:
     None if it can, or if the market file leaves the penalty to be suggested. A function of promises and
     public constants: it costs no privacy.
     """
-    from dpmarket.learning.problem import bound_with_constant, suggest_constant
-
     l2, reserve = market.training.l2, market.training.numerical_epsilon
     if l2 is None:
         return None
-    bound = bound_with_constant(suggest_constant(len(market.features)))
+    geometry = _geometry(market)
+    rows = min(market.sellers.rows_per_person, geometry.n_coefficients)
     try:
-        weights_for(promised, l2, bound, 1, reserve)
+        weights_for(promised, l2, geometry.row_bound, rows, reserve, geometry.euclidean_bound)
     except Infeasible:
         total = float(np.maximum(promised - reserve, 0.0).sum())
+        bound = geometry.euclidean_bound or geometry.row_bound
         return 2.0 * bound * bound / total * (1.0 + 2.0**-40)
     return None
 
 
 def _by_round(
-    people: People, records: Records, epsilons: FloatArray, weights: FloatArray
+    people: People, spent: FloatArray, loss_weights: FloatArray
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
     """Return what was spent on every seller of every round, and with which weight."""
-    spent, loss_weights = np.zeros(people.table.height), np.zeros(people.table.height)
-    spent[records.owners] = epsilons
-    loss_weights[records.owners] = weights
     if len(people.parts) == 1:
         return {people.parts[0][0]: (spent, loss_weights)}
     found = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dpmarket.campaign.market_file import Bounds, Market, check_market
+from dpmarket.campaign.features import declared_by
+from dpmarket.campaign.market_file import Bounds, Label, Market, Sellers, check_market
 from dpmarket.errors import FileProblem
 
 _INTRODUCTION = """\
@@ -20,19 +22,29 @@ _INTRODUCTION = """\
 # Lines that begin with '# ' and a key are optional keys; remove the '# ' to use them.
 # If costs were asked in a pilot, its people must not be sellers here: exclude them (sellers.excluded).
 """
+_TAKEN = (
+    "TO BE READ OVER: bounds and categories were taken from a public sample. Nobody in it may be a seller "
+    "here, and what is not meant to be a feature is to be deleted."
+)
 _FEATURES = {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 100000.0}}
-_SHOWN = {"objective.payment_weight"}  # optional in the model, but one of two is needed
+_SHOWN = {"objective.budget", "sellers.expected"}  # optional in the model; what most buyers start from
 
 
-def market_template(values: Mapping[str, Any] | None = None) -> str:
+def market_template(
+    values: Mapping[str, Any] | None = None, features: Mapping[str, Mapping[str, Any]] | None = None
+) -> str:
     """Return a market file with every key, each with a comment; it is a valid market file itself.
 
     Parameters
     ----------
     values
-        What the file shall say, by ``table.key``, in place of examples and defaults. A budget takes the
-        payment weight's place. A feature's bounds are ``features.NAME.low`` and ``features.NAME.high``; an
-        example of a feature whose column is used otherwise is left out.
+        What the file shall say, by ``table.key``, in place of examples and defaults. A budget given here
+        needs ``sellers.expected``, too; a payment weight takes the budget's place. A feature's bounds are
+        ``features.NAME.low`` and ``features.NAME.high``; an example of a feature whose column is used
+        otherwise is left out.
+    features
+        Declarations per feature, as plain data, in place of the examples, such as those of a public sample
+        (:func:`sample_template`). A comment asks to read them over.
 
     Returns
     -------
@@ -59,9 +71,41 @@ def market_template(values: Mapping[str, Any] | None = None) -> str:
     unknown = [f"{path}: no such key." for path in values if path not in keys and path not in bounds]
     if unknown:
         raise FileProblem("expected keys of the market file, as TABLE.KEY=VALUE.", unknown)
-    text = _filled(values, _features(values, bounds))
+    shown = _features(values, bounds) if features is None else {n: dict(d) for n, d in features.items()}
+    text = _filled(values, shown, _TAKEN if features is not None else "")
     check_market(tomllib.loads(text), "these values")
     return text
+
+
+def sample_template(sample: str | os.PathLike[str], values: Mapping[str, Any] | None = None) -> str:
+    """Return a market file whose features are the columns of a public sample, marked to be read over.
+
+    Parameters
+    ----------
+    sample
+        .csv or .parquet with public records, none of them a seller's. Ids, costs and labels, by their names
+        in ``values`` or by default, are no features.
+    values
+        As for :func:`market_template`.
+
+    Returns
+    -------
+    str
+        The text of the file.
+
+    Raises
+    ------
+    FileProblem
+        As :func:`market_template`, and if the sample cannot be read.
+    """
+    used = {
+        "sellers.id_column": Sellers.model_fields["id_column"].default,
+        "sellers.cost_column": Sellers.model_fields["cost_column"].default,
+        "label.column": Label.model_fields["column"].default,
+    }
+    return market_template(
+        values, declared_by(sample, [str((values or {}).get(path, name)) for path, name in used.items()])
+    )
 
 
 def _tables() -> list[tuple[str, type[BaseModel]]]:
@@ -86,15 +130,15 @@ def _features(values: Mapping[str, Any], bounds: Mapping[str, Any]) -> dict[str,
     return features
 
 
-def _filled(values: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]]) -> str:
+def _filled(values: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]], note: str) -> str:
     parts = [_INTRODUCTION]
     for name, field in Market.model_fields.items():
         model = _model(field)
         if model is None:
-            lines = [*_comment(_meaning(field)), f"[{name}]"]
-            for feature, bounds in features.items():
-                ends = ", ".join(f"{end} = {_toml(bounds[end])}" for end in ("low", "high") if end in bounds)
-                lines.append(f"{_key(feature)} = {{ {ends} }}")
+            lines = [*_comment(_meaning(field)), *_comment(note), f"[{name}]"]
+            for feature, declared in features.items():
+                parts_ = ", ".join(f"{part} = {_toml(value)}" for part, value in declared.items())
+                lines.append(f"{_key(feature)} = {{ {parts_} }}")
         else:
             lines = [*_comment(str(model.__doc__)), f"[{name}]"]
             for key, entry in model.model_fields.items():
@@ -127,7 +171,7 @@ def market_reference() -> str:
 def _entry(path: str, key: str, field: FieldInfo, values: Mapping[str, Any]) -> list[str]:
     extra = _extra(field)
     line = f"{key} = {_toml(values.get(path, extra['example']))}"
-    shown = path in _SHOWN and "objective.budget" not in values
+    shown = path in _SHOWN and not {"objective.budget", "objective.payment_weight"} & set(values)
     if field.default is None and not shown and path not in values:
         line = "# " + line
     return [*_comment(f"{_meaning(field)} Expected: {extra['expected']}."), line]

@@ -25,6 +25,7 @@ from dpmarket.version import __version__
 
 SCHEMA = "dpmarket.certificate/2"
 BINARY_MODEL = "binary model"
+SHAPED_MODEL = "shaped binary model"
 _MENU_POINTS = 200
 
 
@@ -62,8 +63,17 @@ def body_of(
 
 def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
     names, lows, highs = zip(*model.features, strict=True)
-    return {
-        "kind": BINARY_MODEL,
+    shaped = model.euclidean_bound is not None or model.encoder is not None
+    more: dict[str, Any] = {}
+    if shaped:
+        whole = model.joint_columns is None
+        more = {
+            "euclidean_bound": model.row_bound if model.euclidean_bound is None else model.euclidean_bound,
+            "joint_columns": len(model.coef_grid) if whole else model.joint_columns,
+            "encoder": None if model.encoder is None else dict(model.encoder),
+        }
+    return more | {
+        "kind": SHAPED_MODEL if shaped else BINARY_MODEL,
         "delta": 0.0,
         "features": {"name": list(names), "low": list(map(float, lows)), "high": list(map(float, highs))},
         "classes": list(model.classes),

@@ -319,7 +319,9 @@ def _named(outcome: Outcome, names: Iterable[Any]) -> BoolArray:
 def _check_accounting(purchase: Purchase, model: ReleasedModel) -> None:
     """Refuse to certify numbers that do not follow from one another."""
     weights = purchase.weights
-    charged = privacy_loss(weights, model.noise_rate, model.l2, model.row_bound, model.rows_per_person)
+    charged = privacy_loss(
+        weights, model.noise_rate, model.l2, model.row_bound, model.rows_per_person, model.euclidean_bound
+    )
     charged = np.where(weights > 0.0, charged + model.numerical_epsilon, 0.0)
     if not bool((purchase.spent >= charged * (1.0 - 2e-16)).all()):
         raise NotCertifiable("expected spent epsilons that follow from the model's weights; they do not.")

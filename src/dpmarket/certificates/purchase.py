@@ -87,6 +87,11 @@ class ReleasedModel:
         Penalty, noise rate, and the bounds on rows with their constant and on the rows of a person.
     gradient_bound, noise_accuracy, numerical_epsilon
         The release plan: how accurately was computed, and what releasing on the grid costs.
+    euclidean_bound, joint_columns
+        The Euclidean bound on rows with their constant, and how many coefficients have radial noise together;
+        None for Euclidean noise, whose bound is ``row_bound``.
+    encoder
+        What was declared about the columns that were encoded, as plain data; None if none were.
     """
 
     coef_grid: tuple[int, ...]
@@ -104,6 +109,9 @@ class ReleasedModel:
     gradient_bound: float
     noise_accuracy: float
     numerical_epsilon: float
+    euclidean_bound: float | None = None
+    joint_columns: int | None = None
+    encoder: Mapping[str, Any] | None = None
 
     @classmethod
     def of(
@@ -118,7 +126,7 @@ class ReleasedModel:
         InvalidInput
             If there are not as many features as the model has, or bounds that are none.
         """
-        plan = model.release_plan_
+        plan, shape = model.release_plan_, model.noise_shape_
         negative, positive = (np.asarray(label).item() for label in model.classes_)
         return cls(
             coef_grid=tuple(model.coef_grid_.tolist()),
@@ -136,6 +144,8 @@ class ReleasedModel:
             gradient_bound=plan.gradient_bound,
             noise_accuracy=plan.noise_accuracy,
             numerical_epsilon=plan.numerical_epsilon,
+            euclidean_bound=model.euclidean_bound_,
+            joint_columns=None if shape is None else shape.joint_columns,
         )
 
 

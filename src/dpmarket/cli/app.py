@@ -66,9 +66,9 @@ app.command(
     epilog="Example: dpmarket report reports.csv --quotes quotes.csv --test public.csv -o report.html"
 )(report.report)
 app.add_typer(plan.app, name="plan")
-app.command(epilog='Example: dpmarket sweep --costs "uniform(1, 5)" --sellers 500 --budgets 10,30,100')(
-    sweep.sweep
-)
+app.command(
+    epilog='Example: dpmarket sweep --costs "uniform(1, 5)" --sellers 500 --budgets 10,30,100 --features 4'
+)(sweep.sweep)
 app.command(
     epilog='Example: dpmarket compare --costs "uniform(1, 5)" --budgets 100,1000 --payment-weight 1e-5'
 )(compare.compare)

@@ -22,16 +22,25 @@ def init(
             "--set", help="Write this value: TABLE.KEY=VALUE, such as objective.budget=500. Several times."
         ),
     ] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="A public sample, .csv or .parquet: its columns become the features, to be read over.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
     """Write a market file with every key and a comment to each, ready to be edited."""
-    from dpmarket.campaign import market_template
+    from dpmarket.campaign import market_template, sample_template
     from dpmarket.cli.render import Voice
     from dpmarket.files import write_bytes
 
-    write_bytes(market, market_template(dict(map(_setting, settings or ()))).encode(), force)
+    values = dict(map(_setting, settings or ()))
+    text = market_template(values) if sample is None else sample_template(sample, values)
+    write_bytes(market, text.encode(), force)
     Voice(as_json, quiet, str(market)).tell(
         "A new market", [("market file", str(market))], {"market": str(market)}, "Edit it before you quote."
     )

@@ -7,5 +7,14 @@ from .packaged import affairs as affairs
 from .packaged import german_health as german_health
 from .packaged import health_insurance as health_insurance
 from .public_data import PublicData as PublicData
+from .public_table import PublicTable as PublicTable
+from .synthetic import census as census
 from .synthetic import logistic as logistic
 from .synthetic import separable as separable
+from .tables import batters as batters
+from .tables import diamonds as diamonds
+from .tables import football as football
+from .tables import free_light_chain as free_light_chain
+from .tables import unemployment_benefits as unemployment_benefits
+from .tables import wives_at_work as wives_at_work
+from .tables import young_workers as young_workers

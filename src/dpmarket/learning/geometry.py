@@ -191,10 +191,10 @@ def geometry_of(features: int, constant: float | None, wanted: bool, shape: Nois
 
 
 def _suggested(features: int, shape: NoiseShape | None) -> float:
-    """Return a constant about as large as an entry of a usual row: E^2 where 1 / E^2 entries are equal."""
+    """Return a constant half as large as an entry of a usual row: E^2 where 1 / E^2 entries are equal."""
     if shape is None:
         return suggest_constant(features)
-    return 2.0 ** round(2.0 * math.log2(shape.euclidean_bound))
+    return 2.0 ** round(2.0 * math.log2(shape.euclidean_bound) - 1.0)
 
 
 def shape_of(declared: Any, features: Any) -> NoiseShape | None:

@@ -1,8 +1,7 @@
 """Gradients and Hessian products of the weighted logistic loss over a range of rows.
 
-Everything here is written as loops over short chunks of rows that stay in cache and that the compiler turns
-into vector instructions. The order of all additions is fixed by the range, so that results do not depend on
-threads. Two accuracies:
+Loops over short chunks of rows that stay in cache and that the compiler turns into vector instructions. The
+order of all additions is fixed by the range, so that results do not depend on threads. Two accuracies:
 
 * ``gradient``: float64, with chunk sums kept as unevaluated pairs of floats;
 * ``accurate_gradient``: pairs of floats ("double-double") throughout, about 90 correct bits.
@@ -13,6 +12,8 @@ order of the additions satisfies the bound.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numba
 import numpy as np
@@ -299,4 +300,14 @@ def rough_squared_norms(x: FloatArray) -> FloatArray:
         for j in range(x.shape[1]):
             total += x[i, j] * x[i, j]
         out[i] = total
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def dense_rows(data: Any, indices: Any, pointers: Any, start: int, stop: int, n: int) -> FloatArray:
+    """Return rows start..stop of a CSR matrix as an array; entries of one place add up."""
+    out = np.zeros((stop - start, n))
+    for i in range(start, stop):
+        for k in range(pointers[i], pointers[i + 1]):
+            out[i - start, indices[k]] += data[k]
     return out

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse import issparse
 
 from dpmarket.arrays import FloatArray, IntArray, read_only_view
+from dpmarket.learning import kernels
 
 _BLOCK_ELEMENTS = 1 << 19
 NO_SCALES: FloatArray = np.zeros(0)
@@ -98,8 +99,7 @@ class Rows:
             yield self._copied(chosen)
 
     def _copied(self, chosen: slice | IntArray) -> Block:
-        part = self.features[chosen]
-        dense = part.toarray() if issparse(self.features) else part
+        dense = _dense(self.features, chosen)
         parts = (
             np.ascontiguousarray(dense, dtype=np.float64),
             self.signs[chosen],
@@ -107,3 +107,15 @@ class Rows:
             self.scales[chosen] if self.scales.size else NO_SCALES,
         )
         return Block(*map(read_only_view, parts))
+
+
+def _dense(features: Any, chosen: slice | IntArray) -> Any:
+    """Return some rows as an array."""
+    if isinstance(features, np.ndarray) or not issparse(features):
+        return features[chosen]
+    features = cast(Any, features)
+    if isinstance(chosen, slice) and features.format == "csr" and features.dtype.kind in "fiub":
+        # scipy's own slices copy, which takes longer than all that follows.
+        parts = (features.data, features.indices, features.indptr)
+        return kernels.dense_rows(*parts, chosen.start, chosen.stop, features.shape[1])
+    return features[chosen].toarray()

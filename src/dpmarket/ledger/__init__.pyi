@@ -1,3 +1,4 @@
+from .account import LedgerAccount as LedgerAccount
 from .checking import check_everything as check_everything
 from .checking import check_ledger as check_ledger
 from .engine import Connection as Connection

@@ -9,6 +9,7 @@ from .bounds import sharp_bound_constants as sharp_bound_constants
 from .budgets import plan_payment_weight as plan_payment_weight
 from .buyers import best_cheapest_k as best_cheapest_k
 from .buyers import standard_buyers as standard_buyers
+from .class_error import softmax_error as softmax_error
 from .comparison import Comparison as Comparison
 from .comparison import Standing as Standing
 from .comparison import compare as compare
@@ -17,7 +18,7 @@ from .error_model import ExpectedError as ExpectedError
 from .error_model import estimator_error as estimator_error
 from .error_model import expected_error as expected_error
 from .error_model import logistic_error as logistic_error
-from .error_model import softmax_error as softmax_error
+from .error_model import statistic_error as statistic_error
 from .plan import Guarantee as Guarantee
 from .plan import Plan as Plan
 from .plan import Prospect as Prospect

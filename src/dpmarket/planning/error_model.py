@@ -17,15 +17,20 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
+from dpmarket.privacy import NoiseShape, noise_power
+from dpmarket.statistics.released import StatisticError
 
 SCHEMA = "dpmarket.expected-error/1"
 # tr Cov(g) in units of R^2: at most 1/4, reached by coefficients of 0 and rows of full length.
 _USUAL_SPREAD = 0.2
 # The length of the mean gradient of usual records at coefficients of 0, in units of R; at most 1/2.
-_USUAL_GRADIENT = 0.2
+USUAL_GRADIENT = 0.2
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,15 @@ class ExpectedError:
         share = round(100.0 * self.noise_share)
         return f"Of the expected error {share}% is noise and {100 - share}% comes from few people."
 
+    def hint(self) -> str | None:
+        """Say that such a model is hardly worth fitting, where it is so; None where it is not."""
+        if not self.dominates:
+            return None
+        return (
+            f"the expected error is {self.ratio:.2g} times as long as what usual data have to tell: about as "
+            "good as guessing. Fewer columns, larger promises or more people are needed."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name, with the schema's name and version."""
         return {
@@ -178,67 +192,23 @@ def logistic_error(n_features: int, row_bound: float) -> ErrorModel:
     n = checks.whole("n_features", n_features, minimum=1)
     bound = checks.positive("row_bound", row_bound)
     squared = bound * bound
-    return ErrorModel(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, (_USUAL_GRADIENT * bound) ** 2)
+    return ErrorModel(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, (USUAL_GRADIENT * bound) ** 2)
 
 
-def softmax_error(n_features: int, row_bound: float, n_classes: int) -> ErrorModel:
-    r"""Return the error model of a private softmax regression with K classes.
-
-    .. math:: \left(1 - \frac{1}{K}\right) R^2 |a|^2 + \frac{16 (K - 1) n (n + 1) R^2}{\eta^2}
-
-    Errors of all coefficients together, but for what all classes have in common, which no prediction depends
-    on. A gradient has the squared length ``(1 - 1/K) R^2`` at coefficients of 0; a person's record moves the
-    noise of two classes, so that the noise of each has twice the length that it has with two classes, and K -
-    1 of K parts of it remain (:mod:`dpmarket.privacy.softmax`).
-
-    Parameters
-    ----------
-    n_features : int
-        Number of coefficients of one class, the constant's included if there is one.
-    row_bound : float
-        R, the length that no row exceeds, its constant included.
-    n_classes : int
-        K, at least 2. The estimator's model of two classes is :func:`logistic_error`.
-
-    Returns
-    -------
-    ErrorModel
-        In units of a squared gradient.
-
-    Raises
-    ------
-    InvalidInput
-        For numbers outside these ranges.
-
-    Examples
-    --------
-    >>> model = softmax_error(n_features=31, row_bound=1.0, n_classes=4)
-    >>> model.sampling, model.noise
-    (0.75, 47616.0)
-    """
-    n = checks.whole("n_features", n_features, minimum=1)
-    bound = checks.positive("row_bound", row_bound)
-    classes = checks.whole("n_classes", n_classes, minimum=2)
-    squared = bound * bound
-    # K class means as far from each other as two usual ones: of K shares 1 / K each.
-    signal = (2.0 * _USUAL_GRADIENT) ** 2 / classes * squared
-    return ErrorModel(
-        (1.0 - 1.0 / classes) * squared, 16.0 * (classes - 1.0) * n * (n + 1.0) * squared, signal
-    )
-
-
-def estimator_error(features: int, n_classes: int = 2) -> ErrorModel:
-    """Return the error model of this project's estimator, as the market file trains it.
+def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> ErrorModel:
+    r"""Return the error model of this project's estimator, as the market file trains it.
 
     Rows are scaled to length 1 by :class:`~dpmarket.learning.PublicScaler` and get a constant column, whose
-    size follows from the number of features.
+    size follows from the number of features. With a shape of its own the noise has the mean square
+    :math:`B R_1^2 / \eta^2` (:func:`~dpmarket.privacy.shapes.noise_power`), and rows are R2 long.
 
     Parameters
     ----------
     features : int
         Number of columns of a record, the constant not counted.
-    n_classes : int
-        K, at least 2.
+    noise_shape : NoiseShape or None
+        The shape of the noise, as :class:`~dpmarket.learning.PublicEncoder` chooses it; None for Euclidean
+        noise.
 
     Returns
     -------
@@ -248,7 +218,7 @@ def estimator_error(features: int, n_classes: int = 2) -> ErrorModel:
     Raises
     ------
     InvalidInput
-        If ``features`` is no whole number of at least 1, or ``n_classes`` none of at least 2.
+        If ``features`` is no whole number of at least 1.
 
     Examples
     --------
@@ -256,18 +226,57 @@ def estimator_error(features: int, n_classes: int = 2) -> ErrorModel:
     True
     """
     # Takes the solver along.
-    from dpmarket.learning.problem import bound_with_constant, suggest_constant
+    from dpmarket.learning.geometry import geometry_of
 
-    features = checks.whole("features", features, minimum=1)
-    bound = bound_with_constant(suggest_constant(features))
-    return classifier_error(features + 1, bound, n_classes)
+    rows = geometry_of(checks.whole("features", features, minimum=1), None, True, noise_shape)
+    if rows.euclidean_bound is None:
+        return logistic_error(rows.n_coefficients, rows.row_bound)
+    length = rows.euclidean_bound
+    noise = noise_power(rows.n_coefficients, rows.joint_columns) * rows.row_bound**2
+    return ErrorModel(_USUAL_SPREAD * length**2, noise, (USUAL_GRADIENT * length) ** 2)
 
 
-def classifier_error(n_features: int, row_bound: float, n_classes: int) -> ErrorModel:
-    """Return what the estimator trains: :func:`logistic_error`, or :func:`softmax_error` from three on."""
-    if checks.whole("n_classes", n_classes, minimum=2) == 2:
-        return logistic_error(n_features, row_bound)
-    return softmax_error(n_features, row_bound, n_classes)
+def statistic_error(statistic: Asked) -> ErrorModel:
+    """Return the error model of a private statistic, so that prices are planned for it.
+
+    Parameters
+    ----------
+    statistic
+        A statistic of :mod:`dpmarket.statistics`, such as a mean with its public bounds, or several.
+
+    Returns
+    -------
+    ErrorModel
+        In units of the statistic, squared; of levels for a quantile; of what guessing costs for several.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no statistic.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.planning import plan_prices
+    >>> from dpmarket.statistics import PrivateMean
+    >>> model = statistic_error(PrivateMean(low=0, high=1))
+    >>> round(plan_prices(Uniform(1, 5), 1000, 20.0, model).expected_error.total ** 0.5, 3)
+    0.093
+    """
+    if not isinstance(statistic, Asked):
+        raise InvalidInput(f"expected a statistic, such as a PrivateMean, got {type(statistic).__name__}.")
+    error = statistic.error
+    return ErrorModel(error.sampling, error.noise, error.signal)
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """What knows its own error: a statistic with its public bounds."""
+
+    @property
+    def error(self) -> StatisticError:
+        """What spread and noise cost."""
+        ...
 
 
 @runtime_checkable
@@ -295,14 +304,15 @@ class Planned(Protocol):
         ...
 
 
-def expected_error(purchase: Decided | Planned, error_model: ErrorModel) -> ExpectedError:
+def expected_error(purchase: Decided | Planned | ArrayLike, error_model: ErrorModel) -> ExpectedError:
     """Return the mean squared error that a purchase, or a plan for one, lets expect.
 
     Parameters
     ----------
     purchase
-        An outcome, an allocation, or anything else with ``epsilons``, to which weights are in proportion; or
-        a plan. A function of reported costs at most, never of a record.
+        An outcome, an allocation, or anything else with ``epsilons``, to which weights are in proportion;
+        the promises themselves, an array; or a plan. A function of reported costs at most, never of a
+        record.
     error_model
         What noise and few people cost: :func:`logistic_error` with the number of coefficients and the row
         bound of the model that is, or will be, trained.
@@ -324,6 +334,8 @@ def expected_error(purchase: Decided | Planned, error_model: ErrorModel) -> Expe
     >>> error = expected_error(allocation, logistic_error(n_features=3, row_bound=1.25))
     >>> error.noise_part > error.sampling_part
     False
+    >>> print(expected_error([1.0] * 10_000, estimator_error(2_000)).hint())
+    the expected error is 2 times as long as what usual data have to tell: about as good as guessing. ...
     """
     if not isinstance(error_model, ErrorModel):
         raise InvalidInput(
@@ -335,9 +347,11 @@ def expected_error(purchase: Decided | Planned, error_model: ErrorModel) -> Expe
             error_model.noise * purchase.inverse_square,
             error_model.signal,
         )
-    if not isinstance(purchase, Decided):
-        raise InvalidInput(f"expected an outcome or a plan, got {type(purchase).__name__}.")
-    promises = checks.non_negative_vector("epsilons", purchase.epsilons)
+    if isinstance(purchase, Decided):
+        purchase = purchase.epsilons
+    elif not isinstance(purchase, list | tuple | np.ndarray):
+        raise InvalidInput(f"expected an outcome, a plan or promises, got {type(purchase).__name__}.")
+    promises = checks.non_negative_vector("epsilons", purchase)
     total = float(promises.sum())
     weights = promises / total if total > 0.0 else promises
     return error_model.predict(float(weights @ weights), total)

@@ -27,7 +27,8 @@ from dpmarket.allocation.simplex import UNCAPPED, split_cap
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import InvalidInput
 from dpmarket.planning.budgets import checked_market, plan_payment_weight, refuse_unspendable
-from dpmarket.planning.error_model import ErrorModel, ExpectedError, classifier_error
+from dpmarket.planning.class_error import classifier_error
+from dpmarket.planning.error_model import ErrorModel, ExpectedError
 from dpmarket.planning.markets import Markets, population
 from dpmarket.planning.path import BestPurchase, walk_path
 from dpmarket.planning.plan import Plan

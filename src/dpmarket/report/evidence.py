@@ -53,6 +53,7 @@ def accounting_of(
         model.row_bound,
         min(model.rows_per_person, len(model.coef_grid)),
         model.numerical_epsilon,
+        model.euclidean_bound,
     )
     return "Does the model keep the promises?", audit_accounting(weights, promises[used])
 

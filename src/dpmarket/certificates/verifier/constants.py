@@ -13,6 +13,7 @@ from typing import Any
 
 from .layout import Body, Release, Totals
 from .losses import release_up
+from .shapes import misshapen
 from .verdicts import Check, judged
 
 RANGES = {
@@ -76,9 +77,7 @@ def _counted(totals: Totals) -> bool:
 
 def _inconsistent(release: Release) -> list[str]:
     constant = Fraction(release.intercept_scaling) if release.fit_intercept else Fraction(0)
-    wrong = []
-    if not Fraction(release.row_bound) ** 2 >= 1 + constant**2:
-        wrong.append("row_bound")
+    wrong = misshapen(release, constant)
     cells = release.coef_grid
     if len(cells) != release.n_coefficients or not all(
         type(cell) is int and abs(cell) <= LARGEST_CELL for cell in cells

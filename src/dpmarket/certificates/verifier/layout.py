@@ -14,6 +14,7 @@ from .verdicts import Broken
 CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/", "dpmarket.receipt/", "dpmarket.openings/"
 VALUES = ("promise", "payment", "spent", "weight")
 BINARY = "binary model"
+SHAPED = "shaped binary model"
 _CONSTANTS = {
     "classes": list,
     "clip": bool,
@@ -61,6 +62,12 @@ _RELEASES: dict[str, dict[str, Any]] = {
         "noise_rate": float,
     }
 }
+_RELEASES[SHAPED] = {
+    **_RELEASES[BINARY],
+    "encoder": (dict, type(None)),
+    "euclidean_bound": float,
+    "joint_columns": int,
+}
 _MENU = {"cost": list, "epsilon": list, "payment": list}
 _COMMITMENT = {"committed_at": str, "digest": str, "quoted_at": str}
 _LINE_1 = {"id": (str, int), "promise": float, "payment": float, "spent": float, "weight": float}
@@ -92,6 +99,19 @@ class Release:
     gradient_bound: float
     noise_accuracy: float
     numerical_epsilon: float
+    euclidean_bound: float | None = None
+    joint_columns: int | None = None
+    encoder: Mapping[str, Any] | None = None
+
+    @property
+    def longest(self) -> float:
+        """R2: the bound on the Euclidean length of rows with their constant."""
+        return self.row_bound if self.euclidean_bound is None else self.euclidean_bound
+
+    @property
+    def joint(self) -> int:
+        """How many coefficients have radial noise together: all, if the noise has no other shape."""
+        return self.n_coefficients if self.joint_columns is None else self.joint_columns
 
 
 @dataclass(frozen=True)

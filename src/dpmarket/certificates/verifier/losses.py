@@ -1,10 +1,12 @@
 r"""What a weight costs in privacy, and what releasing on a grid costs, for every kind of release known here.
 
-One kind is known so far, ``binary model``: logistic regression by objective perturbation. With weight a,
-noise rate eta, penalty Lambda, row bound R and at most r rows a person, formula (*) of the documentation is
+Known are ``binary model``, logistic regression by objective perturbation, and ``shaped binary model``, the
+same with noise of another norm. With weight a, noise rate eta, penalty Lambda, row bounds R1 in the norm of
+the noise and R2 in the Euclidean one (one number R for Euclidean noise) and at most r rows a person, formula
+(*) of the documentation is
 
 .. math:: \epsilon = L + \max_{0 \le s \le 1} \left[ L s + r \log(1 + h s (1 - s)) \right], \qquad
-          L = \frac{a \eta R}{2}, \quad h = \frac{a R^2}{r \Lambda}.
+          L = \frac{a \eta R_1}{2}, \quad h = \frac{a R_2^2}{r \Lambda}.
 
 With :math:`t = 1 - s` the sum is :math:`2 L + g(t)`, :math:`g(t) = -L t + r \log(1 + h t (1 - t))`. g is
 concave and g(0) = 0, so that the maximum is at t = 0 if :math:`g'(0) = r h - L \le 0`, and for every t
@@ -39,7 +41,7 @@ def loss_up(weight: float, release: Release) -> Fraction:
     eta, l2, bound = (Fraction(x) for x in (release.noise_rate, release.l2, release.row_bound))
     r = release.rows_per_person
     linear = a * eta * bound / 2
-    h = a * bound**2 / (r * l2)
+    h = a * Fraction(release.longest) ** 2 / (r * l2)
     if r * h <= linear:
         return 2 * linear
     t = _stationary(linear, h, r)
@@ -52,7 +54,7 @@ def losses(weights: Any, release: Release) -> Any:
     """Return (*) for many weights, in floats: all terms are positive, and twelve digits are right."""
     eta, l2, bound, r = release.noise_rate, release.l2, release.row_bound, float(release.rows_per_person)
     a = np.where(weights > 0.0, weights, 1.0)
-    linear, h = a * eta * bound / 2.0, a * bound**2 / (r * l2)
+    linear, h = a * eta * bound / 2.0, a * release.longest**2 / (r * l2)
     excess = np.maximum(r * h - linear, 0.0)
     sum_ = h * (linear + 2.0 * r)
     # The root's discriminant as a sum of positive parts: (L h)^2 + 4 (r h)^2 + 4 L^2 h.
@@ -72,9 +74,16 @@ def release_up(release: Release) -> Fraction | None:
     rho = (Fraction(release.gradient_bound) + Fraction(release.noise_accuracy)) / l2
     if not g > 2 * rho:
         return None
-    third = total * bound**3 / (6 * sqrt_down(Fraction(3)) * l2)
-    slope = eta / 2 * (l2 + total * bound**2 / 4) + min(n * bound, third)
-    return n * log1p_up(4 * rho / (g - 2 * rho)) + 2 * rho * sqrt_up(Fraction(n)) * slope
+    long, root = Fraction(release.longest), sqrt_up(Fraction(n))
+    bent = root * min(n * long, total * long**3 / (6 * sqrt_down(Fraction(3)) * l2))
+    if release.joint == n:
+        moved = root * (l2 + total * bound**2 / 4)
+    else:
+        # N of the vector of ones, and the largest sum of absolute values of a row.
+        ones = sqrt_up(Fraction(release.joint)) + (n - release.joint)
+        sums = min(root * long, sqrt_up(Fraction(max(release.joint, 1))) * bound)
+        moved = l2 * ones + total * bound * sums / 4
+    return n * log1p_up(4 * rho / (g - 2 * rho)) + 2 * rho * (eta / 2 * moved + bent)
 
 
 def _stationary(linear: Fraction, h: Fraction, r: int) -> Fraction:

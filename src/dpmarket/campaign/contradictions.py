@@ -1,0 +1,97 @@
+"""Find what contradicts itself in a market file: between keys, each of which may be fine by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.columns import column_from
+
+RESERVED_COLUMNS = (
+    "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "round", "probability",
+    "prediction",
+)  # fmt: skip
+
+
+def contradictions(data: Mapping[str, Any], feature_keys: set[str]) -> list[tuple[str, str]]:
+    """Find what is wrong between keys, each of which may be fine or not; ill-typed ones are skipped.
+
+    Parameters
+    ----------
+    data
+        Tables by name, as a TOML file gives them.
+    feature_keys
+        The keys that a feature may have.
+
+    Returns
+    -------
+    list of (str, str)
+        The path of a key, and the sentence for it.
+    """
+    found = []
+    objective, sellers = _table(data, "objective"), _table(data, "sellers")
+    if isinstance(data.get("objective"), Mapping):
+        given = [name for name in ("payment_weight", "budget") if name in objective]
+        if len(given) != 1:
+            what = "both" if given else "neither"
+            found.append(("objective", f"objective: expected either payment_weight or budget, found {what}."))
+        if objective.get("mechanism") == "posted price" and "budget" not in objective:
+            line = "objective.mechanism: expected a budget beside a posted price, found none."
+            found.append(("objective.mechanism", line))
+        for name in ("confidence", "shares"):
+            if name in objective and "budget" not in objective:
+                path = f"objective.{name}"
+                found.append((path, f"{path}: expected a budget beside it, found none."))
+        if "budget" in objective and "expected" not in sellers:
+            line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
+            found.append(("sellers.expected", line))
+    for name, bounds in _table(data, "features").items():
+        if isinstance(bounds, Mapping):
+            found += _feature_problems(f"features.{name}", bounds, feature_keys)
+    return found + _clashes(data, sellers)
+
+
+def _feature_problems(path: str, declared: Mapping[str, Any], known: set[str]) -> list[tuple[str, str]]:
+    """Find what is wrong between the keys of one feature."""
+    if not {"categories", "first", "last", "boolean"} & set(declared):
+        ends = {"low": "a number", "high": "a number above low"}
+        absent = [(f"{path}.{end}", words) for end, words in ends.items() if end not in declared]
+        if absent:
+            return [(place, f"{place}: missing; expected {words}.") for place, words in absent]
+        low, high = declared["low"], declared["high"]
+        if isinstance(low, int | float) and isinstance(high, int | float) and not low < high:
+            return [(path, f"{path}: expected low < high, got low = {low}, high = {high}.")]
+    if not set(declared) <= known:
+        return []
+    try:
+        column_from(path, declared)
+    except InvalidInput as error:
+        return [(path, f"{path}: {str(error).removeprefix(f'column {path!r}: ')}")]
+    return []
+
+
+def _clashes(data: Mapping[str, Any], sellers: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    ids = sellers.get("id_column", "seller")
+    uses = [
+        ("sellers.id_column", ids),
+        ("sellers.cost_column", sellers.get("cost_column", "cost")),
+        ("label.column", _table(data, "label").get("column", "label")),
+        *((f"features.{name}", name) for name in _table(data, "features")),
+    ]
+    first: dict[Any, str] = {}
+    for path, name in uses:
+        if isinstance(name, str) and name in first:
+            found.append((path, f"{path}: expected another column than {first[name]}, got {name!r} in both."))
+        elif isinstance(name, str):
+            first[name] = path
+    if ids in RESERVED_COLUMNS:
+        words = ", ".join(RESERVED_COLUMNS)
+        found.append(("sellers.id_column", f"sellers.id_column: expected none of {words}, got {ids!r}."))
+    return found
+
+
+def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = data.get(name)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,150 @@
+"""Let a ledger's odometer be the account of models that are fitted outside of a campaign.
+
+What such a model spends is a round without payments, entered, debited and marked before any noise is drawn:
+it counts for a person's lifetime limit like any other, and it is in the log outside, so that a restored
+backup cannot spend it twice. The model itself is not kept in the ledger, which therefore calls the round
+lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.files import table_to_bytes
+from dpmarket.ledger import odometer, outside, releases, rounds
+from dpmarket.ledger.engine import Connection, Ledger, new_id, reading, writing
+from dpmarket.ledger.restoring import describe_round
+from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, NewRound
+
+_MINOR_UNITS = 100
+
+
+class LedgerAccount:
+    """What people have left of a limit over everything that a ledger knows about them.
+
+    Obeys :class:`~dpmarket.privacy.PrivacyAccount`: pass it as ``account`` to a fit.
+
+    Parameters
+    ----------
+    ledger
+        An open ledger.
+    limit
+        The most that may be spent on a person (epsilon) over all campaigns and models, > 0.
+    campaign
+        Under which name such models are entered.
+
+    Notes
+    -----
+    Guaranteed: as :class:`~dpmarket.privacy.Account`, and on the disk before it returns. A campaign that is
+    open counts with the most that it can ask of anybody.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpmarket.ledger import open_ledger
+    >>> with TemporaryDirectory() as folder, open_ledger(f"{folder}/market.ledger") as ledger:
+    ...     LedgerAccount(ledger, limit=2.0).left(["ann"]).tolist()
+    [2.0]
+    """
+
+    def __init__(self, ledger: Ledger, limit: float, campaign: str = "models") -> None:
+        self._ledger = ledger
+        self._limit = checks.positive("limit", limit)
+        self._campaign = campaign
+
+    def charge(self, people: Sequence[Any], epsilons: ArrayLike) -> None:
+        """Charge everybody, or nobody.
+
+        Parameters
+        ----------
+        people
+            Who, each once: ids as the ledger has them, texts.
+        epsilons
+            What each is charged, shape (people,), at least 0.
+
+        Raises
+        ------
+        InvalidInput
+            If a person is named twice or not by a text, or for amounts that are no amounts.
+        Infeasible
+            If anybody would exceed the limit. The message says how many, not who.
+        """
+        sellers = _sellers(people)
+        amounts = checks.non_negative_vector("epsilons", epsilons)
+        checks.same_length("epsilons", amounts, "people", people)
+        attempt = new_id()
+        with outside.running(attempt):
+            with writing(self._ledger) as connection:
+                spent = odometer.charges(connection, sellers)
+                total = spent + amounts
+                # What rounding lost of the sum, exactly: a float at the limit may stand for more.
+                lost = (spent - (total - (total - spent))) + (amounts - (total - spent))
+                beyond = int((((total - self._limit) + lost > 0.0) & (amounts > 0.0)).sum())
+                if beyond:
+                    raise Infeasible(
+                        f"expected nobody to exceed their cap, found {beyond} of {len(amounts)} people who "
+                        "would. Nobody was charged."
+                    )
+                entered = rounds.enter_round(connection, self._entry(connection), _round(sellers, amounts))
+                releases.debit(connection, attempt, [entered.number])
+                known = [describe_round(connection, entered, attempt, 0)]
+            head = outside.append(self._ledger.id, attempt, "debit", known)
+            with writing(self._ledger) as connection:
+                releases.mark(connection, attempt, head)
+            outside.append(self._ledger.id, attempt, "mark")
+            with writing(self._ledger) as connection:
+                releases.lose(connection, attempt)
+
+    def left(self, people: Sequence[Any]) -> FloatArray:
+        """Return what each of these people has left (epsilon), at least 0.
+
+        Parameters
+        ----------
+        people
+            Ids, texts.
+
+        Returns
+        -------
+        FloatArray
+            Shape (people,), read-only.
+        """
+        with reading(self._ledger) as connection:
+            spent = odometer.charges(connection, _sellers(people))
+        return read_only(np.maximum(self._limit - spent, 0.0))
+
+    def _entry(self, connection: Connection) -> str:
+        known = rounds.campaign_named(connection, self._campaign)
+        return (known or rounds.make_campaign(connection, self._campaign, {}, _MINOR_UNITS, "EUR")).id
+
+
+def _sellers(people: Sequence[Any]) -> pl.DataFrame:
+    names = list(people)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
+        raise InvalidInput("expected every person once, by an id that is a text.")
+    return pl.DataFrame({SELLER: names}, schema={SELLER: pl.String})
+
+
+def _round(sellers: pl.DataFrame, amounts: FloatArray) -> NewRound:
+    payments = np.zeros(len(amounts), dtype=np.int64)
+    quotes = sellers.with_columns(pl.Series(EPSILON, amounts), pl.Series(PAYMENT, payments))
+    return NewRound(
+        quotes=quotes,
+        content=table_to_bytes(quotes),
+        identity=new_id(),
+        digest=new_id(),
+        repetition=0,
+        mechanism="model",
+        minor_units=_MINOR_UNITS,
+        ceiling=None,
+        parameters={},
+        plan=None,
+        header=None,
+    )

@@ -1,0 +1,11 @@
+from .asking import release_statistic as release_statistic
+from .asking import statistic_from_dict as statistic_from_dict
+from .histogram import PrivateHistogram as PrivateHistogram
+from .mean import PrivateMean as PrivateMean
+from .mean import PrivateShare as PrivateShare
+from .quantile import PrivateQuantile as PrivateQuantile
+from .released import ReleasedStatistic as ReleasedStatistic
+from .released import StatisticError as StatisticError
+from .several import SeveralStatistics as SeveralStatistics
+from .several import Statistic as Statistic
+from .vector import PrivateVectorMean as PrivateVectorMean

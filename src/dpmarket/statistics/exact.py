@@ -1,0 +1,107 @@
+r"""Turn random bits into whole-number noise, exactly: discrete Laplace, a race, rounded spherical noise.
+
+Everything is made of the noise room's exponentials and normals, real numbers whose bits are drawn as far as a
+decision needs them (:mod:`dpmarket.privacy.noise`). No float takes part, so what is promised about the ideal
+distributions is true of the numbers that come out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpmarket.errors import InvalidInput
+from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from dpmarket.privacy.noise import _Bits as Bits
+from dpmarket.privacy.noise import _cut_off as cut_off
+from dpmarket.privacy.noise import _entropy as entropy
+from dpmarket.privacy.noise import _exponential as exponential
+from dpmarket.privacy.noise import _half_normal as half_normal
+from dpmarket.privacy.noise import _Real as Real
+
+_STEP = 64  # bits by which a number is continued
+
+
+def random_bits(source: NoiseSource) -> Bits:
+    """Return a stream of random bits: the operating system's, or a seed's.
+
+    Raises
+    ------
+    InvalidInput
+        If the source is another one: only the noise room's two give bits.
+    """
+    if isinstance(source, SecureNoise):
+        return Bits(entropy)
+    if isinstance(source, SeededNoise):
+        return Bits(random.Random(source.seed).randbytes)
+    raise InvalidInput(
+        f"expected noise_source to be None, SecureNoise or SeededNoise, got {type(source).__name__}."
+    )
+
+
+def scaled_floor(number: Real, scale: Fraction) -> int:
+    """Return the largest whole number not above ``scale`` times a real number."""
+    bits = _STEP
+    while True:
+        part = number.floor(bits)
+        below = scale.numerator * part // (scale.denominator << bits)
+        # The number lies strictly below its next cut-off value, so that this end is not reached.
+        above = -(-scale.numerator * (part + 1) // (scale.denominator << bits)) - 1
+        if below == above:
+            return below
+        bits += _STEP
+
+
+def discrete_laplace(stream: Bits, scale: Fraction) -> int:
+    r"""Draw a whole number k with probability proportional to :math:`e^{-|k| / scale}`.
+
+    ``floor(scale * E)`` of an exponential E is geometric with ratio ``exp(-1/scale)``, and the difference of
+    two such numbers has this law.
+    """
+    return scaled_floor(exponential(stream), scale) - scaled_floor(exponential(stream), scale)
+
+
+def race(stream: Bits, scores: Sequence[int], rate: Fraction) -> int:
+    """Return the position with the largest ``E - rate * score``, E an exponential of its own for each.
+
+    If a person can change every score by at most d, the probability of no position changes by more than the
+    factor ``exp(2 * rate * d)``: to win, a position needs ``E > threshold``, and between two neighbours the
+    threshold moves by at most ``2 * rate * d``. The chance that the winner's score is r above the best is at
+    most ``len(scores) * exp(-rate * r)``, and its expected score is never above that of the exponential
+    mechanism with the same promise.
+    """
+    numbers = {k: exponential(stream) for k in range(len(scores))}
+    bits = _STEP
+    while True:
+        # In units of 2**-bits / denominator, E - rate * score lies in [low, low + denominator).
+        lows = {
+            k: rate.denominator * number.floor(bits) - (rate.numerator * scores[k] << bits)
+            for k, number in numbers.items()
+        }
+        best = max(lows.values())
+        numbers = {k: number for k, number in numbers.items() if lows[k] + rate.denominator > best}
+        if len(numbers) == 1:
+            return next(iter(numbers))
+        bits += _STEP
+
+
+def rounded_sphere(stream: Bits, n: int, noise_rate: Fraction) -> tuple[int, ...]:
+    r"""Draw noise with density proportional to :math:`e^{-\eta |b| / 2}`, every coordinate rounded down.
+
+    Rounded down is the exact real-valued noise, not an approximation of it: bits are drawn until no
+    coordinate can lie on either side of a whole number. Whole numbers plus this noise are therefore the same
+    as their sum with the real noise, rounded afterwards.
+    """
+    lengths = [exponential(stream) for _ in range(n)]
+    normals = [half_normal(stream) for _ in range(n)]
+    signs = [1 if (stream.word() & 1) else -1 for _ in range(n)]
+    bits = _STEP
+    while True:
+        numerators, error = cut_off(lengths, normals, signs, noise_rate, bits)
+        if numerators is not None:
+            off = -(-error.numerator * (1 << bits) // error.denominator) + 1  # in units of 2**-bits
+            low = tuple((numerator - off) >> bits for numerator in numerators)
+            if low == tuple((numerator + off) >> bits for numerator in numerators):
+                return low
+        bits += _STEP

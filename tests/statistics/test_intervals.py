@@ -1,0 +1,235 @@
+"""Intervals cover sampling and noise together, as often as they say, and use nothing private.
+
+Counts of simulated runs are compared with binomial limits at a false-alarm rate of 1e-6, with fixed seeds.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import binom
+
+from dpmarket.privacy import SeededNoise
+from dpmarket.statistics import (
+    PrivateHistogram,
+    PrivateMean,
+    PrivateQuantile,
+    PrivateShare,
+    PrivateVectorMean,
+)
+from dpmarket.statistics.intervals import (
+    largest_spread,
+    level_margin,
+    mean_interval,
+    mean_tail,
+    vector_radius,
+)
+
+FALSE_ALARM = 1e-6
+RUNS = 500
+PROMISES = {"mostly sampling": 4.0, "mostly noise": 0.02}
+
+
+def is_often_enough(covered, confidence, runs=RUNS):
+    return covered >= binom.ppf(FALSE_ALARM, runs, confidence)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 5.0, 300.0])
+@pytest.mark.parametrize("x", [0.5, 2.0, 6.0])
+def test_the_tail_is_the_integral_over_the_noise(ratio, x):
+    deviation, scale = ratio, 1.0
+    here = x * max(deviation, scale)
+
+    def integrand(z):
+        beyond = min(1.0, np.exp(-0.5 * max(here - z, 0.0) ** 2 / deviation**2))
+        return 0.5 * np.exp(-abs(z)) * beyond
+
+    edges = [
+        -40.0,
+        -5.0,
+        0.0,
+        5.0,
+        40.0,
+        *(here + deviation * np.array([-8.0, -3.0, -1.0, 0.0])),
+        here + 40.0,
+    ]
+    edges = sorted({float(np.clip(edge, -40.0, here + 40.0)) for edge in edges})
+    exact = sum(quad(integrand, *ends, epsabs=1e-16, limit=500)[0] for ends in pairwise(edges))
+    assert mean_tail(here, deviation, scale) == pytest.approx(exact, rel=1e-6, abs=1e-14)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.01, 0.3, 0.5, 0.5000002, 0.51, 0.8, 0.999])
+def test_the_spread_bounds_how_far_answers_fall_below_their_mean_and_is_reached(mean):
+    """E exp(-t (X - mean)) <= exp(v t^2 / 2) for a yes-or-no answer, with equality for some t."""
+    spread = float(largest_spread(mean, mean))
+    if mean == 0.0:
+        assert spread < 1e-9
+        return
+    t = np.geomspace(1e-4, 200.0, 4_000)
+    logarithms = t * mean + np.log1p(mean * np.expm1(-t))
+    ratios = 2.0 * logarithms / t**2
+    assert (ratios[t > 1e-2] <= spread * (1.0 + 1e-9)).all()
+    assert ratios.max() >= 0.999 * spread
+    assert spread <= 0.25
+
+
+def test_the_spread_of_a_range_is_the_largest_of_its_means():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        low, high = np.sort(rng.random(2))
+        inside = np.linspace(low, high, 50)
+        assert float(largest_spread(low, high)) >= largest_spread(inside, inside).max() * (1.0 - 1e-12)
+    assert float(largest_spread(0.2, 0.9)) == 0.25
+
+
+@pytest.mark.parametrize("value", [-0.1, 0.0, 0.03, 0.5, 0.9])
+@pytest.mark.parametrize(("norm", "scale"), [(0.03, 0.001), (0.03, 0.05), (0.001, 0.05), (0.05, 1e-6)])
+@pytest.mark.parametrize("risk", [0.2, 1e-6])
+def test_an_interval_ends_where_the_released_number_becomes_too_unlikely(value, norm, scale, risk):
+    low, high = mean_interval(value, value, norm, scale, risk)
+    assert 0.0 <= low <= high <= 1.0
+    means = np.linspace(max(value, 0.0), 1.0, 2_001) if value < 1.0 else np.ones(1)
+    tails = mean_tail(means - value, np.sqrt(largest_spread(means, means)) * norm, scale)
+    # Beyond the end every mean is rejected, and just below it is one that is not.
+    assert (tails[means > high + 1e-9] <= 0.5 * risk).all()
+    kept = means[tails > 0.5 * risk]
+    if kept.size:
+        assert kept.max() <= high <= kept.max() + 1.0 / 2_000
+
+
+def test_intervals_are_symmetric_and_move_with_the_released_number():
+    ends = np.array([mean_interval(value, value, 0.04, 0.01, 0.05) for value in np.linspace(-0.2, 1.2, 57)])
+    np.testing.assert_allclose(ends[:, 0], 1.0 - ends[::-1, 1], atol=1e-7)
+    assert (np.diff(ends, axis=0) >= -1e-7).all()
+
+
+def test_a_rare_answer_has_a_narrower_interval_than_an_even_one():
+    rare, even = (np.ptp(mean_interval(value, value, 0.03, 1e-4, 0.05)) for value in (0.02, 0.5))
+    assert rare < 0.65 * even
+    # Hoeffding's bound, for any mean, with hardly any noise.
+    assert even == pytest.approx(0.03 * np.sqrt(2.0 * np.log(2.0 / 0.05)), rel=0.02)
+
+
+def run_share(seed, rng, epsilon):
+    answers = rng.random(150) < 0.5
+    share = PrivateShare(0.8, noise_source=SeededNoise(seed)).fit(answers, epsilons=np.full(150, epsilon))
+    return share.release_, 0.5
+
+
+def run_rare_share(seed, rng, epsilon):
+    answers = rng.random(150) < 0.03
+    share = PrivateShare(0.8, noise_source=SeededNoise(seed)).fit(answers, epsilons=np.full(150, epsilon))
+    return share.release_, 0.03
+
+
+def run_mean(seed, rng, epsilon):
+    values = rng.choice([2.0, 5.0], 150)
+    promises = epsilon * rng.uniform(0.0, 2.0, 150)
+    mean = PrivateMean(2.0, 5.0, 0.8, noise_source=SeededNoise(seed)).fit(values, epsilons=promises)
+    return mean.release_, 3.5
+
+
+def run_histogram(seed, rng, epsilon):
+    answers = rng.choice(3, 150, p=[0.5, 0.4, 0.1])
+    histogram = PrivateHistogram((0, 1, 2), confidence=0.8, noise_source=SeededNoise(seed))
+    return histogram.fit(answers, epsilons=np.full(150, epsilon)).release_, np.array([0.5, 0.4, 0.1])
+
+
+def run_quantile(seed, rng, epsilon):
+    values = rng.uniform(0.0, 100.0, 400)
+    median = PrivateQuantile(0.3, range(0, 101, 2), confidence=0.8, noise_source=SeededNoise(seed))
+    return median.fit(values, epsilons=np.full(400, epsilon)).release_, 30.0
+
+
+RUNNERS = {
+    "share": run_share,
+    "rare share": run_rare_share,
+    "mean": run_mean,
+    "histogram": run_histogram,
+    "quantile": run_quantile,
+}
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize("name", RUNNERS)
+def test_intervals_cover_the_population_as_often_as_they_say(name, promise):
+    rng = np.random.default_rng(7)
+    covered = 0
+    for seed in range(RUNS):
+        release, truth = RUNNERS[name](seed, rng, PROMISES[promise])
+        covered += bool(np.all((release.lows <= truth) & (truth <= release.highs)))
+    assert is_often_enough(covered, 0.8)
+
+
+def test_without_its_part_for_the_noise_an_interval_would_cover_too_little():
+    """Noise alone decides here, and its part is tight: it covers hardly more often than it says."""
+    rng, covered, without = np.random.default_rng(3), 0, 0
+    for seed in range(RUNS):
+        release, _ = run_share(seed, rng, 0.02)
+        raw = release.numerators[0] / release.denominator
+        low, high = mean_interval(raw, raw, 1.0 / np.sqrt(150), 1e-9, 0.2)
+        covered += release.lows[0] <= 0.5 <= release.highs[0]
+        without += low <= 0.5 <= high
+    assert is_often_enough(covered, 0.8)
+    assert covered <= binom.isf(FALSE_ALARM, RUNS, 0.85)
+    assert not is_often_enough(without, 0.8)
+
+
+def test_without_its_part_for_sampling_an_interval_would_cover_too_little():
+    rng, without = np.random.default_rng(4), 0
+    for seed in range(RUNS):
+        release, _ = run_share(seed, rng, 4.0)
+        raw = release.numerators[0] / release.denominator
+        low, high = mean_interval(raw, raw, 1e-9, 1.0 / 600.0, 0.2)
+        without += low <= 0.5 <= high
+    assert not is_often_enough(without, 0.8)
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_the_ball_around_a_vector_mean_holds_the_populations_mean(promise):
+    rng, covered = np.random.default_rng(5), 0
+    for seed in range(200):
+        rows = rng.choice([-1.0, 1.0], (150, 1)) * [0.6, 0.8]
+        mean = PrivateVectorMean(("a", "b"), 1.0, confidence=0.8, noise_source=SeededNoise(seed))
+        mean.fit(rows, epsilons=np.full(150, PROMISES[promise]))
+        covered += float(np.linalg.norm(mean.mean_)) <= mean.radius_
+    assert is_often_enough(covered, 0.8, 200)
+
+
+def test_the_radius_covers_the_length_of_the_noise():
+    rng = np.random.default_rng(6)
+    lengths = rng.gamma(4.0, 0.5, 100_000)
+    assert (lengths > vector_radius(4, 1e-9, 0.5, 0.1)).mean() <= 0.1
+    assert (lengths > vector_radius(4, 1e-9, 0.5, 0.1)).mean() > 0.08
+
+
+def test_an_interval_of_a_quantile_is_narrow_where_much_was_promised():
+    values = np.random.default_rng(0).uniform(0.0, 100.0, 20_000)
+    candidates = np.linspace(0.0, 100.0, 501)
+    narrow, wide, absent = (
+        PrivateQuantile(0.5, candidates, share, noise_source=SeededNoise(1)).fit(values, epsilons=promises)
+        for share, promises in (
+            (0.5, np.full(20_000, 1.0)),
+            (0.5, np.full(20_000, 1e-4)),
+            (0.0, np.full(20_000, 1.0)),
+        )
+    )
+    assert narrow.interval_[1] - narrow.interval_[0] < 6.0
+    assert wide.interval_ == (0.0, 100.0)
+    assert absent.interval_ is None
+    assert absent.release_.highs is None
+
+
+def test_the_level_margin_shrinks_with_people_and_promises():
+    assert level_margin(0.1, 100, 50.0, 0.05) > level_margin(0.01, 100, 50.0, 0.05)
+    assert level_margin(0.1, 100, 50.0, 0.05) > level_margin(0.1, 100, 500.0, 0.05)
+
+
+def test_two_crowds_with_the_same_promises_have_intervals_of_the_same_width():
+    """No record takes part in the width: a constant and the widest spread get the same margin."""
+    widths = []
+    for records in (np.full(400, 0.5), np.tile([0.0, 1.0], 200)):
+        mean = PrivateMean(0.0, 1.0, noise_source=SeededNoise(2)).fit(records, epsilons=np.full(400, 1.0))
+        widths.append(mean.interval_[1] - mean.interval_[0])
+    assert widths[0] == pytest.approx(widths[1], rel=1e-12)

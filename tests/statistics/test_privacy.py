@@ -1,0 +1,301 @@
+"""Nobody's promise is broken, and it is reached: laws of whole releases, neighbour by neighbour, exactly.
+
+What noise a release gets is read off the code as it runs: the sampler is replaced by one that notes its scale
+and returns 0. Its own law is tested beside this.
+"""
+
+import itertools
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpmarket.statistics import (
+    PrivateHistogram,
+    PrivateMean,
+    PrivateQuantile,
+    PrivateShare,
+    PrivateVectorMean,
+    SeveralStatistics,
+)
+from dpmarket.statistics import crowd as crowd_module
+from dpmarket.statistics import histogram as histogram_module
+from dpmarket.statistics import mean as mean_module
+from dpmarket.statistics import quantile as quantile_module
+from dpmarket.statistics import vector as vector_module
+from dpmarket.statistics import weights as weights_module
+
+EPSILONS = [0.7, 0.0, 1.3, 0.31]
+MODULES = (crowd_module, mean_module, histogram_module, quantile_module, vector_module)
+
+
+@pytest.fixture
+def laws(monkeypatch):
+    """Note the arguments of every sampler that a release calls, and take its noise away."""
+    noted = []
+
+    def note(value):
+        return lambda stream, *arguments: noted.append(arguments) or value(*arguments)
+
+    for module in (mean_module, histogram_module):
+        monkeypatch.setattr(module, "discrete_laplace", note(lambda scale: 0))
+    monkeypatch.setattr(quantile_module, "race", note(lambda scores, rate: 0))
+    monkeypatch.setattr(vector_module, "rounded_sphere", note(lambda n, rate: (0,) * n))
+    return noted
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Weights of four bits and four parts of the range: laws with few likely outcomes."""
+    for module in MODULES:
+        monkeypatch.setattr(module, "RESOLUTION", 4)
+    monkeypatch.setattr(weights_module, "_BITS", 4)
+
+
+def law_of(laws, statistic, records, epsilons=EPSILONS, people=None):
+    """Return where a release is centred, and the arguments of its noise."""
+    laws.clear()
+    fitted = statistic.fit(records, epsilons=epsilons, people=people)
+    return fitted, np.array(fitted.release_.numerators, dtype=object), list(laws)
+
+
+def replaced(records, i, value):
+    records = list(records)
+    records[i] = value
+    return records
+
+
+def neighbours(possible, size=4):
+    """Return every data set of the possible records, each with one person's record replaced."""
+    for records in itertools.product(possible, repeat=size):
+        for i in range(size):
+            for value in possible:
+                if value != records[i]:
+                    yield list(records), i, replaced(records, i, value)
+
+
+SUMS = {
+    "mean": (PrivateMean(-1.0, 3.0), (-5.0, -1.0, 0.3, 3.0, 8.0)),
+    "share": (PrivateShare(), (True, False)),
+    "histogram": (PrivateHistogram(("a", "b", "c")), ("a", "b", "c")),
+    "two bins": (PrivateHistogram((5, 6)), (5, 6)),
+    "bins of a number": (PrivateHistogram.from_edges([0, 1, 2, 5]), (-3.0, 0.5, 1.0, 9.0)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_no_replaced_record_costs_more_than_the_promise_and_some_cost_all_of_it(laws, name):
+    """Laplace noise of scale t at a point moved by d has a largest log ratio of d / t, in exact rationals."""
+    statistic, possible = SUMS[name]
+    largest = [Fraction(0)] * len(EPSILONS)
+    for before, i, after in itertools.islice(neighbours(possible), 0, None, 3):
+        _, first, noise = law_of(laws, statistic, before)
+        _, second, same = law_of(laws, statistic, after)
+        assert noise == same
+        loss = sum(abs(a - b) / scale for a, b, (scale,) in zip(first, second, noise, strict=True))
+        assert loss <= Fraction(EPSILONS[i])
+        largest[i] = max(largest[i], loss)
+    for loss, epsilon in zip(largest, EPSILONS, strict=True):
+        assert loss >= Fraction(999, 1000) * Fraction(epsilon)
+        assert (loss == 0) == (epsilon == 0.0)
+
+
+@pytest.mark.parametrize("name", ["mean", "histogram", "two bins"])
+def test_enumerated_probabilities_keep_the_promise_and_reach_it(laws, coarse, name):
+    """All likely outcomes of a coarse release, one by one, with their probabilities."""
+    statistic, possible = SUMS[name]
+    spent = statistic.fit(list(possible[:2]) * 2, epsilons=EPSILONS).epsilons_
+    reached = np.zeros(len(EPSILONS))
+    for before, i, after in itertools.islice(neighbours(possible), 0, None, 5):
+        _, first, noise = law_of(laws, statistic, before)
+        _, second, _ = law_of(laws, statistic, after)
+        loss = 0.0
+        for a, b, (scale,) in zip(first, second, noise, strict=True):
+            outcomes = np.arange(int(min(a, b) - 25 * scale), int(max(a, b) + 25 * scale))
+            here, there = (masses(outcomes - int(centre), float(scale)) for centre in (a, b))
+            assert abs(here.sum() - 1.0) < 1e-9
+            loss += np.abs(np.log(here / there)).max()
+        assert loss <= EPSILONS[i]
+        reached[i] = max(reached[i], loss)
+    assert (reached >= 0.999 * spent).all()
+    bought = spent > 0.0
+    assert (spent[bought] < np.array(EPSILONS)[bought]).all()  # weights of four bits are rounded down
+
+
+def masses(distances, scale):
+    ratio = np.exp(-1.0 / scale)
+    return (1.0 - ratio) / (1.0 + ratio) * ratio ** np.abs(distances)
+
+
+def test_replacing_all_of_several_records_costs_no_more_than_the_promise(laws):
+    people = ["x", "y", "x", "z", "x"]
+    promises = {"x": 0.9, "y": 0.4, "z": 0.0}
+    questions = {
+        PrivateMean: PrivateMean(0.0, 1.0, rows_per_person=3),
+        PrivateHistogram: PrivateHistogram((0, 1, 2), rows_per_person=3),
+    }
+    for statistic in questions.values():
+        values = (0, 1, 2) if isinstance(statistic, PrivateHistogram) else (0.0, 0.4, 1.0)
+        largest = Fraction(0)
+        for old in itertools.product(values, repeat=3):
+            for new in itertools.product(values, repeat=3):
+                before, after = ([a, values[1], b, values[0], c] for a, b, c in (old, new))
+                _, first, noise = law_of(laws, statistic, before, promises, people)
+                _, second, _ = law_of(laws, statistic, after, promises, people)
+                loss = sum(abs(a - b) / scale for a, b, (scale,) in zip(first, second, noise, strict=True))
+                assert loss <= Fraction(0.9)
+                largest = max(largest, loss)
+        assert largest >= Fraction(999, 1000) * Fraction(0.9)
+
+
+def test_fewer_records_instead_of_many_cost_no_more_than_the_promise(laws):
+    statistic = PrivateHistogram(("a", "b", "c"), rows_per_person=4)
+    promises = {"x": 1.0, "y": 0.5}
+    _, first, noise = law_of(laws, statistic, ["a", "b", "a", "b"], promises, ["x", "x", "x", "y"])
+    _, second, _ = law_of(laws, statistic, ["c", "b"], promises, ["x", "y"])
+    loss = sum(abs(a - b) / scale for a, b, (scale,) in zip(first, second, noise, strict=True))
+    assert Fraction(999, 1000) <= loss <= 1
+
+
+def test_a_vector_mean_costs_no_more_than_the_promise_and_a_reversed_vector_all_of_it(laws):
+    rng = np.random.default_rng(0)
+    statistic = PrivateVectorMean(("a", "b", "c"), bound=2.0)
+    for k in range(200):
+        rows = rng.normal(size=(4, 3)) * rng.choice([0.1, 1.0, 1e6], 4)[:, None]
+        i = k % 4
+        other = rows.copy()
+        other[i] = -rows[i] * 1e3 if k >= 100 else rng.normal(size=3)
+        _, first, ((_, rate),) = law_of(laws, statistic, rows)
+        _, second, _ = law_of(laws, statistic, other)
+        squared = sum((a - b) ** 2 for a, b in zip(first, second, strict=True)) * (rate / 2) ** 2
+        assert squared <= Fraction(EPSILONS[i]) ** 2
+        if np.linalg.norm(rows[i]) > 2.0 and k >= 100:
+            assert squared >= Fraction(999, 1000) ** 2 * Fraction(EPSILONS[i]) ** 2
+
+
+def race_chances(scores, rate):
+    """Exact chances of few candidates, to fifty digits: subsets of the product are integrated one by one."""
+    handicaps = [mpmath.mpf(score) * rate.numerator / rate.denominator for score in scores]
+    chances = []
+    for t, own in enumerate(handicaps):
+        others = [h - own for k, h in enumerate(handicaps) if k != t]
+        start = max(mpmath.mpf(0), *(-h for h in others))
+        chances.append(
+            sum(
+                (-1) ** size * mpmath.exp(-sum(chosen) - (1 + size) * start) / (1 + size)
+                for size in range(len(others) + 1)
+                for chosen in itertools.combinations(others, size)
+            )
+        )
+    assert abs(sum(chances) - 1) < mpmath.mpf(10) ** -20
+    return chances
+
+
+@pytest.mark.parametrize("others", [0, 60])
+def test_all_races_of_a_quantile_together_keep_the_promise(laws, others):
+    """With many others the two races for the interval are run, too; the sum over races is charged."""
+    epsilons = [*EPSILONS, *[20.0] * others]
+    same = [(1.0, 2.0, 4.0)[k % 3] for k in range(others)]
+    statistic = PrivateQuantile(0.4, (1.0, 2.0, 3.0, 4.0), confidence=0.2)
+    races, bounds = set(), [Fraction(0)] * len(EPSILONS)
+    with mpmath.workdps(50):
+        for before, i, after in itertools.islice(neighbours((0.0, 1.5, 3.0, 9.0)), 0, None, 29):
+            _, _, first = law_of(laws, statistic, before + same, epsilons)
+            _, _, second = law_of(laws, statistic, after + same, epsilons)
+            races.add(len(first))
+            loss = mpmath.mpf(0)
+            for one, other in zip(first, second, strict=True):
+                pairs = zip(race_chances(*one), race_chances(*other), strict=True)
+                loss += max(abs(mpmath.log(x / y)) for x, y in pairs)
+            assert loss <= epsilons[i] * (1 + mpmath.mpf(10) ** -20)
+            bounds[i] = max(bounds[i], charged(first, second))
+            assert loss <= float(bounds[i]) * (1 + 1e-9)
+    assert races == {3 if others else 1}
+    # What the races are proved to cost is the promise, all of them together, exactly.
+    for bound, epsilon in zip(bounds, EPSILONS, strict=True):
+        assert Fraction(999, 1000) * Fraction(epsilon) <= bound <= Fraction(epsilon)
+
+
+def charged(first, second):
+    """Twice the rate times the largest change of a score, over all races: what the proof allows."""
+    return sum(
+        2 * rate * max(abs(a - b) for a, b in zip(one, other, strict=True))
+        for (one, rate), (other, _) in zip(first, second, strict=True)
+    )
+
+
+def chance_in_a_crowded_race(scores, rate, t):
+    """The chance of one candidate among many: candidates with equal scores share a factor."""
+    handicaps, counts = np.unique(np.array(scores, dtype=float) * float(rate), return_counts=True)
+    own = scores[t] * float(rate)
+    counts = counts - (handicaps == own)
+    start = max(0.0, own - float(handicaps.min()))
+
+    def integrand(x):
+        product = mpmath.exp(-x)
+        for handicap, count in zip(handicaps.tolist(), counts.tolist(), strict=True):
+            product *= (1 - mpmath.exp(-(x + handicap - own))) ** count
+        return product
+
+    edges = [start, *(start + np.linspace(1.0, 60.0, 30)), mpmath.inf]
+    return mpmath.quad(integrand, edges)
+
+
+def test_a_quantile_can_cost_all_of_the_promise(laws):
+    """A long plateau at the level: one replaced record raises all its scores and lowers the target's."""
+    plateau = 100_000
+    statistic = PrivateQuantile(0.5, range(plateau + 10), interval_share=0.0)
+    epsilons = [3.0, 3.0, 2.0, 3.0, 1.0]
+    high = float(plateau + 5)
+    _, _, ((first, rate),) = law_of(laws, statistic, [4.0, 4.0, high, high, high], epsilons)
+    _, _, ((second, _),) = law_of(laws, statistic, [4.0, 4.0, high, high, 0.0], epsilons)
+    one, other = (chance_in_a_crowded_race(scores, rate, 1) for scores in (first, second))
+    loss = abs(float(mpmath.log(one / other)))
+    assert 0.999 <= loss <= 1.0
+
+
+def test_scores_change_by_no_more_than_the_weight_and_the_quantile_has_none():
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        parts = rng.integers(0, 50, 6)
+        level = Fraction(int(rng.integers(1, 9)), 9)
+        i, j = rng.choice(6, 2, replace=False)
+        moved = parts.copy()
+        step = int(rng.integers(0, parts[i] + 1))
+        moved[i] -= step
+        moved[j] += step
+        if parts.sum() == 0:
+            continue
+        first, second = (quantile_module.scores(np.cumsum(p).tolist(), level) for p in (parts, moved))
+        assert max(abs(a - b) for a, b in zip(first, second, strict=True)) <= step * level.denominator
+        assert min(first) == 0
+
+
+@pytest.mark.parametrize("shares", [{"a": 1, "b": 1, "c": 1}, {"a": 0.1, "b": 0.7, "c": 0.2000001}])
+def test_several_statistics_never_spend_more_than_the_promise_in_exact_arithmetic(laws, shares):
+    rng = np.random.default_rng(3)
+    epsilons = np.concatenate((rng.uniform(0.0, 2.0, 50), [0.1, 1.0 / 3.0, 0.0, 5e-13]))
+    answers = rng.integers(0, 2, epsilons.size)
+    several = SeveralStatistics(
+        {"a": PrivateShare(), "b": PrivateMean(0, 1), "c": PrivateHistogram((0, 1))}, shares
+    )
+    laws.clear()
+    several.fit(dict.fromkeys("abc", answers), epsilons=epsilons)
+    scales = [scale for (scale,) in laws]
+    assert len(scales) == 3
+    _check_charged_in_full(several, epsilons, answers, scales, laws)
+
+
+def _check_charged_in_full(several, epsilons, answers, scales, laws):
+    """Replace each person's answer: the exact losses of all three, added up."""
+    centres = [Fraction(release.numerators[0]) for release in several.releases_.values()]
+    for i in (0, 17, len(epsilons) - 4, len(epsilons) - 3, len(epsilons) - 2):
+        other = answers.copy()
+        other[i] = 1 - other[i]
+        laws.clear()
+        several.fit(dict.fromkeys("abc", other), epsilons=epsilons)
+        moved = [Fraction(release.numerators[0]) for release in several.releases_.values()]
+        loss = sum(abs(a - b) / scale for a, b, scale in zip(centres, moved, scales, strict=True))
+        assert loss <= Fraction(several.epsilons_[i]) <= Fraction(epsilons[i])
+        assert loss >= Fraction(999, 1000) * Fraction(epsilons[i])
