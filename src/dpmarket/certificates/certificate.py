@@ -260,6 +260,8 @@ def certify_purchase(
 def _refuse_uncertifiable(model: PrivateLogisticRegression) -> None:
     if not isinstance(model, PrivateLogisticRegression) or not hasattr(model, "coef_grid_"):
         raise NotCertifiable("expected a fitted PrivateLogisticRegression.")
+    if len(model.classes_) > 2:
+        raise NotCertifiable("expected a model of two classes: certificates do not know more yet.")
     if model.classes is None:
         raise NotCertifiable(
             "expected a model with declared classes; these were read from the labels, which tells about them."

@@ -22,6 +22,8 @@ from .softmax_release import softmax_plan_release as softmax_plan_release
 from .softmax_release import softmax_release_cost as softmax_release_cost
 from .softmax_weights import SoftmaxWeights as SoftmaxWeights
 from .softmax_weights import softmax_weights_for as softmax_weights_for
+from .softmax_worst_case import SoftmaxWorstCase as SoftmaxWorstCase
+from .softmax_worst_case import find_softmax_worst_case as find_softmax_worst_case
 from .weights import Weights as Weights
 from .weights import weights_for as weights_for
 from .worst_case import WorstCase as WorstCase
