@@ -38,7 +38,7 @@ def test_the_books_of_many_classes_balance_and_no_more_than_that(classes, rows, 
 
 
 def test_a_charge_with_min_of_rows_and_coefficients_does_not_balance():
-    """Weights for two rows, used for nine of a person: fine with two classes and two coefficients, not here."""
+    """Weights for two rows, used for nine of a person: with two classes and two coefficients that is fine."""
     made = softmax_weights_for(PROMISES, 0.2, 3, 2, 1.0, 2)
     used = SoftmaxWeights(made.loss_weights, made.noise_rate, made.l2, 3, 2, 1.0, rows_per_person=9)
     assert audit_accounting(made, PROMISES).passed

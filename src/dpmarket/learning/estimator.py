@@ -40,7 +40,9 @@ from dpmarket.privacy.weights import finite_total, usable_promises
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Logistic regression with two classes and a privacy promise (epsilon) to every person.
+    """Logistic regression with a privacy promise (epsilon) to every person.
+
+    Two classes have one vector of coefficients, more (softmax) one each, with independent noise.
 
     Rows must have norm at most 1, in the Euclidean norm or in that of a ``noise_shape`` (see
     :class:`~dpmarket.learning.scaling.PublicScaler` and :class:`~dpmarket.learning.encoder.PublicEncoder`);
@@ -51,7 +53,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     ----------
     l2
         The ridge penalty Lambda, > 0, in the objective whose loss weights add up to 1. None means
-        :func:`~dpmarket.privacy.penalty.suggest_l2`, which uses public quantities only.
+        :func:`~dpmarket.privacy.penalty.suggest_l2`, for more than two classes
+        :func:`~dpmarket.privacy.softmax_penalty.softmax_suggest_l2`, which use public quantities only.
     epsilon
         The common promise, > 0, used where ``fit`` is given no ``epsilons``.
     fit_intercept
@@ -61,8 +64,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         ``1 / sqrt(features)``, as if the constant were one more feature of a row of norm 1: a larger one
         lengthens rows and so adds noise to everything, a smaller one lets the constant move less.
     classes
-        The two labels, negative class first. None reads them from ``y`` and so treats the set of labels as
-        public; a certificate needs them declared.
+        The labels, at least two, of two the negative one first. None reads them from ``y`` and so treats the
+        set of labels as public; a certificate needs them declared.
     clip
         Whether rows longer than 1 are shortened to 1, in ``fit`` and in prediction. If not, ``fit`` refuses
         them.
@@ -75,23 +78,27 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
     stretch
         Public factor, > 0, by which the released coefficients are multiplied. None means 1 if ``l2`` is given
-        (the minimiser itself), and otherwise :func:`~dpmarket.privacy.penalty.suggest_stretch`, which undoes
-        part of the suggested penalty's shrinkage.
+        (the minimiser itself), and otherwise :func:`~dpmarket.privacy.penalty.suggest_stretch` (or
+        :func:`~dpmarket.privacy.softmax_penalty.softmax_suggest_stretch`), which undoes part of the suggested
+        penalty's shrinkage.
     noise_shape
         The public :class:`~dpmarket.privacy.shapes.NoiseShape` of the noise, and the norm in which rows are
         at most 1 long. None means the shape that :class:`~dpmarket.learning.encoder.PublicEncoder` chose for
-        its rows, a function of declarations only, and the Euclidean norm for other rows.
+        its rows, a function of declarations only, and the Euclidean norm for other rows. Refused with more
+        than two classes.
 
     Attributes
     ----------
     classes_
-        The two labels.
+        The labels.
     coef_, intercept_
-        Coefficients, shape (1, features), and what the constant column adds to every margin, shape (1,).
+        Coefficients, shape (1, features), and what the constant column adds to every margin, shape (1,);
+        with K > 2 classes shapes (K, features) and (K,), adding up to 0 over the classes.
     coef_grid_
         Integers, the constant's last: the release itself. Everything else follows from it and public values:
         ``coef_grid_ * grid_`` is the minimiser, ``stretch_`` times it are the coefficients, and
-        ``intercept_scaling_`` times the last of them is the intercept.
+        ``intercept_scaling_`` times the last of them is the intercept. With more than two classes shape
+        (K, n), not yet centred over the classes.
     grid_
         Width of the public grid.
     intercept_scaling_, stretch_
@@ -193,7 +200,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         X
             Features, shape (records, features): an array, a data frame or a CSR matrix.
         y
-            Labels, shape (records,), of two classes.
+            Labels, shape (records,), of two classes or more.
         epsilons
             The promises: one per record; or, with ``people``, a mapping from owner to promise, or an array
             per person (of another length than the records) that ``people`` numbers from 0. Or prepared
@@ -214,7 +221,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         ------
         InvalidInput
             For promises that are NaN, negative, infinite, text, of a wrong length or all 0; rows longer than
-            1 (without ``clip``); features that are not finite numbers; labels beyond two classes or not
+            1 (without ``clip``); features that are not finite numbers; labels of one class only or not
             declared; more records of a person than ``rows_per_person``. All before noise is drawn.
         Infeasible
             If no noise keeps the promises at this ``l2``, ``numerical_epsilon`` is too small to compute

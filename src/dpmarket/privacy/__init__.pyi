@@ -18,6 +18,8 @@ from .shapes import NoiseShape as NoiseShape
 from .shapes import noise_power as noise_power
 from .softmax import softmax_privacy_loss as softmax_privacy_loss
 from .softmax_density import softmax_log_density as softmax_log_density
+from .softmax_penalty import softmax_suggest_l2 as softmax_suggest_l2
+from .softmax_penalty import softmax_suggest_stretch as softmax_suggest_stretch
 from .softmax_release import softmax_plan_release as softmax_plan_release
 from .softmax_release import softmax_release_cost as softmax_release_cost
 from .softmax_weights import SoftmaxWeights as SoftmaxWeights
