@@ -10,7 +10,7 @@ import numpy as np
 import dpmarket as dpm
 from _results import Table, at_most, measure, tell
 from _timing import compare
-from dpmarket.audit.distinguishing import neighbours_of
+from dpmarket.audit.neighbours import neighbours_of
 
 MARKETS = {
     "no cap": dpm.BuyerObjective(1.0, 1.0, 1e-3),
@@ -44,8 +44,8 @@ def truthfulness():
 
 
 def privacy():
-    promises = np.array([2.0, 400.0, 400.0])
-    learner = dpm.PrivateLogisticRegression(l2=2.0 / promises.sum(), fit_intercept=False, classes=(0, 1))
+    promises = dpm.audit.promises_around(2.0)
+    learner = dpm.PrivateLogisticRegression(fit_intercept=False, classes=(0, 1))
     pair = neighbours_of(0, 3)[0]
     learner.fit(pair.features, pair.labels, promises)
     start = time.perf_counter()

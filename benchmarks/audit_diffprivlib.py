@@ -65,21 +65,21 @@ def claims() -> Iterator[Table]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # threads that wait for processes of diffprivlib
         audits = list(pool.map(partial(audit, python, fits=fits), NORMS))
     for norm, findings in zip(NORMS, audits, strict=True):
-        event = findings.details["events"][0]
+        guess = findings.details["guesses"][0]
         rows.append(
             [
                 f"{norm:g}",
                 "1",
                 f"{findings.found[0]:.2f}",
                 "not refuted" if findings.passed else "refuted",
-                f"{event['in_event']:,} and {event['in_event_of_neighbour']:,}",
-                f"{event['samples_of_each']:,}",
-                event["neighbours"],
+                f"{guess['right']:,} of {guess['guesses']:,}",
+                f"{guess['tested']:,}",
+                guess["neighbours"],
             ]
         )
     yield Table(
         f"diffprivlib 0.6.6, claim of epsilon = 1 audited with {fits:,} models, false-alarm rate 0.001 each",
-        ["row bound", "claimed", "at least", "claim", "in event", "of each", "neighbours"],
+        ["row bound", "claimed", "at least", "claim", "guesses right", "models tested", "neighbours"],
         rows,
     )
 

@@ -90,11 +90,6 @@ class CurveFromOwnReport:
 # ---------------------------------------------------------------- learners
 
 
-class HalfTheNoise(PlainLearner):
-    def noise_rate(self, noise_rate):
-        return 2.0 * noise_rate
-
-
 class BalancedWeights(PlainLearner):
     """Weighs both classes alike, as the labels happen to be: weights from the data."""
 
@@ -105,13 +100,27 @@ class BalancedWeights(PlainLearner):
         return balanced / balanced.sum(), noise_rate
 
 
-class HalfNoise:
-    """A noise source of twice the rate."""
+class LessNoiseThan(PlainLearner):
+    """Uses a noise rate that is so many times what it should be."""
 
-    certifiable = False
+    def __init__(self, factor, l2, seed):
+        super().__init__(l2, seed)
+        self.factor = factor
+
+    def noise_rate(self, noise_rate):
+        return self.factor * noise_rate
+
+
+class LessNoise:
+    """A noise source of so many times the rate; it says that it is in order."""
+
+    certifiable = True
+
+    def __init__(self, factor):
+        self.factor = factor
 
     def draw(self, n_coefficients, noise_rate, accuracy) -> NoiseDraw:
-        return SecureNoise().draw(n_coefficients, 2.0 * noise_rate, accuracy)
+        return SecureNoise().draw(n_coefficients, self.factor * noise_rate, accuracy)
 
 
 class Prepared:

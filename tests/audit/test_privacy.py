@@ -1,5 +1,6 @@
 """Privacy: the project's estimator passes every way of looking, and every broken learner is caught by one."""
 
+import copy
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +15,13 @@ from dpmarket.audit import (
     audit_privacy,
     audit_privacy_exact,
     audit_privacy_sampled,
+    fits_for,
+    promises_around,
     weights_of,
 )
-from dpmarket.audit.distinguishing import choose_event, epsilon_bound, neighbours_of
+from dpmarket.audit.distinguishing import choose_guess, epsilon_bound
+from dpmarket.audit.neighbours import best_lean, neighbours_of
+from dpmarket.audit.scores import fitted_scores
 from dpmarket.learning.reference import (
     LargeEpsilonsOnly,
     OutputPerturbation,
@@ -27,8 +32,8 @@ from dpmarket.privacy import Weights, plan_release, release_cost
 
 from .broken import (
     BalancedWeights,
-    HalfNoise,
-    HalfTheNoise,
+    LessNoise,
+    LessNoiseThan,
     Prepared,
     one_person_five_percent_over,
     without_slack,
@@ -115,26 +120,40 @@ def test_every_reference_learner_passes_with_many_models(name):
 # ---------------------------------------------------------------- every mistake is caught
 
 
-def test_half_the_noise_is_caught_by_sampling():
-    findings = audit_privacy_sampled(HalfTheNoise(L2, 0), PROMISES, people=[0], fits=8_000)
-    assert not findings.passed
+def test_with_other_promises_less_is_found():
     right = audit_privacy_sampled(PlainLearner(L2, 0), PROMISES, people=[0], fits=1_200)
     assert right.passed
     assert right.found[0] > 0.2
 
 
 @pytest.mark.slow
-def test_half_the_noise_in_the_private_estimator_is_caught_by_sampling():
-    learner = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False, l2=L2, noise_source=HalfNoise())
-    audit = audit_privacy(learner, PROMISES, people=[0], fits=16_000)
-    assert audit.accounting.passed  # the books are in order: only sampling can tell
-    assert not audit.sampled.passed
+@pytest.mark.parametrize("promise", [0.5, 1.0, 2.0])
+def test_most_of_a_kept_promise_is_found_in_the_private_estimator_and_half_more_is_caught(promise):
+    """With the default number of models; the books of both are in order: only sampling can tell."""
+    promises = promises_around(promise)
+    honest = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
+    findings = audit_privacy_sampled(honest, promises, people=[0])
+    assert findings.passed
+    assert findings.found[0] >= 0.75 * promise
+    assert findings.details["fits"] == fits_for(promise)
+    careless = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False, noise_source=LessNoise(1.5))
+    assert not audit_privacy_sampled(careless, promises, people=[0]).passed
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_a_learner_that_opens_no_books_is_audited_as_closely(factor):
+    # About 0.8 of the epsilon is found, with a standard error of 0.03: 0.6 is missed once in a million times.
+    promises = promises_around(2.0)
+    learner = LessNoiseThan(factor, 2.0 / promises.sum(), 0)
+    findings = audit_privacy_sampled(learner, promises, people=[0], fits=6_000)
+    assert findings.passed == (factor == 1.0)
+    assert findings.found[0] > 0.6 * factor * 2.0
 
 
 def test_weights_from_the_data_are_caught_by_sampling():
     findings = audit_privacy_sampled(BalancedWeights(L2, 0), PROMISES, people=[0], fits=400)
     assert not findings.passed
-    assert findings.details["events"][0]["neighbours"].startswith("label flipped")
+    assert findings.details["guesses"][0]["neighbours"].startswith("label flipped")
 
 
 @pytest.mark.parametrize("weights", [without_slack, one_person_five_percent_over])
@@ -181,25 +200,24 @@ def test_dropped_slack_and_half_the_noise_are_caught_by_the_exact_density():
 # ---------------------------------------------------------------- the bound from samples
 
 
-@pytest.mark.parametrize(("p", "q"), [(0.5, 0.5 * math.exp(-1.0)), (0.02, 0.02), (0.9, 0.1)])
-def test_the_bound_of_an_event_is_wrong_as_rarely_as_it_says(p, q):
+@pytest.mark.parametrize("share", [0.5, 0.55, 1.0 / (1.0 + math.exp(-1.0)), 0.97])
+def test_the_bound_of_guesses_is_wrong_as_rarely_as_it_says(share):
     # Exact probability of a false alarm, summed over all counts: no sampling, no luck.
-    n, alpha = 40, 0.05
-    likely, rare = binom.pmf(np.arange(n + 1), n, p), binom.pmf(np.arange(n + 1), n, q)
-    wrong = sum(
-        likely[k] * rare[j]
-        for k in range(n + 1)
-        for j in range(n + 1)
-        if epsilon_bound(k, j, n, alpha) > math.log(p / q)
-    )
+    n, alpha = 60, 0.05
+    chances = binom.pmf(np.arange(n + 1), n, share)
+    true = math.log(share / (1.0 - share))
+    wrong = sum(chance for k, chance in enumerate(chances) if epsilon_bound(k, n, alpha) > true + 1e-12)
     assert wrong <= alpha
+    assert epsilon_bound(n, n, alpha) > 0.0
 
 
 def test_a_tight_mechanism_is_bounded_closely_and_a_wrong_one_is_caught():
-    right = audit_privacy_sampled(Laplace(1.0, 0), [1.0, 1.0, 1.0], people=[0], fits=12_000)
+    # The alarm is false with probability 1e-6; 0.88 is found with a standard error of 0.025.
+    settings = {"people": [0], "fits": 16_000, "false_alarm": 1e-6}
+    right = audit_privacy_sampled(Laplace(1.0, 0), [1.0, 1.0, 1.0], **settings)
     assert right.passed
     assert right.found[0] > 0.75
-    wrong = audit_privacy_sampled(Laplace(1.5, 0), [1.0, 1.0, 1.0], people=[0], fits=12_000)
+    wrong = audit_privacy_sampled(Laplace(1.5, 0), [1.0, 1.0, 1.0], **settings)
     assert not wrong.passed
     # Nothing about the others is released, and nothing is shown of them.
     others = audit_privacy_sampled(Laplace(1.0, 0), [1.0, 1.0, 1.0], people=[1], fits=800)
@@ -233,16 +251,40 @@ def test_false_alarms_of_a_correct_learner_are_no_more_frequent_than_stated():
     assert alarms <= int(binom.isf(1e-4, repetitions, rate))
 
 
-def test_an_event_between_two_bounds_is_found():
+def test_a_guess_by_the_distance_from_a_point_is_found():
     # Same centre, different width: only the distance from the centre tells the two apart.
     rng = np.random.default_rng(0)
-    first, second = rng.normal(0, 0.2, (600, 2)), rng.normal(0, 2.0, (600, 2))
-    event, value = choose_event(first, second, [], 1e-3)
-    assert value > 1.5
-    fresh = rng.normal(0, 0.2, (600, 2)), rng.normal(0, 2.0, (600, 2))
-    counts = [event.count(part) for part in fresh]
-    likely, rare = counts if event.first_is_likelier else counts[::-1]
-    assert epsilon_bound(likely, rare, 600, 1e-3) > 1.0
+
+    def drawn():
+        return rng.normal(0, 0.2, (600, 2)), rng.normal(0, 2.0, (600, 2))
+
+    first, second = drawn()
+    scores = fitted_scores(neighbours_of(0, 3)[0], first, second)
+    guess, value = choose_guess(first, second, scores, None, 1_200, 1e-3)
+    assert value > 1.0
+    right, made = guess.count(*drawn())
+    assert right <= made <= 1_200
+    assert epsilon_bound(right, made, 1e-3) > 1.0
+
+
+def test_a_likelihood_ratio_is_guessed_by_where_it_is_sure():
+    """Of a Laplace mechanism every model beyond both centres is as sure as epsilon allows."""
+    rng = np.random.default_rng(0)
+    # On a grid: the last bits of floats tell the centre, and guesses by them are right far too often.
+    first, second = (np.round(rng.laplace(centre, 2.0, (4_000, 1)), 3) for centre in (1.0, -1.0))
+
+    def ratio(z):
+        return np.round((np.abs(z[:, 0] + 1.0) - np.abs(z[:, 0] - 1.0)) / 2.0, 3)
+
+    guess, value = choose_guess(first, second, [], ratio, 8_000, 1e-3)
+    assert 0.8 < value < 1.0
+    assert 0.8 < guess.high == -guess.low <= 1.0
+
+
+def test_who_contradicts_stronger_others_leans_less():
+    leans = [best_lean(weights_for([1.0, others, others], 1.0 / others), 0) for others in (9.0, 1e4, 1e9)]
+    assert leans == sorted(leans, reverse=True)
+    assert 0.1 < leans[-1] < leans[0] < 0.7
 
 
 def test_neighbours_differ_in_one_person_and_keep_the_row_bound():
@@ -284,6 +326,17 @@ def test_training_elsewhere_and_progress():
         )
     assert seen[-1] == (1200, 1200)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_a_learner_that_repeats_its_noise_elsewhere_is_refused():
+    class Copied(ThreadPoolExecutor):
+        """Gives every task a copy of the learner as it was, as processes do."""
+
+        def map(self, function, tasks):
+            return [function((copy.deepcopy(task[0]), *task[1:])) for task in tasks]
+
+    with Copied(1) as executor, pytest.raises(InvalidInput, match="afresh"):
+        audit_privacy_sampled(Laplace(1.0, 0), [1.0, 1.0, 1.0], people=[0], fits=4_000, executor=executor)
 
 
 # ---------------------------------------------------------------- accounting

@@ -1,11 +1,14 @@
 """Budgets: on average or with confidence offline, never exceeded online, rounding included."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from dpmarket import Infeasible, Uniform, plan_payment_weight
 from dpmarket.campaign import Remaining, check_market, decide_offline, decide_online, online_curve
-from dpmarket.errors import LedgerRefusal
+from dpmarket.errors import DpmarketError, LedgerRefusal
+from dpmarket.ledger import rounds
 from support.campaigns import read_rows
 from support.desks import Desk, market_text
 
@@ -101,6 +104,102 @@ def test_without_shares_the_budget_is_one_rounds(tmp_path):
     desk.report("more.csv", [(f"new {k}", 1.0 + k / 30) for k in range(100)])
     with pytest.raises(LedgerRefusal, match="the budget is used: the one round"):
         desk.quote("more.csv", "more-quotes.csv")
+
+
+def rows_of(prefix, count, seed):
+    costs = np.random.default_rng(seed).uniform(1, 5, count)
+    return [(f"{prefix} {k}", cost) for k, cost in enumerate(costs)]
+
+
+def total_of(desk, *names):
+    return sum(int(row["payment_minor_units"]) for name in names for row in read_rows(desk / name))
+
+
+def test_an_offline_round_after_an_online_one_needs_its_declared_share(tmp_path):
+    """Whoever reported online has spent part of the budget: it is not there a second time."""
+    text = market_text(sellers={"expected": 20}, objective={"budget": 100.0})
+    desk = Desk(tmp_path / "desk", sellers=20, market=text)
+    desk.report("online.csv", rows_of("on", 40, 1))
+    desk.quote("online.csv", "online-quotes.csv", online=True)
+    before = desk.files()
+    with pytest.raises(LedgerRefusal, match=r"promised online.*objective\.shares"):
+        desk.quote()
+    assert desk.files() == before
+
+
+def test_an_offline_round_gets_its_share_or_what_earlier_rounds_leave(tmp_path):
+    text = market_text(sellers={"expected": 20}, objective={"budget": 100.0, "shares": [0.5, 0.5]})
+    desk = Desk(tmp_path / "desk", sellers=20, market=text)
+    desk.report("online.csv", rows_of("on", 40, 1))
+    desk.quote("online.csv", "online-quotes.csv", online=True)
+    left = 10_000 - total_of(desk, "online-quotes.csv")
+    assert 0 < left < 2_000
+    found = desk.quote()
+    plan = desk.looked(lambda connection: rounds.decision_of(connection, found.round.number)[1])
+    assert plan["expected_payment"] <= left / 100
+    # A function of earlier rounds: other reports of the same number, the same plan.
+    market = check_market(_data(desk))
+    remaining = Remaining(0, left, 1)
+    plans = [decide_offline(market, np.full(20, cost), remaining).plan for cost in (1.2, 4.0)]
+    assert plans[0] == plans[1] == plan
+    with pytest.raises(LedgerRefusal, match="left nothing"):
+        decide_offline(market, np.full(20, 2.0), Remaining(0, -5, 1))
+
+
+def test_what_a_buyer_owed_beyond_the_budget_is_no_room_when_it_is_freed(tmp_path):
+    text = market_text(sellers={"expected": 20}, objective={"budget": 100.0})
+    desk = Desk(tmp_path / "desk", sellers=20, market=text)
+    desk.quote()
+    desk.train()
+    desk.report("online.csv", rows_of("on", 20, 7))
+    with pytest.raises(LedgerRefusal, match="the budget is full"):
+        desk.quote("online.csv", "online-quotes.csv", online=True)
+    desk.quote(output="again.csv", again=True)  # on top, and beyond the budget
+    desk.withdraw(*(row["seller"] for row in read_rows(desk / "again.csv")), quotes="again.csv")
+    assert desk.balance().available > 5_000
+    with pytest.raises(LedgerRefusal, match="the budget is full"):
+        desk.quote("online.csv", "online-quotes.csv", online=True)
+
+
+def test_rounding_is_planned_for_all_who_report_also_if_fewer_were_expected():
+    """One campaign's total has a standard deviation of 4%, so that three exceed 115 with less than 1e-6.
+
+    With rounding for those who were expected, 4,000 were paid 142 of 100.
+    """
+    market = market_of(budget=100.0, concentration=1.0, noise=1.0, expected=200)
+    market = market.model_copy(update={"money": market.money.model_copy(update={"minor_units": 10})})
+    rng = np.random.default_rng(2)
+    decisions = [decide_offline(market, rng.uniform(1, 5, 4_000)) for _ in range(3)]
+    assert 85.0 <= np.mean([decision.amounts.sum() / 10 for decision in decisions]) <= 115.0
+    # The number of reports alone: other costs, the same plan.
+    assert decisions[0].plan == decisions[1].plan == decisions[2].plan
+    few = market_of(budget=100.0, expected=20)
+    few = few.model_copy(update={"money": few.money.model_copy(update={"minor_units": 1})})
+    with pytest.raises(Infeasible, match="rounding payments up"):
+        decide_offline(few, rng.uniform(1, 5, 1_000))
+
+
+def test_a_budget_below_the_smallest_unit_or_beyond_floats_is_refused_in_one_line():
+    for budget, words in ((1e-300, "smallest unit"), (1e300, r"between 1e-100 and 1e\+100")):
+        market = market_of(budget=budget, expected=20)
+        for decide in (decide_offline, decide_online):
+            with pytest.raises(DpmarketError, match=words):
+                decide(market, np.linspace(1, 5, 20), Remaining(available=None))
+    with pytest.raises(DpmarketError, match="larger payment_weight"):
+        decide_offline(market_of(payment_weight=1e-300), np.linspace(1, 5, 8))
+
+
+def test_no_value_of_few_sellers_tells_what_one_of_them_reported(tmp_path):
+    text = market_text(sellers={"expected": 20})
+    desk = Desk(tmp_path / "desk", sellers=20, market=text)
+    for online in (False, True):
+        desk.report("few.csv", [(f"{online} {k}", cost) for k, cost in enumerate([1.5, 2.1, 1.123456, 2.9])])
+        found = desk.quote("few.csv", f"q{online}.csv", online=online)
+        assert (found.outcome.epsilons > 0.0).sum() < 10
+        entered = found.round.number
+        assert "optimality" not in desk.looked(partial(rounds.decision_of, number=entered))[2]
+    many = desk.quote(online=True)
+    assert many.outcome.optimality.cutoff == online_curve(check_market(_data(desk)))[0].cutoff
 
 
 def online_desk(folder, budget, sellers=60):

@@ -45,7 +45,7 @@ def test_killed_before_the_mark_it_is_undone_on_the_next_start(desk):
     killed(desk, HEADS["before"])
     assert desk.rounds()[0].state == "debited"
     assert desk.train().is_new
-    assert [line.kind for line in outside.read_log()] == ["debit", "returned", "debit", "mark"]
+    assert [line.kind for line in outside.read_log()] == ["begun", "debit", "returned", "debit", "mark"]
 
 
 def test_killed_after_the_mark_it_is_spent_and_paid_and_says_what_again_would_cost(desk):
@@ -145,6 +145,41 @@ def test_a_restored_backup_does_not_train_again(desk, monkeypatch, tmp_path, mom
     assert desk.rounds()[0].state == "lost"
     assert desk.balance().owed == desk.rounds()[0].payments
     assert [line.kind for line in outside.read_log()].count("mark") == 1
+
+
+def test_a_copy_of_the_ledger_and_another_state_folder_do_not_train_again(desk, monkeypatch, tmp_path):
+    """From before the first debit: the ledger knows with which log it was first quoted."""
+    desk.quote()
+    copy_ledger(desk / "market.ledger", tmp_path / "backup")
+    assert desk.train().is_new
+    copy_ledger(tmp_path / "backup", desk / "market.ledger")
+    monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "somebody else's"))
+    with pytest.raises(LedgerRefusal, match=r"not the one that the ledger .* was used with"):
+        desk.train(output="second.json")
+    with existing_ledger(desk / "market.ledger") as ledger:
+        assert repair(ledger).spent == 1  # what the lost log knew, nobody knows
+    with pytest.raises(LedgerRefusal, match="spent at"):
+        desk.train(output="second.json")
+
+
+def test_a_lost_ledger_is_not_begun_again_unnoticed(desk):
+    desk.quote()
+    desk.train()
+    for path in desk.folder.glob("market.ledger*"):
+        path.unlink()
+    before = desk.files()
+    with pytest.raises(LedgerRefusal, match="it is gone"):
+        desk.quote(output="second.csv")
+    assert desk.files() == before
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_spent(desk):
+    desk.quote()
+    for output in ("nowhere/model.json", "."):
+        with pytest.raises(FileProblem, match="cannot write"):
+            desk.train(output=output)
+    assert desk.rounds()[0].state == "open"
+    assert [line.kind for line in outside.read_log()] == ["begun"]
 
 
 def test_disk_full_at_the_mark_gives_everything_back(desk, monkeypatch):

@@ -5,8 +5,9 @@ import pytest
 
 from dpmarket.campaign import certify_quotes, decide_offline, quote_file
 from dpmarket.errors import FileProblem, LedgerRefusal, NotCertifiable
+from dpmarket.ledger import existing_ledger, repair
 from support.campaigns import HEADER, read_rows, seller_ids, write_rows
-from support.desks import Desk, market_text
+from support.desks import Desk, copy_ledger, market_text
 
 CAPPED = {"weight_cap": 5.0, "max_mean_epsilon": 0.2}  # nobody is asked for more than 1
 
@@ -77,6 +78,32 @@ def test_a_lifetime_limit_counts_ceilings_while_open_and_what_was_spent_after(tm
     invited = {row["seller"] for row in read_rows(winter / "quotes.csv")}
     assert invited == {seller for seller in seller_ids(60) if spent[seller][1] + 1.0 <= 1.5}
     assert "7" in invited
+
+
+def test_the_least_limit_of_any_campaign_holds_for_all_of_the_ledger(tmp_path):
+    spring = shared(tmp_path, "spring", sellers={"lifetime_epsilon": 1.5}, objective=CAPPED)
+    summer = shared(tmp_path, "summer", sellers={"lifetime_epsilon": 50.0}, objective=CAPPED)
+    autumn, winter = shared(tmp_path, "autumn", objective=CAPPED), shared(tmp_path, "winter")
+    spring.quote()
+    for other in (summer, autumn):
+        with pytest.raises(LedgerRefusal, match="60 have less left"):
+            other.quote()
+    with pytest.raises(LedgerRefusal, match="of another one in the ledger"):
+        winter.quote()
+    assert len(books(spring, Desk.rounds)) == 1
+
+
+def test_quotes_are_promised_again_only_to_who_has_enough_left_of_a_lifetime(tmp_path):
+    keys = {"sellers": {"lifetime_epsilon": 1.2}, "objective": CAPPED}
+    desk = Desk(tmp_path / "desk", market=market_text(**keys))
+    desk.quote()
+    desk.train()
+    spent = {seller: row[1] for seller, row in desk.accounts().items()}
+    enough = {seller for seller, own in spent.items() if own + 1.0 <= 1.2}
+    assert 0 < len(enough) < 60
+    again = desk.quote(output="again.csv", again=True)
+    assert {row["seller"] for row in read_rows(desk / "again.csv")} == enough
+    assert again.left_out == {"lifetime": 60 - len(enough)}
 
 
 def test_a_lifetime_limit_needs_a_number_that_nobody_can_be_asked_to_exceed(tmp_path):
@@ -159,6 +186,70 @@ def test_confirmed_payments_are_paid_and_returned_ones_are_owed_again(tmp_path):
     (desk / "wrong.csv").write_text("reference\nnonsense\n")
     with pytest.raises(LedgerRefusal, match="1 of 1 references are in no payout"):
         desk.enter("wrong.csv", "confirmed")
+
+
+def test_a_confirmed_payment_may_come_back_later(tmp_path):
+    desk = Desk(tmp_path / "desk")
+    desk.quote()
+    desk.train()
+    amount = desk.pay().payout.amount
+    rows = read_rows(desk / "payouts.csv")
+    assert desk.enter("payouts.csv", "confirmed") == len(rows)
+    (desk / "returned.csv").write_text(f"reference\n{rows[0]['reference']}\n")
+    assert desk.enter("returned.csv", "returned") == 1
+    assert desk.enter("returned.csv", "returned") == 0
+    own = int(rows[0]["payment_minor_units"])
+    balance = desk.balance()
+    assert (balance.owed, balance.paid_out, balance.committed) == (own, amount - own, amount)
+    with pytest.raises(LedgerRefusal, match="1 of these payments were returned already"):
+        desk.enter("returned.csv", "confirmed")
+    assert desk.pay("second.csv").payout.amount == own
+    (second,) = read_rows(desk / "second.csv")
+    assert (second["seller"], second["reference"] != rows[0]["reference"]) == (rows[0]["seller"], True)
+    desk.enter("second.csv", "confirmed")
+    assert desk.balance().paid_out == amount
+
+
+def test_a_reference_is_of_one_amount_whatever_is_restored(tmp_path):
+    """Two rounds are two payments: a bank that knows the first still makes the second."""
+    desk = Desk(tmp_path / "desk", sellers=20)
+    desk.quote()
+    copy_ledger(desk / "market.ledger", tmp_path / "backup")
+    desk.train()
+    desk.pay("first.csv")
+    desk.enter("first.csv", "confirmed")
+    desk.report("more.csv", [(seller, 1.5 + k / 10) for k, seller in enumerate(seller_ids(20))])
+    desk.quote("more.csv", "more-quotes.csv")
+    desk.train("more-quotes.csv", output="more.json")
+    copy_ledger(tmp_path / "backup", desk / "market.ledger")
+    with existing_ledger(desk / "market.ledger") as ledger:
+        repair(ledger)
+    desk.pay("second.csv")
+    first, second = (
+        {row["reference"]: (row["seller"], row["payment_minor_units"]) for row in read_rows(desk / name)}
+        for name in ("first.csv", "second.csv")
+    )
+    assert first.items() < second.items()
+    assert sum(int(amount) for _, amount in second.values()) == desk.balance().committed
+
+
+def test_a_campaign_that_a_backup_does_not_know_comes_back_with_its_rules_and_references(tmp_path):
+    spring, autumn = shared(tmp_path, "spring"), shared(tmp_path, "autumn")
+    spring.quote()
+    copy_ledger(tmp_path / "people.ledger", tmp_path / "backup")
+    autumn.quote()
+    autumn.train()
+    autumn.pay("first.csv")
+    copy_ledger(tmp_path / "backup", tmp_path / "people.ledger")
+    with existing_ledger(tmp_path / "people.ledger") as ledger:
+        assert repair(ledger).rounds == 1
+    autumn.pay("second.csv")
+    assert read_rows(autumn / "second.csv") == read_rows(autumn / "first.csv")
+    keys = {"ledger": {"campaign": "autumn", "url": "../people.ledger"}, "money": {"minor_units": 1}}
+    autumn.market.write_text(market_text(**keys))
+    autumn.report("more.csv", [("new", 1.5), ("newer", 2.5)])
+    with pytest.raises(LedgerRefusal, match=r"money\.minor_units was 100 and is now 1"):
+        autumn.quote("more.csv", "more-quotes.csv")
 
 
 def test_a_payout_whose_file_cannot_be_written_is_not_entered(tmp_path):

@@ -128,6 +128,87 @@ def test_what_is_no_rule_may_change_and_another_spelling_is_no_change(desk):
     assert desk.train().model.l2 == 0.5
 
 
+def test_another_spelling_of_the_distribution_is_the_same_round(desk):
+    first = desk.quote()
+    desk.train()
+    desk.market.write_text(MARKET.replace("uniform(1, 5)", "uniform(1.0,5)"))
+    again = desk.quote(output="again.csv")
+    assert (again.is_new, again.round.identity) == (False, first.round.identity)
+
+
+def test_quotes_told_again_are_without_who_withdrew_and_train_as_the_first(desk):
+    desk.quote()
+    desk.withdraw("007")
+    again = desk.quote(output="again.csv")
+    rows = read_rows(desk / "again.csv")
+    assert "007" not in {row["seller"] for row in rows}
+    assert again.payments == sum(int(row["payment_minor_units"]) for row in rows) == desk.balance().held
+    assert again.outcome.epsilons.size == len(rows) == 59
+    desk.withdraw("7", quotes="again.csv")
+    model = desk.train("again.csv").model
+    assert desk.train("quotes.csv", output="same.json").model == model
+    # Somebody else's row cannot be left out.
+    header, *others = (desk / "again.csv").read_text().splitlines()
+    (desk / "short.csv").write_text("\n".join([header, *others[:-1]]) + "\n")
+    with pytest.raises(LedgerRefusal, match="no such quotes"):
+        desk.train("short.csv")
+
+
+def test_if_everybody_withdrew_the_same_reports_are_promised_again_only_if_told_to(desk):
+    first = desk.quote()
+    desk.withdraw(*seller_ids(60))
+    with pytest.raises(LedgerRefusal, match="everybody who was quoted by these reports has withdrawn"):
+        desk.quote(output="again.csv")
+    said = []
+    again = desk.quote(output="again.csv", again=True, before_again=said.append)
+    assert again.is_new
+    assert (again.round.repetition, again.round.payments) == (1, first.round.payments)
+    assert said == []  # nothing of the first is left, so that nothing is on top
+    assert desk.train("again.csv").is_new
+
+
+def test_who_must_not_sell_by_now_is_not_promised_anything_again(desk):
+    desk.quote()
+    desk.train()
+    desk.report("out.csv", [("007", 1.0)])
+    desk.market.write_text(market_text(sellers={"excluded": "out.csv"}))
+    again = desk.quote(output="again.csv", again=True)
+    assert again.left_out == {"excluded": 1}
+    assert "007" not in {row["seller"] for row in read_rows(desk / "again.csv")}
+
+
+@pytest.mark.parametrize("name", ["nowhere/list.csv", "list.txt", "taken.csv"])
+def test_a_list_that_cannot_be_written_leaves_no_round(tmp_path, name):
+    desk = Desk(tmp_path / "desk", market=market_text(sellers={"excluded": "out.csv"}))
+    desk.report("out.csv", [("007", 1.0)])
+    (desk / "taken.csv").write_text("mine")
+    before = desk.files()
+    with pytest.raises(FileProblem):
+        desk.quote(not_quoted=desk / name, overwrite=False)
+    after = desk.files()
+    assert not after.pop("market.ledger", None) or not desk.rounds()
+    assert after == before
+    desk.quote(not_quoted=desk / "list.csv", overwrite=False)
+    assert [row["seller"] for row in read_rows(desk / "list.csv")] == ["007"]
+
+
+def test_another_scale_or_currency_in_a_quotes_file_is_found(desk):
+    desk.market.write_text(market_text(money={"currency": "CHF"}))
+    desk.quote()
+    text = (desk / "quotes.csv").read_text()
+    (desk / "scale.csv").write_text(text.replace(",CHF,100,", ",CHF,10000,"))
+    with pytest.raises(FileProblem, match="other money than minor units say"):
+        read_quotes(desk / "scale.csv")
+    rows = read_rows(desk / "scale.csv")
+    names = [name for name in rows[0] if name != "payment"]
+    write_rows(desk / "bare.csv", names, [[row[name] for name in names] for row in rows])
+    (desk / "currency.csv").write_text(text.replace(",CHF,100,", ",EUR,100,"))
+    for name in ("bare.csv", "currency.csv"):
+        with pytest.raises(LedgerRefusal, match="no such quotes"):
+            desk.train(name)
+    assert desk.rounds()[0].state == "open"
+
+
 def test_the_report_uses_what_was_decided_and_refuses_other_reports(desk, monkeypatch):
     desk.quote()
 

@@ -46,7 +46,9 @@ def withdrawn():
     left = [int(np.flatnonzero(outcome.epsilons > 0.0)[1]), int(np.flatnonzero(outcome.epsilons == 0.0)[0])]
     withdrew = np.isin(np.arange(SELLERS), left)
     model = fitted(np.where(withdrew, 0.0, outcome.epsilons))
-    return certify(outcome, model, minor_units=100, features=FEATURES, withdrawn=[IDS[k] for k in left])
+    return certify(
+        outcome, model, minor_units=100, currency="EUR", features=FEATURES, withdrawn=[IDS[k] for k in left]
+    )
 
 
 def online():
@@ -56,10 +58,10 @@ def online():
     market = {
         "features": {name: {"low": low, "high": high} for name, (low, high) in FEATURES.items()},
         "label": {"column": "label", "values": ["no", "yes"]},
-        "money": {"minor_units": 100},
+        "money": {"currency": "EUR", "minor_units": 100},
     }
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    rules = publishable_rules(market, {"online": outcome.parameters}, at)
+    rules = publishable_rules(DIST.to_dict(), market, {"online": outcome.parameters}, at)
     model = fitted(outcome.epsilons)
     purchase = Purchase(
         mechanism="online",
@@ -72,8 +74,9 @@ def online():
         weights=np.array(model.loss_weights_),
         withdrew=np.zeros(SELLERS, dtype=bool),
         quotes=np.ones(SELLERS, dtype=np.int64),
+        currency="EUR",
     )
-    reference = rules.reference("online", outcome.parameters, "2026-02-01T00:00:00+00:00")
+    reference = rules.reference("2026-02-01T00:00:00+00:00")
     (FOLDER / "online.rules.json").write_bytes(rules.data)
     return certify_purchase(purchase, ReleasedModel.of(model, FEATURES), rules=reference)
 
@@ -87,13 +90,15 @@ def curved():
 
 def posted():
     outcome = dpm.mechanisms.PostedPrice(DIST, 0.5, 3.0).run(costs(), seller_ids=IDS)
-    return certify(outcome, fitted(outcome.epsilons), minor_units=100, features=FEATURES)
+    return certify(outcome, fitted(outcome.epsilons), minor_units=100, currency="EUR", features=FEATURES)
 
 
 def main():
     FOLDER.mkdir(exist_ok=True)
     made = {
-        "offline": certify(offline(), fitted(offline().epsilons), minor_units=100, features=FEATURES),
+        "offline": certify(
+            offline(), fitted(offline().epsilons), minor_units=100, currency="EUR", features=FEATURES
+        ),
         "withdrawn": withdrawn(),
         "online": online(),
         "curved": curved(),

@@ -159,10 +159,10 @@ def test_withdrawals_and_minor_units_are_told(outcome):
     y = np.where(x[:, 0] > 0.0, "yes", "no")
     model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=promises)
     names = [PEOPLE[k] for k in left]
-    made = certify(outcome, model, minor_units=100, withdrawn=names)
+    made = certify(outcome, model, minor_units=100, currency="EUR", withdrawn=names)
     body, whole = json.loads(made.body), outcome.in_minor_units(100).amounts
     assert body["totals"]["withdrawn"] == 2
-    assert body["money"] == {"minor_units": 100}
+    assert body["money"] == {"currency": "EUR", "minor_units": 100}
     paid = whole.sum() - whole[left].sum()
     assert paid <= body["totals"]["total_payment"] <= 1.01 * paid
     line = json.loads(made.receipt(names[0]))["line"]

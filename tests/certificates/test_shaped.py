@@ -11,7 +11,7 @@ import dpmarket as dpm
 from dpmarket.audit import audit_accounting, audit_privacy_exact, weights_of
 from dpmarket.certificates import ReleasedModel, certify, verify
 from dpmarket.certificates.verifier.losses import loss_up, release_up
-from dpmarket.certificates.verifier.shapes import misshapen
+from dpmarket.certificates.verifier.shapes import declared_alike, misshapen
 from dpmarket.learning import Categories, Numbers
 from dpmarket.privacy import Weights, plan_release, privacy_loss, release_cost
 from support.certificates import DIST, OBJECTIVE, constants, failing
@@ -123,3 +123,17 @@ def test_a_released_model_says_its_shape(model):
     released = ReleasedModel.of(model)
     assert (released.joint_columns, released.encoder) == (1, None)
     assert released.euclidean_bound == model.euclidean_bound_
+
+
+def test_published_features_are_compared_with_the_encoder():
+    encoder = {
+        "columns": {"age": {"low": 0.0, "high": 9.0, "missing": 4.0}, "job": {"categories": ["a", "3"]}}
+    }
+    features = {
+        "age": {"low": 0.0, "high": 9.0, "missing": 4.0},
+        "job": {"categories": ["a", 3], "other": False},
+    }
+    assert declared_alike(features, encoder)
+    for name, part in (("age", {"missing": 5.0}), ("age", {"high": 8.0}), ("job", {"categories": ["a", 4]})):
+        assert not declared_alike(features | {name: features[name] | part}, encoder)
+    assert not declared_alike({"age": features["age"]}, encoder)

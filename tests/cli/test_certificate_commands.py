@@ -1,5 +1,6 @@
 """certify, receipts, verify and signing-key on a real campaign."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from dpmarket.campaign import certify_quotes, ledger_path, quote_file, train_file
 from dpmarket.campaign import decide_offline as offline
+from dpmarket.certificates import receipt_page
 from dpmarket.errors import NotCertifiable
 from dpmarket.ledger import existing_ledger, releases, tables, writing
 from support.campaigns import make_campaign, read_rows, seller_ids, write_rows
@@ -31,8 +33,20 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
         wrong = ("--quotes", "quotes.csv", "-o", needed, "--openings", "other.json", "--force")
         assert "still needed" in run("certify", *wrong, cwd=tmp_path, code=1).stderr
     run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path)
-    run("receipts", "certificate.json", "openings.json", "-o", "receipts.csv", cwd=tmp_path)
+    run(
+        "receipts",
+        "certificate.json",
+        "openings.json",
+        "-o",
+        "receipts.csv",
+        "--page",
+        "p.html",
+        cwd=tmp_path,
+    )
+    assert (tmp_path / "p.html").read_bytes() == receipt_page()
     run("receipts", "certificate.json", "openings.json", "-o", "receipts", cwd=tmp_path, code=1)
+    for table in ("quotes.csv", "receipts.csv", "receipts/index.csv"):  # harmless in a spreadsheet
+        assert "\n\"'=HYPERLINK(" in (tmp_path / table).read_text(encoding="utf-8")
     index = {row["seller"]: row["file"] for row in read_rows(tmp_path / "receipts" / "index.csv")}
     assert set(index) == set(seller_ids(60))
     by_seller = {row["seller"]: row["receipt"] for row in read_rows(tmp_path / "receipts.csv")}
@@ -57,9 +71,27 @@ def test_a_campaign_is_certified_and_everybody_can_check_it(tmp_path):
     assert not any(name in certificate for name in seller_ids(60) if "seller" in name or "Z" in name)
     body = json.loads(certificate)["body"]
     assert body["release"]["coef_grid"] == json.loads((tmp_path / "model.json").read_text())["coef_grid"]
-    assert body["money"] == {"minor_units": 100}
+    assert body["money"] == {"currency": "", "minor_units": 100}
     (tmp_path / "certificate.json").write_text(certificate.replace("offline", "0ffline"), encoding="utf-8")
     run(*checked, cwd=tmp_path, code=1)
+
+
+def test_rules_are_published_certified_and_verified(tmp_path):
+    make_campaign(tmp_path)
+    said = json.loads(run("commit", "market.toml", "-o", "rules.json", "--json", cwd=tmp_path).stdout)
+    assert hashlib.sha256((tmp_path / "rules.json").read_bytes()).hexdigest() == said["digest"]
+    run("commit", "market.toml", "-o", "rules.json", cwd=tmp_path, code=1)  # nothing is overwritten
+    assert "still needed" in run("commit", "-o", "market.toml", cwd=tmp_path, code=1).stderr
+    quote_file(tmp_path / "market.toml", tmp_path / "reports.csv", tmp_path / "quotes.csv", offline)
+    names = ("market.toml", "quotes.csv", "data.csv", "model.json")
+    train_file(*(tmp_path / name for name in names))
+    files = ("-o", "c.json", "--openings", "o.json", "--commitment", "rules.json")
+    run("certify", "--quotes", "quotes.csv", *files, cwd=tmp_path)
+    checked = run("verify", "c.json", "--commitment", "rules.json", cwd=tmp_path).stdout
+    assert f"holds     rules fixed beforehand: these, of {said['committed_at']}" in " ".join(
+        checked.split("\n")
+    )
+    assert "holds     prices fixed beforehand" in checked
 
 
 def test_what_was_not_trained_on_gets_no_certificate(tmp_path):
@@ -166,3 +198,16 @@ def test_openings_from_a_stream_are_read_once(tmp_path):
     assert "FAILS" in said.stdout
     refused = run(*arguments[:-1], 0, cwd=tmp_path, code=1, input=certificate.openings().decode())
     assert "at least one payment" in refused.stderr
+
+
+def test_the_page_for_sellers_is_the_same_for_everybody_and_overwrites_nothing(tmp_path):
+    said = json.loads(run("receipts", "--page", "check.html", "--json", cwd=tmp_path).stdout)
+    page = (tmp_path / "check.html").read_bytes()
+    assert said["digest"] == hashlib.sha256(page).hexdigest()
+    assert page == receipt_page()
+    (tmp_path / "kept.html").write_text("something else", encoding="utf-8")
+    assert "exists" in run("receipts", "--page", "kept.html", cwd=tmp_path, code=1).stderr
+    assert (tmp_path / "kept.html").read_text(encoding="utf-8") == "something else"
+    for some in ((), ("c.json",), ("c.json", "o.json", "--page", "new.html"), ("-o", "receipts")):
+        assert "--page alone" in run("receipts", *some, cwd=tmp_path, code=1).stderr
+    assert not (tmp_path / "new.html").exists()

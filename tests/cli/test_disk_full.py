@@ -22,7 +22,8 @@ def limited(size, *arguments, cwd):
 
 
 def state_of(folder):
-    if not (folder / "market.ledger").exists():
+    path = folder / "market.ledger"
+    if not path.exists() or not path.stat().st_size:  # begun, and nothing of it on the disk
         return []
     with existing_ledger(folder / "market.ledger") as ledger, reading(ledger) as connection:
         check_everything(connection, ledger)

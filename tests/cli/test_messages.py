@@ -83,6 +83,45 @@ def test_init_sets_bounds_of_features_and_lets_columns_be_used_otherwise(tmp_pat
     assert not (tmp_path / "wrong.toml").exists()
 
 
+def test_what_is_no_id_or_no_address_is_said_in_one_line(folder):
+    run("quote", "reports.csv", *QUOTE, cwd=folder)
+    market = (folder / "market.toml").read_text()
+    (folder / "named.toml").write_text(market + '\n[ledger]\ncampaign = "c"\n')
+    for arguments, words in (
+        (("statement", "\udcff"), "in UTF-8"),
+        (("withdraw", "\udcff", "--quotes", "quotes.csv"), "in UTF-8"),
+        (("statement", "7", "-m", "named.toml", "--ledger", "postgresql://h:notaport/x"), "address"),
+        (("statement", "7", "-m", "named.toml", "--ledger", "://"), "address"),
+    ):
+        said = run(*arguments, cwd=folder, code=1).stderr
+        assert words in said
+        assert len(said.splitlines()) == 1
+
+
+def test_a_file_that_is_no_ledger_is_left_as_it_is(folder):
+    (folder / "empty.ledger").write_text("")
+    (folder / "reports.csv").chmod(0o644)
+    for name in ("empty.ledger", "reports.csv"):
+        path = folder / name
+        before, mode = path.read_bytes(), path.stat().st_mode
+        assert "no ledger" in run("ledger", "check", name, cwd=folder, code=1).stderr
+        assert (path.read_bytes(), path.stat().st_mode) == (before, mode)
+    text = (folder / "market.toml").read_text() + '\n[ledger]\ncampaign = "c"\n'
+    (folder / "market.toml").write_text(text)
+    said = run("quote", "reports.csv", *QUOTE, "--ledger", "data.csv", cwd=folder, code=1).stderr
+    assert "not a database" in said
+    assert oct((folder / "data.csv").stat().st_mode)[-3:] != "600"
+
+
+def test_a_password_in_a_ledgers_address_is_not_shown(folder):
+    text = '\n[ledger]\nurl = "postgresql://ann:s3cret@host/db"\ncampaign = "c"\n'
+    (folder / "market.toml").write_text((folder / "market.toml").read_text() + text)
+    for flags in ((), ("--json",)):
+        said = run("show", "market.toml", *flags, cwd=folder).stdout
+        assert "ann:***@host" in said
+        assert "s3cret" not in said
+
+
 def test_money_is_shown_with_its_currency(folder):
     text = (folder / "market.toml").read_text() + '\n[money]\ncurrency = "CHF"\n'
     (folder / "market.toml").write_text(text)

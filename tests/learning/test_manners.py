@@ -10,6 +10,7 @@ from sklearn.preprocessing import Normalizer
 
 from dpmarket import Infeasible, InvalidInput, PrivateLogisticRegression
 from dpmarket.learning import Rows
+from dpmarket.learning.geometry import geometry_of
 from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
 from dpmarket.privacy import Account, NoiseShape, SeededNoise, release_cost
 from dpmarket.privacy.release import ReleasePlan
@@ -102,6 +103,24 @@ def test_rows_at_the_edge_of_a_shape_are_judged_exactly():
     assert scales[0] == 1.0 > scales[1]
     assert exact_within(edge[1], scales[1], shape)
     assert not exact_within(edge[1], 1, shape)
+
+
+def test_rows_at_the_edge_of_the_euclidean_bound_are_judged_exactly():
+    shape = NoiseShape([True, True], 0.8)
+    rows = np.array([[0.8, 0.0], [np.nextafter(0.8, 1.0), 0.0]])
+    assert rounding_scales(as_rows(rows[:1]), shape).size == 0
+    scales = rounding_scales(as_rows(rows), shape)
+    assert scales[0] == 1.0 > scales[1]
+    assert exact_within(rows[1], scales[1], shape)
+
+
+def test_every_column_gets_the_noise_of_its_kind():
+    shape = NoiseShape([True, False, True, False])
+    drawn = SeededNoise(3).draw(5, 2.0, 1e-9, 3).high_low()
+    found = geometry_of(4, 0.5, True, shape).noise(SeededNoise(3), 2.0, 1e-9)
+    for one, placed in zip(drawn, found, strict=True):
+        assert placed[[1, 3]].tolist() == one[:2].tolist()
+        assert placed[[0, 2, 4]].tolist() == one[2:].tolist()  # the constant's last
 
 
 def test_a_shaped_model_states_what_it_was_charged_with():

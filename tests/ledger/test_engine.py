@@ -21,7 +21,7 @@ from dpmarket.ledger import (
     tables,
     writing,
 )
-from dpmarket.ledger.engine import _upgrade
+from dpmarket.ledger.preparing import _upgrade
 from support.ledgers import campaign_in, enter, new_database, quotes
 
 VERSION_2 = Path(__file__).parent / "data" / "version-2.ledger"
@@ -165,7 +165,7 @@ def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
         _upgrade(connection)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpmarket.ledger.engine._upgrade", fail)
+    monkeypatch.setattr("dpmarket.ledger.preparing._upgrade", fail)
     with pytest.raises(KeyboardInterrupt), open_ledger(path):
         pass
     monkeypatch.undo()

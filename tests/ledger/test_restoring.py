@@ -5,9 +5,11 @@ import shutil
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import (
+    Repair,
     check_everything,
     check_ledger,
     open_ledger,
@@ -17,10 +19,13 @@ from dpmarket.ledger import (
     repair,
     rounds,
     settle,
+    tables,
+    withdraw,
     writing,
 )
 from dpmarket.ledger.engine import new_id
-from dpmarket.ledger.restoring import describe_round
+from dpmarket.ledger.places import forget_place, found_again, refuse_lost
+from dpmarket.ledger.restoring import describe_round, end_attempt, enter_logged_withdrawals
 from support.ledgers import enter, quotes
 
 
@@ -123,7 +128,7 @@ def test_dead_between_debit_and_log_is_undone(two):
         releases.debit(connection, attempt, [1])
     settle(two)
     assert states(two) == ["open", "open"]
-    assert outside.read_log() == []
+    assert [line.kind for line in outside.read_log()] == ["begun"]
 
 
 def test_a_mark_in_the_log_alone_is_a_mark(two, path, tmp_path):
@@ -225,10 +230,13 @@ def test_a_log_that_is_lost_or_older_is_found_and_written_again(two, state):
     shutil.rmtree(state)
     with pytest.raises(LedgerRefusal, match="DPMARKET_STATE"):
         settle(two)
-    assert repair(two).logged == 1
+    # What a newer copy of the ledger spent since, nobody knows: open promises count as spent.
+    found = repair(two)
+    assert (found.spent, found.logged) == (1, 1)
     settle(two)
-    assert [line.kind for line in outside.read_log()] == ["debit", "mark"]
-    assert states(two) == ["lost", "open"]
+    assert [line.kind for line in outside.read_log()] == ["debit", "mark"] * 2 + ["begun"]
+    assert states(two) == ["lost", "lost"]
+    assert repair(two) == Repair(0, 0, 0, 0)
 
 
 def test_repair_changes_nothing_where_nothing_is_wrong(two):
@@ -239,6 +247,177 @@ def test_repair_changes_nothing_where_nothing_is_wrong(two):
     found = repair(two)
     assert (found.spent, found.rounds, found.logged) == (0, 0, 0)
     assert states(two) == ["open", "open"]
+
+
+def test_a_line_that_cannot_be_made_lasting_is_not_written(state, monkeypatch):
+    """The folder is flushed first: afterwards nothing can fail that would leave the line."""
+    outside.append("l", "a", "debit")
+
+    def fails(folder):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(outside, "_flush", fails)
+    with pytest.raises(FileProblem, match="Input/output error"):
+        outside.append("l", "a", "mark")
+    assert [line.kind for line in outside.read_log()] == ["debit"]
+
+
+@pytest.mark.parametrize("copied", ["before both", "between"])
+def test_two_logged_debits_of_one_round_are_repaired_to_one(path, tmp_path, copied):
+    """The first died after it was given back and before that was logged."""
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        number = enter(connection, quotes([0.5, 0.25])).number
+    if copied == "before both":
+        backup(path, tmp_path / "copy")
+    with open_ledger(path) as ledger:
+        first = begin(ledger, number)
+    if copied == "between":
+        backup(path, tmp_path / "copy")
+    with open_ledger(path) as ledger:
+        with writing(ledger) as connection:
+            assert releases.give_back(connection, first)
+        mark(ledger, begin(ledger, number))
+    restore(path, tmp_path / "copy")
+    with open_ledger(path) as ledger:
+        assert repair(ledger).spent == 1
+        assert states(ledger) == ["lost"]
+        settle(ledger)
+        assert states(ledger) == ["lost"]
+
+
+def test_an_attempt_that_was_given_back_may_be_debited_after_a_full_disk(two, monkeypatch):
+    attempt = begin(two, 1)
+    append = outside.append
+
+    def full(ledger, attempt, kind, *rest, **more):
+        if kind == "returned":
+            raise FileProblem("no space")
+        return append(ledger, attempt, kind, *rest, **more)
+
+    monkeypatch.setattr(outside, "append", full)
+    end_attempt(two, attempt)
+    assert states(two) == ["open", "open"]
+    second = begin(two, 1)
+    mark(two, second)
+    settle(two)
+    assert states(two) == ["lost", "open"]
+
+
+def test_a_restored_backup_does_not_forget_who_withdrew(path, tmp_path):
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        number = enter(connection, quotes([0.5, 0.25, 0.125])).number
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        assert withdraw(connection, number, ["søren 0"]) == 1
+    backup(path, tmp_path / "copy")
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        assert withdraw(connection, number, ["søren 0", "søren 2"]) == 1
+    restore(path, tmp_path / "copy")
+    with open_ledger(path) as ledger:
+        with pytest.raises(LedgerRefusal, match="does not know of all who withdrew"):
+            settle(ledger)
+        assert repair(ledger) == Repair(0, 0, 1, 0)
+        settle(ledger)
+        with reading(ledger) as connection:
+            check_everything(connection, ledger)
+            kept = rounds.kept_quotes(connection, number)
+        assert kept.get_column("seller").to_list() == ["søren 1"]
+
+
+def test_a_round_that_is_entered_anew_does_not_forget_who_withdrew(path, tmp_path):
+    table = quotes([0.5, 0.25])
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        enter(connection, quotes([1.0], ["zoë"]))
+    backup(path, tmp_path / "copy")
+    with open_ledger(path) as ledger, writing(ledger) as connection:
+        withdraw(connection, enter(connection, table, digest="same").number, ["søren 1"])
+    restore(path, tmp_path / "copy")
+    with open_ledger(path) as ledger:
+        settle(ledger)
+        with writing(ledger) as connection:
+            number = enter(connection, table, digest="same").number
+            assert enter_logged_withdrawals(connection, outside.read_log()) == 1
+        settle(ledger)
+        with reading(ledger) as connection:
+            check_everything(connection, ledger)
+            assert rounds.kept_quotes(connection, number).get_column("seller").to_list() == ["søren 0"]
+
+
+def test_a_withdrawal_that_cannot_be_logged_is_none(two, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(outside, "_write", full)
+    with pytest.raises(FileProblem, match="No space"), writing(two) as connection:
+        withdraw(connection, 1, ["søren 0"])
+    with reading(two) as connection:
+        assert rounds.count_withdrawn(connection, 1) == 0
+
+
+def test_a_journal_whose_end_was_cut_off_is_found(two):
+    with writing(two) as connection:
+        last = connection.execute(sa.select(sa.func.max(tables.journal.c.number))).scalar_one()
+        rounds.withdraw(connection, 1, ["søren 0"])
+        check_ledger(connection)
+    with writing(two) as connection:
+        # As if it had never happened: no key is needed for that.
+        voided, held = tables.transfer.alias(), tables.transfer.c
+        connection.execute(tables.withdrawal.delete())
+        connection.execute(tables.transfer.delete().where(held.round == 1, held.state == "pending"))
+        connection.execute(
+            tables.transfer.update().where(held.round == 1).values(state="pending", ended_at=None)
+        )
+        amount = connection.execute(sa.select(voided.c.amount).where(voided.c.round == 1)).scalar_one()
+        freed = amount - 75
+        connection.execute(
+            tables.account.update()
+            .where(tables.account.c.kind == "escrow")
+            .values(pending=tables.account.c.pending + freed)
+        )
+        connection.execute(tables.journal.delete().where(tables.journal.c.number > last))
+        with pytest.raises(FileProblem) as refusal:
+            check_ledger(connection)
+    assert list(refusal.value.details) == ["journal: its end is missing."]
+
+
+def test_a_lost_ledger_is_not_begun_again_unnoticed_and_can_be_made_again(path):
+    with open_ledger(path) as ledger:
+        with writing(ledger) as connection:
+            number = enter(connection, quotes([0.5, 0.25])).number
+        settle(ledger)
+        mark(ledger, begin(ledger, number))
+        settle(ledger)
+    for name in path.parent.glob("market.ledger*"):
+        name.unlink()
+    with pytest.raises(LedgerRefusal, match=r"there was a ledger at .* it is gone"):
+        refuse_lost(path)
+    assert not path.exists()
+    with found_again(path) as again:
+        assert (again.id, again.key) == (ledger.id, ledger.key)
+        assert repair(again).spent == 1
+        settle(again)
+        assert states(again) == ["lost"]
+        with reading(again) as connection:
+            assert rounds.quotes_of(connection, 1).get_column("seller").to_list() == ["søren 0", "søren 1"]
+    refuse_lost(path.with_name("other.ledger"))
+
+
+def test_a_ledger_that_was_moved_or_is_done_with_leaves_its_place(path, tmp_path):
+    with open_ledger(path) as ledger:
+        with writing(ledger) as connection:
+            number = enter(connection, quotes([0.5])).number
+        settle(ledger)
+        mark(ledger, begin(ledger, number))
+        settle(ledger)
+    moved = tmp_path / "moved.ledger"
+    path.rename(moved)
+    with open_ledger(moved) as ledger:
+        settle(ledger)
+    refuse_lost(path)
+    moved.rename(path)
+    with pytest.raises(LedgerRefusal, match="it is gone"):
+        refuse_lost(moved)
+    forget_place(moved)
+    refuse_lost(moved)
 
 
 def test_ledgers_share_a_log_and_do_not_mind_each_other(two, tmp_path):

@@ -156,8 +156,8 @@ def test_withdrawing_changes_nobody_else_and_ends_with_the_debit(ledger):
     table = quotes([0.5, 0.25, 0.125])
     with writing(ledger) as connection:
         number = enter(connection, table).number
-        assert rounds.withdraw(connection, number, ["søren 1", "søren 1"]) == 1
-        assert rounds.withdraw(connection, number, ["søren 1"]) == 0
+        assert rounds.withdraw(connection, number, ["søren 1", "søren 1"]) == ["søren 1"]
+        assert rounds.withdraw(connection, number, ["søren 1"]) == []
         assert rounds.quotes_of(connection, number).equals(table)
         assert rounds.withdrawn_of(connection, number, table).tolist() == [False, True, False]
         with pytest.raises(LedgerRefusal, match="1 of 2 sellers have no quote"):

@@ -258,6 +258,19 @@ def test_a_shaped_plan_costs_at_most_what_was_set_aside(n, joint):
     assert plan.grid <= finer.grid  # independent noise is the smaller one
 
 
+@pytest.mark.parametrize("joint", [0, 3])
+def test_the_price_of_a_shaped_release_is_its_formula(joint):
+    n, eta, l2, r1, r2, total = 7, 30.0, 0.04, 1.25, 0.5, 1.1
+    plan = plan_release(1e-4, n, eta, l2, r1, total, r2, joint)
+    rho = (plan.gradient_bound + plan.noise_accuracy) / l2
+    ones = math.sqrt(joint) + n - joint
+    sums = min(math.sqrt(n) * r2, math.sqrt(max(joint, 1)) * r1)
+    bent = math.sqrt(n) * min(n * r2, total * r2**3 / (6.0 * math.sqrt(3.0) * l2))
+    price = n * math.log((plan.grid + 2 * rho) / (plan.grid - 2 * rho))
+    price += 2 * rho * (eta / 2 * (l2 * ones + total / 4 * r1 * sums) + bent)
+    assert release_cost(plan, n, eta, l2, r1, total, r2, joint) == pytest.approx(price, rel=1e-9)
+
+
 def test_the_shaped_log_density_is_nowhere_steeper_than_what_is_charged():
     rng = np.random.default_rng(3)
     eta, l2, n, euclidean = 6.0, 0.05, 2, 0.8

@@ -24,8 +24,9 @@ HEADER = ["yearly income", "seller", "age", "has bought"]
 
 
 def seller_ids(sellers):
-    """Return ids with unicode, spaces, commas, quotes, leading zeros, and the looks of other types."""
+    """Return ids with unicode, spaces, commas, quotes, leading zeros, and the looks of other things."""
     odd = ["007", "7", 'Zoë "Z" Ó Néill, jr.', "名前 1", "true", "1e5", "a;b", "NaN", "-", "ё", "é"]
+    odd.append('=HYPERLINK("http://x.invalid","x")')
     return (odd + [f"seller {k}" for k in range(sellers)])[:sellers]
 
 
@@ -49,5 +50,12 @@ def make_campaign(folder, sellers=60, market=MARKET, seed=0):
 
 
 def read_rows(path):
+    """Read a CSV file that was written for people: texts that a spreadsheet would run have an apostrophe."""
     with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return [{name: meant(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+
+
+def meant(cell):
+    """Return a cell without the apostrophe that makes it harmless."""
+    bare = cell.lstrip("'")
+    return cell[1:] if cell.startswith("'") and bare.lstrip()[:1] in tuple("=+-@") else cell

@@ -172,6 +172,8 @@ class Papers:
             "position": position,
             "path": path,
         }
+        if self.version > 1:
+            data |= {"money": self.body["money"], "not_promised": self.body["not_promised"]}
         return canonical(data) + b"\n"
 
     @property

@@ -10,6 +10,8 @@ from .privacy import PrivacyAudit as PrivacyAudit
 from .privacy import audit_privacy as audit_privacy
 from .privacy_exact import audit_privacy_exact as audit_privacy_exact
 from .privacy_sampled import audit_privacy_sampled as audit_privacy_sampled
+from .privacy_sampled import fits_for as fits_for
+from .privacy_sampled import promises_around as promises_around
 from .truthfulness import Lie as Lie
 from .truthfulness import TruthfulnessAudit as TruthfulnessAudit
 from .truthfulness import audit_truthfulness as audit_truthfulness

@@ -16,8 +16,8 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.audit.accounting import audit_accounting, weights_of
-from dpmarket.audit.distinguishing import neighbours_of
 from dpmarket.audit.findings import PrivacyFindings, verdict
+from dpmarket.audit.neighbours import neighbours_of
 from dpmarket.audit.privacy_exact import audit_privacy_exact
 from dpmarket.audit.privacy_sampled import audit_privacy_sampled
 from dpmarket.display import html_table, short_repr
@@ -91,7 +91,7 @@ class PrivacyAudit:
         rows = [("verdict", verdict(self.passed))]
         for part in self.findings:
             rows.append((part.title, f"{part.broken:,} of {part.people.size:,} promises broken"))
-        rows.append(("models trained per person", f"{self.sampled.details['fits_per_person']:,}"))
+        rows.append(("models trained", f"{self.sampled.details['fits']:,}"))
         rows.append(("false-alarm rate", f"{self.sampled.false_alarm:.1e}"))
         if self.exact is None:
             rows.append(("books", "shut: the model tells neither weights nor constants"))
@@ -123,7 +123,7 @@ def audit_privacy(
     learner: Learner,
     promises: object,
     people: object = None,
-    fits: int = 8_000,
+    fits: int | None = None,
     false_alarm: float = 1e-3,
     executor: Executor | None = None,
     progress: Progress | None = None,
@@ -142,11 +142,11 @@ def audit_privacy(
         Positions of the people to audit by sampling and by the exact density; None: up to three. Spending is
         recomputed for everybody.
     fits
-        Models trained for each audited person.
+        Models trained for each audited person; None: as many as the promise needs, 16,000 to 128,000.
     false_alarm
         The probability that the sampled part calls a kept promise broken.
     executor
-        Where to train; None: here.
+        Where to train; None: on all cores, if noise cannot be repeated there.
     progress
         Called with the models trained and all of them.
 

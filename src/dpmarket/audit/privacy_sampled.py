@@ -1,37 +1,101 @@
 """Turn a learner, as a black box, into a lower bound on what it really gives away of each audited person.
 
-For each person: pairs of neighbouring data sets, many models trained on both sides, an event that tells the
-sides apart (both in :mod:`dpmarket.audit.distinguishing`). One half of the models
-chooses the pair and the event; the other half, trained afresh on that pair alone, bounds it. So every
-audited person is one try, and the false-alarm rate is divided among them (Bonferroni).
+For each person: pairs of neighbouring data sets (:mod:`dpmarket.audit.neighbours`), many models trained on
+both sides, a rule that guesses the side from the model (:mod:`dpmarket.audit.distinguishing`). A quarter of
+the models chooses the pair and the rule; the others, trained afresh on that pair alone, each on the side that
+a coin says, test it. So every audited person is one try, and the false-alarm rate is divided among them
+(Bonferroni).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from secrets import randbits
 from typing import Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.audit.distinguishing import N_FEATURES, Neighbours, choose_event, epsilon_bound, neighbours_of
+from dpmarket.audit.accounting import weights_of
+from dpmarket.audit.distinguishing import Guess, choose_guess, epsilon_bound
 from dpmarket.audit.findings import PrivacyFindings, audited_people
+from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
+from dpmarket.audit.scores import fitted_scores, likelihood_ratio
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import Learner
+from dpmarket.privacy import Weights, weights_for
 from dpmarket.progress import Progress
 
 _CHUNK = 250
+_FEW = 50
+_WORTH_PROCESSES = 4_000
+_FEWEST, _MOST = 16_000, 128_000
+_SHELTER = 1e7
 _Task = tuple[Learner, FloatArray, IntArray, FloatArray, int]
+
+
+def fits_for(promise: float) -> int:
+    r"""Return how many models show three quarters of a promise that is just kept.
+
+    What n models show is uncertain by about :math:`1 / \sqrt n`, whatever the promise: half of it
+    needs four times as many.
+
+    Parameters
+    ----------
+    promise
+        The promise (epsilon) to the audited person.
+
+    Returns
+    -------
+    int
+        Between 16,000 and 128,000.
+
+    Examples
+    --------
+    >>> fits_for(2.0), fits_for(1.0), fits_for(0.5), fits_for(0.01)
+    (16000, 32000, 128000, 128000)
+    """
+    return int(np.clip(32_000.0 / max(promise, 1e-9) ** 2, _FEWEST, _MOST))
+
+
+def promises_around(promise: float) -> FloatArray:
+    """Return promises with which one person's can be audited best: the person's, first, and two others'.
+
+    The others' are so large that their records decide the model, and nothing shelters the person's.
+
+    Parameters
+    ----------
+    promise
+        The promise (epsilon) to the audited person, > 0.
+
+    Returns
+    -------
+    FloatArray
+        Three promises; the person's position is 0.
+
+    Raises
+    ------
+    InvalidInput
+        For a promise that is not above 0.
+
+    Examples
+    --------
+    >>> promises_around(0.5).tolist()
+    [0.5, 10000000.0, 10000000.0]
+    """
+    return np.array([checks.positive("promise", promise), _SHELTER, _SHELTER])
 
 
 def audit_privacy_sampled(
     learner: Learner,
     promises: object,
     people: object = None,
-    fits: int = 8_000,
+    fits: int | None = None,
     false_alarm: float = 1e-3,
     executor: Executor | None = None,
     progress: Progress | None = None,
@@ -48,12 +112,13 @@ def audit_privacy_sampled(
     people
         Positions of the people to audit; None: up to three with the smallest, middle and largest promise.
     fits
-        Models trained for each audited person, at least 400. More show more: with few, only a gross breach of
-        a large promise can be told from chance.
+        Models trained for each audited person, at least 400; None: as many as :func:`fits_for` says of the
+        person's promise. More show more: with few, only a gross breach can be told from chance.
     false_alarm
         The probability, over everything audited here, of a lower bound above a promise that is kept.
     executor
-        Where to train, for instance a process pool; the learner must then be picklable.
+        Where to train, for instance a process pool; the learner must then be picklable. None: by processes on
+        all cores, if models say that their noise cannot be repeated (``certifiable_``); else here.
     progress
         Called with the models trained and all of them.
 
@@ -65,7 +130,8 @@ def audit_privacy_sampled(
     Raises
     ------
     InvalidInput
-        Arguments that are not these, or a learner whose output is not finite numbers.
+        Arguments that are not these, a learner whose output is not finite numbers, or one that draws the same
+        noise in different processes.
 
     Notes
     -----
@@ -91,10 +157,18 @@ def audit_privacy_sampled(
     if promised.size < 3:
         raise InvalidInput(f"expected promises to at least 3 people, got {promised.size}.")
     chosen = audited_people(promised, people)
-    total = checks.whole("fits", fits, minimum=400)
+    totals = [
+        fits_for(float(promised[person])) if fits is None else checks.whole("fits", fits, minimum=400)
+        for person in chosen
+    ]
     alarm = checks.strictly_between("false_alarm", false_alarm, 0.0, 1.0)
-    trained = _Trainer(learner, promised, executor, progress, total * chosen.size)
-    found = [_bounded(trained, person, total, alarm / chosen.size) for person in chosen.tolist()]
+    weights, repeats = _nominal(learner, promised)
+    with _processes(learner, executor, repeats, sum(totals)) as place:
+        trained = _Trainer(learner, promised, place, progress, sum(totals))
+        found = [
+            _bounded(trained, weights, person, total, alarm / chosen.size)
+            for person, total in zip(chosen.tolist(), totals, strict=True)
+        ]
     bounds = np.array([bound for bound, _ in found])
     theirs = promised[chosen]
     return PrivacyFindings(
@@ -104,8 +178,38 @@ def audit_privacy_sampled(
         found=read_only(bounds),
         broken=int((bounds > theirs).sum()),
         false_alarm=alarm,
-        details={"fits_per_person": total, "events": [event for _, event in found]},
+        details={"fits": sum(totals), "guesses": [guess for _, guess in found]},
     )
+
+
+def _nominal(learner: Learner, promises: FloatArray) -> tuple[Weights, bool]:
+    """Return how the learner says it weighs records, or would if it were ours; whether its noise repeats."""
+    pair = neighbours_of(0, promises.size)[0]
+    model: Any = learner.fit(pair.features, pair.labels, promises)
+    repeats = not getattr(model, "certifiable_", False)
+    try:
+        weights = weights_of(model)
+    except InvalidInput:
+        weights = None  # books that make no sense: what they are worth is for other audits to say
+    return weights or weights_for(promises, 2.0 / float(promises.sum())), repeats
+
+
+@contextmanager
+def _processes(
+    learner: Learner, executor: Executor | None, repeats: bool, fits: int
+) -> Iterator[Executor | None]:
+    """Give the executor, or a pool on all cores if that is safe and worth its start, or None."""
+    cores = os.cpu_count() or 1
+    if executor is not None or repeats or cores == 1 or fits < _WORTH_PROCESSES:
+        yield executor
+        return
+    try:
+        pickle.dumps(learner)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        yield None
+        return
+    with ProcessPoolExecutor(cores) as pool:
+        yield pool
 
 
 class _Trainer:
@@ -129,13 +233,21 @@ class _Trainer:
         parts: Iterable[FloatArray] = (
             map(_train, tasks) if self._executor is None else self._executor.map(_train, tasks)
         )
-        kept = []
+        kept: list[FloatArray] = []
         for size, part in zip(sizes, parts, strict=True):
             kept.append(part)
             self._done += size
             if self._progress is not None:
                 self._progress(min(self._done, self._total), self._total)
+        _refuse_repeated(kept)
         return np.concatenate(kept)
+
+    def both(self, pair: Neighbours, first: int, second: int) -> tuple[FloatArray, FloatArray]:
+        """Return what so many models of each data set released."""
+        return (
+            self.outputs(pair.features, pair.labels, first),
+            self.outputs(pair.replaced_features, pair.replaced_labels, second),
+        )
 
 
 def _train(task: _Task) -> FloatArray:
@@ -156,41 +268,32 @@ def _released(model: Any) -> FloatArray:
     return np.log(odds) - np.log1p(-odds)
 
 
-def _bounded(trained: _Trainer, person: int, fits: int, alpha: float) -> tuple[float, dict[str, Any]]:
-    """Choose a pair and an event on one half of the models, bound it on the other."""
-    pairs = neighbours_of(person, trained.promises.size)
-    each = fits // (4 * len(pairs))
-    best, chosen = -math.inf, None
-    for pair in pairs:
-        first = trained.outputs(pair.features, pair.labels, each)
-        second = trained.outputs(pair.replaced_features, pair.replaced_labels, each)
-        event, value = choose_event(first, second, _directions(pair, first.shape[1]), alpha)
-        if value > best:
-            best, chosen = value, (pair, event)
-    assert chosen is not None
-    pair, event = chosen
-    samples = (fits - 2 * len(pairs) * each) // 2
-    counts = (
-        event.count(trained.outputs(pair.features, pair.labels, samples)),
-        event.count(trained.outputs(pair.replaced_features, pair.replaced_labels, samples)),
-    )
-    likely, rare = counts if event.first_is_likelier else counts[::-1]
-    details = {
-        "neighbours": pair.name,
-        "samples_of_each": samples,
-        "in_event": likely,
-        "in_event_of_neighbour": rare,
-    }
-    return epsilon_bound(likely, rare, samples, alpha), details
+def _refuse_repeated(parts: Sequence[FloatArray]) -> None:
+    """Refuse models that are the same in two places: no bound holds without independent noise."""
+    starts = [part[:20].tobytes() for part in parts if len(part) >= 20]
+    varied = any(np.ptp(part[:20], axis=0).any() for part in parts)
+    if varied and len(set(starts)) < len(starts):
+        raise InvalidInput("expected noise that is drawn afresh in every process; the learner repeats it.")
 
 
-def _directions(pair: Neighbours, n: int) -> list[FloatArray]:
-    """Return the changed record before and after, and their difference, as directions of coefficients."""
-    own = pair.features[pair.person] * (2.0 * pair.labels[pair.person] - 1.0)
-    other = pair.replaced_features[pair.person] * (2.0 * pair.replaced_labels[pair.person] - 1.0)
-    found = []
-    for direction in (own, other, own - other):
-        full = np.zeros(n)
-        full[: min(n, N_FEATURES)] = direction[: min(n, N_FEATURES)]
-        found.append(full)
-    return found
+def _bounded(
+    trained: _Trainer, weights: Weights, person: int, fits: int, alpha: float
+) -> tuple[float, dict[str, Any]]:
+    """Choose a pair and a guess on a quarter of the models, or more of few, and test it on the others."""
+    pairs = neighbours_of(person, trained.promises.size, best_lean(weights, person))
+    each = max(fits // (16 * len(pairs)), min(fits // (4 * len(pairs)), _FEW))
+    again = fits // 16
+    tests = fits - 2 * (len(pairs) * each + again)
+
+    def chosen(pair: Neighbours, first: FloatArray, second: FloatArray) -> tuple[Guess, float]:
+        ratio = likelihood_ratio(pair, first, weights)
+        return choose_guess(first, second, fitted_scores(pair, first, second), ratio, tests, alpha)
+
+    looks = [(pair, trained.both(pair, each, each)) for pair in pairs]
+    pair, outputs = max(looks, key=lambda look: chosen(look[0], *look[1])[1])
+    more = trained.both(pair, again, again)
+    guess, _ = chosen(pair, *(np.concatenate(both) for both in zip(outputs, more, strict=True)))
+    heads = randbits(tests).bit_count()
+    right, made = guess.count(*trained.both(pair, heads, tests - heads))
+    details = {"neighbours": pair.name, "tested": tests, "guesses": made, "right": right}
+    return epsilon_bound(right, made, alpha), details

@@ -11,13 +11,14 @@ import polars as pl
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
 from dpmarket.campaign.place import opened_existing, place_of
+from dpmarket.campaign.publishing import refuse_other_rules
 from dpmarket.campaign.quotes import read_quotes
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase, read_rules
 from dpmarket.errors import NotCertifiable
-from dpmarket.files import write_folder, write_table
+from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.privacy import NoiseShape
@@ -80,10 +81,12 @@ def certify_quotes(
         if not model.secure_noise:
             raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
         purchase = purchase_of(connection, whole)
-        first = min(rounds.round_of(connection, number).quoted_at for number in whole.rounds)
-    reference = None
-    if rules is not None:
-        reference = read_rules(rules).reference(purchase.mechanism, purchase.parameters, first)
+        reference = None
+        if rules is not None:
+            published = read_rules(rules)
+            refuse_other_rules(published, rounds.campaign_of(connection, found.campaign).rules)
+            quoted_at = (rounds.round_of(connection, number).quoted_at for number in whole.rounds)
+            reference = published.reference(min(quoted_at))
     return certify_purchase(purchase, _released(model), rules=reference)
 
 
@@ -133,6 +136,7 @@ def purchase_of(connection: Connection, whole: Release) -> Purchase:
         weights=sums["weights"],
         withdrew=withdrew,
         quotes=np.where(withdrew, sums["left"], sums["quotes"]).astype(np.int64),
+        currency=rounds.campaign_of(connection, spent[0].campaign).currency,
     )
 
 
@@ -202,11 +206,8 @@ def write_receipts_table(
 
 
 def _index(names: list[tuple[object, str]]) -> bytes:
-    rows = ["seller,file"]
-    for seller, file in names:
-        quoted = str(seller).replace('"', '""')
-        rows.append(f'"{quoted}",{file}')
-    return ("\n".join(rows) + "\n").encode()
+    sellers, files = zip(*names, strict=True)
+    return csv_text(pl.DataFrame({"seller": [str(seller) for seller in sellers], "file": files}))
 
 
 def _released_round(connection: Connection, found: Round) -> Round:

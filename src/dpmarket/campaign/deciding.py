@@ -17,7 +17,7 @@ import numpy as np
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.pricing import curve_for, error_model_of, prices_for
-from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
 
 if TYPE_CHECKING:
     from dpmarket.allocation import BuyerObjective
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # The mechanisms, which take a compiler along, load when they decide: most commands decide nothing.
 
+_FEW = 10  # sellers; sums over fewer tell too much about each
 _QUANTILES = 1 << 12  # of the typical market, from which its mean epsilon is taken
 
 
@@ -36,14 +37,15 @@ class Remaining:
 
     Attributes
     ----------
-    offline_rounds
-        How many rounds were decided for all sellers at once.
+    offline_rounds, online_rounds
+        How many rounds were decided for all sellers at once, and how many seller by seller.
     available
-        Money that is promised to nobody, in minor units; None without a budget.
+        What of the budget is neither promised nor paid, in minor units; None without a budget.
     """
 
     offline_rounds: int = 0
     available: int | None = None
+    online_rounds: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +103,12 @@ def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Rem
     dist = to_distribution(market.costs.distribution)
     expected = market.sellers.expected
     people = costs.size if expected is None else min(costs.size, expected)
-    objective, plan = planned_objective(market, people, _share(market, remaining))
+    objective, plan = planned_objective(market, people, _money(market, remaining), costs.size)
     if market.objective.weight_cap is None:
         objective = _for_few(objective, costs, dist, market.objective.max_epsilon)
     outcome = OfflineMechanism(dist, objective).run(costs)
     return Decision(
-        outcome=outcome,
+        outcome=_without_values_of_few(outcome),
         amounts=outcome.in_minor_units(market.money.minor_units).amounts,
         quoted=np.ones(costs.size, dtype=bool),
         ceiling=max_epsilon(objective),
@@ -143,7 +145,7 @@ def decide_online(market: Market, costs: FloatArray, remaining: Remaining = Rema
             f"the budget is full: what is left of it is below {curve.largest_payment:.6g}, the curve's "
             f"largest payment. None of the {costs.size} sellers can be quoted."
         )
-    outcome = OnlineMechanism(curve.dist, curve).run(costs[quoted])
+    outcome = _without_values_of_few(OnlineMechanism(curve.dist, curve).run(costs[quoted]))
     return Decision(outcome, amounts[quoted], quoted, curve.largest_epsilon, plan)
 
 
@@ -171,7 +173,9 @@ def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
         raise FileProblem(
             "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
         )
-    objective, plan = planned_objective(market, market.sellers.expected, Fraction(1))
+    budget_in_minor_units(market)  # refuses one with which nobody can be paid
+    money = Fraction(market.objective.budget or 0)
+    objective, plan = planned_objective(market, market.sellers.expected, money, market.sellers.expected)
     curve = curve_for(market, objective, market.sellers.expected)
     limit = market.objective.max_epsilon
     if curve.max_epsilon > limit:
@@ -180,7 +184,29 @@ def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
     return curve, None if plan is None else plan.to_dict()
 
 
-def planned_objective(market: Market, people: int, share: Fraction) -> tuple[BuyerObjective, Plan | None]:
+def ceiling_of(market: Market, decide: Decide) -> float:
+    """Return what a market can ask of anybody, known before any report.
+
+    Raises
+    ------
+    LedgerRefusal
+        The market file says no such number.
+    """
+    if decide is decide_online:
+        return online_curve(market)[0].largest_epsilon
+    cap, mean = market.objective.weight_cap, market.objective.max_mean_epsilon
+    if cap is None or mean is None:
+        raise LedgerRefusal(
+            "sellers.lifetime_epsilon, of this campaign or of another one in the ledger, needs a number that "
+            "nobody can be asked to exceed: set objective.weight_cap and objective.max_mean_epsilon, or "
+            "quote --online."
+        )
+    return min(cap * mean, market.objective.max_epsilon)
+
+
+def planned_objective(
+    market: Market, people: int, money: Fraction, reports: int
+) -> tuple[BuyerObjective, Plan | None]:
     """Return the buyer's objective for a number of people, and the plan of a budget if there is one.
 
     Parameters
@@ -188,62 +214,100 @@ def planned_objective(market: Market, people: int, share: Fraction) -> tuple[Buy
     market
         A checked market file.
     people
-        How many will be quoted.
-    share
-        Of the budget.
+        For how many prices and payment weight are planned.
+    money
+        The budget, or what of it is for this round; without meaning where the file has none.
+    reports
+        How many will be quoted, at least as many: every payment is rounded up, so that more people cost more
+        than was planned. Where that matters the payment weight is raised.
 
     Returns
     -------
     tuple[BuyerObjective, Plan | None]
         The objective, with bounds under which nobody can be asked for more than ``objective.max_epsilon``,
-        and with the payment weight that meets this share of the budget, rounding included; and the plan, or
-        None.
+        and with the payment weight that meets the budget, rounding included; and the plan, or None.
     """
     wanted = market.objective
     dist = to_distribution(market.costs.distribution)
-    money = float(Fraction(wanted.budget or 0.0) * share)
-    objective = prices_for(market, people, money)
+    objective = prices_for(market, people, float(money))
     if wanted.budget is None:
         return _limited(objective, dist, people, wanted.max_epsilon)[0], None
     from dpmarket.planning import plan_payment_weight
+    from dpmarket.planning.budgets import stays_within
 
-    def planned(objective: BuyerObjective) -> Plan:
+    def planned(objective: BuyerObjective, sellers: int) -> Plan:
         return plan_payment_weight(
             dist,
             objective,
-            people,
-            money,
+            sellers,
+            float(money),
             wanted.confidence,
             minor_units=market.money.minor_units,
         )
 
-    plan = planned(objective)
+    plan = planned(objective, people)
     objective, narrow = _limited(plan.objective, dist, people, wanted.max_epsilon)
     if narrow:  # the limit changes what is bought, and so what it costs
-        plan = planned(objective)
+        plan = planned(objective, people)
         objective = plan.objective
+    scale, budget = market.money.minor_units, float(money)
+    if reports > people and not stays_within(dist, objective, reports, budget, wanted.confidence, scale):
+        for_all = planned(objective, reports)
+        if for_all.objective.payment_weight > objective.payment_weight:
+            plan, objective = for_all, for_all.objective
     return objective, replace(plan, objective=objective, error_model=error_model_of(market))
 
 
 def budget_in_minor_units(market: Market) -> int | None:
-    """Return the budget in whole minor units, rounded down; None if there is none."""
+    """Return the budget in whole minor units, rounded down; None if there is none.
+
+    Raises
+    ------
+    Infeasible
+        It is below the smallest unit.
+    """
     if market.objective.budget is None:
         return None
-    return math.floor(Fraction(market.objective.budget) * market.money.minor_units)
+    budget = math.floor(Fraction(market.objective.budget) * market.money.minor_units)
+    if budget == 0:
+        raise Infeasible(
+            f"expected a budget of at least 1/{market.money.minor_units}, the smallest unit of money, got "
+            f"{market.objective.budget!r}."
+        )
+    return budget
 
 
-def _share(market: Market, remaining: Remaining) -> Fraction:
-    """Return the share of the budget that was declared for the next offline round."""
-    if market.objective.budget is None:
-        return Fraction(1)
-    shares = market.objective.shares or [1.0]
+def _money(market: Market, remaining: Remaining) -> Fraction:
+    """Return what of the budget is for the next offline round: its declared share, or what is left."""
+    objective = market.objective
+    if objective.budget is None:
+        return Fraction(0)
+    if objective.shares is None and remaining.online_rounds:
+        raise LedgerRefusal(
+            "part of the budget was promised online: an offline round then needs its share of the budget "
+            "beforehand (objective.shares)."
+        )
+    shares = objective.shares or [1.0]
     if remaining.offline_rounds >= len(shares):
         declared = "the one round" if len(shares) == 1 else f"the {len(shares)} rounds"
         raise LedgerRefusal(
             f"the budget is used: {declared} for which it was declared have been quoted. Several offline "
             "rounds need their shares beforehand (objective.shares)."
         )
-    return Fraction(shares[remaining.offline_rounds])
+    budget_in_minor_units(market)  # refuses one with which nobody can be paid
+    money = Fraction(objective.budget) * Fraction(shares[remaining.offline_rounds])
+    if remaining.available is not None:
+        # Of earlier rounds only: nobody who reports now has any part in it.
+        money = min(money, Fraction(remaining.available, market.money.minor_units))
+    if money <= 0:
+        raise LedgerRefusal("the budget is used: earlier rounds have left nothing of it.")
+    return money
+
+
+def _without_values_of_few(outcome: Outcome) -> Outcome:
+    """Return an outcome without the objective's value where so few are bought from that it tells a cost."""
+    few = int((outcome.epsilons > 0.0).sum()) < _FEW
+    return replace(outcome, optimality=None) if few else outcome
 
 
 def _limited(
@@ -289,7 +353,12 @@ def _for_few(
     within = int((costs <= dist.support[1]).sum())
     if within * objective.weight_cap >= costs.size:
         return objective
-    return replace(objective, weight_cap=float(costs.size), max_mean_epsilon=_quotient(limit, costs.size))
+    return without_cap(objective, costs.size, limit)
+
+
+def without_cap(objective: BuyerObjective, sellers: int, limit: float) -> BuyerObjective:
+    """Return an objective that caps no weight, and bounds the total epsilon by what one may be asked for."""
+    return replace(objective, weight_cap=float(sellers), max_mean_epsilon=_quotient(limit, sellers))
 
 
 def _quotient(limit: float, cap: float) -> float:

@@ -22,6 +22,7 @@ from dpmarket.ledger import (
     reading,
     rounds,
 )
+from dpmarket.ledger.engine import without_password
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ def _model(path: str | os.PathLike[str]) -> Description:
 def _market(path: str | os.PathLike[str]) -> Description:
     market = read_market(path)
     data = market.model_dump(exclude_none=True)
+    if "url" in data.get("ledger", {}):
+        data["ledger"]["url"] = without_password(data["ledger"]["url"])
     rows = [
         (f"{table}.{key}", str(value))
         for table, content in data.items()
@@ -168,8 +171,7 @@ def _campaign(
     ]
     listed = []
     for found in rounds.rounds_of(connection, campaign.id):
-        quotes = rounds.quotes_of(connection, found.number)
-        withdrawn = int(rounds.withdrawn_of(connection, found.number, quotes).sum())
+        withdrawn = rounds.count_withdrawn(connection, found.number)
         left = f", {withdrawn:,} withdrew" if withdrawn else ""
         words = f"{found.sellers:,} sellers{left}, {found.mechanism}, {found.state}"
         rows.append((f"round {found.number}, {found.quoted_at}", words))

@@ -13,15 +13,14 @@ from dpmarket.campaign.deciding import (
     Decision,
     Remaining,
     budget_in_minor_units,
-    decide_online,
-    online_curve,
+    ceiling_of,
 )
 from dpmarket.campaign.identity import round_identity
 from dpmarket.campaign.market_file import Market
-from dpmarket.campaign.reports import EXCLUDED, FULL, LIFETIME, Reports, not_invited
+from dpmarket.campaign.reports import EXCLUDED, FULL, LIFETIME, Reports, lifetime_limit, not_invited
 from dpmarket.errors import LedgerRefusal
-from dpmarket.ledger import Connection, Round, balance_of, money, rounds
-from dpmarket.ledger.odometer import charges, held_by, open_promises
+from dpmarket.ledger import Balance, Connection, Round, balance_of, money, rounds
+from dpmarket.ledger.odometer import held_by, open_promises
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewRound
 
 
@@ -106,7 +105,9 @@ def choose(
     LedgerRefusal
         Nobody can be quoted.
     """
-    excluded, over = not_invited(market, market_path, reports, connection, _ceiling(market, decide))
+    limit = lifetime_limit(market, connection)
+    ceiling = None if limit is None else ceiling_of(market, decide)
+    excluded, over = not_invited(market, market_path, reports.sellers, connection, limit, ceiling)
     out = np.concatenate([excluded, over])
     invited = reports
     if out.size:
@@ -169,28 +170,31 @@ def draft_of(
     return Draft(new, choice.left_out, on_top, choice.revision)
 
 
-def draft_again(key: bytes, known: Round, connection: Connection, market: Market) -> Draft:
-    """Return the round that promises spent quotes once more, as they were decided, all of it on top.
+def draft_again(key: bytes, known: Round, connection: Connection, market: Market, market_path: str) -> Draft:
+    """Return the round that promises quotes once more, as they were decided, on top of what was spent.
 
-    Who withdrew, or has too little left of a lifetime's epsilon, is not asked again.
+    Who withdrew, must not sell, or has too little left of a lifetime's epsilon, is not asked again. Only if
+    all of them withdrew before anything was spent, all of them are: nothing is on top then.
 
     Raises
     ------
     LedgerRefusal
         Nobody is left.
     """
-    quotes = rounds.quotes_of(connection, known.number)
-    quotes = quotes.filter(~rounds.withdrawn_of(connection, known.number, quotes))
-    left = []
-    limit = market.sellers.lifetime_epsilon
-    if limit is not None:
-        over = charges(connection, quotes) + held_by(known) > limit
-        left = [(quotes.filter(over), LIFETIME)]
-        quotes = quotes.filter(~over)
+    quotes = rounds.kept_quotes(connection, known.number)
+    is_void = known.state == "open" and quotes.height == 0
+    if is_void:
+        quotes = rounds.quotes_of(connection, known.number)
+    limit = lifetime_limit(market, connection)
+    excluded, over = not_invited(market, market_path, quotes, connection, limit, held_by(known))
+    left = [(quotes[excluded.tolist()], EXCLUDED), (quotes[over.tolist()], LIFETIME)]
+    if excluded.size or over.size:
+        rows = np.setdiff1d(np.arange(quotes.height), np.concatenate([excluded, over]))
+        quotes = quotes[rows.tolist()]
     if quotes.height == 0:
         raise LedgerRefusal(
-            "everybody who was quoted has withdrawn, or has too little left of a lifetime's epsilon: there "
-            "is nobody to promise anything."
+            "everybody who was quoted has withdrawn, must not sell, or has too little left of a lifetime's "
+            "epsilon: there is nobody to promise anything."
         )
     parameters, plan, header = rounds.decision_of(connection, known.number)
     new = NewRound(
@@ -207,7 +211,7 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
         header=header,
     )
     promised = quotes.filter(rounds.amounts_of(quotes)[0] > 0.0)
-    on_top = OnTop(promised.height, *rounds.totals(promised))
+    on_top = None if is_void else OnTop(promised.height, *rounds.totals(promised))
     return Draft(new, _with_reasons(left), on_top, rounds.revision_of(connection))
 
 
@@ -226,41 +230,37 @@ def enter_draft(
     if campaign is None:
         campaign = rounds.make_campaign(connection, name, rules, scale, currency)
     elif campaign.rules is None:
-        rounds.fix_rules(connection, campaign.id, rules, scale, currency)
-    budget = budget_in_minor_units(market)
-    if budget is not None:
-        money.fund(connection, campaign.id, budget - balance_of(connection, campaign.id).funded)
-    short = rounds.totals(draft.new.quotes)[1] - balance_of(connection, campaign.id).available
-    if short > 0 and budget is not None and draft.new.mechanism == "online":
-        raise LedgerRefusal(
-            f"the budget is full: {money_text(short, scale, currency)} more would be needed. Nothing was "
-            "entered."
-        )
+        rounds.fix_rules(connection, campaign, rules, scale, currency)
+    payments = rounds.totals(draft.new.quotes)[1]
+    balance = balance_of(connection, campaign.id)
+    left = _left(market, balance)
+    if left is not None:
+        if draft.new.mechanism == "online" and payments > left:
+            raise LedgerRefusal(
+                f"the budget is full: {money_text(payments - left, scale, currency)} more would be needed. "
+                "Nothing was entered."
+            )
+        money.fund(connection, campaign.id, left + balance.committed - balance.funded)
     # A budget that is met on average may be exceeded: what is missing is the buyer's debt.
-    money.fund(connection, campaign.id, short)
+    money.fund(connection, campaign.id, payments - balance_of(connection, campaign.id).available)
     return rounds.enter_round(connection, campaign.id, replace(draft.new, content=content))
 
 
 def _remaining(market: Market, connection: Connection | None, campaign: CampaignEntry | None) -> Remaining:
-    budget = budget_in_minor_units(market)
     if connection is None or campaign is None:
-        return Remaining(0, budget)
-    before = rounds.rounds_of(connection, campaign.id)
-    offline = sum(found.mechanism != "online" and found.repetition == 0 for found in before)
-    if budget is None:
-        return Remaining(offline, None)
-    balance = balance_of(connection, campaign.id)
-    return Remaining(offline, balance.available + max(budget - balance.funded, 0))
+        return Remaining(available=budget_in_minor_units(market))
+    before = [found for found in rounds.rounds_of(connection, campaign.id) if found.repetition == 0]
+    online = sum(found.mechanism == "online" for found in before)
+    return Remaining(len(before) - online, _left(market, balance_of(connection, campaign.id)), online)
 
 
-def _ceiling(market: Market, decide: Decide) -> float | None:
-    """Return what a campaign with a limit for lifetimes can ask of anybody; None if that is not known."""
-    if market.sellers.lifetime_epsilon is None:
-        return None
-    if decide is decide_online:
-        return online_curve(market)[0].largest_epsilon
-    cap, mean = market.objective.weight_cap, market.objective.max_mean_epsilon
-    return None if cap is None or mean is None else min(cap * mean, market.objective.max_epsilon)
+def _left(market: Market, balance: Balance) -> int | None:
+    """Return what of the budget is neither promised nor paid, in minor units; None without a budget.
+
+    Escrow may hold more: what a buyer owed beyond the budget stays there when sellers withdraw.
+    """
+    budget = budget_in_minor_units(market)
+    return None if budget is None else budget - balance.committed
 
 
 def _with_reasons(left: list[tuple[pl.DataFrame, str]]) -> pl.DataFrame | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.reports import Reports
 from dpmarket.campaign.rules import rules_of
 from dpmarket.ledger.digests import reports_digest
@@ -27,7 +27,10 @@ def round_digest(key: bytes, campaign: str, market: Market, mechanism: str, repo
         Who reported what.
     """
     reported = reports_digest(key, reports.sellers, SELLER, reports.costs)
-    return keyed(key, campaign, canonical(rules_of(market)), mechanism, reported)
+    rules = rules_of(market)
+    # The distribution itself: another spelling of it is no other rule.
+    rules["costs"] = rules["costs"] | {"distribution": to_distribution(market.costs.distribution).to_dict()}
+    return keyed(key, campaign, canonical(rules), mechanism, reported)
 
 
 def round_identity(key: bytes, digest: str, repetition: int) -> str:

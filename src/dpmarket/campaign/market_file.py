@@ -85,7 +85,8 @@ class Sellers(_Table):
         "a number > 0",
         "Nobody gives more than this over all campaigns of the ledger. A campaign counts with the most that "
         "it could ask of anybody while it is open, and with what was spent afterwards; who has less left is "
-        "not quoted. Offline it needs objective.weight_cap and objective.max_mean_epsilon.",
+        "not quoted. Offline it needs objective.weight_cap and objective.max_mean_epsilon. The least limit "
+        "of any campaign holds for all of the ledger.",
         example=5.0,
         gt=0,
     )
@@ -132,8 +133,8 @@ class Objective(_Table):
     shares: Annotated[list[Any] | None, AfterValidator(_shares)] = key(
         None,
         "numbers > 0 that add up to at most 1, in brackets",
-        "With a budget and several offline rounds: each round's share of the budget, in order, declared "
-        "beforehand. Left out: there is one round.",
+        "With a budget and several offline rounds, or one after online quotes: each offline round's share of "
+        "the budget, in order, declared beforehand. Left out: there is one round, before any online quotes.",
         example=[0.6, 0.4],
     )
     confidence: float | None = key(
@@ -205,7 +206,7 @@ class Money(_Table):
         "The currency, which stands beside every amount.",
         example="EUR",
         max_length=12,
-        pattern=r"^\S*$",
+        pattern=r"^[\p{L}\p{Sc}]*$",
     )
 
 

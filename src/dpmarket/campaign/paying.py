@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import unicodedata
 from dataclasses import dataclass
 
 import polars as pl
 
-from dpmarket.campaign.ids import tidy_id
+from dpmarket.campaign.ids import is_text, tidy_id
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import read_table, refuse_existing, refuse_same, write_table, writing_table
+from dpmarket.files import (
+    read_table,
+    refuse_existing,
+    refuse_same,
+    refuse_unwritable,
+    write_table,
+    writing_table,
+)
 from dpmarket.ledger import (
     Balance,
     CampaignEntry,
@@ -87,6 +95,7 @@ def pay_out(
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)
     refuse_same(output, market_path, *place.files)
+    refuse_unwritable(output)
     if not overwrite:
         refuse_existing(output)
     with opened_existing(place) as opened:
@@ -159,10 +168,13 @@ def statement_of(
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)
     with opened_existing(place) as opened, reading(opened) as connection:
-        lines = statement(connection, tidy_id(seller))
+        # Version 2 took ids as they came.
+        names = dict.fromkeys((seller, *(unicodedata.normalize(form, seller) for form in ("NFC", "NFD"))))
+        lines = [line for name in names if is_text(name) for line in statement(connection, name)]
     if not lines:
+        tidy_id(seller)
         raise LedgerRefusal("nobody of this id was quoted by this ledger.")
-    return lines
+    return sorted(lines, key=lambda line: line.round)
 
 
 def _campaign(connection: Connection, name: str) -> CampaignEntry:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket.arrays import FloatArray
+from dpmarket.campaign.ids import tidy_ids
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.reports import Reports
 from dpmarket.errors import FileProblem, InvalidInput
@@ -69,6 +70,7 @@ def refuse_own_reports(
     if own.size == costs.size and np.array_equal(np.sort(own), np.sort(costs)):
         raise FileProblem(f"the cost distribution was fitted to the same costs. {_WAY_OUT}")
     if ids in people.columns:
+        people = tidy_ids(people, ids)
         people = people.filter(~repeated(people, ids))
         common = int((positions_in(found.sellers, SELLER, people, ids) >= 0).sum())
         if common:

@@ -12,6 +12,7 @@ from dpmarket.campaign.market_file import Market
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import Ledger, open_ledger, settle
 from dpmarket.ledger.engine import existing_ledger, is_address
+from dpmarket.ledger.places import refuse_lost
 
 OWN = ""
 """The name of the campaign in a ledger of its own."""
@@ -68,6 +69,8 @@ def place_of(market_path: str | os.PathLike[str], market: Market, ledger: str | 
         A shared ledger, and the market file does not name its campaign.
     """
     named = market.ledger.url if ledger is None else ledger
+    if named is not None and "\0" in named:
+        raise FileProblem("ledger.url: expected a file's name or an address without a NUL character.")
     if named is None:
         return Place(ledger_path(market_path), market.ledger.campaign or OWN)
     if market.ledger.campaign is None:
@@ -89,6 +92,8 @@ def opened(place: Place) -> Iterator[Ledger]:
     FileProblem, LedgerRefusal
         It cannot be used, or lacks spending that was logged outside of it.
     """
+    if not place.is_there:
+        refuse_lost(place.ledger)
     with open_ledger(place.ledger) as ledger:
         settle(ledger)
         yield ledger

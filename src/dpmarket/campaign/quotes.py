@@ -16,6 +16,7 @@ from dpmarket.files import column_names, find, numbers_of, read_table, refuse
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER
 
 _ABOUT = ("currency", "minor_units", "round")
+_MONEY = "payment"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,11 @@ class Quotes:
         return self.table.height
 
     @property
+    def is_old(self) -> bool:
+        """Whether an earlier version wrote the file: it names no round, and its ids are as they came."""
+        return self.round is None
+
+    @property
     def seller_ids(self) -> list[str]:
         """The sellers, in the file's order."""
         return list(self.table.get_column(SELLER).to_list())
@@ -64,7 +70,7 @@ class Quotes:
         columns: dict[str, Any] = {
             id_column: self.table.get_column(SELLER),
             EPSILON: self.table.get_column(EPSILON),
-            "payment": self.amounts / self.scale,
+            _MONEY: self.amounts / self.scale,
             PAYMENT: self.table.get_column(PAYMENT),
         }
         first = {name: pl.Series([value], dtype=pl.String) for name, value in about}
@@ -86,13 +92,14 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
     Raises
     ------
     FileProblem
-        Cells that are no numbers, epsilons that are negative, payments that are not whole, rows of several
-        rounds.
+        Cells that are no numbers, epsilons that are negative, payments that are not whole or of another
+        scale, rows of several rounds.
     """
     if id_column is None:
         id_column = column_names(source)[0]
-    wanted = [id_column, EPSILON, PAYMENT, *_ABOUT]
-    table = read_table(source, wanted, [id_column, *_ABOUT], [EPSILON, PAYMENT], if_there=_ABOUT)
+    wanted = [id_column, EPSILON, PAYMENT, _MONEY, *_ABOUT]
+    numbers = [EPSILON, PAYMENT, _MONEY]
+    table = read_table(source, wanted, [id_column, *_ABOUT], numbers, if_there=[_MONEY, *_ABOUT])
     is_old = "round" not in table.columns  # earlier versions took ids as they came, and so does their ledger
     table = table if is_old else tidy_ids(table, id_column)
     epsilons, problems = numbers_of(table, EPSILON)
@@ -106,6 +113,10 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
     currency, scale, identity = (_said(table, name, source) for name in _ABOUT)
     if scale is not None and not (scale.isdecimal() and 0 < int(scale) < 2**53):
         raise FileProblem(f"cannot use {source}: expected minor_units to be a whole number >= 1.")
+    if scale is not None and _MONEY in table.columns:
+        money, problems = numbers_of(table, _MONEY)
+        problems += find(_MONEY, "other money than minor units say", money != payments / int(scale))
+        refuse(table, source, problems)
     columns = {
         SELLER: table.get_column(id_column),
         EPSILON: epsilons,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,19 +22,23 @@ from dpmarket.campaign.place import opened, place_of
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.campaign.reports import outside_distribution, read_reports
 from dpmarket.campaign.rules import refuse_changed, rules_of
-from dpmarket.campaign.stored import stored_outcome
+from dpmarket.campaign.stored import outcome_of
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
     is_standard_stream,
     parquet_bytes,
     refuse_existing,
     refuse_same,
+    refuse_unwritable,
     table_kind,
     table_to_bytes,
-    write_table,
     writing_table,
 )
-from dpmarket.ledger import Ledger, Round, reading, rounds, writing
+from dpmarket.ledger import Connection, Ledger, Round, reading, rounds, writing
+from dpmarket.ledger.outside import read_log
+from dpmarket.ledger.places import begin_log
+from dpmarket.ledger.releases import log_head_of
+from dpmarket.ledger.restoring import enter_logged_withdrawals
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
@@ -50,9 +55,11 @@ class Quoting:
     Attributes
     ----------
     outcome
-        Promises and payments, in the order of the quotes. Confidential.
+        Promises and payments, in the order of the quotes, without who withdrew. Confidential.
     round
         As the ledger knows these quotes.
+    payments
+        What is paid for them in all, in minor units, net of who withdrew.
     currency
         Of its amounts; empty if the market file names none.
     is_new
@@ -70,6 +77,7 @@ class Quoting:
 
     outcome: Outcome
     round: Round
+    payments: int
     currency: str
     is_new: bool
     left_out: dict[str, int]
@@ -96,10 +104,26 @@ class _Outputs:
                 "with --not-quoted."
             )
 
-    def list_left_out(self, left_out: pl.DataFrame | None) -> None:
-        """Write who was not quoted, and why."""
-        if left_out is not None and self.not_quoted is not None:
-            write_table(self.not_quoted, left_out, overwrite=True)
+    @contextlib.contextmanager
+    def writing(
+        self, quotes: pl.DataFrame, left_out: pl.DataFrame | None, parquet: bytes | None = None
+    ) -> Iterator[Callable[[], None]]:
+        """Write both files while a block runs; they appear when it has succeeded. See ``writing_table``."""
+        with contextlib.ExitStack() as stack:
+            finished = [
+                stack.enter_context(writing_table(target, table, self.overwrite, content))
+                for target, table, content in (
+                    (self.not_quoted, left_out, None),
+                    (self.quotes, quotes, parquet),
+                )
+                if target is not None and table is not None
+            ]
+
+            def wait() -> None:
+                for one in finished:
+                    one()
+
+            yield wait
 
 
 def quote_file(
@@ -158,8 +182,11 @@ def quote_file(
     place = place_of(market_path, market, ledger)
     outputs = _Outputs(output, _beside(output) if not_quoted is None else not_quoted, overwrite)
     refuse_same(output, market_path, *place.files, reports)
+    refuse_unwritable(output)
     if outputs.not_quoted is not None:
         refuse_same(outputs.not_quoted, market_path, *place.files, reports, output)
+        refuse_unwritable(outputs.not_quoted)
+        table_kind(outputs.not_quoted)
     if not overwrite:
         refuse_existing(output)
     decide = way_to_decide(market, decide)
@@ -179,15 +206,15 @@ def quote_file(
                 campaign = rounds.campaign_named(connection, place.campaign)
                 refuse_changed(None if campaign is None else campaign.rules, market)
                 known = rounds.rounds_with_digest(connection, digest)
-                if known and (not again or known[-1].state == "open"):
+                if known and not (again and _is_over(connection, known[-1])):
                     entered, left = known[-1], rounds.left_out_of(connection, known[-1].number)
-                    outcome = stored_outcome(connection, entered)
-                    quotes = rounds.quotes_of(connection, entered.number)
-                    _tell_again(market, entered, quotes, left, outputs)
-                    return _result(market, entered, outcome, False, left, outputs, below, above)
+                    kept = rounds.kept_quotes(connection, entered.number)
+                    _tell_again(market, entered, kept, left, outputs)
+                    outcome = outcome_of(connection, entered, kept)
+                    return _result(market, entered, outcome, kept, False, left, outputs, below, above)
                 if known:
-                    draft = draft_again(opened_ledger.key, known[-1], connection, market)
-                    outcome = stored_outcome(connection, known[-1])
+                    draft = draft_again(opened_ledger.key, known[-1], connection, market, folder)
+                    outcome = outcome_of(connection, known[-1], draft.new.quotes)
                 else:
                     if choice is None:
                         choice = choose(market, folder, found, decide, connection, campaign)
@@ -201,7 +228,8 @@ def quote_file(
             new = _enter_and_tell(opened_ledger, place.campaign, rules, market, draft, outputs)
             if new is not None:
                 progress("Writing quotes", 1.0)
-                return _result(market, new, outcome, True, draft.left_out, outputs, below, above)
+                quotes = draft.new.quotes
+                return _result(market, new, outcome, quotes, True, draft.left_out, outputs, below, above)
             choice = None
     raise LedgerRefusal("others have been quoting all the time: nothing was entered; try again.")
 
@@ -220,26 +248,40 @@ def _enter_and_tell(
     content = table_to_bytes(draft.new.quotes) if parquet is None else parquet
     try:
         # All of it is written before the round is entered, and told when it was entered.
-        with writing_table(outputs.quotes, told, outputs.overwrite, parquet) as finished:
-            with writing(ledger) as connection:
-                if rounds.revision_of(connection) != draft.revision:
-                    raise _Changed
-                entered = enter_draft(connection, name, rules, market, draft, content)
-                finished()
-            outputs.list_left_out(draft.left_out)
+        with (
+            outputs.writing(told, draft.left_out, parquet) as finished,
+            writing(ledger) as connection,
+        ):
+            if rounds.revision_of(connection) != draft.revision:
+                raise _Changed
+            entered = enter_draft(connection, name, rules, market, draft, content)
+            finished()
+            if log_head_of(connection) is None:
+                begin_log(connection, ledger)
+            enter_logged_withdrawals(connection, read_log())
     except _Changed:
         return None
     return entered
 
 
+def _is_over(connection: Connection, entered: Round) -> bool:
+    """Whether nothing of a round can be used any more: it is spent, or all of its sellers have left."""
+    return entered.state != "open" or rounds.count_withdrawn(connection, entered.number) == entered.sellers
+
+
 def _tell_again(
-    market: Market, entered: Round, table: pl.DataFrame, left_out: pl.DataFrame | None, outputs: _Outputs
+    market: Market, entered: Round, kept: pl.DataFrame, left_out: pl.DataFrame | None, outputs: _Outputs
 ) -> None:
-    """Write the quotes that these reports were given before."""
+    """Write the quotes that these reports were given before, without who withdrew since."""
+    if kept.height == 0:
+        raise LedgerRefusal(
+            "everybody who was quoted by these reports has withdrawn. If they come back, use --again to "
+            "promise them the same once more."
+        )
     outputs.refuse_no_list(left_out)
-    quotes = Quotes(table, entered.minor_units, market.money.currency, entered.identity)
-    outputs.list_left_out(left_out)
-    write_table(outputs.quotes, quotes.as_written(market.sellers.id_column), outputs.overwrite)
+    quotes = Quotes(kept, entered.minor_units, market.money.currency, entered.identity)
+    with outputs.writing(quotes.as_written(market.sellers.id_column), left_out):
+        pass
 
 
 def _refuse_on_top(draft: Draft, market: Market, again: bool) -> None:
@@ -257,6 +299,7 @@ def _result(
     market: Market,
     entered: Round,
     outcome: Outcome,
+    quotes: pl.DataFrame,
     is_new: bool,
     left_out: pl.DataFrame | None,
     outputs: _Outputs,
@@ -268,7 +311,18 @@ def _result(
         reasons = dict(Counter(left_out.get_column("reason").to_list()))
     listed = None if left_out is None else str(outputs.not_quoted)
     weak = int((outcome.epsilons > _WEAK).sum())
-    return Quoting(outcome, entered, market.money.currency, is_new, reasons, listed, below, above, weak)
+    return Quoting(
+        outcome=outcome,
+        round=entered,
+        payments=rounds.totals(quotes)[1],
+        currency=market.money.currency,
+        is_new=is_new,
+        left_out=reasons,
+        not_quoted=listed,
+        below=below,
+        above=above,
+        weakly_protected=weak,
+    )
 
 
 def _beside(output: str | os.PathLike[str]) -> Path | None:

@@ -13,10 +13,10 @@ import polars as pl
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.campaign.market_file import Market, to_distribution
-from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.errors import FileProblem
 from dpmarket.files import find, numbers_of, positions_in, read_table, refuse
 from dpmarket.ledger import Connection, charges
-from dpmarket.ledger.rounds import SELLER
+from dpmarket.ledger.rounds import SELLER, campaigns_of
 
 FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"
 """Why somebody was not quoted: no room in the budget, no epsilon left, on the list of who must not sell."""
@@ -67,26 +67,40 @@ def outside_distribution(market: Market, costs: FloatArray) -> tuple[int, int]:
     return int((costs < low).sum()), int((costs > high).sum())
 
 
+def lifetime_limit(market: Market, connection: Connection | None) -> float | None:
+    """Return what a person may give in a lifetime: the least limit of any campaign in the ledger, or None."""
+    limits = [market.sellers.lifetime_epsilon]
+    if connection is not None:
+        rules = [campaign.rules or {} for campaign in campaigns_of(connection)]
+        limits += [one.get("sellers", {}).get("lifetime_epsilon") for one in rules]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def not_invited(
     market: Market,
     market_path: str | os.PathLike[str],
-    reports: Reports,
+    sellers: pl.DataFrame,
     connection: Connection | None,
+    limit: float | None,
     ceiling: float | None,
 ) -> tuple[IntArray, IntArray]:
     """Return the rows of who must not be quoted: excluded by id, and without enough epsilon left.
 
     Parameters
     ----------
+    market, market_path
+        The market, and the file that its list of who must not sell lies beside.
+    sellers
+        Who might be quoted, column seller.
     connection
         Into the ledger; None if there is none yet, so that nobody has given anything.
+    limit
+        What a person may give in a lifetime; None if there is no limit.
     ceiling
-        What the campaign can ask of anybody; None if there is no such number.
+        What the campaign can ask of anybody; needed only if there is a limit.
 
     Raises
     ------
-    LedgerRefusal
-        There is a limit for a lifetime, and no ceiling.
     FileProblem
         The list of who must not sell cannot be read.
     """
@@ -94,16 +108,10 @@ def not_invited(
     excluded = over = nobody
     if market.sellers.excluded is not None:
         listed = _listed(market, Path(market_path).parent / market.sellers.excluded)
-        places = positions_in(listed, SELLER, reports.sellers, SELLER)
+        places = positions_in(listed, SELLER, sellers, SELLER)
         excluded = np.unique(places[places >= 0])
-    limit = market.sellers.lifetime_epsilon
-    if limit is not None:
-        if ceiling is None:
-            raise LedgerRefusal(
-                "sellers.lifetime_epsilon needs a number that nobody can be asked to exceed: set "
-                "objective.weight_cap and objective.max_mean_epsilon, or quote --online."
-            )
-        given = np.zeros(len(reports.costs)) if connection is None else charges(connection, reports.sellers)
+    if limit is not None and ceiling is not None:
+        given = np.zeros(sellers.height) if connection is None else charges(connection, sellers)
         over = np.flatnonzero(given + ceiling > limit)
     return excluded, np.setdiff1d(over, excluded)
 

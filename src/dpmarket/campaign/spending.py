@@ -5,6 +5,7 @@ Shared by every desk: who reads the records is passed in.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from dpmarket.errors import EntropyUnavailable, FileProblem, Infeasible, LedgerR
 from dpmarket.files import positions_in
 from dpmarket.ledger import Connection, Ledger, Round, outside, reading, releases, rounds, writing
 from dpmarket.ledger.engine import new_id
-from dpmarket.ledger.restoring import describe_round
+from dpmarket.ledger.restoring import describe_round, end_attempt
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.privacy import weights_for
 from dpmarket.privacy.noise import NoiseDraw, SecureNoise
@@ -174,7 +175,7 @@ def spend_and_train(
       it after the mark does not: they are spent, and sellers are paid.
     """
     numbers = [found.number for found in spent]
-    attempt, marked = new_id(), []
+    attempt = new_id()
     with outside.running(attempt):
         with writing(ledger) as connection:
             people = people_of(connection, numbers)
@@ -196,14 +197,13 @@ def spend_and_train(
                     with writing(ledger) as connection:
                         releases.unmark(connection, attempt)
                     raise
-                marked.append(attempt)
 
             model, epsilons, weights, raised = _fitted(market, people, records, LastMoment(mark))
             progress("Entering the model in the ledger", 0.95)
             with writing(ledger) as connection:
                 releases.release(connection, attempt, model.to_json(), _by_round(people, epsilons, weights))
         except BaseException:
-            _give_up(ledger, attempt, bool(marked))
+            _give_up(ledger, attempt)
             raise
     return Spending(model, float(people.promised.sum()), people.withdrawn, records.clipped, raised)
 
@@ -221,15 +221,10 @@ def _log_debit(ledger: Ledger, spent: Sequence[Round], attempt: str) -> str:
     return outside.append(ledger.id, attempt, "debit", known)
 
 
-def _give_up(ledger: Ledger, attempt: str, marked: bool) -> None:
-    """End an attempt that failed: given back if it has no mark, spent and paid if it has one."""
-    with writing(ledger) as connection:
-        if marked:
-            releases.lose(connection, attempt)
-            return
-        releases.give_back(connection, attempt)
-    if any(line.attempt == attempt for line in outside.read_log()):
-        outside.append(ledger.id, attempt, "returned")
+def _give_up(ledger: Ledger, attempt: str) -> None:
+    """End an attempt that failed; what cannot be done now is done when the ledger is used next."""
+    with contextlib.suppress(FileProblem):
+        end_attempt(ledger, attempt)
 
 
 def _fitted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import LedgerRefusal
@@ -17,11 +18,18 @@ if TYPE_CHECKING:
 def stored_outcome(connection: Connection, found: Round) -> Outcome:
     """Return the outcome of a round as it was decided, with the payments as they were rounded.
 
+    Who withdrew since is in it.
+
     Raises
     ------
     LedgerRefusal
         The round was entered by version 2, or repaired: the decision was not kept.
     """
+    return outcome_of(connection, found, rounds.quotes_of(connection, found.number))
+
+
+def outcome_of(connection: Connection, found: Round, quotes: pl.DataFrame) -> Outcome:
+    """Return the outcome of some of a round's quotes; refuses as :func:`stored_outcome` does."""
     from dpmarket.mechanisms import Outcome  # takes a compiler along
 
     _, _, header = rounds.decision_of(connection, found.number)
@@ -30,7 +38,7 @@ def stored_outcome(connection: Connection, found: Round) -> Outcome:
             f"what was decided for round {found.number} is not in the ledger: it was quoted by an earlier "
             "version of dpmarket, or entered by a repair."
         )
-    epsilons, amounts = rounds.amounts_of(rounds.quotes_of(connection, found.number))
+    epsilons, amounts = rounds.amounts_of(quotes)
     return Outcome.from_dict(
         {
             **header,

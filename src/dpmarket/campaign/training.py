@@ -11,7 +11,7 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.amounts import money_text
-from dpmarket.campaign.ids import tidy_ids, tidy_names
+from dpmarket.campaign.ids import as_known, names_in, tidy_names
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.model_file import ModelFile, model_from_json
 from dpmarket.campaign.place import opened_existing, place_of
@@ -20,7 +20,14 @@ from dpmarket.campaign.records import Records, read_records, refuse_absent
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of, spend_and_train
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import positions_in, read_table, refuse_existing, refuse_same, write_bytes
+from dpmarket.files import (
+    positions_in,
+    read_table,
+    refuse_existing,
+    refuse_same,
+    refuse_unwritable,
+    write_bytes,
+)
 from dpmarket.ledger import Connection, Round, reading, releases, rounds, withdraw, writing
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
@@ -109,6 +116,7 @@ def train_file(
     place = place_of(market_path, market, ledger)
     files = [quotes] if isinstance(quotes, str | os.PathLike) else list(quotes)
     refuse_same(output, market_path, *place.files, *files, data)
+    refuse_unwritable(output)
     if not overwrite:
         refuse_existing(output)
     progress("Reading quotes", 0.0)
@@ -165,8 +173,8 @@ def withdraw_sellers(
         No such quotes, a seller without a quote, or promises that are spent already.
     """
     market = read_market(market_path)
-    names = tidy_names(sellers)
     quoted = read_quotes(quotes, market.sellers.id_column)
+    names = names_in(quoted.table, sellers) if quoted.is_old else tidy_names(sellers)
     with (
         opened_existing(place_of(market_path, market, ledger)) as opened_ledger,
         writing(opened_ledger) as connection,
@@ -200,7 +208,7 @@ def withdraw_absent(
     market = read_market(market_path)
     id_column = market.sellers.id_column
     quoted = read_quotes(quotes, id_column)
-    rows = tidy_ids(read_table(data, [id_column], [id_column]), id_column)
+    rows = as_known(read_table(data, [id_column], [id_column]), id_column, quoted.table)
     present = positions_in(rows, id_column, quoted.table, SELLER)
     absent = quoted.epsilons > 0.0
     absent[present[present >= 0]] = False
@@ -234,12 +242,28 @@ def known_round(connection: Connection, quotes: Quotes) -> Round:
         by_use = {"open": 0, "released": 1}
         known.sort(key=lambda found: (by_use.get(found.state, 2), -found.number))
     for found in known:
-        if rounds.quotes_of(connection, found.number).equals(quotes.table):
+        if _is_written(connection, found, quotes):
             return found
     raise LedgerRefusal(
-        "no such quotes were given: the ledger has no round with exactly these sellers, epsilons and "
-        "payments. Use the file that 'dpmarket quote' wrote, as it was written, and its market file."
+        "no such quotes were given: the ledger has no round with exactly these sellers, epsilons, payments, "
+        "minor units and currency. Use the file that 'dpmarket quote' wrote, as it was written, and its "
+        "market file."
     )
+
+
+def _is_written(connection: Connection, found: Round, quotes: Quotes) -> bool:
+    """Whether a file says what the ledger says; one that was written again may lack who had withdrawn."""
+    if not quotes.is_old:
+        currency = rounds.campaign_of(connection, found.campaign).currency
+        if (quotes.scale, quotes.currency) != (found.minor_units, currency):
+            return False
+    known = rounds.quotes_of(connection, found.number)
+    if known.height > len(quotes):
+        there = positions_in(known, SELLER, quotes.table, SELLER) >= 0
+        if not (there | rounds.withdrawn_of(connection, found.number, known)).all():
+            return False
+        known = known.filter(there)
+    return bool(known.equals(quotes.table))
 
 
 def spent_already(connection: Connection, found: Round) -> str:
@@ -249,9 +273,7 @@ def spent_already(connection: Connection, found: Round) -> str:
             f"a training on these quotes is under way since {found.debited_at}: wait for its end, or end "
             "that process."
         )
-    quotes = rounds.quotes_of(connection, found.number)
-    quotes = quotes.filter(~rounds.withdrawn_of(connection, found.number, quotes))
-    epsilon, payment = rounds.totals(quotes)
+    epsilon, payment = rounds.totals(rounds.kept_quotes(connection, found.number))
     campaign = rounds.campaign_of(connection, found.campaign)
     return (
         f"the promises of these quotes were spent at {found.debited_at} by a training that ended without a "

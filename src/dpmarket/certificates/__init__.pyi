@@ -4,6 +4,7 @@ from .certificate import certify_purchase as certify_purchase
 from .checking import check_certificate as check_certificate
 from .purchase import Purchase as Purchase
 from .purchase import ReleasedModel as ReleasedModel
+from .receipt_page import receipt_page as receipt_page
 from .rules import PublishedRules as PublishedRules
 from .rules import RulesReference as RulesReference
 from .rules import publishable_rules as publishable_rules

@@ -47,7 +47,7 @@ def body_of(
         "market": dict(purchase.parameters),
         "menu": _menu(purchase.mechanism, purchase.parameters),
         "release": release,
-        "money": {"minor_units": purchase.minor_units},
+        "money": {"currency": purchase.currency, "minor_units": purchase.minor_units},
         "totals": _totals(lines),
         "commitment": None if rules is None else rules.to_dict(),
         "root": root.hex(),

@@ -77,16 +77,19 @@ class Certificate:
 
     def receipts(self) -> Iterator[tuple[Any, bytes]]:
         """Yield every seller's id and receipt, in the order of the lines."""
-        digest = self.digest
+        public = self._public()
         for k in range(len(self.lines)):
-            yield self.lines.ids[k].item(), self._receipt(k, digest)
+            yield self.lines.ids[k].item(), self._receipt(k, public)
 
     def receipt(self, seller_id: object) -> bytes:
-        """Return one seller's receipt: the line, its salt, its path to the root and the digest."""
+        """Return one seller's receipt: the line, its salt, its path to the root and the digest.
+
+        From version 2 on it also says in what money it speaks, and what is not promised.
+        """
         places = [k for k, name in enumerate(self.lines.ids.tolist()) if name == seller_id]
         if not places:
             raise InvalidInput("expected the id of a seller in this certificate, found no such seller.")
-        return self._receipt(places[0], self.digest)
+        return self._receipt(places[0], self._public())
 
     def openings(self) -> bytes:
         """Return all lines with their salts, for the buyer's safe and for an auditor. Confidential."""
@@ -104,12 +107,19 @@ class Certificate:
             }
         )
 
-    def _receipt(self, k: int, digest: str) -> bytes:
+    def _public(self) -> dict[str, Any]:
+        """Return what every receipt repeats of the certificate."""
+        public = {"schema": f"{RECEIPT}/{self.lines.version}", "certificate": self.digest}
+        if self.lines.version == 1:
+            return public
+        body = json.loads(self.body)
+        return {**public, "money": body["money"], "not_promised": body["not_promised"]}
+
+    def _receipt(self, k: int, public: Mapping[str, Any]) -> bytes:
         position = int(self.tree.positions[k])
         return _canonical(
             {
-                "schema": f"{RECEIPT}/{self.lines.version}",
-                "certificate": digest,
+                **public,
                 "line": self.lines.line(k),
                 "salt": self.lines.salt(k),
                 "position": position,
@@ -123,6 +133,7 @@ def certify(
     model: PrivateLogisticRegression,
     *,
     minor_units: int | None = None,
+    currency: str = "",
     already_spent: Mapping[Any, float] | None = None,
     features: Mapping[str, tuple[float, float]] | None = None,
     withdrawn: Iterable[Any] = (),
@@ -139,6 +150,8 @@ def certify(
     minor_units
         How many smallest units of the currency make one unit of money, if payments are certified as whole
         numbers of them (``outcome.in_minor_units``); None certifies the unrounded payments.
+    currency
+        Its short name, such as EUR, which stands beside every amount; empty: none.
     already_spent
         What was spent of a seller's promise before this model, by id (a ledger); missing ids mean 0.
     features
@@ -160,7 +173,7 @@ def certify(
         exceeded, by this model alone or with what was spent before; if somebody withdrew and was trained on.
     InvalidInput
         If ``already_spent`` or ``withdrawn`` names somebody who is no seller of the outcome, or ``features``
-        are not as many as the model's.
+        are not as many as the model's, or ``currency`` is no short name.
 
     Notes
     -----
@@ -204,6 +217,7 @@ def certify(
         weights=weights,
         withdrew=_named(outcome, withdrawn),
         quotes=np.ones(outcome.epsilons.size, dtype=np.int64),
+        currency=currency,
     )
     return certify_purchase(purchase, ReleasedModel.of(model, features), already_spent)
 

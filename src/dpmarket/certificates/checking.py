@@ -6,6 +6,7 @@ import os
 
 from dpmarket.certificates.signing import read_signature
 from dpmarket.certificates.verifier.certificate import examined
+from dpmarket.certificates.verifier.layout import Body
 from dpmarket.certificates.verifier.payments import payment_checks
 from dpmarket.certificates.verifier.verdicts import Verification
 from dpmarket.errors import FileProblem, InvalidInput
@@ -60,6 +61,34 @@ def check_certificate(
     FileProblem
         If a file cannot be read.
     """
+    return examined_files(
+        certificate,
+        receipt=receipt,
+        cost=cost,
+        digest=digest,
+        signature=signature,
+        public_key=public_key,
+        openings=openings,
+        reports=reports,
+        payments_checked=payments_checked,
+        commitment=commitment,
+    )[0]
+
+
+def examined_files(
+    certificate: Path,
+    *,
+    receipt: Path | None = None,
+    cost: float | None = None,
+    digest: str | None = None,
+    signature: Path | None = None,
+    public_key: str | None = None,
+    openings: Path | None = None,
+    reports: Path | None = None,
+    payments_checked: int | None = None,
+    commitment: Path | None = None,
+) -> tuple[Verification, Body | None]:
+    """Return what :func:`check_certificate` does, and the certificate's public part if it could be read."""
     if cost is not None and receipt is None:
         raise InvalidInput("expected a receipt with a cost: it says which payment to compare with.")
     if (signature is None) != (public_key is None):
@@ -85,12 +114,12 @@ def check_certificate(
         commitment=None if commitment is None else read_bytes(commitment, _LARGEST),
     )
     if reports is None or body is None or lines is None or not result.passed:
-        return result
+        return result, body
     table = read_table(reports, ["seller", "cost"], ["seller"], ["cost"])
     costs = dict(
         zip(table.get_column("seller").to_list(), number_column(table, "cost", reports).tolist(), strict=True)
     )
-    return Verification((*result.checks, *payment_checks(body, lines, costs, payments_checked)))
+    return Verification((*result.checks, *payment_checks(body, lines, costs, payments_checked))), body
 
 
 def _key(text: str) -> bytes:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.certificates.verifier.money import is_currency
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
 
@@ -41,6 +42,8 @@ class Purchase:
         Who left before training: what they were quoted stands in their line, and nothing of it is owed.
     quotes
         How many quotes each line adds up: 1, unless somebody sold several times by the same menu.
+    currency
+        Its short name, up to 12 letters and currency signs; empty if it has none.
     """
 
     mechanism: str
@@ -53,6 +56,7 @@ class Purchase:
     weights: FloatArray
     withdrew: BoolArray
     quotes: IntArray
+    currency: str = ""
 
     def __post_init__(self) -> None:
         for name in ("promises", "payments", "spent", "weights"):
@@ -66,6 +70,8 @@ class Purchase:
         checks.same_length("quotes", self.quotes, "seller_ids", self.seller_ids)
         if self.minor_units is not None:
             checks.whole("minor_units", self.minor_units, minimum=1)
+        if not is_currency(self.currency):
+            raise InvalidInput("expected a currency's short name: up to 12 letters and currency signs.")
 
 
 @dataclass(frozen=True)

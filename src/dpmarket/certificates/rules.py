@@ -52,14 +52,17 @@ class PublishedRules:
         The file's bytes.
     committed_at
         When it was made.
+    distribution
+        The distribution of costs, as plain data.
     market
         The market's rules as plain data.
     mechanisms
-        The public parameters that each mechanism would use, by its name.
+        The public parameters that mechanisms would use, by their names, as far as the rules alone fix them.
     """
 
     data: bytes
     committed_at: str
+    distribution: Mapping[str, Any]
     market: Mapping[str, Any]
     mechanisms: Mapping[str, Any]
 
@@ -68,34 +71,33 @@ class PublishedRules:
         """SHA-256 of the file, in hexadecimal digits."""
         return hashlib.sha256(self.data).hexdigest()
 
-    def reference(self, mechanism: str, parameters: Mapping[str, Any], quoted_at: str) -> RulesReference:
-        """Return what a certificate says of these rules, for quotes given at that time with these parameters.
+    def reference(self, quoted_at: str) -> RulesReference:
+        """Return what a certificate says of these rules, for quotes that were given at that time.
 
         Raises
         ------
         NotCertifiable
-            If the quotes came first, or were made with other parameters.
+            If the quotes came first.
         """
         if not datetime.fromisoformat(self.committed_at) <= datetime.fromisoformat(quoted_at):
             raise NotCertifiable(
                 f"expected rules published before the quotes of {quoted_at}, got some of {self.committed_at}."
             )
-        if self.mechanisms.get(mechanism) != json.loads(json.dumps(dict(parameters))):
-            raise NotCertifiable("expected the rules by which the quotes were made, got others.")
         return RulesReference(self.digest, self.committed_at, quoted_at)
 
 
 def publishable_rules(
-    market: Mapping[str, Any], mechanisms: Mapping[str, Any], at: datetime
+    distribution: Mapping[str, Any],
+    market: Mapping[str, Any],
+    mechanisms: Mapping[str, Any],
+    at: datetime,
 ) -> PublishedRules:
     """Return the rules as a file to publish.
 
     Parameters
     ----------
-    market
-        The market's rules as plain data.
-    mechanisms
-        The public parameters that each mechanism would use, by its name.
+    distribution, market, mechanisms
+        As in :class:`PublishedRules`.
     at
         Now, with the distance from UTC.
 
@@ -107,6 +109,7 @@ def publishable_rules(
     content = {
         "schema": SCHEMA,
         "committed_at": at.isoformat(timespec="seconds"),
+        "distribution": dict(distribution),
         "market": dict(market),
         "mechanisms": dict(mechanisms),
     }
@@ -132,8 +135,9 @@ def read_rules(source: str | os.PathLike[str]) -> PublishedRules:
     FileProblem
         If there is no such file, or it holds no rules.
     """
+    data = read_bytes(source, _LARGEST)
     try:
-        return _rules(read_bytes(source, _LARGEST))
+        return _rules(data)
     except (KeyError, TypeError, ValueError):
         raise FileProblem(f"expected rules in {source}, as 'dpmarket commit' writes them.") from None
 
@@ -145,4 +149,6 @@ def _rules(data: bytes) -> PublishedRules:
     when = str(found["committed_at"])
     if datetime.fromisoformat(when).tzinfo is None:
         raise ValueError
-    return PublishedRules(data, when, dict(found["market"]), dict(found["mechanisms"]))
+    return PublishedRules(
+        data, when, *(dict(found[name]) for name in ("distribution", "market", "mechanisms"))
+    )

@@ -52,6 +52,7 @@ app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
 app.add_typer(ledger.app, name="ledger")
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
 app.command(epilog="Example: dpmarket show quotes.csv")(campaign.show)
+app.command(epilog="Example: dpmarket commit market.toml -o commitment.json")(certificates.commit)
 app.command(
     epilog="Example: dpmarket certify --quotes quotes.csv -o certificate.json --openings openings.json"
 )(certificates.certify)

@@ -130,7 +130,11 @@ def participation(
 @app.command(epilog="Example: dpmarket audit privacy 0.5 1 4 --fits 4000")
 def privacy(
     epsilons: Annotated[
-        list[float], typer.Argument(help="The promise (epsilon) to each person; at least three.")
+        list[float],
+        typer.Argument(
+            help="The promise (epsilon) to each person, at least three; or one, which is then audited among "
+            "people whose promises leave it no shelter."
+        ),
     ],
     l2: Annotated[
         float | None,
@@ -139,11 +143,18 @@ def privacy(
     intercept: Annotated[
         bool, typer.Option("--intercept/--no-intercept", help="Whether the model has a constant.")
     ] = False,
-    fits: Annotated[int, typer.Option(help="Models trained for each audited person.")] = 8_000,
+    fits: Annotated[
+        int | None,
+        typer.Option(
+            help="Models trained for each audited person; left out: 16,000 to 128,000, most for small ones."
+        ),
+    ] = None,
     false_alarm: Annotated[
         float, typer.Option(help="Probability, at most, of calling a kept promise broken.")
     ] = 1e-3,
-    processes: Annotated[int, typer.Option(help="How many processes train models.")] = 1,
+    processes: Annotated[
+        int | None, typer.Option(help="How many processes train models; left out: one on every core.")
+    ] = None,
     figure: FigureOption = None,
     as_json: JsonFlag = False,
     force: ForceFlag = False,
@@ -156,27 +167,34 @@ def privacy(
     from concurrent.futures import ProcessPoolExecutor
     from contextlib import nullcontext
 
-    from dpmarket.audit import audit_privacy
+    from dpmarket.audit import audit_privacy, promises_around
     from dpmarket.cli.render import number, print_table, progress_bar
     from dpmarket.errors import InvalidInput
     from dpmarket.learning import PrivateLogisticRegression
 
-    if processes < 1:
+    if processes is not None and processes < 1:
         raise InvalidInput(f"expected processes >= 1, got {processes}.")
     learner = PrivateLogisticRegression(l2=l2, fit_intercept=intercept, classes=(0, 1))
-    pool: Any = ProcessPoolExecutor(processes) if processes > 1 else nullcontext(None)
+    promises, people = (promises_around(epsilons[0]), [0]) if len(epsilons) == 1 else (epsilons, None)
+    pool: Any = nullcontext(None) if processes is None else ProcessPoolExecutor(processes)
     with pool as executor, progress_bar("Training models") as progress:
         audit = audit_privacy(
-            learner, epsilons, fits=fits, false_alarm=false_alarm, executor=executor, progress=progress
+            learner,
+            promises,
+            people,
+            fits=fits,
+            false_alarm=false_alarm,
+            executor=executor,
+            progress=progress,
         )
-    people = audit.people()
+    audited = audit.people()
     if figure is not None:
         from dpmarket.figures import draw_promises, new_figure, save
 
         canvas, (axes,) = new_figure()
         names = ("sampled, at least", "exact density", "recomputed spending")
-        series = [(name, [row[k + 2] for row in people]) for k, name in enumerate(names)]
-        draw_promises(axes, [row[1] for row in people], series)  # type: ignore[arg-type]
+        series = [(name, [row[k + 2] for row in audited]) for k, name in enumerate(names)]
+        draw_promises(axes, [row[1] for row in audited], series)  # type: ignore[arg-type]
         save(canvas, figure, overwrite=force)
     if not as_json:
         print_table(
@@ -184,7 +202,7 @@ def privacy(
             ["person", "promised", "sampled, at least", "exact density", "recomputed spending"],
             [
                 [str(row[0]), *(number(value) if value is not None else "" for value in row[1:])]
-                for row in people
+                for row in audited
             ],
         )
     _tell("Privacy: is a promise broken?", audit, as_json, figure)

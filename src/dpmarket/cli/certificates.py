@@ -1,4 +1,4 @@
-"""``dpmarket certify``, ``receipts``, ``verify`` and ``signing-key``: prove what was done, and check it."""
+"""``dpmarket commit``, ``certify``, ``receipts``, ``verify``, ``signing-key``: prove, and check."""
 
 from __future__ import annotations
 
@@ -11,6 +11,33 @@ import typer
 from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
+
+
+def commit(
+    market: Annotated[Path, typer.Argument(help="The market file.")] = Path("market.toml"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the rules to this .json file; publish it.")
+    ] = Path("commitment.json"),
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Fix a market's rules before anybody reports: a file, its digest and the time, to be published.
+
+    Publish the file, or at least the digest, where others keep it with its date, before the first report
+    comes in. 'certify --commitment' refers to it, and 'verify --commitment' checks that nothing was changed.
+    """
+    from dpmarket.campaign import commit_market
+    from dpmarket.cli.render import Voice
+    from dpmarket.files import refuse_same, write_bytes
+
+    refuse_same(output, market)
+    rules = commit_market(market)
+    write_bytes(output, rules.data, force)
+    rows = [("digest", rules.digest), ("time", rules.committed_at), ("written to", str(output))]
+    data = {"digest": rules.digest, "committed_at": rules.committed_at, "commitment": str(output)}
+    note = f"Publish {output}, or at least its digest, before anybody reports."
+    Voice(as_json, quiet, str(output)).tell("Rules fixed", rows, data, note)
 
 
 def certify(
@@ -34,6 +61,13 @@ def certify(
             "with .sig after its name.",
         ),
     ] = None,
+    commitment: Annotated[
+        Path | None,
+        typer.Option(
+            "--commitment",
+            help="The rules that 'dpmarket commit' wrote and that were published before the reports.",
+        ),
+    ] = None,
     market: MarketOption = Path("market.toml"),
     ledger: LedgerOption = None,
     as_json: JsonFlag = False,
@@ -52,7 +86,7 @@ def certify(
     signature = output.with_name(output.name + ".sig")
     place = place_of(market, read_market(market), ledger)
     for path in (output, signature, openings):
-        refuse_same(path, market, *place.files, quotes, *([key] if key else []))
+        refuse_same(path, market, *place.files, quotes, *(file for file in (key, commitment) if file))
     if not force:
         for path in (output, *([signature] if key else [])):
             refuse_existing(path)
@@ -60,7 +94,7 @@ def certify(
     voice = Voice(as_json, quiet)
     with voice.progress() as progress:
         progress("Certifying", 0.1)
-        certificate = certify_quotes(market, quotes, ledger=ledger)
+        certificate = certify_quotes(market, quotes, rules=commitment, ledger=ledger)
         signed = None if key is None else sign(certificate, key)
         progress("Writing the certificate", 0.6)
         write_certificate(certificate, output, openings, force)
@@ -74,16 +108,27 @@ def certify(
 
 
 def receipts(
-    certificate: CertificateFile,
-    openings: Annotated[Path, typer.Argument(help="The openings that 'dpmarket certify' wrote.")],
+    certificate: Annotated[
+        Path | None, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")
+    ] = None,
+    openings: Annotated[
+        Path | None, typer.Argument(help="The openings that 'dpmarket certify' wrote.")
+    ] = None,
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--output",
             "-o",
             help="A .csv or .parquet file for all receipts, or a new folder for one file each.",
         ),
-    ],
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page",
+            help="Write the page on which sellers check their receipts in a browser, an .html file.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
@@ -92,20 +137,44 @@ def receipts(
 
     It holds their line, its salt, its path in the certificate, and the digest. A receipt is as confidential
     as the seller's cost. In a folder, index.csv says which file is whose.
+
+    With --page alone only the page is written: nothing confidential is in it, and it is the same file for
+    everybody, so that sellers can get it from somebody other than the buyer.
     """
+    import hashlib
+
     from dpmarket.campaign import write_receipts_folder, write_receipts_table
-    from dpmarket.certificates import read_certificate
+    from dpmarket.certificates import read_certificate, receipt_page
     from dpmarket.cli.render import Voice
+    from dpmarket.errors import InvalidInput
+    from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     voice = Voice(as_json, quiet)
-    with voice.progress() as progress:
-        progress("Reading the certificate", 0.0)
-        found = read_certificate(certificate, openings)
-        if output.suffix.lower() in (".csv", ".parquet"):
-            count = write_receipts_table(found, output, force)
-        else:
-            count = write_receipts_folder(found, output, progress)
-    voice.tell("Receipts", [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count})
+    rows: list[tuple[str, str]] = []
+    data: dict[str, object] = {}
+    given = [file for file in (certificate, openings, output) if file is not None]
+    if len(given) not in (0, 3) or (not given and page is None):
+        raise InvalidInput("expected a certificate, its openings and --output, or --page alone.")
+    if page is not None:
+        refuse_same(page, *given)
+        if not force:
+            refuse_existing(page)
+    if certificate is not None and openings is not None and output is not None:
+        with voice.progress() as progress:
+            progress("Reading the certificate", 0.0)
+            found = read_certificate(certificate, openings)
+            if output.suffix.lower() in (".csv", ".parquet"):
+                count = write_receipts_table(found, output, force)
+            else:
+                count = write_receipts_folder(found, output, progress)
+        rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}
+    if page is not None:
+        content = receipt_page()
+        write_bytes(page, content, force)
+        digest = hashlib.sha256(content).hexdigest()
+        rows += [("page", str(page)), ("the page's digest", digest)]
+        data |= {"page": str(page), "digest": digest}
+    voice.tell("Receipts", rows, data)
 
 
 def verify(
@@ -147,6 +216,13 @@ def verify(
             help="With --openings: disclosed reports (columns seller, cost); checks payments.",
         ),
     ] = None,
+    commitment: Annotated[
+        Path | None,
+        typer.Option(
+            "--commitment",
+            help="The rules as they were published before the reports: checks that nothing was changed.",
+        ),
+    ] = None,
     payments_checked: Annotated[
         int | None,
         typer.Option(
@@ -162,7 +238,7 @@ def verify(
 
     What can be checked depends on what is given. The checks share no code with the certifying program.
     """
-    from dpmarket.certificates import Verification, check_certificate
+    from dpmarket.campaign import check_published
     from dpmarket.cli.render import Voice, busy
 
     cost = None
@@ -171,8 +247,9 @@ def verify(
             "Your cost per unit of epsilon", type=float, hide_input=sys.stdin.isatty(), err=True
         )
     with busy("Checking"):
-        result: Verification = check_certificate(
+        result = check_published(
             certificate,
+            commitment,
             receipt=receipt,
             cost=cost,
             digest=digest,
@@ -183,7 +260,10 @@ def verify(
             payments_checked=payments_checked,
         )
     lines = [f"{check.verdict:9} {check.name}: {check.detail}" for check in result.checks]
-    title = "No check failed" if result.passed else "A CHECK FAILED: do not trust this certificate"
+    left = sum(check.verdict == "not made" for check in result.checks)
+    title = f"No check failed; {left} not made" if left else "No check failed"
+    if not result.passed:
+        title = "A CHECK FAILED: do not trust this certificate"
     Voice(as_json, quiet).list(title, lines, result.to_dict())
     if not result.passed:
         raise typer.Exit(1)

@@ -28,16 +28,20 @@ def check(ledger: LedgerPlace, as_json: JsonFlag = False, quiet: QuietFlag = Fal
 
 @app.command(epilog="Example: dpmarket ledger repair market.ledger")
 def repair(ledger: LedgerPlace, as_json: JsonFlag = False, quiet: QuietFlag = False) -> None:
-    """After a backup was restored: enter spending that only the log outside knows as spent and paid."""
+    """After a backup was restored: enter what only the log outside knows, spending as spent and paid.
+
+    A ledger that is lost is made again. If the log is lost, too, open promises are entered as spent.
+    """
     from dpmarket.cli.render import Voice
-    from dpmarket.ledger import existing_ledger
+    from dpmarket.ledger import found_again
     from dpmarket.ledger import repair as repaired
 
-    with existing_ledger(ledger) as opened:
+    with found_again(ledger) as opened:
         done = repaired(opened)
     rows = [
         ("trainings entered as spent", f"{done.spent:,}"),
         ("rounds that were not known", f"{done.rounds:,}"),
+        ("withdrawals that were not known", f"{done.withdrawn:,}"),
         ("trainings entered in the log outside", f"{done.logged:,}"),
     ]
     Voice(as_json, quiet).tell("Repaired", rows, vars(done))
@@ -84,7 +88,7 @@ def payouts(
     made = pay_out(market, output, force, repeat, ledger=ledger)
     rows = [
         ("payout", f"{made.payout.number}"),
-        ("people", f"{made.payout.lines:,}"),
+        ("payments", f"{made.payout.lines:,}"),
         ("to pay", money_text(made.payout.amount, made.minor_units, made.currency)),
     ]
     data = {**vars(made.payout), "minor_units": made.minor_units, "currency": made.currency}

@@ -74,8 +74,8 @@ def quote(
     data = {
         **outcome.header(),
         "total_promise": outcome.total_promise,
-        "sellers": entered.sellers,
-        "total_payment_minor_units": entered.payments,
+        "sellers": outcome.epsilons.size,
+        "total_payment_minor_units": quoting.payments,
         "minor_units": entered.minor_units,
         "currency": quoting.currency,
         "round": entered.number,
@@ -88,7 +88,7 @@ def quote(
     }
     rows = [
         *outcome.summary(),
-        ("to pay, rounded up", money_text(entered.payments, entered.minor_units, quoting.currency)),
+        ("to pay, rounded up", money_text(quoting.payments, entered.minor_units, quoting.currency)),
         ("costs below and above the distribution", f"{quoting.below:,} and {quoting.above:,}"),
         *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in quoting.left_out.items()),
         ("round in the ledger", f"{entered.number} ({'new' if quoting.is_new else entered.state})"),

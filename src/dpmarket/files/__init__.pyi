@@ -4,6 +4,7 @@ from .atomic import private_bytes as private_bytes
 from .atomic import read_bytes as read_bytes
 from .atomic import refuse_existing as refuse_existing
 from .atomic import refuse_same as refuse_same
+from .atomic import refuse_unwritable as refuse_unwritable
 from .atomic import write_bytes as write_bytes
 from .atomic import write_folder as write_folder
 from .bounded import parse_json as parse_json
@@ -18,6 +19,7 @@ from .documents import read_json as read_json
 from .documents import read_toml as read_toml
 from .documents import to_json as to_json
 from .documents import write_json as write_json
+from .formulas import csv_text as csv_text
 from .keys import positions_in as positions_in
 from .keys import repeated as repeated
 from .packages import packaged_file as packaged_file

@@ -35,6 +35,25 @@ def refuse_existing(target: str | os.PathLike[str]) -> None:
         raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
+def refuse_unwritable(target: str | os.PathLike[str]) -> None:
+    """Refuse a target whose folder is missing or cannot be written, before work is done for nothing.
+
+    Raises
+    ------
+    FileProblem
+        With what is wrong. ``-`` can always be written.
+    """
+    path = Path(target)
+    if is_standard_stream(target):
+        return
+    if not path.parent.is_dir():
+        raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
+    if path.is_dir():
+        raise FileProblem(f"cannot write {path}: it is a folder; name a file.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise FileProblem(f"cannot write {path}: the folder {path.parent} cannot be written.")
+
+
 def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str]) -> None:
     """Refuse an output that is one of the other files, under whatever name: writing it would destroy that.
 
@@ -77,10 +96,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: in
         The target's folder is missing or not writable, or the target exists and may not be overwritten.
     """
     path = Path(target)
-    if not path.parent.is_dir():
-        raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
-    if path.is_dir():
-        raise FileProblem(f"cannot write {path}: it is a folder; name a file.")
+    refuse_unwritable(path)
     if not overwrite and path.exists():
         raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten (--force).")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")

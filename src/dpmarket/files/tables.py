@@ -16,6 +16,7 @@ import polars as pl
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
 from dpmarket.files.diagnosis import csv_problem
+from dpmarket.files.formulas import as_meant, csv_text, write_csv
 from dpmarket.files.strangers import (
     Source,
     most_unpacked,
@@ -43,7 +44,8 @@ def read_table(
     columns
         The columns to read, in this order; None: all.
     texts
-        Columns kept as the text that stands in the file (``007`` stays ``007``).
+        Columns kept as the text that stands in the file (``007`` stays ``007``), without the apostrophe that
+        keeps spreadsheets from running it.
     numbers
         Columns of numbers. Cells that are none are left for :func:`~dpmarket.files.columns.numbers_of` to
         find.
@@ -85,7 +87,9 @@ def read_table(
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
     table = table.with_columns([_as_text(table, text, name) for text in texts])
-    if kind == ".parquet":
+    if kind == ".csv":
+        table = table.with_columns([as_meant(table.get_column(text)) for text in texts])
+    else:
         _refuse_endless_texts(table, place, name)
     return table if wanted is None else table.select(wanted)
 
@@ -125,7 +129,9 @@ def csv_columns(data: bytes) -> dict[str, list[str]]:
 def write_table(target: str | os.PathLike[str], table: pl.DataFrame, overwrite: bool = True) -> None:
     """Write a table to a .csv or .parquet file, atomically, losing no bit.
 
-    Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV.
+    Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV. In
+    CSV, texts that a spreadsheet would run get an apostrophe in front (:mod:`dpmarket.files.formulas`), which
+    :func:`read_table` takes off again.
 
     Parameters
     ----------
@@ -168,12 +174,13 @@ def writing_table(
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
     if is_standard_stream(target):
         yield lambda: None
-        write_bytes(target, table.write_csv().encode())
+        write_bytes(target, csv_text(table))
         return
 
     def write(path: Path) -> None:
         if kind == ".csv":
-            table.write_csv(path)
+            with path.open("wb") as file:
+                write_csv(file, table)
         else:
             path.write_bytes(parquet_bytes(table) if parquet is None else parquet)
 

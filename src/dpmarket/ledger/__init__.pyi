@@ -13,6 +13,7 @@ from .odometer import StatementLine as StatementLine
 from .odometer import accounts as accounts
 from .odometer import charges as charges
 from .odometer import statement as statement
+from .places import found_again as found_again
 from .releases import Release as Release
 from .releases import debit as debit
 from .releases import give_back as give_back
@@ -23,10 +24,10 @@ from .releases import released_model as released_model
 from .restoring import Repair as Repair
 from .restoring import repair as repair
 from .restoring import settle as settle
+from .restoring import withdraw as withdraw
 from .rounds import CampaignEntry as CampaignEntry
 from .rounds import NewRound as NewRound
 from .rounds import Round as Round
 from .rounds import enter_round as enter_round
 from .rounds import quotes_of as quotes_of
 from .rounds import rounds_of as rounds_of
-from .rounds import withdraw as withdraw

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,13 +20,14 @@ from sqlalchemy.pool import NullPool
 
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import tables
+from dpmarket.ledger.preparing import WAIT_SECONDS, prepare_file, prepare_server
+from dpmarket.ledger.preparing import new_id as new_id
+from dpmarket.ledger.preparing import now as now
 
 Connection = sa.Connection
 """A connection inside a transaction: what every function that looks into a ledger takes."""
 
-APPLICATION = 0x64706D31
-_WAIT_SECONDS = 30.0
-_UPGRADE_LOCK = 0x64706D31  # of PostgreSQL's advisory locks
+_MAGIC = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +57,6 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({self.place!r})"
-
-
-def new_id() -> str:
-    """Return 128 random bits as text."""
-    return secrets.token_hex(16)
-
-
-def now() -> str:
-    """Return the time, in UTC, as ledgers write it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def is_address(place: str | os.PathLike[str]) -> bool:
@@ -101,9 +90,9 @@ def open_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
     try:
         with _told(shown):
             if path is None:
-                _prepare_server(engine, shown)
+                prepare_server(engine, shown)
             else:
-                _prepare_file(engine, path, read_only)
+                prepare_file(engine, path, read_only)
             with engine.connect() as connection:
                 row = connection.execute(sa.select(tables.ledger.c.id, tables.ledger.c.key)).one()
         yield Ledger(row.id, bytes(row.key), shown, path, read_only, engine)
@@ -125,6 +114,8 @@ def existing_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
             f"cannot find the ledger {place}: 'dpmarket quote' makes it beside the market file, and without "
             "it no promise can be used."
         )
+    if not is_address(place) and not _start_of(Path(place)):
+        raise FileProblem(f"cannot use {place}: it is empty, and no ledger.")
     with open_ledger(place) as ledger:
         yield ledger
 
@@ -165,7 +156,7 @@ def writing(ledger: Ledger) -> Iterator[Connection]:
     with contextlib.ExitStack() as stack:
         if ledger.path is not None:
             lock = _lock_of(ledger.path)
-            if not lock.acquire(timeout=_WAIT_SECONDS):
+            if not lock.acquire(timeout=WAIT_SECONDS):
                 raise FileProblem(f"cannot use {ledger.place}: another thread has been writing for long.")
             stack.callback(lock.release)
         stack.enter_context(_told(ledger.place))
@@ -220,6 +211,8 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
         raise FileProblem(f"cannot open {path}: it is a folder; name a file.")
     if path.exists() and not path.is_file():  # its mode is tightened below, which a device must be spared
         raise FileProblem(f"cannot open {path}: it is a pipe or a device; name a file.")
+    if path.exists():
+        _start_of(path)
     read_only = path.exists() and not os.access(path, os.W_OK)
     if not read_only:
         _make_private(path)
@@ -230,7 +223,7 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
     target = f"file:{quote(str(path.absolute()))}?mode={mode}"
     engine = sa.create_engine(
         "sqlite://",
-        creator=lambda: sqlite3.connect(target, timeout=_WAIT_SECONDS, isolation_level=None, uri=True),
+        creator=lambda: sqlite3.connect(target, timeout=WAIT_SECONDS, isolation_level=None, uri=True),
         poolclass=NullPool,
         hide_parameters=True,
     )
@@ -248,10 +241,20 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
     return str(path), path, read_only, engine
 
 
+def without_password(place: str) -> str:
+    """Return a ledger's place as it may be shown: an address without its password."""
+    if not is_address(place):
+        return place
+    try:
+        return sa.make_url(place).render_as_string(hide_password=True)
+    except (ArgumentError, ValueError):
+        return "an address that cannot be understood"
+
+
 def _server(address: str) -> tuple[str, Path | None, bool, sa.Engine]:
     try:
         url = sa.make_url(address)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise FileProblem("cannot understand the ledger's address: expected postgresql://...") from None
     if url.get_backend_name() != "postgresql":
         raise FileProblem(
@@ -269,6 +272,18 @@ def _server(address: str) -> tuple[str, Path | None, bool, sa.Engine]:
     return url.set(password=None, drivername="postgresql").render_as_string(), None, False, engine
 
 
+def _start_of(path: Path) -> bytes:
+    """Return a file's first bytes; refuse one that is neither empty nor a database, before it is touched."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except (OSError, ValueError) as problem:
+        raise FileProblem(f"cannot open {path}: {getattr(problem, 'strerror', problem)}.") from None
+    if start not in (b"", _MAGIC):
+        raise FileProblem(f"cannot use {path}: it is not a database, and no ledger.")
+    return start
+
+
 def _make_private(path: Path) -> None:
     """Make the file, if it is new, and let only its owner read it, and what SQLite keeps beside it."""
     try:
@@ -279,133 +294,6 @@ def _make_private(path: Path) -> None:
                     name.chmod(0o600)
     except OSError as problem:
         raise FileProblem(f"cannot open {path}: {problem.strerror or problem}.") from None
-
-
-def _prepare_file(engine: sa.Engine, path: Path, read_only: bool) -> None:
-    """Make the tables of a new file, upgrade an older one, refuse what is no ledger."""
-    with engine.connect() as connection:
-        version = _version_of_file(connection, path)
-    if version == tables.HEAD:
-        return
-    if read_only:
-        raise FileProblem(f"cannot show {path}: it must be upgraded first, and it is read-only.")
-    if version == "version_2":
-        _keep_copy(path)
-    with engine.connect() as raw:
-        # Kept in the file itself; no change of it is possible inside a transaction.
-        _directly(raw, "PRAGMA journal_mode = WAL")
-    with engine.connect().execution_options(dpmarket_writing=True) as connection:
-        _directly(connection, "PRAGMA foreign_keys = OFF")  # tables are replaced by new ones of their name
-        with connection.begin():
-            _bring_up(connection, path)
-
-
-def _bring_up(connection: Connection, path: Path) -> None:
-    version = _version_of_file(connection, path)  # once more: another process may have been quicker
-    if version is None:
-        make_tables(connection)
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION:d}")
-    elif version != tables.HEAD:
-        _upgrade(connection)
-    connection.exec_driver_sql("PRAGMA user_version = 3")
-
-
-def _directly(connection: Connection, statement: str) -> None:
-    """Run a statement that SQLite takes outside of transactions only."""
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    driver.execute(statement)
-
-
-def _version_of_file(connection: Connection, path: Path) -> str | None:
-    """Return the revision of a file's tables, None for an empty file."""
-    if connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0:
-        return None
-    if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION:
-        raise FileProblem(f"cannot use {path}: it is a database of something else.")
-    found = connection.exec_driver_sql("PRAGMA user_version").scalar()
-    if found == 2:
-        return "version_2"
-    version = _revision(connection) if found == 3 else None
-    if version != tables.HEAD:
-        raise FileProblem(
-            f"cannot use {path}: expected version 3 of its tables, found {found}; was it written by "
-            "another version of dpmarket?"
-        )
-    return version
-
-
-def _prepare_server(engine: sa.Engine, shown: str) -> None:
-    with engine.connect() as connection:
-        if sa.inspect(connection).has_table("alembic_version"):
-            version = _revision(connection)
-            if version == tables.HEAD:
-                return
-            raise FileProblem(
-                f"cannot use {shown}: expected revision {tables.HEAD} of its tables, found {version}; was it "
-                "made by another version of dpmarket?"
-            )
-    with engine.connect() as connection, connection.begin():
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
-        if not sa.inspect(connection).has_table("alembic_version"):
-            if sa.inspect(connection).has_table("ledger"):
-                raise FileProblem(f"cannot use {shown}: it has tables of something else.")
-            make_tables(connection)
-
-
-def make_tables(connection: Connection) -> None:
-    """Make all tables and the ledger's identity, at the newest revision."""
-    tables.metadata.create_all(connection)
-    connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-    connection.execute(sa.text("INSERT INTO alembic_version VALUES (:head)"), {"head": tables.HEAD})
-    give_identity(connection)
-
-
-def give_identity(connection: Connection) -> None:
-    """Enter the ledger's own row: its id and its key, both random."""
-    connection.execute(
-        tables.ledger.insert().values(id=new_id(), key=secrets.token_bytes(32), made_at=now(), revision=0)
-    )
-
-
-def _revision(connection: Connection) -> str | None:
-    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-    return None if found is None else str(found)
-
-
-def _upgrade(connection: Connection) -> None:
-    """Run the migrations on a connection, inside its transaction."""
-    # Loaded for this only: most ledgers are new enough.
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.attributes["connection"] = connection
-    command.stamp(config, "version_2")
-    command.upgrade(config, "head")
-
-
-def _keep_copy(path: Path) -> None:
-    """Keep a copy of a file that is about to be upgraded, whole and on the disk."""
-    copy = path.with_name(path.name + ".version-2")
-    if copy.exists():
-        return
-    temporary = copy.with_name(f".{copy.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with (
-            contextlib.closing(sqlite3.connect(path, timeout=_WAIT_SECONDS)) as old,
-            contextlib.closing(sqlite3.connect(temporary)) as new,
-        ):
-            old.backup(new)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, copy)
-    except OSError as problem:
-        raise FileProblem(f"cannot write {copy}: {problem.strerror or problem}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

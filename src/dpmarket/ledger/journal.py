@@ -1,8 +1,9 @@
 """Turn every change of a ledger into a line of a chain, so that edited, lost and added rows are found.
 
 A line holds a keyed digest of the rows that it speaks of, as they were after the change, and one of itself
-and the line before. The key is the ledger's own: this finds mistakes and edits by hand, not somebody who has
-the ledger and this program. Against those stands the log outside (:mod:`dpmarket.ledger.outside`).
+and the line before; a digest of the last line is kept apart. The key is the ledger's own: this finds mistakes
+and edits by hand, not somebody who has the ledger and this program. Against those stands the log outside
+(:mod:`dpmarket.ledger.outside`).
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ def record_all(connection: Connection, kind: str, subjects: Sequence[str | int])
                 number=number, at=at, kind=kind, subject=str(subject), content=content, chain=chain
             )
         )
+    if number:
+        connection.execute(tables.ledger.update().values(journal_end=_ended(key, number, chain)))
 
 
 def journal_problems(connection: Connection) -> list[str]:
@@ -86,6 +89,9 @@ def journal_problems(connection: Connection) -> list[str]:
             expected = row.number
         chain = row.chain
         newest[row.kind, row.subject] = row.content
+    end = connection.execute(sa.select(tables.ledger.c.journal_end)).scalar_one()
+    if end != (_ended(key, expected, chain) if expected else None):
+        problems.append("journal: its end is missing.")
     for (kind, subject), content in newest.items():
         found = KINDS[kind](connection, subject)
         if found is None:
@@ -101,6 +107,11 @@ def journal_problems(connection: Connection) -> list[str]:
 
 def _chained(key: bytes, before: str, number: int, at: str, kind: str, subject: str, content: str) -> str:
     return keyed(key, before, str(number), at, kind, subject, content)
+
+
+def _ended(key: bytes, number: int, chain: str) -> str:
+    """Return what tells the journal's last line from all lines before it."""
+    return keyed(key, "end", str(number), chain)
 
 
 def _row(table: sa.Table, column: sa.Column[Any], value: object, leave: tuple[str, ...] = ()) -> Any:

@@ -32,6 +32,15 @@ def _mixed(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
 
 
 @njit(cache=True)
+def _word(data: Any, position: Any, count: Any) -> Any:
+    """Return up to eight bytes as a number, the first one lowest."""
+    word = np.uint64(0)
+    for k in range(count):
+        word |= np.uint64(data[position + np.uint64(k)]) << np.uint64(8 * k)
+    return word
+
+
+@njit(cache=True)
 def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) -> Any:
     """Return the hash of bytes ``start`` to ``end`` followed by the eight bytes of a number.
 
@@ -50,24 +59,25 @@ def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) 
     v1 = key1 ^ np.uint64(0x646F72616E646F6D)
     v2 = key0 ^ np.uint64(0x6C7967656E657261)
     v3 = key1 ^ np.uint64(0x7465646279746573)
-    length = end - start + 8
-    word = np.uint64(0)
-    filled = 0
-    for position in range(length):
-        if position < end - start:
-            byte = np.uint64(data[start + position])
-        else:
-            byte = (number >> np.uint64(8 * (position - (end - start)))) & np.uint64(0xFF)
-        word |= byte << np.uint64(8 * filled)
-        filled += 1
-        if filled == 8:
-            v3 ^= word
-            v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
-            v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
-            v0 ^= word
-            word = np.uint64(0)
-            filled = 0
-    word |= np.uint64(length & 0xFF) << np.uint64(56)
+    length = end - start
+    position = np.uint64(start)
+    for _ in range(length >> 3):
+        word = _word(data, position, 8)
+        v3 ^= word
+        v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+        v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+        v0 ^= word
+        position += np.uint64(8)
+    # The number's bytes follow at once: some fill the text's last word, the others are in the last of all.
+    rest = length & 7
+    word = _word(data, position, rest) | (number << np.uint64(8 * rest))
+    v3 ^= word
+    v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
+    v0 ^= word
+    word = np.uint64((length + 8) & 0xFF) << np.uint64(56)
+    if rest:
+        word |= number >> np.uint64(64 - 8 * rest)
     v3 ^= word
     v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
     v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)

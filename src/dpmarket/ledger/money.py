@@ -2,8 +2,9 @@
 
 A campaign has three accounts. Money comes from *outside* into its *escrow* (fund), is held there for a round
 of quotes and paid to its sellers' *payable* account when their promises are spent (pay), and goes outside
-again with a payout. A transfer is pending, then posted or voided, once. The database itself refuses accounts
-below zero and a second payment of a round.
+again with a payout; a payment that comes back after it was confirmed is *returned* to the payable account. A
+transfer is pending, then posted or voided, once. The database itself refuses accounts below zero and a second
+payment of a round.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Balance:
     on_its_way
         Is in payouts that are neither confirmed nor returned.
     paid_out
-        Was paid out, and confirmed.
+        Was paid out, confirmed, and has not come back.
     """
 
     funded: int
@@ -44,6 +45,11 @@ class Balance:
     owed: int
     on_its_way: int
     paid_out: int
+
+    @property
+    def committed(self) -> int:
+        """What is promised or paid: what a budget has no room for any more."""
+        return self.held + self.owed + self.on_its_way + self.paid_out
 
 
 def make_accounts(connection: Connection, campaign: str) -> None:
@@ -126,18 +132,26 @@ def end_payout(connection: Connection, payout: str, confirmed: int, returned: in
                 _end(connection, _by_id(connection, str(part["id"])), state)
 
 
+def return_payment(connection: Connection, campaign: str, amount: int) -> None:
+    """Enter that payments came back after they had been confirmed: they are owed again."""
+    if amount > 0:
+        _post_new(connection, campaign, "returned", "outside", "payable", amount)
+
+
 def balance_of(connection: Connection, campaign: str) -> Balance:
     """Return what a campaign's accounts hold."""
     rows = connection.execute(sa.select(tables.account).where(tables.account.c.campaign == campaign))
     by_kind = {row.kind: row for row in rows}
     outside, escrow, payable = by_kind["outside"], by_kind["escrow"], by_kind["payable"]
+    refunded = outside.credits - payable.debits
+    returned = payable.credits - (escrow.debits - refunded)
     return Balance(
-        funded=escrow.credits - (outside.credits - payable.debits),
+        funded=escrow.credits - refunded,
         held=escrow.pending,
         available=escrow.credits - escrow.debits - escrow.pending,
         owed=payable.credits - payable.debits - payable.pending,
         on_its_way=payable.pending,
-        paid_out=payable.debits,
+        paid_out=payable.debits - returned,
     )
 
 

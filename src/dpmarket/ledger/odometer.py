@@ -99,11 +99,8 @@ def open_promises(connection: Connection, campaign: str, sellers: pl.DataFrame) 
     for found in rounds.rounds_of(connection, campaign):
         if found.state != "open":
             continue
-        quotes = rounds.quotes_of(connection, found.number)
-        kept = ~rounds.withdrawn_of(connection, found.number, quotes)
-        places = positions_in(sellers, SELLER, quotes, SELLER)
-        there = places >= 0
-        waiting[there] |= kept[places[there]]
+        kept = rounds.kept_quotes(connection, found.number)
+        waiting |= positions_in(sellers, SELLER, kept, SELLER) >= 0
     return sellers.filter(waiting)
 
 

@@ -2,7 +2,8 @@
 
 The log is a file of lines in the state folder, each a JSON object that holds the digest of the line before.
 A line is on the disk before the function that wrote it returns. Beside the log lie the pages of what each
-debit spends on whom, and a lock file for every training that runs.
+debit spends on whom and of who withdrew, and a lock file for every training that runs. Confidential, like
+the ledgers.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ class Line:
     ledger, attempt
         Whose line it is: a ledger's id and an attempt's.
     kind
-        ``debit``, ``mark`` or ``returned``.
+        ``begun`` (a ledger is used with this log, at this place), ``withdrawn``, ``debit``, ``mark`` or
+        ``returned``.
     rounds
-        For a debit, what is known about each round, as plain data.
+        For withdrawals and debits, what is known about each round, as plain data.
+    about
+        For ``begun``, the ledger's place and key.
     digest
         What the next line refers to.
     """
@@ -46,6 +50,7 @@ class Line:
     attempt: str
     kind: str
     rounds: tuple[Mapping[str, Any], ...]
+    about: Mapping[str, str]
     digest: str
 
 
@@ -76,7 +81,20 @@ def read_log() -> list[Line]:
     return _lines(data, path)
 
 
-def append(ledger: str, attempt: str, kind: str, rounds: Sequence[Mapping[str, Any]] = ()) -> str:
+def known_key(ledger: str) -> bytes | None:
+    """Return the key that a ledger was first used with, None if it is not known here."""
+    found = (line.about["key"] for line in read_log() if line.ledger == ledger and "key" in line.about)
+    key = next(found, None)
+    return None if key is None else bytes.fromhex(key)
+
+
+def append(
+    ledger: str,
+    attempt: str,
+    kind: str,
+    rounds: Sequence[Mapping[str, Any]] = (),
+    about: Mapping[str, str] | None = None,
+) -> str:
     """Write a line to the log and to the disk; return its digest. If that fails, the log is as before.
 
     Raises
@@ -90,6 +108,7 @@ def append(ledger: str, attempt: str, kind: str, rounds: Sequence[Mapping[str, A
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _flush(folder)  # first: what fails after the line is written could not take it back
             data = _all(descriptor)
             lines = _lines(data, path)
             whole = data.rfind(b"\n") + 1
@@ -100,20 +119,20 @@ def append(ledger: str, attempt: str, kind: str, rounds: Sequence[Mapping[str, A
                 "attempt": attempt,
                 "kind": kind,
                 "rounds": list(rounds),
+                "about": dict(about or {}),
                 "before": before,
             }
             text = json.dumps(content, sort_keys=True, ensure_ascii=False)
             digest = hashlib.sha256(text.encode()).hexdigest()
             line = json.dumps({"line": text, "digest": digest}).encode() + b"\n"
             _write(descriptor, whole, line)
-            _flush(folder)
         finally:
             os.close(descriptor)
     return digest
 
 
 def keep_page(attempt: str, number: int, content: bytes) -> dict[str, str]:
-    """Keep what a debit spends on whom beside the log, on the disk; return its file's name and digest."""
+    """Keep what a line is about whom beside the log, on the disk; return its file's name and digest."""
     folder = _made()
     name = f"{attempt}-{number}.parquet"
     with _as_file_problem(folder / name):
@@ -196,7 +215,8 @@ def _lines(data: bytes, path: Path) -> list[Line]:
         if not whole:
             raise FileProblem(f"cannot use {path}: its chain is broken at line {number}; was it edited?")
         at, ledger, attempt, kind = (content[name] for name in ("at", "ledger", "attempt", "kind"))
-        lines.append(Line(at, ledger, attempt, kind, tuple(content["rounds"]), digest))
+        about = content.get("about", {})
+        lines.append(Line(at, ledger, attempt, kind, tuple(content["rounds"]), about, digest))
         before = digest
     return lines
 

@@ -1,7 +1,8 @@
 """Turn what sellers are owed into lines for whoever moves the money, and enter what became of them.
 
-A line's reference follows from the ledger's key, the seller and how many lines they had before: a ledger that
-was restored from a backup makes the same ones again, and a bank that saw them before can tell.
+There is a line for every round that a seller is paid for. Its reference follows from the ledger's key, the
+round, the seller and how often the line came back: a ledger that was restored from a backup makes the same
+ones again, with the same amounts, and a bank that saw them before can tell.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dpmarket.ledger.journal import key_of, record
 from dpmarket.ledger.pages import keep, kept_table
 from dpmarket.ledger.rounds import SELLER
 
-REFERENCE, AMOUNT = "reference", "payment_minor_units"
+REFERENCE, AMOUNT, ROUND = "reference", "payment_minor_units", "round"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Payout:
     id, number
         Its identity, and its place among the campaign's, from 1.
     lines, amount
-        How many people it pays, and how much, in minor units.
+        How many payments it has, and how much they come to, in minor units.
     made_at
         When, in UTC.
     """
@@ -55,7 +56,7 @@ def payouts_of(connection: Connection, campaign: str) -> list[Payout]:
 
 
 def lines_of(connection: Connection, payout: Payout) -> pl.DataFrame:
-    """Return the lines of a payout: columns reference, seller, payment_minor_units."""
+    """Return the lines of a payout: columns reference, seller, payment_minor_units, round."""
     return kept_table(connection, tables.payout_page, {"payout": payout.id, "entry": 0})
 
 
@@ -69,22 +70,14 @@ def make_payout(connection: Connection, campaign: str) -> tuple[Payout, pl.DataF
     LedgerRefusal
         Nobody is owed anything.
     """
-    owed = _owed(connection, campaign)
-    if owed.height == 0:
+    lines = _owed(connection, campaign)
+    if lines.height == 0:
         waiting = money.balance_of(connection, campaign).on_its_way
         raise LedgerRefusal(
             "nothing is owed that was not paid out already: sellers are owed their payments from the moment "
             "at which their promises are spent."
             + (" Earlier payouts wait to be confirmed (--repeat writes one again)." if waiting else "")
         )
-    numbers = np.asarray(owed.get_column("before").to_numpy())
-    lines = pl.DataFrame(
-        {
-            REFERENCE: references(key_of(connection), f"payout {campaign}", owed, SELLER, numbers),
-            SELLER: owed.get_column(SELLER),
-            AMOUNT: owed.get_column(AMOUNT),
-        }
-    )
     number = len(payouts_of(connection, campaign)) + 1
     payout = Payout(new_id(), number, lines.height, int(lines.get_column(AMOUNT).sum()), now())
     values = {name: getattr(payout, name) for name in payout.__dataclass_fields__}
@@ -98,12 +91,12 @@ def make_payout(connection: Connection, campaign: str) -> tuple[Payout, pl.DataF
 def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequence[str]) -> int:
     """Enter that lines with these references were ``confirmed`` or ``returned``; return how many are new.
 
-    Returned ones are owed again, and get a new reference in the next payout.
+    Returned ones are owed again, also if they had been confirmed, and get a new reference in the next payout.
 
     Raises
     ------
     LedgerRefusal
-        A reference that is in no payout, or of which the other was entered already.
+        A reference that is in no payout, or one to confirm that came back.
     """
     wanted = pl.DataFrame({REFERENCE: list(dict.fromkeys(asked))})
     found = np.zeros(wanted.height, dtype=bool)
@@ -112,29 +105,40 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
         lines = lines_of(connection, payout)
         places = positions_in(wanted, REFERENCE, lines, REFERENCE)
         found |= places >= 0
-        states = _states(connection, payout, lines)
         own = places[places >= 0]
-        other = "returned" if kind == "confirmed" else "confirmed"
-        contrary = int((states[own] == other).sum())
+        states = _states(connection, payout, lines)[own]
+        contrary = int((states == "returned").sum()) if kind == "confirmed" else 0
         if contrary:
-            raise LedgerRefusal(f"cannot enter: {contrary} of these payments were {other} already.")
-        new = own[states[own] == "pending"]
-        if new.size == 0:
-            continue
-        amount = int(lines.get_column(AMOUNT).to_numpy()[new].sum())
-        entry = sa.select(sa.func.max(tables.payout_page.c.entry)).where(
-            tables.payout_page.c.payout == payout.id
-        )
-        last = int(connection.execute(entry).scalar_one())
-        _keep(connection, payout.id, last + 1, kind, lines[new.tolist()].select(REFERENCE))
-        parts = {"confirmed": 0, "returned": 0, kind: amount}
-        money.end_payout(connection, payout.id, **parts)
-        record(connection, "payout", payout.id)
-        entered += int(new.size)
+            raise LedgerRefusal(f"cannot enter: {contrary} of these payments were returned already.")
+        entered += _enter(connection, campaign, payout, kind, lines[own.tolist()], states)
     unknown = int((~found).sum())
     if unknown:
         raise LedgerRefusal(f"cannot enter: {unknown} of {wanted.height} references are in no payout.")
     return entered
+
+
+def _enter(
+    connection: Connection,
+    campaign: str,
+    payout: Payout,
+    kind: str,
+    lines: pl.DataFrame,
+    states: np.ndarray[tuple[int], np.dtype[np.str_]],
+) -> int:
+    """Enter what became of some lines of a payout; return of how many it was not known."""
+    new = states != kind
+    if not new.any():
+        return 0
+    amounts = lines.get_column(AMOUNT).to_numpy()
+    page = tables.payout_page.c
+    last = connection.execute(sa.select(sa.func.max(page.entry)).where(page.payout == payout.id)).scalar_one()
+    _keep(connection, payout.id, int(last) + 1, kind, lines.filter(new).select(REFERENCE))
+    waiting = int(amounts[new & (states == "pending")].sum())
+    if waiting:
+        money.end_payout(connection, payout.id, **{"confirmed": 0, "returned": 0, kind: waiting})
+    money.return_payment(connection, campaign, int(amounts[new & (states == "confirmed")].sum()))
+    record(connection, "payout", payout.id)
+    return int(new.sum())
 
 
 def _keep(connection: Connection, payout: str, entry: int, kind: str, table: pl.DataFrame) -> None:
@@ -156,29 +160,32 @@ def _states(
 
 
 def _owed(connection: Connection, campaign: str) -> pl.DataFrame:
-    """Return who is owed how much that is in no payout: seller, payment_minor_units, lines before."""
-    parts = []
+    """Return a line for everything that is owed and in no payout; columns as for :func:`lines_of`."""
+    key = key_of(connection)
+    earlier = [
+        (lines, _states(connection, payout, lines) == "returned")
+        for payout in payouts_of(connection, campaign)
+        for lines in [lines_of(connection, payout)]
+    ]
+    parts = [
+        pl.DataFrame(schema={REFERENCE: pl.String, SELLER: pl.String, AMOUNT: pl.Int64, ROUND: pl.Int64})
+    ]
     for found in rounds.rounds_of(connection, campaign):
-        if found.state in ("open", "debited", "marked"):
+        if found.state not in ("released", "lost"):
             continue
-        quotes = rounds.quotes_of(connection, found.number)
-        kept = ~rounds.withdrawn_of(connection, found.number, quotes)
-        amounts = np.where(kept, rounds.amounts_of(quotes)[1], 0)
-        parts.append(_part(quotes, amounts, 0))
-    for payout in payouts_of(connection, campaign):
-        lines = lines_of(connection, payout)
-        back = _states(connection, payout, lines) == "returned"
-        parts.append(_part(lines, np.where(back, 0, -lines.get_column(AMOUNT).to_numpy()), 1))
-    if not parts:
-        return pl.DataFrame({SELLER: [], AMOUNT: np.zeros(0, dtype=np.int64)})
-    total = pl.concat(parts).group_by(SELLER, maintain_order=True).sum()
-    return total.filter(total.get_column(AMOUNT) > 0)
-
-
-def _part(
-    table: pl.DataFrame, amounts: np.ndarray[tuple[int], np.dtype[np.int64]], lines: int
-) -> pl.DataFrame:
-    before = np.full(table.height, lines, dtype=np.int64)
-    return pl.DataFrame(
-        {SELLER: table.get_column(SELLER), AMOUNT: amounts.astype(np.int64), "before": before}
-    )
+        quotes = rounds.kept_quotes(connection, found.number)
+        quotes = quotes.filter(quotes.get_column(AMOUNT) > 0)
+        paid, times = np.zeros(quotes.height, dtype=bool), np.zeros(quotes.height, dtype=np.int64)
+        for lines, back in earlier:
+            own = (lines.get_column(ROUND) == found.number).to_numpy()
+            paid[positions_in(lines.filter(own & ~back), SELLER, quotes, SELLER)] = True
+            times[positions_in(lines.filter(own & back), SELLER, quotes, SELLER)] += 1
+        quotes, times = quotes.filter(~paid), times[~paid]
+        columns = {
+            REFERENCE: references(key, f"payout {found.identity}", quotes, SELLER, times),
+            SELLER: quotes.get_column(SELLER),
+            AMOUNT: quotes.get_column(AMOUNT),
+            ROUND: np.full(quotes.height, found.number, dtype=np.int64),
+        }
+        parts.append(pl.DataFrame(columns, schema=parts[0].schema))
+    return pl.concat(parts)

@@ -188,11 +188,22 @@ def enter_lost(connection: Connection, attempt: str, rounds: Sequence[int], at: 
     values = {"state": "lost", "marked_at": at, "ended_at": now(), "model": None}
     if known is None:
         connection.execute(tables.release.insert().values(id=attempt, kind="model", debited_at=at, **values))
-        rows = [{"release": attempt, "round": number, "counts": 1} for number in rounds]
-        connection.execute(tables.debit.insert(), rows)
     else:
         connection.execute(tables.release.update().where(tables.release.c.id == attempt).values(values))
-        connection.execute(tables.debit.update().where(tables.debit.c.release == attempt).values(counts=1))
+    for number in rounds:
+        found = round_of(connection, number)
+        if found.state == "debited" and found.release not in (None, attempt):
+            give_back(connection, str(found.release))  # it drew no noise
+            found = round_of(connection, number)
+        # A round that another attempt spent is spent, and cannot be more than that.
+        counts = int(found.state == "open")
+        where = sa.and_(tables.debit.c.release == attempt, tables.debit.c.round == number)
+        own = connection.execute(sa.select(tables.debit.c.counts).where(where)).scalar()
+        if own is None:
+            row = {"release": attempt, "round": number, "counts": counts}
+            connection.execute(tables.debit.insert().values(row))
+        elif own == 0:
+            connection.execute(tables.debit.update().where(where).values(counts=counts))
     _post(connection, attempt)
 
 

@@ -1,10 +1,12 @@
-"""Hold a ledger against the log outside of it: refuse one that forgot spending, and repair it.
+"""Hold a ledger against the log outside of it: refuse one that forgot something, and repair it.
 
-A backup that is put back does not know what was spent since. The log does (:mod:`dpmarket.ledger.outside`).
+A backup that is put back does not know what was spent since, nor who withdrew. The log does
+(:mod:`dpmarket.ledger.outside`).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +17,8 @@ import polars as pl
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import money, outside, releases, rounds
-from dpmarket.ledger.engine import Connection, Ledger, reading, writing
+from dpmarket.ledger.engine import Connection, Ledger, new_id, now, reading, writing
+from dpmarket.ledger.places import begin_log, id_of, is_other_log, note_place
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,19 @@ class Repair:
     Attributes
     ----------
     spent
-        Attempts of which the ledger did not know that they are spent.
+        Attempts of which the ledger did not know that they are spent; and, where the log it was used with is
+        gone, the rounds that may have been.
     rounds
         Rounds that it did not know at all.
+    withdrawn
+        Sellers of whom it did not know that they withdrew.
     logged
         Attempts that the log outside lacked.
     """
 
     spent: int
     rounds: int
+    withdrawn: int
     logged: int
 
 
@@ -45,28 +52,72 @@ def settle(ledger: Ledger) -> None:
     Raises
     ------
     LedgerRefusal
-        The ledger lacks spending that the log outside has: an older backup was put back.
+        The ledger lacks something that the log outside has: an older backup was put back.
     FileProblem
         The log cannot be read.
     """
     refuse_restored(ledger)
+    note_place(ledger)
     with reading(ledger) as connection:
         unfinished = releases.releases_in(connection, "debited", "marked")
     for found in unfinished:
-        if outside.is_running(found.id):
-            continue
-        logged = {line.kind for line in outside.read_log() if line.attempt == found.id}
-        with writing(ledger) as connection:
-            returned = "mark" not in logged and releases.give_back(connection, found.id)
-            if not returned:
-                releases.lose(connection, found.id)
-        if returned and "debit" in logged:
-            outside.append(ledger.id, found.id, "returned")
-        outside.forget_running(found.id)
+        if not outside.is_running(found.id):
+            end_attempt(ledger, found.id)
+            outside.forget_running(found.id)
+
+
+def end_attempt(ledger: Ledger, attempt: str) -> None:
+    """End an attempt that failed: given back if it has no mark in the log, spent and paid if it has one."""
+    logged = {line.kind for line in outside.read_log() if line.attempt == attempt}
+    with writing(ledger) as connection:
+        returned = "mark" not in logged and releases.give_back(connection, attempt)
+        if not returned:
+            releases.lose(connection, attempt)
+    if returned and "debit" in logged:
+        # The ledger knows. Should it be replaced by a backup, a later debit says the same.
+        with contextlib.suppress(FileProblem):
+            outside.append(ledger.id, attempt, "returned")
+
+
+def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int:
+    """Take sellers out of a round before it is spent, in the ledger and in the log outside.
+
+    Returns
+    -------
+    int
+        How many had not withdrawn before. What was held for them is free again. Nobody else's promise or
+        payment changes.
+
+    Raises
+    ------
+    LedgerRefusal
+        A seller has no quote in this round, or the round's promises are spent already.
+    FileProblem
+        The log cannot be written: nobody withdrew.
+    """
+    leaving = rounds.withdraw(connection, number, sellers)
+    if leaving:
+        page = outside.keep_page(new_id(), 0, table_to_bytes(pl.DataFrame({rounds.SELLER: leaving})))
+        known = {
+            "identity": rounds.round_of(connection, number).identity,
+            "withdrawn": rounds.count_withdrawn(connection, number),
+            **page,
+        }
+        outside.append(id_of(connection), "", "withdrawn", [known])
+    return len(leaving)
+
+
+def enter_logged_withdrawals(connection: Connection, lines: Sequence[outside.Line]) -> int:
+    """Take sellers out of open rounds of whom only the log knows that they withdrew; return how many.
+
+    Also for a round that is entered anew after a backup from before it was put back.
+    """
+    unknown = _unknown_withdrawals(connection, lines)
+    return sum(len(rounds.withdraw(connection, number, sellers)) for number, sellers in unknown)
 
 
 def refuse_restored(ledger: Ledger) -> None:
-    """Refuse a ledger that does not know of spending that was logged, or a log that was put back.
+    """Refuse a ledger that does not know of something that was logged, or a log that was put back.
 
     Raises
     ------
@@ -78,30 +129,39 @@ def refuse_restored(ledger: Ledger) -> None:
     with reading(ledger) as connection:
         problems = log_problems(connection, ledger)
     if problems:
-        raise LedgerRefusal(f"{problems[0]} 'dpmarket ledger repair' enters everything as spent.")
+        raise LedgerRefusal(problems[0])
 
 
 def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
     """Return a sentence for every disagreement between a ledger and the log outside."""
     lines = outside.read_log()
     found = []
-    missing = _missing(connection, ledger, lines)
-    if missing:
+    debits, withdrawals = _unknown_debits(connection, lines), _unknown_withdrawals(connection, lines)
+    if debits:
         found.append(
-            f"the ledger {ledger.place} does not know of {len(missing)} trainings that were begun with it: "
-            "was an older copy put back?"
+            f"the ledger {ledger.place} does not know of {len(debits)} trainings that were begun with it: "
+            "was an older copy put back? 'dpmarket ledger repair' enters everything as spent."
         )
-    head = releases.log_head_of(connection)
-    if head is not None and head not in {line.digest for line in lines}:
+    if withdrawals:
+        found.append(
+            f"the ledger {ledger.place} does not know of all who withdrew: was an older copy put back? "
+            "'dpmarket ledger repair' enters them."
+        )
+    if is_other_log(connection, lines):
         found.append(
             f"the log of spending in {outside.state_folder()} is not the one that the ledger "
-            f"{ledger.place} was used with, or an older copy of it (DPMARKET_STATE names its folder)."
+            f"{ledger.place} was used with, or an older copy of it: name the right folder (DPMARKET_STATE). "
+            "If it is lost, nobody knows what was spent since: 'dpmarket ledger repair' then enters all open "
+            "promises as spent and paid."
         )
     return found
 
 
 def repair(ledger: Ledger) -> Repair:
-    """Enter all spending that only the log knows as spent and paid; log what only the ledger knows.
+    """Enter all that only the log knows, spending as spent and paid; log what only the ledger knows.
+
+    If the log that the ledger was used with is gone, open promises may have been spent with a newer copy of
+    the ledger: they are entered as spent, too.
 
     Raises
     ------
@@ -113,40 +173,38 @@ def repair(ledger: Ledger) -> Repair:
     lines = outside.read_log()
     with reading(ledger) as connection:
         unfinished = releases.releases_in(connection, "debited", "marked")
+        is_other = is_other_log(connection, lines)
     if any(outside.is_running(found.id) for found in unfinished):
         raise LedgerRefusal("a training is under way with this ledger: wait for its end.")
     new_rounds = 0
     with writing(ledger) as connection:
-        missing = _missing(connection, ledger, lines)
-        for attempt, line in missing.items():
-            numbers = []
-            for known in line.rounds:
-                number, is_new = _restored_round(connection, known)
-                numbers.append(number)
-                new_rounds += is_new
-            releases.enter_lost(connection, attempt, numbers, line.at)
+        withdrawn = enter_logged_withdrawals(connection, lines)
+        unknown = _unknown_debits(connection, lines)
+        for attempt, line in unknown.items():
+            restored = [_restored_round(connection, known) for known in line.rounds]
+            new_rounds += sum(is_new for _, is_new in restored)
+            releases.enter_lost(connection, attempt, [number for number, _ in restored], line.at)
+        lost = _lose_open(connection) if is_other else 0
     logged = _log_again(ledger, lines)
-    with writing(ledger) as connection:
-        lines = outside.read_log()
-        if lines:
-            releases.note_log_head(connection, lines[-1].digest)
+    if is_other:
+        with writing(ledger) as connection:
+            begin_log(connection, ledger)
     settle(ledger)
-    return Repair(len(missing), new_rounds, logged)
+    return Repair(len(unknown) + lost, new_rounds, withdrawn, logged - lost)
 
 
 def describe_round(
     connection: Connection, found: rounds.Round, attempt: str, position: int
 ) -> dict[str, Any]:
     """Return what the log keeps about a round that is debited; who is spent on goes to a page beside it."""
-    quotes = rounds.quotes_of(connection, found.number)
-    withdrawn = rounds.withdrawn_of(connection, found.number, quotes)
-    content = table_to_bytes(quotes.filter(~withdrawn))
+    content = table_to_bytes(rounds.kept_quotes(connection, found.number))
     campaign = rounds.campaign_of(connection, found.campaign)
     return {
         "identity": found.identity,
         "digest": found.digest,
         "repetition": found.repetition,
         "campaign": campaign.name,
+        "rules": campaign.rules,
         "minor_units": found.minor_units,
         "currency": campaign.currency,
         "mechanism": found.mechanism,
@@ -155,25 +213,48 @@ def describe_round(
     }
 
 
-def _missing(
-    connection: Connection, ledger: Ledger, lines: Sequence[outside.Line]
-) -> dict[str, outside.Line]:
+def _unknown_debits(connection: Connection, lines: Sequence[outside.Line]) -> dict[str, outside.Line]:
     """Return the debits, by attempt, that were logged for a ledger as spent and that it does not know so."""
-    debits = {line.attempt: line for line in lines if line.ledger == ledger.id and line.kind == "debit"}
+    own = id_of(connection)
+    debits = {line.attempt: line for line in lines if line.ledger == own and line.kind == "debit"}
     kinds: dict[str, set[str]] = {}
     for line in lines:
         kinds.setdefault(line.attempt, set()).add(line.kind)
     states = {found.id: found.state for found in releases.releases_in(connection)}
-    missing = {}
-    for attempt, line in debits.items():
-        state = states.get(attempt)
+    unknown = {}
+    later: set[str] = set()  # identities of the rounds that were debited after a line
+    for attempt, line in reversed(debits.items()):
+        identities = {known["identity"] for known in line.rounds}
         if "mark" in kinds[attempt]:
-            known = state in releases.SPENT
-        else:
-            known = state is not None or "returned" in kinds[attempt]
+            known = states.get(attempt) in releases.SPENT
+        else:  # who could debit a round after it found that it had been given back
+            known = attempt in states or "returned" in kinds[attempt] or bool(identities & later)
         if not known:
-            missing[attempt] = line
-    return missing
+            unknown[attempt] = line
+        later |= identities
+    return dict(reversed(unknown.items()))
+
+
+def _unknown_withdrawals(
+    connection: Connection, lines: Sequence[outside.Line]
+) -> list[tuple[int, list[str]]]:
+    """Return who withdrew from rounds that are open, by the log, and has not by the ledger."""
+    own = id_of(connection)
+    unknown = []
+    for line in lines:
+        if line.ledger != own or line.kind != "withdrawn":
+            continue
+        for known in line.rounds:
+            found = rounds.round_with_identity(connection, known["identity"])
+            if found is None or found.state != "open":
+                continue
+            if rounds.count_withdrawn(connection, found.number) < known["withdrawn"]:
+                page = table_from_bytes(outside.read_page(known["page"], known["page_digest"]))
+                kept = rounds.kept_quotes(connection, found.number)
+                there = positions_in(page, rounds.SELLER, kept, rounds.SELLER) >= 0
+                if there.any():
+                    unknown.append((found.number, page.filter(there).get_column(rounds.SELLER).to_list()))
+    return unknown
 
 
 def _restored_round(connection: Connection, known: Mapping[str, Any]) -> tuple[int, bool]:
@@ -194,7 +275,7 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
     campaign = rounds.campaign_named(connection, known["campaign"])
     if campaign is None:
         campaign = rounds.make_campaign(
-            connection, known["campaign"], None, known["minor_units"], known["currency"]
+            connection, known["campaign"], known.get("rules"), known["minor_units"], known["currency"]
         )
     if page.height == 0:
         raise FileProblem("cannot repair: a logged round has no sellers.")
@@ -215,6 +296,18 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
         header=None,
     )
     return rounds.enter_round(connection, campaign.id, new)
+
+
+def _lose_open(connection: Connection) -> int:
+    """Enter every open round in which somebody is left as spent and paid; return how many."""
+    found = [
+        one
+        for one in rounds.rounds_of(connection)
+        if one.state == "open" and rounds.count_withdrawn(connection, one.number) < one.sellers
+    ]
+    for one in found:
+        releases.enter_lost(connection, new_id(), [one.number], now())
+    return len(found)
 
 
 def _log_again(ledger: Ledger, lines: Sequence[outside.Line]) -> int:

@@ -181,12 +181,25 @@ def make_campaign(
 
 
 def fix_rules(
-    connection: Connection, campaign: str, rules: Mapping[str, Any], minor_units: int, currency: str
+    connection: Connection, campaign: CampaignEntry, rules: Mapping[str, Any], minor_units: int, currency: str
 ) -> None:
-    """Fix the rules of a campaign that has none: one of version 2, at its next quote."""
-    values = {"rules": canonical(rules), "minor_units": minor_units, "currency": currency}
-    connection.execute(tables.campaign.update().where(tables.campaign.c.id == campaign).values(values))
-    record(connection, "campaign", campaign)
+    """Fix the rules of a campaign that has none: one of version 2, at its next quote.
+
+    Raises
+    ------
+    LedgerRefusal
+        Its amounts are in other minor units, or of another currency.
+    """
+    _refuse_other_scale(campaign, minor_units)
+    if campaign.currency not in ("", currency):
+        raise LedgerRefusal(
+            "the market file has changed since sellers were quoted: money.currency was "
+            f"{campaign.currency!r} and is now {currency!r}. Put it back; for other rules, begin another "
+            "campaign."
+        )
+    values = {"rules": canonical(rules), "currency": currency}
+    connection.execute(tables.campaign.update().where(tables.campaign.c.id == campaign.id).values(values))
+    record(connection, "campaign", campaign.id)
 
 
 def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
@@ -195,8 +208,10 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
     Raises
     ------
     LedgerRefusal
-        Escrow has less, or the round was entered already.
+        Escrow has less, the round was entered already, or its amounts are in other minor units than the
+        campaign's.
     """
+    _refuse_other_scale(campaign_of(connection, campaign), new.minor_units)
     promised, payments = totals(new.quotes)
     values = {
         "identity": new.identity,
@@ -260,6 +275,13 @@ def quotes_of(connection: Connection, number: int) -> pl.DataFrame:
     return as_known(kept_table(connection, tables.page, {"round": number, "kind": "quoted"}))
 
 
+def kept_quotes(connection: Connection, number: int) -> pl.DataFrame:
+    """Return the quotes of who has not withdrawn from a round; columns as for :func:`quotes_of`."""
+    quotes = quotes_of(connection, number)
+    withdrawn = withdrawn_of(connection, number, quotes)
+    return quotes.filter(~withdrawn) if withdrawn.any() else quotes
+
+
 def left_out_of(connection: Connection, number: int) -> pl.DataFrame | None:
     """Return who reported for a round and was not quoted, columns seller and reason; None if nobody."""
     query = sa.select(sa.func.count()).where(tables.left_out.c.round == number)
@@ -318,10 +340,17 @@ def withdrawn_of(connection: Connection, number: int, quotes: pl.DataFrame) -> B
     return withdrawn
 
 
-def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int:
-    """Take sellers out of a round before it is spent; return how many had not withdrawn before.
+def count_withdrawn(connection: Connection, number: int) -> int:
+    """Return how many sellers have withdrawn from a round."""
+    query = sa.select(sa.func.count()).where(tables.withdrawal.c.round == number)
+    return int(connection.execute(query).scalar_one())
 
-    What was held for them is free again. Nobody else's promise or payment changes.
+
+def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> list[str]:
+    """Take sellers out of a round before it is spent; return those who had not withdrawn before.
+
+    What was held for them is free again. Nobody else's promise or payment changes. The log outside is not
+    told: :func:`dpmarket.ledger.withdraw` does both.
 
     Raises
     ------
@@ -329,7 +358,7 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int
         A seller has no quote in this round, or the round's promises are spent already.
     """
     if not sellers:
-        return 0
+        return []
     quotes = quotes_of(connection, number)
     asked = pl.DataFrame({SELLER: list(dict.fromkeys(sellers))})
     places = positions_in(asked, SELLER, quotes, SELLER)
@@ -346,15 +375,24 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int
         )
     places = places[~withdrawn_of(connection, number, quotes)[places]]
     if places.size == 0:
-        return 0
+        return []
     at = now()
-    leaving = quotes.get_column(SELLER).gather(places).to_list()
+    leaving: list[str] = quotes.get_column(SELLER).gather(places).to_list()
     rows = [{"round": number, "seller": seller, "withdrawn_at": at} for seller in leaving]
     connection.execute(tables.withdrawal.insert(), rows)
     money.shrink_hold(connection, number, int(amounts_of(quotes)[1][places].sum()))
     advance(connection)
     record(connection, "withdrawals of round", number)
-    return len(rows)
+    return leaving
+
+
+def _refuse_other_scale(campaign: CampaignEntry, minor_units: int) -> None:
+    if campaign.minor_units != minor_units:
+        raise LedgerRefusal(
+            "the market file has changed since sellers were quoted: money.minor_units was "
+            f"{campaign.minor_units} and is now {minor_units}. Put it back; for other rules, begin another "
+            "campaign."
+        )
 
 
 def _campaign(row: Any) -> CampaignEntry:

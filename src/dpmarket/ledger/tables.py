@@ -37,8 +37,10 @@ ledger = Table(
     Column("made_at", Text, nullable=False),
     # Counts every change of promises: who decided by an older state decides again.
     Column("revision", BigInteger, nullable=False),
-    # The last line of the log outside that this ledger has seen; none before the first debit.
+    # A line of the log outside that this ledger was used with; none before the first quote.
     Column("log_head", Text),
+    # A keyed digest of the journal's last line: a journal whose end was cut off has none.
+    Column("journal_end", Text),
 )
 
 campaign = Table(
@@ -204,7 +206,7 @@ transfer = Table(
     Column("made_at", Text, nullable=False),
     Column("ended_at", Text),
     UniqueConstraint("participation", "kind", name="transfer_once"),
-    CheckConstraint("kind IN ('fund', 'pay', 'refund', 'payout')", name="transfer_kind"),
+    CheckConstraint("kind IN ('fund', 'pay', 'refund', 'payout', 'returned')", name="transfer_kind"),
     CheckConstraint("state IN ('pending', 'posted', 'voided')", name="transfer_state"),
     CheckConstraint("amount > 0", name="transfer_amount"),
     CheckConstraint("debit_account <> credit_account", name="transfer_accounts"),

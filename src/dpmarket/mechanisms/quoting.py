@@ -102,7 +102,8 @@ class QuotingMarket(ABC):
         self._books.refuse_closed()
         objective, belief = self._values()
         psi = virtual_costs(self._books.column("cost")[numbers], belief)
-        outcome = settle(self._books, numbers, psi, objective, self.name, self._parameters(), l2)
+        cutoff = self._next_curve().cutoff
+        outcome = settle(self._books, numbers, psi, objective, cutoff, self.name, self._parameters(), l2)
         self._books.closed = True
         return outcome
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dpmarket.allocation import BuyerObjective
 from dpmarket.allocation.certificate import examine
 from dpmarket.arrays import FloatArray, IntArray
@@ -20,12 +18,14 @@ def settle(
     numbers: IntArray,
     virtual_costs: FloatArray,
     objective: BuyerObjective,
+    cutoff: float,
     mechanism: str,
     parameters: dict[str, Any],
     l2: float | None,
 ) -> Outcome:
     """Return the outcome of the sellers with these quote numbers; promises and payments as quoted.
 
+    ``cutoff`` is the curve's own: the dearest seller's virtual cost would tell what they reported.
     ``optimality.kkt_residual`` says how far what came is from the best that could have been bought from these
     sellers, all known beforehand.
     """
@@ -56,7 +56,7 @@ def settle(
             concentration_part=evidence.concentration_part,
             noise_part=evidence.noise_part,
             payment_part=objective.payment_weight * float(epsilons[bought] @ virtual_costs[bought]),
-            cutoff=float(np.max(virtual_costs[bought])),
+            cutoff=cutoff,
             kkt_residual=evidence.kkt_residual,
         ),
     )

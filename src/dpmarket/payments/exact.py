@@ -297,9 +297,13 @@ class _Market:
 @lru_cache(maxsize=64)
 def _table(dist: CostDistribution, exponent: int) -> PiecewiseSeries:
     """Tabulate psi up to 2^exponent or the top; markets with the same distribution share it."""
-    return tabulate_virtual_costs(
-        dist, min(largest_cost_at(math.ldexp(1.0, exponent), dist), dist.support[1])
-    )
+    top = min(largest_cost_at(math.ldexp(1.0, exponent), dist), dist.support[1])
+    if not top > dist.support[0]:
+        raise NotConverged(
+            "expected prices of the same order as the costs: the virtual cost from which on nobody is bought "
+            "from is beyond the range of floats. Use a larger payment_weight."
+        )
+    return tabulate_virtual_costs(dist, top)
 
 
 def _problem(psi: FloatArray, settings: PathSettings, objective: BuyerObjective) -> kernels.Problem:

@@ -124,6 +124,41 @@ def plan_payment_weight(
     return _with_confidence(dist, found, sellers, budget, confidence, source, progress, minor_units)
 
 
+def stays_within(
+    dist: CostDistribution,
+    objective: BuyerObjective,
+    sellers: int,
+    budget: float,
+    confidence: float | None,
+    minor_units: int,
+) -> bool:
+    """Tell whether an objective's payments stay within a budget if this many sellers report.
+
+    Parameters
+    ----------
+    dist
+        The distribution of costs.
+    objective
+        Prices and bounds, with the payment weight that is asked about.
+    sellers
+        How many report, at least 1.
+    budget
+        Money, above 0.
+    confidence
+        The probability with which payments should stay within the budget; None: on average.
+    minor_units
+        Smallest currency units to one unit of money, to which payments are rounded up.
+    """
+    if confidence is not None:
+        count, rank = _ranked(confidence)
+        seeds = np.random.default_rng(0).integers(2**63, size=count)
+        totals = _Campaigns(dist, sellers, None, count, minor_units).totals(objective, seeds)
+        return bool(np.sort(totals)[rank - 1] <= budget)
+    expectation = draw_markets(dist, sellers, np.random.default_rng(0)).expect(objective)
+    added = _units_added(dist, objective, sellers, minor_units) / minor_units
+    return expectation.payment + expectation.share * sellers * added <= budget
+
+
 def _rounded_up(
     dist: CostDistribution, objective: BuyerObjective, sellers: int, budget: float, minor_units: int
 ) -> Found:
@@ -231,8 +266,7 @@ def _with_confidence(
     minor_units: int | None,
 ) -> Plan:
     """Raise the payment weight until the budget suffices with the probability asked for."""
-    count = max(_CAMPAIGNS, 2 * math.ceil(math.log(_RISK) / math.log(confidence)))
-    rank = int(stats.binom.isf(_RISK, count, confidence)) + 1
+    count, rank = _ranked(confidence)
     campaigns = _Campaigns(dist, sellers, progress, 5 * count, minor_units)
     seeds = rng.integers(2**63, size=count)
     objective, goal = found.objective, budget
@@ -260,6 +294,12 @@ def _with_confidence(
         f"expected a payment weight whose payments stay within the budget with probability {confidence!r}, "
         "found none in forty attempts; plan with another seed or confidence."
     )
+
+
+def _ranked(confidence: float) -> tuple[int, int]:
+    """Return how many campaigns to simulate, and which of their totals, in order, is above the quantile."""
+    count = max(_CAMPAIGNS, 2 * math.ceil(math.log(_RISK) / math.log(confidence)))
+    return count, int(stats.binom.isf(_RISK, count, confidence)) + 1
 
 
 class _Campaigns:

@@ -28,6 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmarket.arrays import FloatArray, read_only
+from dpmarket.errors import InvalidInput
+
+_LEAST = 1e-100
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,14 @@ class Path:
             The error model's numbers, above 0.
         max_total_promise
             What the promises may add up to.
+
+        Raises
+        ------
+        InvalidInput
+            A budget whose square is beyond the range of floats.
         """
+        if not _LEAST <= budget <= 1.0 / _LEAST:
+            raise InvalidInput(f"expected a budget between {_LEAST:g} and {1.0 / _LEAST:g}, got {budget!r}.")
         goal = sampling * budget**2 / noise
         reached = self.levels * self.ends - self.variances
         reached[-1] = math.inf

@@ -26,6 +26,7 @@ from dpmarket.costs import CostDistribution, parse_distribution
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
+from dpmarket.ledger.places import forget_place
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
 from dpmarket.planning import Comparison, Trial, compare, plan_prices, standard_buyers
 from dpmarket.planning.buyers import Builder
@@ -179,6 +180,7 @@ def _prepare(place: Path) -> Path:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise FileProblem(f"cannot make the folder {place}: {problem.strerror or problem}.") from None
+    forget_place(place / "market.ledger")  # its records are public
     write_json(mark, {"schema": SCHEMA, "files": list(_FILES)})
     return place
 

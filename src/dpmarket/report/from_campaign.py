@@ -38,7 +38,7 @@ from dpmarket.files import (
 )
 from dpmarket.ledger import Round, reading
 from dpmarket.ledger.releases import released_model
-from dpmarket.ledger.rounds import SELLER, campaign_of, weights_of, withdrawn_of
+from dpmarket.ledger.rounds import SELLER, amounts_of, campaign_of, quotes_of, weights_of, withdrawn_of
 from dpmarket.mechanisms import Outcome
 from dpmarket.report.evidence import Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.options import budget_options
@@ -182,17 +182,18 @@ def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | 
             raise LedgerRefusal(
                 "these reports are not those that the quotes were decided from: use the file that was quoted."
             )
-        withdrawn = withdrawn_of(connection, entered.number, quoted.table)
+        table = quotes_of(connection, entered.number)  # a file written later lacks who withdrew
+        withdrawn = withdrawn_of(connection, entered.number, table)
         kept = released_model(connection, entered.number)
         loss_weights = None if kept is None else weights_of(connection, entered.number)
         outcome = stored_outcome(connection, entered)
-    rows = positions_in(quoted.table, SELLER, reported.sellers, SELLER)
+    rows = positions_in(table, SELLER, reported.sellers, SELLER)
     return Campaign(
         market=market,
         round=entered,
         outcome=outcome,
         costs=reported.costs[rows],
-        amounts=quoted.amounts,
+        amounts=amounts_of(table)[1],
         withdrawn=withdrawn,
         model=None if kept is None else model_from_json(kept),
         loss_weights=loss_weights,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import re
 import sys
 from collections.abc import Sequence
 
@@ -59,7 +60,12 @@ def _content(path: str | None) -> bytes | None:
 def _reports(path: str) -> dict[str, float]:
     with open(path, "rb") as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        return {row["seller"]: float(row["cost"]) for row in csv.DictReader(text)}
+        return {_as_meant(row["seller"]): float(row["cost"]) for row in csv.DictReader(text)}
+
+
+def _as_meant(name: str) -> str:
+    """Return an id without the apostrophe that keeps spreadsheets from running it as a formula."""
+    return name[1:] if re.match(r"'+(?:[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])", name) else name
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from .menus import menu_checks, menu_of
 from .openings import openings_checks, read_openings
 from .reading import MOST_BODY, leaves_of, parsed, read
 from .receipts import receipt_checks
-from .rules import rules_check
+from .rules import rules_checks
 from .signatures import signature_check
 from .statements import statements_check
 from .verdicts import FAILS, HOLDS, Broken, Check, Verification, judged
@@ -99,7 +99,9 @@ def examined(
         file = read(certificate, first_line_only=receipt is not None and openings is None)
         body = body_of(parsed(file.body, "the certificate's first line", MOST_BODY))
         found = hashlib.sha256(file.body).hexdigest()
-        checks.append(Check("layout", HOLDS, f"canonical, version {body.version}; the digest is {found}"))
+        less = ", which says less than later ones" if body.version == 1 else ""
+        told = f"canonical, version {body.version}{less}; the digest is {found}"
+        checks.append(Check("layout", HOLDS, told))
         if digest is not None:
             checks.append(judged("digest", found == digest, "the one given", "not the one given"))
         checks.append(signature_check(file.body, signature, public_key))
@@ -107,7 +109,7 @@ def examined(
         checks.append(commitments_check(body, leaves))
         sound = public_checks(body)
         menu = menu_of(body)
-        checks += [*sound, *menu_checks(body, menu), *statements_check(body), rules_check(body, commitment)]
+        checks += [*sound, *menu_checks(body, menu), *statements_check(body), *rules_checks(body, commitment)]
         if sound[0].verdict == HOLDS:  # nothing is computed from constants that no market has
             if receipt is not None:
                 checks += receipt_checks(body, found, receipt, cost, menu)

@@ -13,6 +13,7 @@ from typing import Any
 
 from .layout import Body, Release, Totals
 from .losses import release_up
+from .money import is_currency
 from .shapes import misshapen
 from .verdicts import Check, judged
 
@@ -46,6 +47,8 @@ def public_checks(body: Body) -> list[Check]:
     ] + _inconsistent(release)
     if not (units is None or 1 <= units <= LARGEST_UNITS):
         wrong.append("minor_units")
+    if not is_currency(body.currency):
+        wrong.append("currency")
     if not _counted(totals):
         wrong.append("totals")
     checks = [

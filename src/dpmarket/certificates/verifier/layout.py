@@ -33,20 +33,23 @@ _COUNTS = {"bought_from": int, "sellers": int, "withdrawn": int}
 _COMMON = {
     "market": dict,
     "mechanism": str,
-    "money": {"minor_units": (int, type(None))},
     "not_promised": list,
     "root": str,
     "schema": str,
     "versions": dict,
 }
+_MONEY_1 = {"minor_units": (int, type(None))}
+_MONEY_2 = {**_MONEY_1, "currency": str}
 _BODY_1: dict[str, Any] = {
     **_COMMON,
+    "money": _MONEY_1,
     "model": _GRID,
     "totals": {**_COUNTS, "paid": float, "promised": float, "spent": float},
     "training": {**_CONSTANTS, "n_coefficients": int, "total_epsilon": float},
 }
 _BODY_2: dict[str, Any] = {
     **_COMMON,
+    "money": _MONEY_2,
     "commitment": (dict, type(None)),
     "menu": (dict, type(None)),
     "release": dict,
@@ -72,7 +75,8 @@ _MENU = {"cost": list, "epsilon": list, "payment": list}
 _COMMITMENT = {"committed_at": str, "digest": str, "quoted_at": str}
 _LINE_1 = {"id": (str, int), "promise": float, "payment": float, "spent": float, "weight": float}
 _LINE_2 = {**_LINE_1, "quotes": int, "withdrew": bool}
-_RECEIPT = {"certificate": str, "path": list, "position": int, "salt": str, "schema": str}
+_RECEIPT_1 = {"certificate": str, "path": list, "position": int, "salt": str, "schema": str}
+_RECEIPT_2 = {**_RECEIPT_1, "money": _MONEY_2, "not_promised": list}
 _OPENINGS_1 = {"certificate": str, "schema": str, **dict.fromkeys(("id", "salt", *VALUES), list)}
 _OPENINGS_2 = {**_OPENINGS_1, "quotes": list, "withdrew": list}
 
@@ -111,7 +115,7 @@ class Release:
     @property
     def joint(self) -> int:
         """How many coefficients have radial noise together: all, if the noise has no other shape."""
-        return self.n_coefficients if self.joint_columns is None else self.joint_columns
+        return len(self.coef_grid) if self.joint_columns is None else self.joint_columns
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ class Body:
     release: Release
     totals: Totals
     minor_units: int | None
+    currency: str
     menu: Mapping[str, Any] | None
     commitment: Mapping[str, Any] | None
     root: str
@@ -176,8 +181,8 @@ def receipt_of(found: Mapping[str, Any], version: int) -> Mapping[str, Any]:
     """Return a receipt's parts; a line of version 1 is one quote, of somebody who did not withdraw."""
     if _version(found, RECEIPT, "the receipt") != version:
         raise Broken("the receipt is of another version than the certificate")
-    line = _LINE_1 if version == 1 else _LINE_2
-    refuse_other_parts(found, {**_RECEIPT, "line": line}, "the receipt")
+    shape = {**_RECEIPT_1, "line": _LINE_1} if version == 1 else {**_RECEIPT_2, "line": _LINE_2}
+    refuse_other_parts(found, shape, "the receipt")
     return {**found, "line": {"withdrew": False, "quotes": 1, **found["line"]}}
 
 
@@ -262,6 +267,7 @@ def _shared(found: Mapping[str, Any]) -> dict[str, Any]:
         "mechanism": found["mechanism"],
         "market": found["market"],
         "minor_units": found["money"]["minor_units"],
+        "currency": found["money"].get("currency", ""),
         "root": found["root"],
         "not_promised": found["not_promised"],
     }

@@ -4,7 +4,8 @@ A menu that was fixed before anybody came has points of cost, epsilon and paymen
 one that nobody can gain from by lying if payments rise with epsilon by a slope that falls, and that is the
 cost of who picks the point: the next bit of epsilon is paid what it costs them, and all bits before it more.
 Whoever has that cost is then paid at least cost times epsilon. Between two points the payment lies above
-their chord, and below both tangents; fractions make these comparisons exact.
+their chord, and below both tangents; fractions make these comparisons exact. What rounding is forgiven is a
+billionth of what is compared: not of the largest payment, which a forger could make as large as he likes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ class Menu:
     def __init__(self, costs: Sequence[float], epsilons: Sequence[float], payments: Sequence[float]) -> None:
         self.costs, self.epsilons, self.payments = costs, epsilons, payments
         self._exact = [Fraction(epsilon) for epsilon in epsilons]
-        self.slack = _TOLERANCE * Fraction(payments[-1])
 
     def has(self, promise: float, payment: float, quotes: int, minor_units: int | None) -> bool:
         """Whether so many of its offers, each rounded up by at most a unit, add up to this: exactly."""
@@ -49,7 +49,7 @@ class Menu:
         most, rest = divmod(e, last)
         lowest = most * Fraction(self.payments[-1]) + self._chord(rest)
         highest = quotes * self._highest(e / quotes)
-        return lowest - quotes * self.slack <= paid <= highest + quotes * (unit + self.slack)
+        return lowest * (1 - _TOLERANCE) <= paid <= highest * (1 + _TOLERANCE) + quotes * unit
 
     def _segment(self, e: Fraction) -> int:
         """Return the number of the point at whose left e lies."""
@@ -75,9 +75,9 @@ class Menu:
         k = np.clip(np.searchsorted(x, promises, side="right"), 1, x.size - 1)
         chord = np.interp(promises, x, y)
         highest = np.minimum(y[k - 1] + c[k - 1] * (promises - x[k - 1]), y[k] - c[k] * (x[k] - promises))
-        half = float(self.slack) / 2.0
+        half = float(_TOLERANCE) / 2.0
         inside = (promises > 0.0) & (promises <= x[-1]) & (quotes == 1)
-        clear = inside & (chord - half <= paid) & (paid <= highest + unit + half)
+        clear = inside & (chord * (1.0 - half) <= paid) & (paid <= highest * (1.0 + half) + unit)
         rest = zip(promises[~clear].tolist(), payments[~clear].tolist(), quotes[~clear].tolist(), strict=True)
         return sum(not self.has(e, paid, count, minor_units) for e, paid, count in rest)
 
@@ -112,4 +112,5 @@ def _priced(menu: Menu, k: int) -> bool:
     more = Fraction(menu.epsilons[k]) - Fraction(menu.epsilons[k - 1])
     price = Fraction(menu.payments[k]) - Fraction(menu.payments[k - 1])
     low, high = Fraction(menu.costs[k]), Fraction(menu.costs[k - 1])
-    return more > 0 and low <= high and low * more - menu.slack <= price <= high * more + menu.slack
+    slack = _TOLERANCE * Fraction(menu.payments[k])
+    return more > 0 and low <= high and low * more - slack <= price <= high * more + slack

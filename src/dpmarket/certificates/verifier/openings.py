@@ -59,6 +59,12 @@ def openings_checks(
             "openings", b"".join(hashes) == leaves, "open every commitment", "do not open the commitments"
         ),
         judged("ids", len(names) == len(lines.ids), "all different", "some are repeated"),
+        judged(
+            "salts",
+            len(set(lines.salts)) == len(lines.salts),
+            "all different",
+            "some are repeated: who knows one can try out another's line",
+        ),
         judged("spent epsilons", few == 0, detail, f"{few} are less than the weight costs"),
         judged("promises", kept, "all kept", "some exceeded"),
         judged(

@@ -88,7 +88,7 @@ def parsed(data: bytes, what: str, most: int) -> dict[str, Any]:
     if len(data) > most or data.count(b"[") + data.count(b"{") > _CONTAINERS:
         raise Broken(f"{what} is larger than any of its kind")
     try:
-        value = json.loads(data, parse_constant=_refuse, parse_int=_whole)
+        value = json.loads(data.decode(), parse_constant=_refuse, parse_int=_whole)
         if not isinstance(value, dict) or _deeper_than(value, _DEPTH):
             raise Broken(f"{what} is not an object of few levels")
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

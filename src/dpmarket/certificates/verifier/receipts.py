@@ -11,6 +11,7 @@ from .commitments import climbs, leaf_of
 from .layout import Body, receipt_of
 from .losses import loss_up, release_up
 from .menus import Menu
+from .money import amount_text
 from .reading import MOST_RECEIPT, only_line, parsed
 from .verdicts import NOT_MADE, Check, judged
 
@@ -22,10 +23,11 @@ def receipt_checks(
     receipt = receipt_of(parsed(only_line(data), "the receipt", MOST_RECEIPT), body.version)
     line = receipt["line"]
     inside = climbs(body, leaf_of(line, receipt["salt"], body.version), receipt["position"], receipt["path"])
+    paid = amount_text(line["payment"], body.minor_units, body.currency)
     mine = (
-        f"is in the certificate: id {line['id']!r}, promise {line['promise']!r}, payment {line['payment']!r}"
+        f"is in the certificate: id {line['id']!r}, promise {line['promise']!r}, payment {paid}"
         + (f", {line['quotes']} quotes together" if line["quotes"] > 1 else "")
-        + (", withdrawn" if line["withdrew"] else "")
+        + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
     )
     covered = is_covered(line["weight"], line["spent"], body)
     checks = [
@@ -37,6 +39,12 @@ def receipt_checks(
         judged("receipt's spent epsilon", covered, "covers the weight used", "is less than the weight costs"),
         judged("receipt's promise", _kept(line), "was kept", "was exceeded"),
     ]
+    if body.version > 1:
+        told = {"currency": body.currency, "minor_units": body.minor_units}
+        same = receipt["money"] == told and receipt["not_promised"] == body.not_promised
+        checks.append(
+            judged("receipt's words", same, "about money and limits are the certificate's", "are others")
+        )
     if body.minor_units is not None:
         whole = float(line["payment"]).is_integer()
         checks.append(
@@ -84,6 +92,8 @@ def _kept(line: Mapping[str, Any]) -> bool:
 
 def _participation(line: Mapping[str, Any], body: Body, cost: float | None) -> Check:
     name = "participation"
+    if line["withdrew"]:
+        return Check(name, NOT_MADE, "this line says that you withdrew: nothing was used, nothing is owed")
     if cost is None:
         return Check(name, NOT_MADE, "enter your own cost to check it")
     if not 0.0 <= cost < math.inf:

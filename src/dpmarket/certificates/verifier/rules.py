@@ -1,9 +1,9 @@
 """Check that a certificate's rules are those that were published before anybody reported.
 
-The published file is one line of canonical JSON: when it was made, the market's rules, and the parameters
-that each mechanism would use. Its digest, as ``sha256sum`` tells it, stands in the certificate. When it was
-really published only the place of publication can tell; that the rules did not change afterwards is checked
-here.
+The published file is one line of canonical JSON: when it was made, the distribution of costs, the market's
+rules, and the parameters that mechanisms would use, as far as the rules alone fix them. Its digest, as
+``sha256sum`` tells it, stands in the certificate. When it was really published only the place of publication
+can tell; that the rules did not change afterwards is checked here.
 """
 
 from __future__ import annotations
@@ -13,49 +13,81 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from .layout import Body, refuse_other_parts
+import numpy as np
+
+from .costs import virtual_costs
+from .curves import Curve
+from .layout import Body, Release, refuse_other_parts
 from .reading import MOST_BODY, only_line, parsed
-from .verdicts import NOT_MADE, Broken, Check, judged
+from .shapes import declared_alike
+from .verdicts import FAILS, HOLDS, NOT_MADE, Broken, Check, judged
 
 _NAME = "rules fixed beforehand"
-_SHAPE = {"committed_at": str, "market": dict, "mechanisms": dict, "schema": str}
+PRICES = "prices fixed beforehand"
+_MATCH = 1e-6
+_SHAPE = {"committed_at": str, "distribution": dict, "market": dict, "mechanisms": dict, "schema": str}
 
 
-def rules_check(body: Body, published: bytes | None) -> Check:
+def rules_checks(body: Body, published: bytes | None) -> list[Check]:
     """Compare a certificate with the published rules, if they are given."""
     named = body.commitment
     if published is None:
-        return Check(
-            _NAME,
-            NOT_MADE,
-            "no rules were published before the reports: that prices were fixed is the buyer's word"
-            if named is None
-            else "needs the rules as they were published",
-        )
+        missing = "needs the rules as they were published"
+        if named is None:
+            missing = "no rules were published before the reports: that prices were fixed is the buyer's word"
+        return [Check(_NAME, NOT_MADE, missing)]
     found = parsed(only_line(published), "the published rules", MOST_BODY)
     refuse_other_parts(found, _SHAPE, "the published rules")
     if found["schema"] != "dpmarket.commitment/1":
         raise Broken("the published rules are of a kind that this program does not know")
     digest = hashlib.sha256(published).hexdigest()
     if named is None or named["digest"] != digest:
-        return judged(_NAME, False, "", "the certificate does not name these rules")
+        return [Check(_NAME, FAILS, "the certificate does not name these rules")]
     if named["committed_at"] != found["committed_at"] or not _before(
         named["committed_at"], named["quoted_at"]
     ):
-        return judged(_NAME, False, "", "not fixed before the quotes")
-    return judged(
-        _NAME,
-        found["mechanisms"].get(body.mechanism) == body.market and _same_release(found["market"], body),
-        f"these, of {named['committed_at']}, with the digest {digest}",
-        "the certificate's market is another one",
-    )
+        return [Check(_NAME, FAILS, "not fixed before the quotes")]
+    same = found["distribution"] == body.market.get("distribution") and _same_release(found["market"], body)
+    time = datetime.fromisoformat(named["committed_at"]).isoformat()
+    told = f"these, of {time}, with the digest {digest}"
+    return [
+        judged(_NAME, same, told, "the certificate's costs, features, labels or money are others"),
+        _prices(found["mechanisms"], body),
+    ]
+
+
+def _prices(mechanisms: Mapping[str, Any], body: Body) -> Check:
+    if mechanisms.get(body.mechanism) == body.market:
+        return _menu_check(body)
+    if body.mechanism != "offline":
+        return Check(PRICES, FAILS, "not the published ones")
+    # The buyer's prices for all sellers at once are planned for as many as come.
+    return Check(PRICES, NOT_MADE, "planned from the rules for so many sellers: dpmarket plans them again")
+
+
+def _menu_check(body: Body) -> Check:
+    """Compare the menu, with which sellers compare their receipts, with the published curve."""
+    if body.menu is None or body.mechanism != "online":
+        return Check(PRICES, HOLDS, "the published ones")
+    psi = virtual_costs(body.market["curve"]["distribution"])
+    if psi is None:
+        return Check(PRICES, NOT_MADE, "the published ones; whether the menu shows them is not known here")
+    curve = Curve(body.market["curve"], psi)
+    costs, epsilons, payments = (np.array(body.menu[name][1:]) for name in ("cost", "epsilon", "payment"))
+    near = np.allclose(curve.epsilons(costs), epsilons, rtol=_MATCH, atol=_MATCH * curve.largest)
+    paid = np.allclose(curve.payments(costs), payments, rtol=_MATCH, atol=_MATCH * float(payments[-1]))
+    return judged(PRICES, bool(near and paid), "the published ones, as in the menu", "not those of the menu")
+
+
+def _typed(values: Any) -> list[tuple[type, Any]]:
+    return [(type(value), value) for value in values]
 
 
 def _before(first: str, second: str) -> bool:
     """Whether the first of two times, each with its distance from UTC, is not the later one."""
     try:
         times = [datetime.fromisoformat(text) for text in (first, second)]
-        return times[0] <= times[1]
+        return all(time.tzinfo is not None for time in times) and times[0] <= times[1]
     except (TypeError, ValueError):
         return False
 
@@ -63,16 +95,24 @@ def _before(first: str, second: str) -> bool:
 def _same_release(market: Mapping[str, Any], body: Body) -> bool:
     """Whether the published features, labels and money are the certified ones."""
     try:
-        bounds = [
-            (name, *(float(part[end]) for end in ("low", "high")))
-            for name, part in market["features"].items()
-        ]
-        told = body.release.features
-        certified = None if told is None else list(zip(told["name"], told["low"], told["high"], strict=True))
         return bool(
-            sorted(bounds) == sorted(certified or ())
-            and market["label"]["values"] == body.release.classes
-            and market["money"]["minor_units"] == body.minor_units
+            _same_features(market["features"], body.release)
+            and _typed(market["label"]["values"]) == _typed(body.release.classes)
+            and market["money"] == {"currency": body.currency, "minor_units": body.minor_units}
         )
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return False
+
+
+def _same_features(parts: Mapping[str, Any], release: Release) -> bool:
+    """Whether the published features are those of a release: its encoder's, or bounds that it names."""
+    if release.encoder is not None:
+        return declared_alike(parts, release.encoder)
+    told = release.features
+    if told is None:
+        return False
+    certified = {name: ends for name, *ends in zip(told["name"], told["low"], told["high"], strict=True)}
+    plain = all(set(part) == {"low", "high"} for part in parts.values())
+    return plain and certified == {
+        name: [float(part["low"]), float(part["high"])] for name, part in parts.items()
+    }

@@ -22,11 +22,11 @@ _NUMBERS, _DATES, _LEVELS, _TRUTHS = {"low", "high"}, {"first", "last"}, {"categ
 def misshapen(release: Release, constant: Fraction) -> list[str]:
     """Return the names of the parts of a release that do not fit its shape."""
     first, second = Fraction(release.row_bound), Fraction(release.longest)
-    if release.joint == release.n_coefficients:
+    if release.joint == len(release.coef_grid):
         fits = first**2 >= 1 + constant**2 and second == first
     else:
         fits = first >= 1 + constant and constant <= second <= first and release.joint >= 0
-    wrong = [] if fits and release.joint <= release.n_coefficients else ["row_bound"]
+    wrong = [] if fits and release.joint <= len(release.coef_grid) else ["row_bound"]
     if release.encoder is not None and not _declared(release, float(constant)):
         wrong.append("encoder")
     return wrong
@@ -38,11 +38,12 @@ def _declared(release: Release, constant: float) -> bool:
     try:
         names, numbers, groups = _columns(encoder["columns"])
         radius = float(encoder["radius"])
-        if release.features is None or names != release.features["name"] or not radius > 0.0:
+        # The canonical text sorts what is declared; the order of the columns is that of the features.
+        if release.features is None or sorted(names) != sorted(release.features["name"]) or not radius > 0.0:
             return False
         length = min(radius, math.sqrt(numbers))
         largest = math.sqrt(numbers) * length + groups if release.joint == 0 else length + groups
-        if release.joint == release.n_coefficients:
+        if release.joint == len(release.coef_grid):
             return True
         if release.joint not in (0, numbers):
             return False
@@ -71,3 +72,17 @@ def _columns(columns: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], int, 
         names += [f"{name}={level}" for level in levels]
         groups += bool(levels)
     return names, numbers, groups
+
+
+def declared_alike(features: Mapping[str, Mapping[str, Any]], encoder: Mapping[str, Any]) -> bool:
+    """Whether an encoder has the declarations of a market's features; categories are compared as text."""
+    return {name: _as_text(part) for name, part in features.items()} == dict(encoder["columns"])
+
+
+def _as_text(part: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: value for key, value in part.items() if value is not False or key == "missing"}
+    if "categories" in found:
+        found["categories"] = [str(level) for level in found["categories"]]
+        if "missing" in found:
+            found["missing"] = str(found["missing"])
+    return found

@@ -24,11 +24,14 @@ def statements_check(body: Body) -> list[Check]:
     if body.version == 1:
         return []
     missing = sum(sentence not in body.not_promised for sentence in NOT_PROMISED)
+    more = len(body.not_promised) - len(NOT_PROMISED)
+    texts = all(type(sentence) is str for sentence in body.not_promised)
     return [
         judged(
             "limits",
-            missing == 0,
-            "what is not promised is stated",
-            f"{missing} statements of them are missing",
+            missing == 0 and texts,
+            "what is not promised is stated"
+            + (f", and {more} sentences more: read them" if more > 0 else ""),
+            f"{missing} statements of them are missing" if texts else "some are no sentences",
         )
     ]

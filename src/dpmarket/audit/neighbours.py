@@ -1,0 +1,115 @@
+r"""Turn one person into pairs of data sets that give them away.
+
+The auditor chooses everybody's records. What a model gives away of a person depends on them: least if the
+person's record is lost among random ones, most if the others' records leave the model nothing else to
+say. With u the row times its label's sign, replacing u by u' moves the noise that is needed by ``a (s u -
+s' u')``, where s and s' are the person's errors: long where both records are wrong about the model and
+yet opposite to each other. Hence the first design, that of :func:`~dpmarket.privacy.closed_form_case` with
+records that make its output likely: the others, all alike, pull the coefficients far in one direction; the
+person contradicts them both times, but leans to one side or to the other. The last ones compare a record
+with an empty one, which changes the curvature.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.privacy import Weights
+
+N_FEATURES = 2
+_LEAN = 0.45
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Two data sets that differ in one record.
+
+    Attributes
+    ----------
+    name
+        What is special about them.
+    features, replaced_features
+        Rows of norm at most 1, shape (people, 2), before and after.
+    labels, replaced_labels
+        0 or 1, shape (people,).
+    person
+        Whose record differs.
+    """
+
+    name: str
+    features: FloatArray
+    labels: IntArray
+    replaced_features: FloatArray
+    replaced_labels: IntArray
+    person: int
+
+
+def neighbours_of(person: int, n_people: int, lean: float = _LEAN) -> list[Neighbours]:
+    """Return the pairs that the sampled audit tries, each with ``n_people`` records.
+
+    From three people on both labels occur in every data set, as some learners demand.
+
+    Parameters
+    ----------
+    person
+        Whose record differs.
+    n_people
+        How many there are.
+    lean
+        How far the person of the first pair leans against the others, in (0, 1): :func:`best_lean`.
+
+    Examples
+    --------
+    >>> [pair.name for pair in neighbours_of(0, 3)]  # doctest: +ELLIPSIS
+    ['leaning against the others', 'label flipped among others', ...]
+    """
+    along, across = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    aside = math.sqrt(1.0 - lean**2) * (1.0 - 1e-12)  # norms of at most 1, exactly
+    left, right = np.array([lean, aside]), np.array([lean, -aside])
+    nothing = np.zeros(N_FEATURES)
+    # Every second record is turned round with its label: the same pull, and both labels occur.
+    labels = np.arange(n_people, dtype=np.int64) % 2
+    signs = 2.0 * labels[:, None] - 1.0
+    agreed, divided, empty = signs * along, np.tile(along, (n_people, 1)), np.zeros((n_people, N_FEATURES))
+    cases = (
+        ("leaning against the others", agreed, (left, 0), (right, 0)),
+        ("label flipped among others", agreed, (across, 1), (across, 0)),
+        ("label flipped, others divided", divided, (along, 1), (along, 0)),
+        ("record against an empty one", agreed, (across, 1), (nothing, 1)),
+        ("record against an empty one, others empty", empty, (along, 1), (nothing, 1)),
+    )
+    pairs = []
+    for name, others, (own, own_label), (other, other_label) in cases:
+        before, after = others.copy(), others.copy()
+        before_labels, after_labels = labels.copy(), labels.copy()
+        before[person], before_labels[person] = own, own_label
+        after[person], after_labels[person] = other, other_label
+        pairs.append(Neighbours(name, before, before_labels, after, after_labels, person))
+    return pairs
+
+
+def best_lean(weights: Weights, person: int) -> float:
+    r"""Return how far the person should lean against the others, for a model of these weights.
+
+    The others pull the coefficients to the length W at which :math:`\Lambda W = A s(W)`, A their weight and
+    s the error. A record (-x, y) of norm 1 then has the error :math:`s(-x W)`, and moves the noise across by
+    that times y: the best x makes the product largest.
+
+    Examples
+    --------
+    >>> from dpmarket.privacy import weights_for
+    >>> best_lean(weights_for([1.0, 1e6, 1e6], l2=1e-6), 0)
+    0.305
+    """
+    others = float(np.delete(weights.loss_weights, person).sum())
+    low, high = 0.0, others / weights.l2
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if weights.l2 * middle < others * expit(-middle) else (low, middle)
+    lean = np.round(np.linspace(0.05, 0.95, 181), 3)
+    return float(lean[int((expit(lean * low) * np.sqrt(1.0 - lean**2)).argmax())])

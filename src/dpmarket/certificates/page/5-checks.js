@@ -1,0 +1,408 @@
+// The checks of a certificate's public part and of a receipt. Every comparison that decides is made with fractions.
+
+const [HOLDS, FAILS, NOT_MADE] = ["holds", "FAILS", "not made"];
+const judged = (name, good, yes, no) => ({ name, verdict: good ? HOLDS : FAILS, detail: good ? yes : no });
+
+// --- public constants ---
+
+const RANGES = {
+  l2: [1e-15, 1e9], noise_rate: [1e-9, 1e12], row_bound: [1, 1e6], rows_per_person: [1n, 1000000n],
+  weight_total: [1e-9, 1e3], gradient_bound: [1e-100, 1], noise_accuracy: [1e-100, 1],
+  numerical_epsilon: [1e-100, 10], intercept_scaling: [0, 1e6], stretch: [1e-9, 1e9],
+  grid: [2 ** -300, 2 ** 100], n_coefficients: [1n, 1000000n],
+};
+const LARGEST_CELL = 2n ** 63n;
+const LARGEST_UNITS = 2n ** 53n;
+const LARGEST_MARKET = 10n ** 10n;
+const MOST_QUOTES = 1000000n;
+const LARGEST_NUMBER = 1e15;
+const isAmount = (number) => number >= 0 && number <= LARGEST_NUMBER;
+
+function publicChecks(body) {
+  const { release, totals, minorUnits } = body;
+  const wrong = Object.entries(RANGES)
+    .filter(([name, [low, high]]) => !(release[name] >= low && release[name] <= high))
+    .map(([name]) => name);
+  wrong.push(...inconsistent(release));
+  if (minorUnits !== null && !(minorUnits >= 1n && minorUnits <= LARGEST_UNITS)) wrong.push("minor_units");
+  if (!isCurrency(body.currency)) wrong.push("currency");
+  const counted = totals.sellers >= 1n && totals.sellers <= LARGEST_MARKET && totals.boughtFrom >= 0n
+    && totals.withdrawn >= 0n && totals.boughtFrom + totals.withdrawn <= totals.sellers;
+  if (!counted) wrong.push("totals");
+  const no = `of a wrong kind, out of range, or not fitting together: ${wrong.join(", ")}`;
+  const checks = [judged("public numbers", !wrong.length, "within their ranges, and consistent", no)];
+  if (wrong.length) return checks;
+  const cost = releaseUp(release);
+  const covered = cost !== null && cost.isAtMost(Fraction.of(release.numerical_epsilon));
+  const kept = [totals.promise, totals.payment, totals.spent].every(isAmount) && totals.spent <= totals.promise;
+  return [
+    ...checks,
+    judged("release", covered, `costs ${cost === null ? "" : shown(cost.toNumber())}, as charged`, "costs more than charged"),
+    judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
+  ];
+}
+
+function inconsistent(release) {
+  const wrong = [];
+  const constant = release.fit_intercept ? Fraction.of(release.intercept_scaling) : ZERO;
+  const bound = Fraction.of(release.row_bound);
+  if (!ONE.plus(constant.times(constant)).isAtMost(bound.times(bound))) wrong.push("row_bound");
+  const cells = release.coef_grid;
+  const sound = cells.every(({ kind, value }) => kind === "int" && value <= LARGEST_CELL && -value <= LARGEST_CELL);
+  if (BigInt(cells.length) !== release.n_coefficients || !sound) wrong.push("coef_grid");
+  if (!isPowerOfTwo(release.grid)) wrong.push("grid");
+  if (!areTwoClasses(release.classes)) wrong.push("classes");
+  if (release.delta !== 0) wrong.push("delta");
+  const count = cells.length - (release.fit_intercept ? 1 : 0);
+  if (release.features !== null && !areBounded(release.features, count)) wrong.push("features");
+  return wrong;
+}
+
+// Letters and currency signs: nothing that could be read as an amount.
+const isCurrency = (name) => /^[\p{L}\p{Sc}]{0,12}$/u.test(name);
+
+// A payment, in money or in whole minor units, as people read it.
+function amountText(payment, { minorUnits, currency }) {
+  let text = floatText(payment) + (minorUnits === null ? "" : `/${minorUnits}`);
+  if (minorUnits !== null && Number.isInteger(payment)) {
+    const units = BigInt(payment);
+    const digits = String(minorUnits).length - 1;
+    text = `${units}/${minorUnits}`;
+    if (minorUnits === 10n ** BigInt(digits)) {
+      const part = String(units % minorUnits).padStart(digits, "0");
+      text = String(units / minorUnits) + (digits ? `.${part}` : "");
+    }
+  }
+  return `${text} ${currency}`.trim();
+}
+
+function isPowerOfTwo(number) {
+  const { numerator, denominator } = Fraction.of(number);
+  return number > 0 && (numerator & (numerator - 1n)) === 0n && (denominator & (denominator - 1n)) === 0n;
+}
+
+function areTwoClasses(classes) {
+  const plain = classes.every(({ kind }) => ["str", "int", "float", "bool"].includes(kind));
+  return plain && classes.length === 2 && !areEqual(classes[0], classes[1]);
+}
+
+// Whole numbers, floats and truth values are equal if their values are: true is 1.
+function areEqual(a, b) {
+  if (a.kind === "str" || b.kind === "str") return a.kind === b.kind && a.value === b.value;
+  const [first, second] = [a, b].map(({ kind, value }) => Fraction.of(kind === "bool" ? BigInt(value) : value));
+  return first.against(second) === 0;
+}
+
+function areBounded({ name, low, high }, count) {
+  return name.length === count && low.length === count && high.length === count
+    && name.every(({ kind }) => kind === "str") && new Set(name.map(({ value }) => value)).size === count
+    && low.every((part, k) => part.kind === "float" && high[k].kind === "float" && part.value < high[k].value);
+}
+
+// Four digits that count, as other programs show them.
+function shown(number) {
+  const [mantissa, power] = number.toExponential(3).split("e");
+  const exponent = Number(power);
+  const short = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  if (exponent >= -4 && exponent < 4) return short(number.toFixed(3 - exponent));
+  return `${short(mantissa)}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
+}
+
+// --- what a weight costs, and what releasing costs ---
+
+// With L = a eta R / 2, h = a R^2 / (r Lambda) and t = 1 - s the loss is 2 L + max g(t),
+// g(t) = -L t + r log(1 + h t (1 - t)); g is concave, so that max g <= g(t) + |g'(t)| for every t.
+function lossUp(weight, release) {
+  const a = Fraction.of(weight);
+  if (a.numerator === 0n) return ZERO;
+  const [eta, l2, bound] = [release.noise_rate, release.l2, release.row_bound].map(Fraction.of);
+  const r = Fraction.of(release.rows_per_person);
+  const linear = a.times(eta).times(bound).over(TWO);
+  const h = a.times(bound).times(bound).over(r.times(l2));
+  if (r.times(h).isAtMost(linear)) return TWO.times(linear);
+  const t = stationary(linear, h, r);
+  const curved = ONE.plus(h.times(t).times(ONE.minus(t)));
+  const slope = r.times(h).times(ONE.minus(TWO.times(t))).over(curved).minus(linear);
+  return TWO.times(linear).minus(linear.times(t)).plus(r.times(log1pUp(curved.minus(ONE)))).plus(slope.absolute());
+}
+
+const PLACES = 256n;
+
+function stationary(linear, h, r) {
+  const unit = 1n << PLACES;
+  const [lh, rh] = [linear.times(h), r.times(h)];
+  const middle = h.times(linear.plus(TWO.times(r)));
+  const four = whole(4);
+  const inside = lh.times(lh).plus(four.times(rh).times(rh)).plus(four.times(linear).times(linear).times(h));
+  const root = new Fraction(wholeRoot((inside.numerator * unit * unit) / inside.denominator), unit);
+  const sum = middle.plus(root);
+  const t = sum.numerator > 0n ? TWO.times(rh.minus(linear)).over(sum) : new Fraction(1n, 2n);
+  return least(new Fraction((t.numerator * unit) / t.denominator, unit), ONE);
+}
+
+function releaseUp(release) {
+  const n = whole(release.coef_grid.length);
+  const [g, l2, bound, total, eta] = [
+    release.grid, release.l2, release.row_bound, release.weight_total, release.noise_rate,
+  ].map(Fraction.of);
+  const rho = Fraction.of(release.gradient_bound).plus(Fraction.of(release.noise_accuracy)).over(l2);
+  const gap = g.minus(TWO.times(rho));
+  if (gap.isAtMost(ZERO)) return null;
+  const cube = total.times(bound).times(bound).times(bound);
+  const third = cube.over(whole(6).times(rootDown(whole(3))).times(l2));
+  const curve = l2.plus(total.times(bound).times(bound).over(whole(4)));
+  const slope = eta.over(TWO).times(curve).plus(least(n.times(bound), third));
+  return n.times(log1pUp(whole(4).times(rho).over(gap))).plus(TWO.times(rho).times(rootUp(n)).times(slope));
+}
+
+// --- menus ---
+
+const WITH_MENU = ["online", "posted price", "same for all"];
+const TOLERANCE = new Fraction(1n, 10n ** 9n);
+const BEYOND = new Fraction(1n, 10n ** 8n);
+
+// Returns a sound menu as fractions, or null.
+function menuOf(body) {
+  if (body.menu === null) return null;
+  const columns = [body.menu.cost, body.menu.epsilon, body.menu.payment];
+  const lengths = new Set(columns.map((column) => column.length));
+  const numbers = columns.every((column) => column.every(({ kind, value }) => kind === "float" && isAmount(value)));
+  if (lengths.size !== 1 || columns[0].length < 2 || !numbers) return null;
+  const [costs, epsilons, payments] = columns.map((column) => column.map(({ value }) => Fraction.of(value)));
+  const menu = { costs, epsilons, payments };
+  const starts = epsilons[0].numerator === 0n && payments[0].numerator === 0n;
+  return starts && costs.every((_, k) => k === 0 || isPriced(menu, k)) ? menu : null;
+}
+
+function isPriced({ costs, epsilons, payments }, k) {
+  const slack = TOLERANCE.times(payments[k]);
+  const more = epsilons[k].minus(epsilons[k - 1]);
+  const price = payments[k].minus(payments[k - 1]);
+  return more.numerator > 0n && costs[k].isAtMost(costs[k - 1])
+    && costs[k].times(more).minus(slack).isAtMost(price) && price.isAtMost(costs[k - 1].times(more).plus(slack));
+}
+
+function menuChecks(body, menu) {
+  const expected = body.version > 1 && WITH_MENU.includes(body.mechanism);
+  if (!expected && body.menu === null) return [];
+  const points = body.menu === null ? 0 : body.menu.cost.length;
+  const no = "missing, its payments do not follow from its costs, or there although offers depended on others";
+  const yes = `${points} points, each bit of epsilon paid what it costs`;
+  return [judged("menu", expected && menu !== null, yes, no)];
+}
+
+function hasOffer(menu, line, minorUnits) {
+  const unit = minorUnits === null ? ZERO : new Fraction(1n, minorUnits);
+  const paid = Fraction.of(line.payment).times(minorUnits === null ? ONE : unit);
+  if (line.promise === 0) return paid.numerator === 0n;
+  const quotes = new Fraction(line.quotes);
+  const last = menu.epsilons[menu.epsilons.length - 1];
+  let e = Fraction.of(line.promise);
+  if (!e.isAtMost(quotes.times(last).times(ONE.plus(BEYOND)))) return false;
+  e = least(e, quotes.times(last));
+  const most = new Fraction(e.over(last).floor());
+  const rest = e.minus(most.times(last));
+  const lowest = most.times(menu.payments[menu.payments.length - 1]).plus(chord(menu, rest));
+  const highest = quotes.times(tangent(menu, e.over(quotes)));
+  return lowest.times(ONE.minus(TOLERANCE)).isAtMost(paid)
+    && paid.isAtMost(highest.times(ONE.plus(TOLERANCE)).plus(quotes.times(unit)));
+}
+
+function segment({ epsilons }, e) {
+  let k = epsilons.findIndex((epsilon) => epsilon.against(e) > 0);
+  if (k < 0) k = epsilons.length;
+  return Math.min(Math.max(k, 1), epsilons.length - 1);
+}
+
+function chord(menu, e) {
+  const k = segment(menu, e);
+  const [left, right] = [menu.epsilons[k - 1], menu.epsilons[k]];
+  const rise = menu.payments[k].minus(menu.payments[k - 1]);
+  return menu.payments[k - 1].plus(rise.times(e.minus(left)).over(right.minus(left)));
+}
+
+function tangent(menu, e) {
+  const k = segment(menu, e);
+  const before = menu.payments[k - 1].plus(menu.costs[k - 1].times(e.minus(menu.epsilons[k - 1])));
+  const after = menu.payments[k].minus(menu.costs[k].times(menu.epsilons[k].minus(e)));
+  return least(before, after);
+}
+
+// --- commitments ---
+
+const ARITY = 8;
+
+function hashOf(digits) {
+  if (typeof digits !== "string" || !/^[0-9a-f]{64}$/.test(digits) || digits.length !== 64) {
+    throw new Broken("expected 64 hexadecimal digits for every salt and every hash");
+  }
+  return Uint8Array.from({ length: 32 }, (_, k) => parseInt(digits.slice(2 * k, 2 * k + 2), 16));
+}
+
+function leafOf(line, salt, version) {
+  const numbers = [line.promise, line.payment, line.spent, line.weight];
+  if (!numbers.every(isAmount)) throw new Broken("a line's numbers must be at least 0, and not beyond all bounds");
+  if (!(line.quotes >= 1n && line.quotes <= MOST_QUOTES)) {
+    throw new Broken("a line adds up at least one quote, and not beyond all bounds");
+  }
+  const packed = new DataView(new ArrayBuffer(version === 1 ? 32 : 37));
+  numbers.forEach((number, k) => packed.setFloat64(8 * k, number));
+  if (version === 2) {
+    packed.setUint8(32, (line.withdrew ? "w" : "k").charCodeAt(0));
+    packed.setUint32(33, Number(line.quotes));
+  }
+  const name = inUtf8(typeof line.id === "string" ? `t${line.id}` : `n${line.id}`);
+  return sha256(joined(inUtf8(`dpmarket-line-${version}`), hashOf(salt), new Uint8Array(packed.buffer), name));
+}
+
+function climbs(body, leaf, position, path) {
+  const count = body.totals.sellers;
+  if (!(position >= 0n && position < count)) return false;
+  let [node, width, place] = [leaf, Number(count), Number(position)];
+  for (const siblings of path) {
+    if (siblings.kind !== "list") return false;
+    const first = place - (place % ARITY);
+    const group = siblings.value.map((digits) => hashOf(digits.kind === "str" ? digits.value : null));
+    if (width <= 1 || group.length + 1 !== Math.min(ARITY, width - first)) return false;
+    group.splice(place - first, 0, node);
+    node = sha256(joined(inUtf8("dpmarket-node-1"), ...group));
+    [place, width] = [Math.floor(place / ARITY), Math.ceil(width / ARITY)];
+  }
+  const eight = new DataView(new ArrayBuffer(8));
+  eight.setBigUint64(0, count);
+  const root = sha256(joined(inUtf8("dpmarket-root-1"), new Uint8Array(eight.buffer), node));
+  return width === 1 && hexadecimal(root) === body.root;
+}
+
+// --- a receipt ---
+
+function receiptChecks(body, digest, bytes, cost, menu) {
+  const receipt = receiptOf(parsed(onlyLine(bytes), "the receipt", MOST_RECEIPT), body.version);
+  const { line } = receipt;
+  const inside = climbs(body, leafOf(line, receipt.salt, body.version), receipt.position, receipt.path);
+  const name = typeof line.id === "string" ? quoted(line.id) : String(line.id);
+  const mine = `is in the certificate: id ${name}, promise ${floatText(line.promise)}, payment `
+    + amountText(line.payment, body) + (line.quotes > 1n ? `, ${line.quotes} quotes together` : "")
+    + (line.withdrew ? ", withdrawn: nothing of it is owed" : "");
+  const checks = [
+    judged("receipt's digest", receipt.certificate === digest, "this certificate", "another certificate"),
+    judged("receipt's line", inside, mine, "is not in the certificate"),
+    judged("receipt's numbers", fits(line, body), "fit into the totals", "are more than the totals"),
+    judged("receipt's spent epsilon", isCovered(line, body), "covers the weight used", "is less than the weight costs"),
+    judged("receipt's promise", isKept(line), "was kept", "was exceeded"),
+  ];
+  if (body.version > 1) {
+    const { currency, minor_units: minorUnits } = receipt.money;
+    const same = currency === body.currency && minorUnits === body.minorUnits
+      && written({ kind: "list", value: receipt.not_promised })
+        === written({ kind: "list", value: body.notPromised });
+    checks.push(judged("receipt's words", same, "about money and limits are the certificate's", "are others"));
+  }
+  if (body.minorUnits !== null) {
+    const good = Number.isInteger(line.payment);
+    checks.push(judged("receipt's payment", good, "in whole units of money", "is no whole number of units"));
+  }
+  if (body.menu !== null) {
+    const offered = menu !== null && hasOffer(menu, line, body.minorUnits);
+    checks.push(judged("receipt's offer", offered, "is on the public menu", "is not what the menu offers"));
+  }
+  return [...checks, participation(line, body, cost)];
+}
+
+function onlyLine(bytes) {
+  if (bytes[bytes.length - 1] !== 10) throw new Broken("expected a file that ends with its only line");
+  return bytes.subarray(0, bytes.length - 1);
+}
+
+function isCovered(line, body) {
+  const release = line.weight > 0 ? releaseUp(body.release) : ZERO;
+  return release !== null && lossUp(line.weight, body.release).plus(release).isAtMost(Fraction.of(line.spent));
+}
+
+function fits(line, { totals, menu, release }) {
+  if (line.quotes > 1n && menu === null) return false;
+  if (line.withdrew) return totals.withdrawn >= 1n;
+  return line.promise <= totals.promise && line.payment <= totals.payment && line.spent <= totals.spent
+    && line.weight <= release.weight_total;
+}
+
+function isKept(line) {
+  return line.withdrew ? line.spent === 0 && line.weight === 0 : line.spent <= line.promise;
+}
+
+function participation(line, body, cost) {
+  const name = "participation";
+  if (line.withdrew) {
+    const detail = "this line says that you withdrew: nothing was used, nothing is owed";
+    return { name, verdict: NOT_MADE, detail };
+  }
+  if (cost === null) return { name, verdict: NOT_MADE, detail: "enter your own cost to check it" };
+  if (!(cost >= 0 && cost < Infinity)) {
+    return judged(name, false, "", "the cost given is none: expected a number of at least 0");
+  }
+  const paid = Fraction.of(line.payment).over(new Fraction(body.minorUnits ?? 1n));
+  const worth = Fraction.of(cost).times(Fraction.of(line.promise)).isAtMost(paid);
+  return judged(name, worth, "the payment covers the loss", "the payment is too small");
+}
+
+// --- everything ---
+
+const NOT_PROMISED = [
+  "That anybody's cost is secret: promises and payments follow from reported costs, and a cost that goes "
+    + "with somebody's record tells about the record, beyond epsilon.",
+  "That a promise is secret from who knows all others: totals and the noise rate are public, and what is "
+    + "missing from them is the last one's.",
+  "That prices were fixed before the reports, unless the rules were published before them and are "
+    + "compared.",
+  "That the records were true, or collected lawfully.",
+  "Anything about what can be learnt by watching the computation: time, memory, power, error messages.",
+  "Anything beyond this one release: further ones from the same records add to what was spent.",
+  "That the stated program ran: the computation itself is not proved, only its accounting.",
+];
+
+function limitsChecks(body) {
+  if (body.version === 1) return [];
+  const told = body.notPromised.map(({ kind, value }) => (kind === "str" ? value : null));
+  const missing = NOT_PROMISED.filter((sentence) => !told.includes(sentence)).length;
+  const texts = !told.includes(null);
+  const no = texts ? `${missing} statements of them are missing` : "some are no sentences";
+  const more = told.length - NOT_PROMISED.length;
+  const yes = `what is not promised is stated${more > 0 ? `, and ${more} sentences more: read them` : ""}`;
+  return [judged("limits", !missing && texts, yes, no)];
+}
+
+// Checks a receipt against a certificate's first line, both as bytes; cost and digest may be null.
+function checkReceipt(certificate, receipt, cost = null, digest = null) {
+  const checks = [];
+  try {
+    const end = certificate.subarray(0, MOST_BODY).indexOf(10) + 1;
+    const first = certificate.subarray(0, end);
+    const start = inUtf8('{"body":');
+    const framed = start.every((byte, k) => first[k] === byte) && first[end - 2] === 0x2c && end <= MOST_BODY;
+    if (!framed || end < start.length + 2) {
+      throw new Broken("this is not a certificate: expected its first line to hold the body");
+    }
+    const bytes = first.subarray(start.length, end - 2);
+    const body = bodyOf(parsed(bytes, "the certificate's first line", MOST_BODY));
+    const found = hexadecimal(sha256(bytes));
+    const less = body.version === 1 ? ", which says less than later ones" : "";
+    const told = `canonical, version ${body.version}${less}; the digest is ${found}`;
+    checks.push({ name: "layout", verdict: HOLDS, detail: told });
+    if (digest !== null) checks.push(judged("digest", found === digest, "the one given", "not the one given"));
+    checks.push({ name: "signature", verdict: NOT_MADE, detail: "needs the signature and the signer's public key" });
+    const only = "only the first line was read; the receipt's path leads to the root";
+    checks.push({ name: "commitments", verdict: NOT_MADE, detail: only });
+    const sound = publicChecks(body);
+    const menu = menuOf(body);
+    checks.push(...sound, ...menuChecks(body, menu), ...limitsChecks(body));
+    const word = body.commitment === null
+      ? "no rules were published before the reports: that prices were fixed is the buyer's word"
+      : "needs the rules as they were published";
+    checks.push({ name: "rules fixed beforehand", verdict: NOT_MADE, detail: word });
+    if (sound[0].verdict === HOLDS) checks.push(...receiptChecks(body, found, receipt, cost, menu));
+  } catch (problem) {
+    const detail = problem instanceof Broken ? problem.message : `a part is missing or wrong (${problem.name})`;
+    checks.push({ name: "layout", verdict: FAILS, detail });
+  }
+  return checks;
+}

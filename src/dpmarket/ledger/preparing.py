@@ -1,0 +1,160 @@
+"""Make the tables of a new ledger, upgrade an older one, refuse what is no ledger."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from dpmarket.errors import FileProblem
+from dpmarket.ledger import tables
+
+APPLICATION = 0x64706D31
+WAIT_SECONDS = 30.0
+_UPGRADE_LOCK = 0x64706D31  # of PostgreSQL's advisory locks
+
+
+def now() -> str:
+    """Return the time, in UTC, as ledgers write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def new_id() -> str:
+    """Return 128 random bits as text."""
+    return secrets.token_hex(16)
+
+
+def prepare_file(engine: sa.Engine, path: Path, read_only: bool) -> None:
+    """Make the tables of a new file, upgrade an older one, refuse what is no ledger."""
+    with engine.connect() as connection:
+        version = _version_of_file(connection, path)
+    if version == tables.HEAD:
+        return
+    if read_only:
+        raise FileProblem(f"cannot show {path}: it must be upgraded first, and it is read-only.")
+    if version == "version_2":
+        _keep_copy(path)
+    with engine.connect() as raw:
+        # Kept in the file itself; no change of it is possible inside a transaction.
+        _directly(raw, "PRAGMA journal_mode = WAL")
+    with engine.connect().execution_options(dpmarket_writing=True) as connection:
+        _directly(connection, "PRAGMA foreign_keys = OFF")  # tables are replaced by new ones of their name
+        with connection.begin():
+            _bring_up(connection, path)
+
+
+def _bring_up(connection: sa.Connection, path: Path) -> None:
+    version = _version_of_file(connection, path)  # once more: another process may have been quicker
+    if version is None:
+        make_tables(connection)
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION:d}")
+    elif version != tables.HEAD:
+        _upgrade(connection)
+    connection.exec_driver_sql("PRAGMA user_version = 3")
+
+
+def _directly(connection: sa.Connection, statement: str) -> None:
+    """Run a statement that SQLite takes outside of transactions only."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    driver.execute(statement)
+
+
+def _version_of_file(connection: sa.Connection, path: Path) -> str | None:
+    """Return the revision of a file's tables, None for an empty file."""
+    if connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0:
+        return None
+    if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION:
+        raise FileProblem(f"cannot use {path}: it is a database of something else.")
+    found = connection.exec_driver_sql("PRAGMA user_version").scalar()
+    if found == 2:
+        return "version_2"
+    version = _revision(connection) if found == 3 else None
+    if version != tables.HEAD:
+        raise FileProblem(
+            f"cannot use {path}: expected version 3 of its tables, found {found}; was it written by "
+            "another version of dpmarket?"
+        )
+    return version
+
+
+def prepare_server(engine: sa.Engine, shown: str) -> None:
+    """Make the tables of a new ledger on a server; refuse one of another revision, or of something else."""
+    with engine.connect() as connection:
+        if sa.inspect(connection).has_table("alembic_version"):
+            version = _revision(connection)
+            if version == tables.HEAD:
+                return
+            raise FileProblem(
+                f"cannot use {shown}: expected revision {tables.HEAD} of its tables, found {version}; was it "
+                "made by another version of dpmarket?"
+            )
+    with engine.connect() as connection, connection.begin():
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
+        if not sa.inspect(connection).has_table("alembic_version"):
+            if sa.inspect(connection).has_table("ledger"):
+                raise FileProblem(f"cannot use {shown}: it has tables of something else.")
+            make_tables(connection)
+
+
+def make_tables(connection: sa.Connection) -> None:
+    """Make all tables and the ledger's identity, at the newest revision."""
+    tables.metadata.create_all(connection)
+    connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+    connection.execute(sa.text("INSERT INTO alembic_version VALUES (:head)"), {"head": tables.HEAD})
+    give_identity(connection)
+
+
+def give_identity(connection: sa.Connection) -> None:
+    """Enter the ledger's own row: its id and its key, both random."""
+    connection.execute(
+        tables.ledger.insert().values(id=new_id(), key=secrets.token_bytes(32), made_at=now(), revision=0)
+    )
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    """Run the migrations on a connection, inside its transaction."""
+    # Loaded for this only: most ledgers are new enough.
+    from alembic import command
+    from alembic.config import Config
+
+    from dpmarket.ledger.outside import known_key
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    config.attributes["known_key"] = known_key
+    command.stamp(config, "version_2")
+    command.upgrade(config, "head")
+
+
+def _keep_copy(path: Path) -> None:
+    """Keep a copy of a file that is about to be upgraded, whole and on the disk."""
+    copy = path.with_name(path.name + ".version-2")
+    if copy.exists():
+        return
+    temporary = copy.with_name(f".{copy.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with (
+            contextlib.closing(sqlite3.connect(path, timeout=WAIT_SECONDS)) as old,
+            contextlib.closing(sqlite3.connect(temporary)) as new,
+        ):
+            old.backup(new)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, copy)
+    except OSError as problem:
+        raise FileProblem(f"cannot write {copy}: {problem.strerror or problem}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,304 @@
+"""Changes at random: tampered files are refused, and what passes is true by other arithmetic."""
+
+import json
+import random
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpmarket.certificates import read_certificate, read_rules, verify, verify_payments
+from dpmarket.certificates.verifier.layout import body_of, lines_of, receipt_of
+from dpmarket.certificates.verifier.reading import MOST_BODY, leaves_of, parsed
+from dpmarket.certificates.verifier.verdicts import Broken
+from dpmarket.errors import FileProblem
+from support.certificates import failing
+from support.forged_receipts import changed_somewhere
+from support.forging import FILES, VALUES, Papers, canonical
+
+NAMES = [(path.parent.name, path.name.split(".")[0]) for path in sorted(FILES.glob("*/*.certificate.json"))]
+PAPERS = [Papers.read(*name) for name in NAMES]
+MANY = 10_000
+
+
+# --- whoever changes a file and nothing else ---
+
+
+def tampered(seed):
+    """Return a certificate, a receipt and openings with one or two changes, in one of them or in two."""
+    rng = random.Random(seed)
+    papers = rng.choice(PAPERS)
+    files = [papers.certificate, papers.receipt(rng.randrange(20)), papers.openings]
+    honest = list(files)
+    for _ in range(rng.choice((1, 2))):
+        _tamper(files, rng)
+    while files == honest:  # the second change undid the first
+        _tamper(files, rng)
+    return files
+
+
+def _tamper(files, rng):
+    k = rng.randrange(3)
+    if k:
+        files[k] = changed_somewhere(files[k], rng)
+        return
+    first, rest = files[0].split(b"\n", 1)
+    if rng.random() < 0.7:
+        first = changed_somewhere(first + b"\n", rng)[:-1]
+    else:
+        rest = changed_byte(rest, rng)
+    files[0] = first + b"\n" + rest
+
+
+def changed_byte(data, rng):
+    place = rng.randrange(len(data))
+    new = rng.choice([byte for byte in b'0123456789abcdefABCDEF,\n"]} ' if byte != data[place]])
+    return data[:place] + bytes([new]) + data[place + 1 :]
+
+
+def accepted(seeds):
+    """Return the seeds of the changes that nothing finds."""
+    found = []
+    for seed in seeds:
+        certificate, receipt, openings = tampered(seed)
+        if verify(certificate, receipt=receipt, openings=openings).passed:
+            found.append(seed)
+    return found
+
+
+def test_what_was_changed_at_random_is_refused():
+    assert accepted(range(300)) == []
+
+
+@pytest.mark.slow
+def test_ten_thousand_random_changes_are_refused():
+    assert accepted(range(300, 300 + MANY)) == []
+
+
+# --- whoever changes a value, and all that follows from it ---
+
+
+def forged(seed):
+    """Return papers with one or two values of lines or constants changed; root, totals and digests follow."""
+    rng = random.Random(seed)
+    papers = rng.choice(PAPERS).copy()
+    for _ in range(rng.choice((1, 2))):
+        part = rng.choice(
+            [rng.choice(papers.lines), papers.constants, papers.body["totals"], papers.body["money"]]
+        )
+        name = rng.choice(sorted(part))
+        part[name] = near(part[name], rng)
+    try:
+        return papers.settled() if rng.random() < 0.8 else papers
+    except (OverflowError, TypeError, ValueError):
+        return papers  # a value that no line can have
+
+
+def near(value, rng):
+    """Return a value of the same type, near to this one or not."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, float):
+        small = value * (1.0 + rng.choice((-1, 1)) * 10.0 ** rng.uniform(-15.5, 0.0))
+        return rng.choice((small, small, 0.0, value * 10.0 ** rng.uniform(-3, 3)))
+    if isinstance(value, int):
+        return max(value + rng.choice((-1, 1, 10)), 0)
+    if isinstance(value, list):
+        return value[::-1]
+    return value
+
+
+def lies(papers):
+    """Return what is not true in papers, by arithmetic of 60 digits that shares nothing with the verifier."""
+    c = papers.constants
+    grid = papers.body["model"] if papers.version == 1 else c
+    eta = mpmath.mpf(c["total_epsilon" if papers.version == 1 else "noise_rate"])
+    l2, bound, r = mpmath.mpf(c["l2"]), mpmath.mpf(c["row_bound"]), c["rows_per_person"]
+    n = len(grid["coef_grid"])
+    rho = (mpmath.mpf(c["gradient_bound"]) + c["noise_accuracy"]) / l2
+    g, total = mpmath.mpf(grid["grid"]), mpmath.mpf(c["weight_total"])
+    slope = eta / 2 * (l2 + total * bound**2 / 4)
+    slope += min(n * bound, total * bound**3 / (6 * mpmath.sqrt(3) * l2))
+    if g <= 2 * rho:
+        return ["grid"]
+    release = n * mpmath.log((g + 2 * rho) / (g - 2 * rho)) + 2 * rho * mpmath.sqrt(n) * slope
+    found = ["charged"] if release > c["numerical_epsilon"] else []
+    sums = dict.fromkeys(VALUES, mpmath.mpf(0))
+    for line in papers.lines:
+        if line.get("withdrew"):
+            if line["spent"] or line["weight"]:
+                found.append("used after leaving")
+            continue
+        weight = mpmath.mpf(line["weight"])
+        cost = largest_loss(weight, eta, l2, bound, r) + release if weight else 0
+        if line["spent"] < cost * (1 - mpmath.mpf(10) ** -40):
+            found.append("spent")
+        if line["spent"] > line["promise"]:
+            found.append("promise")
+        for name in VALUES:
+            sums[name] += mpmath.mpf(line[name])
+    if sums["weight"] > total * (1 + mpmath.mpf(10) ** -12):
+        found.append("weights")
+    told = papers.body["totals"]
+    names = ("promised", "paid", "spent") if papers.version == 1 else (
+        "total_promise", "total_payment", "total_spent"
+    )  # fmt: skip
+    for name, value in zip(names, VALUES, strict=False):
+        if not sums[value] * (1 - mpmath.mpf(10) ** -12) <= told[name] <= sums[value] * mpmath.mpf("1.0101"):
+            found.append(name)
+    return found
+
+
+def largest_loss(a, eta, l2, bound, r):
+    """Maximise formula (*) over a fine grid and then by golden section; it has one maximum."""
+    linear, h = a * eta * bound / 2, a * bound**2 / (r * l2)
+
+    def loss(s):
+        return linear + linear * s + r * mpmath.log(1 + h * s * (1 - s))
+
+    low, high = mpmath.mpf(0), mpmath.mpf(1)
+    ratio = (mpmath.sqrt(5) - 1) / 2
+    for _ in range(150):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        low, high = (low, right) if loss(left) > loss(right) else (left, high)
+    return max(loss((low + high) / 2), loss(mpmath.mpf(1)))
+
+
+def believed_lies(seeds):
+    """Return the seeds of forged papers that pass with openings although something in them is not true."""
+    found, passed = [], 0
+    for seed in seeds:
+        papers = forged(seed)
+        try:
+            certificate, openings = papers.certificate, papers.openings
+        except (OverflowError, TypeError, ValueError):
+            continue  # cannot even be written
+        if verify(certificate, openings=openings).passed:
+            passed += 1
+            with mpmath.workdps(60):
+                told = lies(papers)
+            found += [(seed, told)] if told else []
+    return found, passed
+
+
+def test_what_passes_is_true_whatever_follows_from_the_change():
+    found, passed = believed_lies(range(120))
+    assert found == []
+    assert passed > 10  # or nothing would have been tested
+
+
+@pytest.mark.slow
+def test_thousands_of_consistent_changes_are_refused_or_true():
+    found, passed = believed_lies(range(120, 120 + MANY // 4))
+    assert found == []
+    assert passed > 200
+
+
+def test_the_second_arithmetic_finds_lies():
+    """A test of the test: each kind of lie is one."""
+    honest = Papers.read("version-2", "curved")
+    k = max(range(20), key=lambda k: honest.lines[k]["promise"])
+    with mpmath.workdps(60):
+        assert lies(honest) == []
+        for name, factor, lie in (
+            ("spent", 0.999, "spent"),
+            ("promise", 0.9, "promise"),
+            ("weight", 1.5, "spent"),
+        ):
+            value = honest.lines[k][name] * factor
+            other = honest.with_lines(lambda lines, name=name, value=value: lines[k].update({name: value}))
+            assert lie in lies(other)
+        assert lies(honest.changed("release", "numerical_epsilon", to=1e-12)) == ["charged"]
+        assert lies(honest.changed("totals", "total_payment", to=1e-3)) == ["total_payment"]
+
+
+# --- whoever sends nonsense ---
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=20,
+)
+SOME = Papers.read("version-2", "online")
+
+
+@given(st.binary(max_size=300) | JSON.map(canonical))
+@settings(max_examples=300)
+def test_nonsense_is_refused_in_every_place_and_raises_nothing(data):
+    line = data.replace(b"\n", b"") + b"\n"
+    for certificate in (data, b'{"body":' + data + b",\n", SOME.first + data):
+        assert not verify(certificate).passed
+    assert not verify(SOME.certificate, receipt=line).passed
+    assert not verify(SOME.certificate, openings=line).passed
+    assert not verify(SOME.certificate, commitment=line).passed
+    assert not verify(SOME.certificate, signature=data[:64], public_key=data[:32].ljust(32, b"\0")).passed
+
+
+@st.composite
+def grafted(draw, data):
+    """Replace some part of good data by any JSON value."""
+    other = json.loads(canonical(data))
+    part, key = other, draw(st.sampled_from(sorted(other)))
+    while isinstance(part[key], dict | list) and part[key] and draw(st.booleans()):
+        part = part[key]
+        key = draw(st.sampled_from(sorted(part) if isinstance(part, dict) else range(len(part))))
+    part[key] = draw(JSON)
+    return other
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_good_files_with_any_value_in_any_place_raise_nothing(data):
+    kind = data.draw(st.sampled_from(["body", "receipt", "openings"]))
+    good = {"body": SOME.body, "receipt": json.loads(SOME.receipt(3)), "openings": json.loads(SOME.openings)}[
+        kind
+    ]
+    other = data.draw(grafted(good))
+    text = canonical(other)
+    if kind == "body":
+        first = b'{"body":' + text + b",\n"
+        result = verify(first + SOME.certificate[len(SOME.first) :], receipt=SOME.receipt(3))
+    else:
+        result = verify(SOME.certificate, **{kind: text + b"\n"})
+    same = text == canonical(good)
+    assert result.passed == same or result.passed is False
+
+
+@given(st.binary(max_size=200) | JSON.map(canonical))
+@settings(max_examples=300)
+def test_the_parsers_refuse_or_return_and_do_nothing_else(data):
+    for parse in (
+        lambda: leaves_of(data),
+        lambda: body_of(parsed(data, "it", MOST_BODY)),
+        lambda: receipt_of(parsed(data, "it", MOST_BODY), 2),
+        lambda: lines_of(parsed(data, "it", MOST_BODY), 2),
+    ):
+        with pytest.raises(Broken):
+            parse()
+
+
+@given(st.binary(max_size=200) | JSON.map(canonical))
+@settings(max_examples=50)
+def test_files_of_nonsense_are_refused_in_one_line(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("nonsense")
+    (folder / "a").write_bytes(data)
+    (folder / "b").write_bytes(SOME.openings)
+    (folder / "c").write_bytes(SOME.certificate)
+    for call in (
+        lambda: read_rules(folder / "a"),
+        lambda: read_certificate(folder / "a", folder / "b"),
+        lambda: read_certificate(folder / "c", folder / "a"),
+    ):
+        with pytest.raises(FileProblem) as refusal:
+            call()
+        assert "\n" not in str(refusal.value)
+
+
+def test_reports_of_any_kind_of_id_are_looked_up_and_not_believed():
+    reports = {True: 1.0, 2: 2.0, 1.5: 3.0, "": 4.0}
+    assert failing(verify_payments(SOME.certificate, SOME.openings, reports)) == {"payments"}

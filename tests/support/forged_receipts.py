@@ -1,0 +1,290 @@
+"""Certificates with receipts, good and forged: every verifier must give the same verdicts on all."""
+
+import json
+import math
+import random
+from typing import NamedTuple
+
+from support.forging import FILES, VALUES, Papers, canonical
+
+
+class Case(NamedTuple):
+    """What is given to a verifier, and whether nothing must fail; None where nobody knows."""
+
+    name: str
+    certificate: bytes
+    receipt: bytes
+    cost: float | None
+    digest: str | None
+    good: bool | None
+
+
+def cases():
+    """Return all chosen cases: good ones of both versions, and what a forger would try."""
+    return [*_good(), *_forged_lines(), *_forged_bodies(), *_forged_texts(), *_forged_offers()]
+
+
+def random_cases(count, seed):
+    """Return cases in which one or two bytes, or one or two values, were changed at random."""
+    rng = random.Random(seed)
+    pool = [Papers.read(*name) for name in _names()]
+    return [_random_case(rng, rng.choice(pool), k) for k in range(count)]
+
+
+def _names():
+    return sorted(
+        (path.parent.name, path.name.removesuffix(".certificate.json"))
+        for path in FILES.glob("*/*.certificate.json")
+    )
+
+
+def _largest(papers):
+    return max(range(len(papers.lines)), key=lambda k: papers.lines[k]["promise"])
+
+
+def _case(name, papers, k=None, cost=None, digest=None, good=False):
+    k = _largest(papers) if k is None else k
+    return Case(name, papers.first, papers.receipt(k), cost, digest, good)
+
+
+def _good():
+    for version, name in _names():
+        papers = Papers.read(version, name)
+        for k in range(0, len(papers.lines), 3):
+            cost = papers.reports[papers.lines[k]["id"]]
+            yield _case(f"{version} {name} {k}", papers, k, cost, papers.digest, good=True)
+
+
+def _forged_lines():
+    for version, name in _names():
+        papers = Papers.read(version, name)
+        k = _largest(papers)
+        for value in VALUES:
+            for factor in (0.0, 0.5, 0.999, 1.0 - 2e-15):
+                told = papers.lines[k][value] * factor
+                lower = papers.with_lines(
+                    lambda lines, k=k, value=value, told=told: lines[k].update({value: told})
+                )
+                # Less weight, and a promise that is still kept, are no lies that a receipt could show.
+                yield _case(f"{version} {name} {value} * {factor}", lower, good=None)
+            beyond = papers.with_lines(lambda lines, k=k, value=value: lines[k].update({value: 1e16}))
+            yield _case(f"{version} {name} {value} beyond all bounds", beyond)
+        spent = papers.lines[k]["spent"]
+        for steps in range(1, 60):
+            spent = math.nextafter(spent, 0.0)
+            if steps % 4:
+                continue
+            low = papers.with_lines(lambda lines, k=k, spent=spent: lines[k].update(spent=spent))
+            yield _case(f"{version} {name} spent {steps} floats below", low, good=None)
+        unpaid = papers.with_lines(lambda lines, k=k: lines[k].update(payment=0.0))
+        gone = None if papers.lines[k].get("withdrew") else False  # nothing is owed to who withdrew
+        own = papers.reports[papers.lines[k]["id"]]
+        yield _case(f"{version} {name} unpaid", unpaid, cost=own, good=gone)
+        for cost in (-1.0, math.nan, math.inf, 1e300):
+            yield _case(f"{version} {name} cost {cost}", papers, cost=cost, good=gone)
+        yield _case(f"{version} {name} another digest", papers, digest="0" * 64)
+
+
+def _forged_bodies():
+    changes = {
+        "rows_per_person": (0, 10**60, 1.0), "l2": (0.0, 1e-300, -1.0, 1e-6), "noise_rate": (1e-60, 1e13),
+        "row_bound": (0.5, 1e200), "gradient_bound": (1e-3, 0.0), "numerical_epsilon": (1e-12, 1e2),
+        "grid": (0.3, 2.0**-40, 0.0), "stretch": (0.0,),
+        "classes": (["a", "a"], [1, True], [0, -0.0], ["a"], [[], "a"]),
+        "coef_grid": ([1], [1, 2, 3, True], [2**70, 1, 2, 3], []), "weight_total": (1e-10, 2e3),
+        "intercept_scaling": (1e7, "1"), "clip": (1,), "delta": (1e-6, -0.0), "kind": ("softmax model", 3),
+    }  # fmt: skip
+    for version, name in _names():
+        papers = Papers.read(version, name)
+        for key, values in changes.items():
+            for value in values:
+                forged = papers.copy()
+                if version == "version-1":
+                    known = {"noise_rate": "total_epsilon"}.get(key, key)
+                    part = forged.body["model" if key in ("grid", "stretch", "coef_grid") else "training"]
+                    if known not in part:
+                        continue
+                    part[known] = value
+                else:
+                    forged.body["release"][key] = value
+                yield _case(
+                    f"{version} {name} {key} = {value!r}", forged, good=None if value == -0.0 else False
+                )
+        for path, value in (
+            (("schema",), "dpmarket.certificate/3"),
+            (("more",), 1),
+            (("root",), "0" * 64),
+            (("totals", "sellers"), 10**12),
+            (("totals", "sellers"), 21),
+            (("totals", "bought_from"), 99),
+            (("totals", "withdrawn"), -1),
+            (("money", "minor_units"), 0),
+            (("money", "minor_units"), 2**60),
+            (("money", "minor_units"), 100.0),
+            (("mechanism",), 5),
+        ):
+            forged = papers.changed(*path, to=value)
+            receipt = json.loads(papers.receipt(0)) | {"certificate": forged.digest}
+            what = f"{version} {name} {path} = {value!r}"
+            yield Case(what, forged.first, canonical(receipt) + b"\n", None, None, False)
+        if version == "version-2":
+            yield from _forged_words(name, papers)
+
+
+def _forged_words(name, papers):
+    for currency in ("000 EUR", "E.", "E\n", "\u202eEUR", "EURO" * 4, 7, "\N{EURO SIGN}1"):
+        forged = papers.changed("money", "currency", to=currency)
+        yield _case(f"{name} currency {currency!r}", forged)
+    for sentences in ([], papers.body["not_promised"][1:], [*papers.body["not_promised"], 3]):
+        yield _case(f"{name} limits {len(sentences)}", papers.changed("not_promised", to=sentences))
+    good = json.loads(papers.receipt(0))
+    for key, value in (
+        ("money", {"currency": "USD", "minor_units": good["money"]["minor_units"]}),
+        ("money", {"currency": good["money"]["currency"], "minor_units": 1000}),
+        ("not_promised", []),
+        ("position", good["position"] + 1),
+        ("position", -1),
+        ("path", []),
+        ("path", [[], *good["path"]]),
+        ("path", [*good["path"], []]),
+        ("path", good["path"][::-1]),
+        ("salt", good["salt"].upper()),
+        ("salt", good["salt"] + "\n"),
+        ("certificate", "0" * 64),
+        ("schema", "dpmarket.receipt/1"),
+        ("line", good["line"] | {"quotes": 0}),
+        ("line", good["line"] | {"quotes": 2}),
+        ("line", good["line"] | {"withdrew": not good["line"]["withdrew"]}),
+        ("line", good["line"] | {"id": 7}),
+        ("line", good["line"] | {"id": good["line"]["id"] + " "}),
+    ):
+        receipt = canonical(good | {key: value}) + b"\n"
+        yield Case(f"{name} receipt's {key} = {value!r}", papers.first, receipt, None, None, False)
+
+
+def _forged_texts():
+    papers = Papers.read("version-2", "online")
+    receipt = papers.receipt(3)
+    texts = {
+        "a space": lambda text: text.replace(b":", b": ", 1),
+        "a zero first": lambda text: text.replace(b'"position":', b'"position":0'),
+        "escaped letters": lambda text: text.replace("ë".encode(), b"\\u00eb"),
+        "no end": lambda text: text[:-1],
+        "an empty line more": lambda text: text + b"\n",
+        "a part twice": lambda text: text.replace(b'{"certificate"', b'{"certificate":"","certificate"'),
+        "a mark of byte order": lambda text: b"\xef\xbb\xbf" + text,
+        "another encoding": lambda text: text.decode().encode("utf-16"),
+        "broken letters": lambda text: text.replace("ë".encode(), b"\xff"),
+        "half a pair": lambda text: text.replace("ë".encode(), b"\\ud800"),
+        "not a number": lambda text: text.replace(b'"position":', b'"position":NaN,"p":'),
+        "a trailing comma": lambda text: text.replace(b"}\n", b",}\n"),
+        "a float as 1E5": lambda text: text.replace(b'"weight":', b'"weight":1E5,"w":'),
+        "minus nothing": lambda text: text.replace(b'"position":', b'"position":-0,"p":'),
+        "deep": lambda text: b"[" * 9_000 + b"]" * 9_000 + b"\n",
+        "many digits": lambda text: text.replace(b'"position":', b'"position":' + b"9" * 5_000),
+        "nothing": lambda text: b"",
+        "the certificate": lambda text: papers.first,
+    }
+    for name, change in texts.items():
+        yield Case(f"receipt with {name}", papers.first, change(receipt), None, None, False)
+        if name not in ("no end", "an empty line more", "nothing"):
+            body = change(papers.first[len(b'{"body":') : -2] + b"\n")[:-1]
+            changed = b'{"body":' + body + b",\n"
+            good = None if changed == papers.first else False
+            yield Case(f"certificate with {name}", changed, receipt, None, None, good)
+    yield Case("certificate that is a receipt", receipt, receipt, None, None, False)
+    yield Case("no certificate", b"", receipt, None, None, False)
+
+
+def _forged_offers():
+    for name in ("online", "posted"):
+        papers = Papers.read("version-2", name)
+        k = _largest(papers)
+        for change in (
+            {"payment": papers.lines[k]["payment"] - 1.0},
+            {"payment": papers.lines[k]["payment"] + 1.0},
+            {"payment": papers.lines[k]["payment"] + 5.0},
+            {"payment": papers.lines[k]["payment"] + 0.5},
+            {"quotes": 2},
+            {"quotes": 3, "payment": papers.lines[k]["payment"] + 2.0},
+            {"promise": 2.0 * papers.lines[k]["promise"]},
+            {
+                "promise": 2.0 * papers.lines[k]["promise"],
+                "payment": 2.0 * papers.lines[k]["payment"],
+                "quotes": 2,
+            },
+            {"promise": 1.0000001 * papers.lines[k]["promise"]},
+        ):
+            forged = papers.with_lines(lambda lines, k=k, change=change: lines[k].update(change))
+            yield _case(f"{name} offer {change}", forged, good=None)
+        for column in ("cost", "epsilon", "payment"):
+            for place in (0, 1, -1):
+                for value in (0.0, 1e-3, 7.0, 3, None, -1.0):
+                    forged = papers.copy()
+                    forged.body["menu"][column][place] = value
+                    yield _case(f"{name} menu {column} {place} {value}", forged, good=None)
+        yield _case(f"{name} without a menu", papers.changed("menu", to=None))
+    offline = Papers.read("version-2", "offline")
+    yield _case("a menu out of place", offline.changed("menu", to=papers.body["menu"]))
+
+
+def _random_case(rng, papers, number):
+    k = rng.randrange(len(papers.lines))
+    first, receipt = papers.first, papers.receipt(k)
+    for _ in range(rng.choice((1, 2))):
+        if rng.random() < 0.5:
+            first = changed_somewhere(first, rng)
+        else:
+            receipt = changed_somewhere(receipt, rng)
+    good = (first, receipt) == (papers.first, papers.receipt(k)) or None
+    return Case(f"random {number}", first, receipt, rng.choice((None, 2.0)), None, good)
+
+
+def changed_somewhere(text, rng):
+    """Return bytes with one byte or one JSON value changed at random: never the same bytes."""
+    while True:
+        other = _with_other_byte(text, rng) if rng.random() < 0.5 else _with_other_value(text, rng)
+        if other != text:
+            return other
+
+
+def _with_other_byte(text, rng):
+    place = rng.randrange(len(text))
+    new = bytes([rng.choice((rng.randrange(256), *b'0123456789"{}[],:.-e '))])
+    kind = rng.choice(("replace", "insert", "delete"))
+    return text[:place] + (b"" if kind == "delete" else new) + text[place + (kind != "insert") :]
+
+
+def _with_other_value(text, rng):
+    """Change one value of the JSON text, written in the one canonical way again; a byte if it is none."""
+    framed = text.startswith(b'{"body":')
+    try:
+        data = json.loads(text[len(b'{"body":') : -2] if framed else text)
+        part, key = rng.choice(list(_places(data)))
+        part[key] = _other(part[key], rng)
+        written = canonical(data)
+    except (IndexError, TypeError, ValueError):
+        return _with_other_byte(text, rng)
+    return b'{"body":' + written + b",\n" if framed else written + text[len(text.rstrip(b"\n")) :]
+
+
+def _places(data):
+    for key in data if isinstance(data, dict) else range(len(data)):
+        yield data, key
+        if isinstance(data[key], dict | list):
+            yield from _places(data[key])
+
+
+def _other(value, rng):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return rng.choice((value + 1, value - 1, -value, float(value), 0, 10**30, str(value)))
+    if isinstance(value, float):
+        near = math.nextafter(value, rng.choice((-math.inf, math.inf)))
+        return rng.choice((near, value * 1.001, value / 2.0, 2.0 * value, -value, 0.0, int(value), 1e300))
+    if isinstance(value, str):
+        return rng.choice((value + " ", value[:-1], value.upper(), value[::-1], "", "0" * 64, 3))
+    if isinstance(value, list):
+        return rng.choice((value[:-1], value[::-1], [*value, value[0] if value else 0], [], {}))
+    return rng.choice((None, {}, [], {"more": 1}))
