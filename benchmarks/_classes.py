@@ -27,7 +27,7 @@ class Classes:
         return int(self.labels.max()) + 1
 
 
-def _bundled(load: Callable, same_unit: bool = False) -> Classes:
+def _bundled(load: Callable, *, same_unit: bool = False) -> Classes:
     features, labels = load(return_X_y=True)
     return Classes(features, labels, same_unit)
 

@@ -20,7 +20,7 @@ from statistics import median
 
 from _two_trees import run_with, source_tree
 
-UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9}
 WHOLE = "processor time of the whole process"
 # Runs a script as if it were called alone, but keeps its results elsewhere.
 RUNNER = """\

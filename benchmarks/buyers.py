@@ -38,7 +38,7 @@ def comparisons():
             tell(f"{name}, costs {costs}")
             buyers = standard_buyers(dist, trial.error_model, trial.sellers)
             kept = KEPT / f"{name.replace(' ', '-')}-{dist.low:g}.json"
-            table = compare(dist, trial, buyers, BUDGETS, 0.0, repetitions, seed=2, keep_in=kept)
+            table = compare(dist, trial, buyers, BUDGETS, 0.0, repetitions=repetitions, seed=2, keep_in=kept)
             for k, budget in enumerate(BUDGETS):
                 ours, *others = table.standings[4 * k : 4 * k + 4]
                 plan = plan_prices(dist, trial.sellers, budget, trial.error_model)

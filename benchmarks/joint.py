@@ -20,7 +20,7 @@ def records(data, radius, count):
     return X[:count], data.signs[:count]
 
 
-def inner(X, y, l2, concentration, reading, sigma, noise_rate):
+def inner(X, y, l2, concentration, *, reading, sigma, noise_rate):
     """The problem at one noise rate, costs as in the paper's experiment."""
     dist = dpm.Uniform(np.exp(-4.0), 5 * np.exp(-4.0))
     costs = dist.sample(len(y), np.random.default_rng(0))
@@ -41,7 +41,7 @@ def against_descent():
             ("|w| <= 1", dpm.paper.BoundedCoefficients(1.0), 150.0),
         ):
             tell(f"l2 = {l2:g}, {name}")
-            problem = inner(X, y, l2, 1.05 * m / (2 * l2), reading, sigma, 30.0)
+            problem = inner(X, y, l2, 1.05 * m / (2 * l2), reading=reading, sigma=sigma, noise_rate=30.0)
             fast, slow = (
                 solver.solve(problem, start)
                 for solver in (dpm.paper.ReducedSolver(), dpm.paper.PaperDescent())
@@ -77,7 +77,9 @@ def growth():
     for m in (1_000, 10_000, 100_000, 1_000_000):
         tell(f"{m:,} sellers")
         X, y = records(separable(m, 10, np.random.default_rng(0), flips=0.1), 4.0, m)
-        problem = inner(X, y, 1.0, 1.05 * m / 2, dpm.paper.ExpectedNoise(), 1.0, 30.0)
+        problem = inner(
+            X, y, 1.0, 1.05 * m / 2, reading=dpm.paper.ExpectedNoise(), sigma=1.0, noise_rate=30.0
+        )
         start = np.zeros(10)
         steps = len(dpm.paper.ReducedSolver().solve(problem, start).trace)
         ours, peer = compare(

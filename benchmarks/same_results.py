@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -75,6 +76,20 @@ def _two_groups(cheap: int, dear: int) -> Callable[..., np.ndarray]:
     return lambda dist, rng: np.concatenate((rng.uniform(1.0, 1.1, cheap), rng.uniform(3.0, 3.2, dear)))
 
 
+def _with_ties_above(sellers: int, ties: int) -> Callable[..., np.ndarray]:
+    """Many equal costs a little above the cutoff of the others."""
+
+    def costs(dist: Any, rng: np.random.Generator) -> np.ndarray:
+        import dpmarket as dpm
+
+        others = dist.sample(sellers, rng)
+        objective = dpm.BuyerObjective(1.0, 1.0, 1e-3)
+        cutoff = dpm.allocate(dpm.virtual_costs(others, dist), objective).cutoff
+        return np.concatenate((others, np.full(ties, 0.5 * (cutoff + 1.0) * (1.0 + 1e-6))))
+
+    return costs
+
+
 for _sellers in (1, 2, 7, 60, 3_000, 100_000):
     for _label, _bounds in {
         "no cap": {},
@@ -104,9 +119,20 @@ offline(
     "nobody dear counts, whole numbers", "uniform", _rounded(5_000, 1.0), concentration=0.0, weight_cap=2.5
 )
 offline("everybody alike", "uniform", _drawn(500), concentration=1e3, noise=1e-3, payment_weight=1e-250)
+offline("400 ties above the cutoff of 1500", "uniform", _with_ties_above(1_500, 400))
+offline("1200 ties above the cutoff of 1500", "uniform", _with_ties_above(1_500, 1_200))
 offline("two groups, 20 and 300", "uniform", _two_groups(20, 300), payment_weight=0.02)
 offline(
     "two groups, 20 and 300, cap 40", "uniform", _two_groups(20, 300), payment_weight=0.02, weight_cap=40.0
+)
+offline(
+    "two groups of equal value, 30 and 3000", "uniform", _two_groups(30, 3_000), payment_weight=4.851904e-3
+)
+offline(
+    "two groups of equal value, 1000 and 3000",
+    "uniform",
+    _two_groups(1_000, 3_000),
+    payment_weight=8.668622e-5,
 )
 offline(
     "a basin that appears as a report moves",

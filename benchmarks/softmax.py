@@ -156,7 +156,9 @@ def defaults() -> Iterator[Table]:
             for number in range(STUDY_TRIALS):
                 one = split(data, 1_000 + number)
                 epsilons = promises(level, len(one.train), np.random.default_rng([13, number]))
-                geometry = SoftmaxGeometry(geometry_of(one.train.shape[1], None, True, None), data.count)
+                geometry = SoftmaxGeometry(
+                    geometry_of(one.train.shape[1], None, wanted=True, shape=None), data.count
+                )
                 for k, (penalty, stretch) in enumerate(settings):
                     l2 = penalty * geometry.suggested_l2(float(epsilons.sum()))
                     suggested = geometry.suggested_stretch(

@@ -21,8 +21,8 @@ def draw(summary: dict[str, Any], target: Path) -> None:
     places = [group["mean_cost"] for group in groups]
     epsilons, payments = ([group[key] for group in groups] for key in ("mean_epsilon", "mean_payment"))
     figure, (left, right) = new_figure(panels=2)
-    draw_rule(left, costs, rule["epsilons"], places, epsilons, cutoff, "epsilon promised")
-    draw_rule(right, costs, rule["payments"], places, payments, cutoff, "payment", worth)
+    draw_rule(left, costs, rule["epsilons"], places, epsilons, cutoff=cutoff, unit="epsilon promised")
+    draw_rule(right, costs, rule["payments"], places, payments, cutoff=cutoff, unit="payment", worth=worth)
     save(figure, target, overwrite=True)
 
 

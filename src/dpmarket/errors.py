@@ -68,7 +68,7 @@ class NotConverged(DpmarketError, ArithmeticError):
     >>> mechanism.run([1e-300, 0.5])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dpmarket.errors.NotConverged: expected ... a cost lies too close to 0 for that: set max_mean_epsilon.
+    dpmarket.errors.NotConverged: expected costs between ...: measure money in another unit, or set ...
     """
 
 

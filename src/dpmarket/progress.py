@@ -6,10 +6,29 @@ A function that takes a while takes ``progress``; whoever wants to see something
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 Progress = Callable[[int, int], object]
 """Called with how much of the work is done and how much there is in all, counted in steps of one kind."""
 
 StageProgress = Callable[[str, float], object]
 """Called with what is being done and the share of all work that is done, from 0 to 1."""
+
+_WATCHING: list[Callable[[], object]] = []
+
+
+@contextmanager
+def told_of_compiling(callback: Callable[[], object]) -> Iterator[None]:
+    """Have ``callback`` called whenever a function is compiled, which happens once after installing."""
+    _WATCHING.append(callback)
+    try:
+        yield
+    finally:
+        _WATCHING.remove(callback)
+
+
+def compiling() -> None:
+    """Tell whoever watches that a function is being compiled."""
+    for callback in tuple(_WATCHING):
+        callback()

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmarket.allocation import BuyerObjective, allocate, kernels, max_epsilon
+from dpmarket.allocation import BuyerObjective, allocate, max_epsilon
 from dpmarket.allocation import solver as solver_module
+from dpmarket.allocation.kernels import segments
+from dpmarket.allocation.kernels.walk import COMPLETE, TOO_SHORT
 from dpmarket.errors import Infeasible, InvalidInput
 
 PLAIN = BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.01)
@@ -324,10 +326,10 @@ def test_a_free_seller_is_no_obstacle_where_a_better_minimum_exists():
 
 
 def test_at_equal_values_the_smaller_total_promise_is_taken():
-    table = np.zeros((3, kernels.COLUMNS))
-    table[:, kernels.VALUE] = [2.0, 1.0, 1.0]
-    table[:, kernels.RATE] = [1.0, 2.0, 3.0]
-    assert kernels.best_row(table) == 2
+    table = np.zeros((3, segments.COLUMNS))
+    table[:, segments.VALUE] = [2.0, 1.0, 1.0]
+    table[:, segments.RATE] = [1.0, 2.0, 3.0]
+    assert segments.best_row(table) == 2
 
 
 def test_sorting_only_the_cheap_part_changes_nothing(monkeypatch):
@@ -384,7 +386,7 @@ def test_a_sample_that_misleads_costs_time_and_nothing_else(monkeypatch):
 
     monkeypatch.setattr(solver_module, "_walk_sorted", spy)
     misled = allocate(psi, objective)
-    assert statuses == [kernels.TOO_SHORT, kernels.COMPLETE]
+    assert statuses == [TOO_SHORT, COMPLETE]
     monkeypatch.setattr(solver_module, "_SAMPLE_FROM", 10**9)
     np.testing.assert_array_equal(misled.epsilons, allocate(psi, objective).epsilons)
 

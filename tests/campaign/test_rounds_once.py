@@ -196,13 +196,13 @@ def test_another_scale_or_currency_in_a_quotes_file_is_found(desk):
     desk.market.write_text(market_text(money={"currency": "CHF"}))
     desk.quote()
     text = (desk / "quotes.csv").read_text()
-    (desk / "scale.csv").write_text(text.replace(",CHF,100,", ",CHF,10000,"))
+    (desk / "scale.csv").write_text(text.replace('"CHF","100"', '"CHF","10000"'))
     with pytest.raises(FileProblem, match="other money than minor units say"):
         read_quotes(desk / "scale.csv")
     rows = read_rows(desk / "scale.csv")
     names = [name for name in rows[0] if name != "payment"]
     write_rows(desk / "bare.csv", names, [[row[name] for name in names] for row in rows])
-    (desk / "currency.csv").write_text(text.replace(",CHF,100,", ",EUR,100,"))
+    (desk / "currency.csv").write_text(text.replace('"CHF","100"', '"EUR","100"'))
     for name in ("bare.csv", "currency.csv"):
         with pytest.raises(LedgerRefusal, match="no such quotes"):
             desk.train(name)

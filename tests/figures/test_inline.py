@@ -10,8 +10,8 @@ from dpmarket.figures import COLOURS, inline_svg, new_figure
 from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule
 
 DRAWINGS = [
-    lambda axes: draw_rule(axes, [1, 2], [1, 0], [1.5], [0.5], 1.8, "payment", [0.5, 0.0]),
-    lambda axes: draw_rule(axes, [1, 2], [1, 0], [], [], None, "epsilon"),
+    lambda axes: draw_rule(axes, [1, 2], [1, 0], [1.5], [0.5], cutoff=1.8, unit="payment", worth=[0.5, 0.0]),
+    lambda axes: draw_rule(axes, [1, 2], [1, 0], [], [], cutoff=None, unit="epsilon"),
     lambda axes: draw_groups(axes, [(1.0, 2.0, 30)], [(2.0, 4.0, 12)], 2.0),
     lambda axes: draw_groups(axes, [(1.0, 2.0, 30)], [], None),
     lambda axes: draw_options(axes, [10.0, 20.0, 40.0], [0.4, 0.3, 0.2], (20.0, 0.3)),

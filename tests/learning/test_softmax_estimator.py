@@ -88,7 +88,7 @@ def exact_minimiser(fitted, x, y, seed):
     numbers = np.searchsorted(CLASSES, y).astype(float)
     problem = Rows(rows, numbers, fitted.loss_weights_, constant=False)
     return softmax_minimise(
-        problem, 3, fitted.l2_, noise, np.zeros((3, n)), fitted.row_bound_, 1e-14
+        problem, 3, fitted.l2_, noise, np.zeros((3, n)), row_bound=fitted.row_bound_, gradient_bound=1e-14
     ).high, noise
 
 

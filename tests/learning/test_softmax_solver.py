@@ -59,7 +59,7 @@ def test_the_proved_bound_is_true_and_small_enough(bound, constant):
         rng = np.random.default_rng(seed)
         shape = (classes, n + constant)
         linear = (rng.normal(size=shape) * 0.2, rng.normal(size=shape) * 1e-18)
-        minimum = softmax_minimise(rows, classes, l2, *linear, ROOT_2, bound)
+        minimum = softmax_minimise(rows, classes, l2, *linear, row_bound=ROOT_2, gradient_bound=bound)
         with mpmath.workprec(300):
             found = norm(exact_gradient(rows, l2, linear, minimum.high, minimum.low))
             assert found <= minimum.gradient_bound <= bound
@@ -137,7 +137,9 @@ def test_the_gradients_expansion_misses_no_more_than_stated():
 def test_without_noise_it_agrees_with_scikit_learn(count):
     classes, l2 = 4, 0.003
     x, labels, weights = records(count, 5, classes)
-    minimum = softmax_minimise(Rows(x, labels, weights), classes, l2, *zeros(classes, 6), ROOT_2, 1e-13)
+    minimum = softmax_minimise(
+        Rows(x, labels, weights), classes, l2, *zeros(classes, 6), row_bound=ROOT_2, gradient_bound=1e-13
+    )
     peer = LogisticRegression(C=1.0 / l2, fit_intercept=False, tol=1e-12, max_iter=10_000, solver="newton-cg")
     peer.fit(np.column_stack([x, np.ones(count)]), labels, sample_weight=weights)
     np.testing.assert_allclose(minimum.high, peer.coef_, atol=1e-6)
@@ -145,7 +147,9 @@ def test_without_noise_it_agrees_with_scikit_learn(count):
 
 def test_without_noise_coefficients_add_up_to_zero_over_the_classes():
     x, labels, weights = records(200, 3, 3)
-    minimum = softmax_minimise(Rows(x, labels, weights), 3, 0.01, *zeros(3, 4), ROOT_2, 1e-20)
+    minimum = softmax_minimise(
+        Rows(x, labels, weights), 3, 0.01, *zeros(3, 4), row_bound=ROOT_2, gradient_bound=1e-20
+    )
     assert np.abs((minimum.high + minimum.low).sum(axis=0)).max() < 1e-14
 
 
@@ -156,8 +160,12 @@ def test_without_noise_coefficients_add_up_to_zero_over_the_classes():
 )
 def test_every_kind_of_matrix_gives_the_same_minimum(change):
     x, labels, weights = records(3_000, 4, 3)
-    plain = softmax_minimise(Rows(x, labels, weights), 3, 0.01, *zeros(3, 5), ROOT_2, 1e-20)
-    other = softmax_minimise(Rows(change(x), labels, weights), 3, 0.01, *zeros(3, 5), ROOT_2, 1e-20)
+    plain = softmax_minimise(
+        Rows(x, labels, weights), 3, 0.01, *zeros(3, 5), row_bound=ROOT_2, gradient_bound=1e-20
+    )
+    other = softmax_minimise(
+        Rows(change(x), labels, weights), 3, 0.01, *zeros(3, 5), row_bound=ROOT_2, gradient_bound=1e-20
+    )
     np.testing.assert_allclose(other.high + other.low, plain.high + plain.low, atol=1e-15)
 
 
@@ -168,8 +176,12 @@ def test_rows_of_weight_zero_have_no_influence_not_even_on_rounding(kind):
     other = x.copy()
     other[::3] = 1e300
     changed = np.where(weights == 0.0, 2.0, labels)
-    a = softmax_minimise(Rows(kind(x), labels, weights), 3, 0.01, *zeros(3, 4), ROOT_2, 1e-20)
-    b = softmax_minimise(Rows(kind(other), changed, weights), 3, 0.01, *zeros(3, 4), ROOT_2, 1e-20)
+    a = softmax_minimise(
+        Rows(kind(x), labels, weights), 3, 0.01, *zeros(3, 4), row_bound=ROOT_2, gradient_bound=1e-20
+    )
+    b = softmax_minimise(
+        Rows(kind(other), changed, weights), 3, 0.01, *zeros(3, 4), row_bound=ROOT_2, gradient_bound=1e-20
+    )
     assert np.array_equal(a.high, b.high)
     assert np.array_equal(a.low, b.low)
 
@@ -179,7 +191,7 @@ def test_separable_records_with_a_small_penalty_are_solved():
     labels = np.repeat([0.0, 1.0, 2.0], 50)
     weights = np.full(150, 1.0 / 150)
     rows = Rows(x, labels, weights, constant=False)
-    minimum = softmax_minimise(rows, 3, 1e-8, *zeros(3, 3), 1.0, 1e-14)
+    minimum = softmax_minimise(rows, 3, 1e-8, *zeros(3, 3), row_bound=1.0, gradient_bound=1e-14)
     assert minimum.gradient_bound <= 1e-14
     assert float(np.linalg.norm(minimum.high)) > 10.0
 
@@ -191,6 +203,6 @@ def test_what_pairs_of_floats_cannot_prove_is_refused_before_a_record_is_read():
 
     rows = Rows(np.ones((3, 2)).view(Unread), np.zeros(3), np.full(3, 1 / 3))
     with pytest.raises(Infeasible, match="pairs of floats"):
-        softmax_minimise(rows, 3, 0.1, *zeros(3, 3), ROOT_2, 1e-40)
+        softmax_minimise(rows, 3, 0.1, *zeros(3, 3), row_bound=ROOT_2, gradient_bound=1e-40)
     with pytest.raises(Infeasible, match="expected l2"):
-        softmax_minimise(rows, 3, 1e-13, *zeros(3, 3), ROOT_2, 1e-10)
+        softmax_minimise(rows, 3, 1e-13, *zeros(3, 3), row_bound=ROOT_2, gradient_bound=1e-10)

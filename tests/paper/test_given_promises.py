@@ -39,7 +39,17 @@ def _market(seed=0, m=60, n=3):
 def test_the_choice_keeps_the_promises_and_is_best_in_either_block():
     rows, signs, epsilons = _market()
     grid = np.geomspace(5.0, epsilons.sum() * 0.999, 8)
-    found = choose(rows, signs, epsilons, 20.0, 1.0, 0.5, 10.0, grid, np.zeros((1, 3)))
+    found = choose(
+        rows,
+        signs,
+        epsilons,
+        concentration=20.0,
+        noise=1.0,
+        l2=0.5,
+        weight_cap=10.0,
+        grid=grid,
+        starts=np.zeros((1, 3)),
+    )
     a, w = found.loss_weights, found.coefficients
     assert (a * found.noise_rate <= epsilons * (1.0 + 1e-9)).all()
     assert (a <= 10.0 / signs.size + 1e-12).all()
@@ -55,7 +65,9 @@ def test_the_choice_keeps_the_promises_and_is_best_in_either_block():
 def test_without_terms_the_easiest_records_get_all_the_weight_allowed():
     rows, signs, epsilons = _market()
     grid = np.geomspace(5.0, epsilons.sum() * 0.999, 6)
-    found = choose_without_terms(rows, signs, epsilons, 0.05, 10.0, grid, np.zeros((1, 3)))
+    found = choose_without_terms(
+        rows, signs, epsilons, l2=0.05, weight_cap=10.0, grid=grid, starts=np.zeros((1, 3))
+    )
     losses = np.logaddexp(0.0, -signs * (rows @ found.coefficients))
     bought = found.loss_weights > 0.0
     assert losses[bought].max() <= losses[~bought].min() + 1e-9

@@ -20,7 +20,11 @@ from dpmarket import (
     virtual_costs,
 )
 from dpmarket.costs import parse_distribution
-from dpmarket.payments import exact, exact_payments, kernels
+from dpmarket.payments import exact_payments
+from dpmarket.payments.kernels.alone import Alone
+from dpmarket.payments.kernels.integrals import Asked, epsilons_at
+from dpmarket.payments.kernels.whole import Whole
+from dpmarket.payments.market import Market
 
 DISTRIBUTIONS = {
     "uniform": Uniform(1, 5),
@@ -193,14 +197,14 @@ def test_quick_solutions_equal_whole_walks_wherever_they_are_trusted():
         )
         objective = BuyerObjective(1.0, 1.0, 10 ** rng.uniform(-4, 0), **BOUNDS[rng.integers(len(BOUNDS))])
         allocation = allocate(psi, objective)
-        market = exact._Market(psi, allocation, objective, Uniform(0, 30))
-        if market.basins.bought.size == 0:
+        case = Market(psi, allocation, objective, Uniform(0, 30)).case
+        if not isinstance(case, Alone):
             continue
         trusted += 1
         for own in psi[rng.integers(0, allocation.n_bought, 4)]:
             reports = own + np.linspace(0, 2 * (allocation.cutoff - own), 15)
-            quick = kernels.epsilons_at(market.problem, market.basins, own, reports)
-            whole = [kernels.walk_moved(market.problem, own, x) for x in reports]
+            quick = epsilons_at(case, own, reports)
+            whole = epsilons_at(Whole(case.problem), own, reports)
             np.testing.assert_allclose(quick, whole, rtol=1e-9, atol=1e-12 * quick[0])
     assert trusted > 20
 
@@ -214,16 +218,15 @@ def test_tabulated_premiums_equal_those_integrated_one_by_one(name, bounds):
     psi = virtual_costs(costs, dist)
     allocation = allocate(psi, objective)
     bought = np.flatnonzero(allocation.epsilons > 0)
-    market = exact._Market(psi, allocation, objective, dist)
-    found = market._tabulated(costs[bought], psi[bought], allocation.epsilons[bought])
+    market = Market(psi, allocation, objective, dist)
+    found = market.tabulated(Asked(costs[bought], psi[bought], allocation.epsilons[bought]))
     assert found is not None
-    others = rng.choice(bought.size, 100)
-    exactly, _ = market.integrated(
-        costs[bought][others], psi[bought][others], allocation.epsilons[bought][others], 1e-12
-    )
-    per_unit = costs[bought][others] + exactly
-    np.testing.assert_allclose(costs[bought][others] + found[0][others], per_unit, rtol=1e-9)
-    assert (found[1][others] <= 1e-9 * per_unit).all()
+    some = rng.choice(bought.size, 100)
+    others = bought[some]
+    exactly, _ = market.integrated(Asked(costs[others], psi[others], allocation.epsilons[others]), 1e-12)
+    per_unit = costs[others] + exactly
+    np.testing.assert_allclose(costs[others] + found[0][some], per_unit, rtol=1e-9)
+    assert (found[1][some] <= 1e-9 * per_unit).all()
 
 
 def test_unbounded_costs_need_others_who_suffice():

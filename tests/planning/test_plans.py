@@ -267,13 +267,17 @@ def test_the_budget_for_a_loss_falls_towards_its_limit_as_sellers_grow(cap):
         ((Uniform(1, 5), OBJECTIVE, 10.0, 1.0), "sellers"),
         ((Uniform(1, 5), OBJECTIVE, 10, 0.0), "budget"),
         ((Uniform(1, 5), OBJECTIVE, 10, np.nan), "budget"),
-        ((Uniform(1, 5), OBJECTIVE, 10, 1.0, 1.0), "confidence"),
-        ((Uniform(1, 5), OBJECTIVE, 10, 1.0, 0.0), "confidence"),
     ],
 )
 def test_plans_that_make_no_sense_are_refused(arguments, words):
     with pytest.raises(InvalidInput, match=words):
         dpm.plan_payment_weight(*arguments)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0])
+def test_no_plan_is_certain_or_never_kept(confidence):
+    with pytest.raises(InvalidInput, match="confidence"):
+        dpm.plan_payment_weight(Uniform(1, 5), OBJECTIVE, 10, 1.0, confidence=confidence)
 
 
 def test_a_single_seller_with_endless_costs_cannot_be_planned():

@@ -133,7 +133,9 @@ def test_kept_rows_are_those_of_the_same_buyers_and_no_others(tmp_path):
     there = trial(120)
 
     def payment(buyer, kept):
-        table = dpm.planning.compare(DIST, there, {"it": lambda budget: buyer}, [10.0], 0.0, 2, keep_in=kept)
+        table = dpm.planning.compare(
+            DIST, there, {"it": lambda budget: buyer}, [10.0], 0.0, repetitions=2, keep_in=kept
+        )
         return table.standings[0].payment
 
     def online(weight):
@@ -243,7 +245,10 @@ def test_scores_are_those_of_the_model_on_the_records_held_out():
         (lambda: dpm.planning.compare(DIST, trial(), {}, [1.0], 0.0), "buyer"),
         (lambda: dpm.planning.compare(DIST, trial(), {"a": lambda b: None}, [], 0.0), "budget"),
         (lambda: dpm.planning.compare(DIST, trial(), {"a": lambda b: None}, [1.0], -1.0), "payment_weight"),
-        (lambda: dpm.planning.compare(DIST, trial(), {"a": lambda b: None}, [1.0], 0.0, 1), "repetitions"),
+        (
+            lambda: dpm.planning.compare(DIST, trial(), {"a": lambda b: None}, [1.0], 0.0, repetitions=1),
+            "repetitions",
+        ),
         (lambda: Trial(trial().data, train_share=1.0), "train_share"),
         (lambda: Trial(trial().data, radius=-1.0), "radius"),
         (lambda: trial().run([1.0, 2.0], 0), "same length"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmarket.allocation import kernels
+from dpmarket.allocation.kernels import certificate as kernels
 from dpmarket.allocation.objective import BuyerObjective
 from dpmarket.arrays import FloatArray, read_only_view
 
@@ -77,7 +77,7 @@ def examine(
     cap = 1.0 if objective.weight_cap is None else min(objective.weight_cap / m, 1.0)
     tilt = objective.concentration / norm
     price = objective.payment_weight * total_promise
-    giving, taking = kernels.gradient_range(psi, weights, dearest, price, tilt, math.nextafter(cap, 0.0))
+    giving, taking = kernels.gradient_range(psi, weights, dearest, (price, tilt), math.nextafter(cap, 0.0))
     size = tilt * heaviest + price * (dearest - cheapest)
     in_weights = max(giving - taking, 0.0) / (2.0 * size) if size > 0.0 else 0.0
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmarket.arrays import FloatArray
+from dpmarket.display import html_table, short_repr
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.allocation/2"
 
@@ -118,6 +122,31 @@ class Allocation:
     at_bound: bool
     kkt_residual: float
     local_minima: tuple[LocalMinimum, ...]
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return names and texts that say what was decided, without any individual."""
+        return [
+            ("sellers", f"{self.epsilons.size:,}"),
+            ("bought from", f"{self.n_bought:,}"),
+            ("at the weight cap", f"{self.n_capped:,}"),
+            ("total promise", f"{self.total_promise:.4g}"),
+            ("cutoff", f"{self.cutoff:.4g}"),
+            ("objective", f"{self.objective_value:.6g}"),
+            ("local minima", f"{len(self.local_minima)}"),
+            ("optimality residual", f"{self.kkt_residual:.1e}"),
+        ]
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary())
+
+    def _repr_html_(self) -> str:
+        return html_table("Allocation", self.summary())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per seller: epsilon, loss_weight. It shows individuals."""
+        import polars as pl
+
+        return pl.DataFrame({"epsilon": self.epsilons, "loss_weight": self.loss_weights})
 
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name, arrays as lists, with the schema's name and version."""

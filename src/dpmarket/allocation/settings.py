@@ -17,7 +17,7 @@ _GREATEST_RHO = 1e250
 
 @dataclass(frozen=True, slots=True)
 class PathSettings:
-    """The arguments of :func:`dpmarket.allocation.kernels.walk_path` that do not depend on reports.
+    """The arguments of :func:`dpmarket.allocation.kernels.walk.walk_path` that do not depend on reports.
 
     Attributes
     ----------

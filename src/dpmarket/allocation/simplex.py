@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.allocation import kernels
+from dpmarket.allocation.kernels import walk
 from dpmarket.allocation.objective import round_down
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import Infeasible
@@ -71,13 +71,13 @@ def project_to_capped_simplex(point: object, cap: float = 1.0) -> FloatArray:
 
 def project(values: FloatArray, layout: tuple[float, int, float]) -> FloatArray:
     """Return the projection of checked ``values`` for a cap that :func:`split_cap` has split."""
-    limit, capped, rest = layout
     negated = np.negative(values)
     negated.sort()
-    base, gap, _, _ = kernels.path_point(negated, limit, capped, rest, 1.0)
+    rules = walk.Rules(*layout, rho=1.0, least_rate=0.0)
+    base, gap = walk.path_points(negated, rules, np.ones(1))[0, 2:4]
     weights: FloatArray = values + base
     np.add(weights, gap, out=weights, where=weights >= 0.0)
-    return np.clip(weights, 0.0, limit, out=weights)
+    return np.clip(weights, 0.0, layout[0], out=weights)
 
 
 def split_cap(cap: Fraction) -> tuple[float, int, float]:

@@ -1,8 +1,8 @@
 """Turn virtual costs into the globally best allocation, with its proof.
 
 The work is one sort of the cheap part of the costs, one walk along the path of best allocations
-(:mod:`dpmarket.allocation.kernels`) and one pass that writes the result in the caller's order: a seller's
-weight depends on their own virtual cost and three numbers, so nobody's position need be remembered.
+(:mod:`dpmarket.allocation.kernels.walk`) and one pass that writes the result in the caller's order: a
+seller's weight depends on their own virtual cost and three numbers, so nobody's position need be remembered.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.allocation import kernels
 from dpmarket.allocation.certificate import examine
+from dpmarket.allocation.kernels import segments, walk
 from dpmarket.allocation.objective import BuyerObjective, max_epsilon
 from dpmarket.allocation.result import Allocation, LocalMinimum
 from dpmarket.allocation.settings import PathSettings, path_settings
@@ -190,13 +190,13 @@ def _best_on_path(
 ) -> tuple[WeightRule, tuple[LocalMinimum, ...], int]:
     """Return the rule of the global minimum, all local minima, and which of them it is."""
     table, at_infinity = _walk(finite, dearest, settings, objective)
-    chosen = int(kernels.best_row(table)) if len(table) else -1
-    if chosen < 0 or table[chosen, kernels.VALUE] > at_infinity:
+    chosen = int(segments.best_row(table)) if len(table) else -1
+    if chosen < 0 or table[chosen, segments.VALUE] > at_infinity:
         raise _no_minimum()
     minima = tuple(_local_minimum(row, settings, objective) for row in table.tolist())
-    spread = float(table[chosen, kernels.SPREAD])
-    base = float(table[chosen, kernels.BASE])
-    gap = float(table[chosen, kernels.GAP])
+    spread = float(table[chosen, segments.SPREAD])
+    base = float(table[chosen, segments.BASE])
+    gap = float(table[chosen, segments.GAP])
 
     def rule(costs: FloatArray) -> FloatArray:
         # (r - psi_i)/s, with r - psi_i written as a sum of two terms of one sign.
@@ -222,23 +222,15 @@ def _walk(
         cheap = _cheap_part(finite, mean, settings, objective)
         if cheap.size < finite.size:
             table, at_infinity, _, status = _walk_sorted(cheap, finite.size, mean, settings)
-            if status == kernels.COMPLETE:
+            if status == walk.COMPLETE:
                 return table, at_infinity
     table, at_infinity, _, _ = _walk_sorted(_sorted(finite, settings), finite.size, mean, settings)
     return table, at_infinity
 
 
 def _walk_sorted(costs: FloatArray, sellers: int, mean: float, settings: PathSettings) -> Any:
-    return kernels.walk_path(
-        costs,
-        sellers,
-        settings.max_weight,
-        settings.first_capped,
-        settings.first_rest,
-        settings.rho,
-        settings.least_rate,
-        mean,
-    )
+    layout = settings.max_weight, settings.first_capped, settings.first_rest
+    return walk.walk_path(costs, sellers, walk.Rules(*layout, settings.rho, settings.least_rate), mean)
 
 
 def _sorted(costs: FloatArray, settings: PathSettings) -> FloatArray:
@@ -261,14 +253,8 @@ def _cheap_part(
     layout = UNCAPPED
     if objective.weight_cap is not None:
         layout = split_cap(Fraction(settings.max_weight) * finite.size / sample.size)
-    reached: int = kernels.walk_path(
-        sample,
-        sample.size,
-        *layout,
-        settings.rho * each,
-        settings.least_rate / math.sqrt(each),
-        mean,
-    )[2]
+    rules = walk.Rules(*layout, settings.rho * each, settings.least_rate / math.sqrt(each))
+    reached: int = walk.walk_path(sample, sample.size, rules, mean)[2]
     last = reached + reached // 4 + 32
     if 2 * last > sample.size:
         return finite
@@ -276,21 +262,21 @@ def _cheap_part(
 
 
 def _local_minimum(row: list[float], settings: PathSettings, objective: BuyerObjective) -> LocalMinimum:
-    at_bound = row[kernels.AT_BOUND] > 0.0
+    at_bound = row[segments.AT_BOUND] > 0.0
     total = settings.max_total_promise
     if not at_bound:
-        total = min(settings.epsilon_rate / row[kernels.RATE], total)
+        total = min(settings.epsilon_rate / row[segments.RATE], total)
     return LocalMinimum(
         objective_value=(
-            objective.concentration * row[kernels.NORM]
+            objective.concentration * row[segments.NORM]
             + objective.noise / total
-            + objective.payment_weight * total * row[kernels.COST] * settings.unit
+            + objective.payment_weight * total * row[segments.COST] * settings.unit
         ),
         total_promise=total,
-        cutoff=(row[kernels.BASE] + row[kernels.GAP]) * settings.unit,
-        spread=row[kernels.SPREAD] * settings.unit,
-        n_capped=int(row[kernels.CAPPED]),
-        n_bought=int(row[kernels.BOUGHT]),
+        cutoff=(row[segments.BASE] + row[segments.GAP]) * settings.unit,
+        spread=row[segments.SPREAD] * settings.unit,
+        n_capped=int(row[segments.CAPPED]),
+        n_bought=int(row[segments.BOUGHT]),
         at_bound=at_bound,
     )
 
@@ -315,7 +301,18 @@ def _cheapest(
     norm = math.sqrt(cheaper.size * cap * cap + ties * share * share)
     n_capped = cheaper.size + (ties if share >= cap else 0)
     n_bought = cheaper.size + ties
-    return rule, (_limit(norm, cost, margin, 0.0, n_capped, n_bought, settings, objective),)
+    return rule, (
+        _limit(
+            norm,
+            cost,
+            cutoff=margin,
+            spread=0.0,
+            n_capped=n_capped,
+            n_bought=n_bought,
+            settings=settings,
+            objective=objective,
+        ),
+    )
 
 
 def _all_equal(
@@ -330,13 +327,23 @@ def _all_equal(
     cost = float((finite / finite.size).sum())
     norm = 1.0 / math.sqrt(finite.size)
     n_capped = finite.size if share >= settings.max_weight else 0
-    minimum = _limit(norm, cost, math.inf, math.inf, n_capped, finite.size, settings, objective)
+    minimum = _limit(
+        norm,
+        cost,
+        cutoff=math.inf,
+        spread=math.inf,
+        n_capped=n_capped,
+        n_bought=finite.size,
+        settings=settings,
+        objective=objective,
+    )
     return rule, (minimum,)
 
 
 def _limit(
     norm: float,
     cost: float,
+    *,
     cutoff: float,
     spread: float,
     n_capped: int,

@@ -201,7 +201,7 @@ def write_receipts_table(
     sellers, receipts = zip(*certificate.receipts(), strict=True)
     texts = [receipt.decode() for receipt in receipts]
     table = pl.DataFrame({"seller": [str(seller) for seller in sellers], "receipt": texts})
-    write_table(target, table, overwrite)
+    write_table(target, table, overwrite=overwrite)
     return len(texts)
 
 

@@ -241,7 +241,7 @@ def planned_objective(
             objective,
             sellers,
             float(money),
-            wanted.confidence,
+            confidence=wanted.confidence,
             minor_units=market.money.minor_units,
         )
 
@@ -277,6 +277,21 @@ def budget_in_minor_units(market: Market) -> int | None:
     return budget
 
 
+def round_budgets(market: Market) -> list[Fraction]:
+    """Return what of the budget is declared for each offline round, in whole minor units over all of it.
+
+    Raises
+    ------
+    Infeasible
+        A budget with which nobody can be paid.
+    """
+    budget, units = market.objective.budget, budget_in_minor_units(market)
+    if budget is None or units is None:
+        return [Fraction(0)]
+    whole = Fraction(units, market.money.minor_units)
+    return [min(Fraction(budget) * Fraction(share), whole) for share in market.objective.shares or [1.0]]
+
+
 def _money(market: Market, remaining: Remaining) -> Fraction:
     """Return what of the budget is for the next offline round: its declared share, or what is left."""
     objective = market.objective
@@ -287,15 +302,14 @@ def _money(market: Market, remaining: Remaining) -> Fraction:
             "part of the budget was promised online: an offline round then needs its share of the budget "
             "beforehand (objective.shares)."
         )
-    shares = objective.shares or [1.0]
-    if remaining.offline_rounds >= len(shares):
-        declared = "the one round" if len(shares) == 1 else f"the {len(shares)} rounds"
+    budgets = round_budgets(market)
+    if remaining.offline_rounds >= len(budgets):
+        declared = "the one round" if len(budgets) == 1 else f"the {len(budgets)} rounds"
         raise LedgerRefusal(
             f"the budget is used: {declared} for which it was declared have been quoted. Several offline "
             "rounds need their shares beforehand (objective.shares)."
         )
-    budget_in_minor_units(market)  # refuses one with which nobody can be paid
-    money = Fraction(objective.budget) * Fraction(shares[remaining.offline_rounds])
+    money = budgets[remaining.offline_rounds]
     if remaining.available is not None:
         # Of earlier rounds only: nobody who reports now has any part in it.
         money = min(money, Fraction(remaining.available, market.money.minor_units))

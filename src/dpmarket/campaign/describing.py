@@ -5,24 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.amounts import money_text
-from dpmarket.campaign.market_file import read_market
-from dpmarket.campaign.model_file import read_model
-from dpmarket.campaign.quotes import read_quotes
 from dpmarket.errors import FileProblem
-from dpmarket.ledger import (
-    CampaignEntry,
-    Connection,
-    accounts,
-    balance_of,
-    check_ledger,
-    existing_ledger,
-    reading,
-    rounds,
-)
-from dpmarket.ledger.engine import without_password
+
+if TYPE_CHECKING:
+    from dpmarket.ledger import CampaignEntry, Connection
+
+# Each kind of file is read by modules of its own, loaded when there is one to describe.
 
 
 @dataclass(frozen=True)
@@ -68,6 +59,8 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 
 def _quotes(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.campaign.quotes import read_quotes
+
     quotes = read_quotes(path)
     epsilons, amounts = quotes.epsilons, quotes.amounts
     bought = epsilons > 0.0
@@ -98,6 +91,8 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
 
 
 def _model(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.campaign.model_file import read_model
+
     model = read_model(path)
     rows = [
         (feature.name, f"{value:.6g}")
@@ -116,9 +111,14 @@ def _model(path: str | os.PathLike[str]) -> Description:
 
 
 def _market(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.campaign.market_file import read_market
+    from dpmarket.ledger.engine import without_password
+
     market = read_market(path)
     data = market.model_dump(exclude_none=True)
     if "url" in data.get("ledger", {}):
+        from dpmarket.ledger.engine import without_password
+
         data["ledger"]["url"] = without_password(data["ledger"]["url"])
     rows = [
         (f"{table}.{key}", str(value))
@@ -130,6 +130,8 @@ def _market(path: str | os.PathLike[str]) -> Description:
 
 
 def _ledger(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, rounds
+
     with existing_ledger(path) as ledger, reading(ledger) as connection:
         check_ledger(connection)
         found = [_campaign(connection, campaign) for campaign in rounds.campaigns_of(connection)]
@@ -157,6 +159,8 @@ def _campaign(
     connection: Connection, campaign: CampaignEntry
 ) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Return a campaign's rows and data: its money, and its rounds with who withdrew."""
+    from dpmarket.ledger import balance_of, rounds
+
     balance = balance_of(connection, campaign.id)
     named = f" of {campaign.name!r}" if campaign.name else ""
     rows = [

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from scipy.special import expit
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import FileProblem, InvalidInput
@@ -145,6 +144,8 @@ class ModelFile(_Part):
 
         Shape (rows, features); for a model with an encoder, a table with the columns that it declares.
         """
+        from scipy.special import expit
+
         encode = self.scaler() if self.encoder is None else self.public_encoder()
         scaled = encode.fit_transform(features)
         return np.asarray(expit(scaled @ self.coefficients[:-1] + self.coefficients[-1]))

@@ -104,14 +104,14 @@ def pay_out(
                 campaign = _campaign(connection, place.campaign)
                 payout = _numbered(connection, campaign, repeat)
                 lines = lines_of(connection, payout)
-            write_table(output, _as_written(lines, market, campaign), overwrite)
+            write_table(output, _as_written(lines, market, campaign), overwrite=overwrite)
             return PayoutFile(payout, campaign.minor_units, campaign.currency)
         with contextlib.ExitStack() as shown, writing(opened) as connection:
             campaign = _campaign(connection, place.campaign)
             payout, lines = make_payout(connection, campaign.id)
             # All of it is written before the entry is made, and shown when it was made.
             table = _as_written(lines, market, campaign)
-            shown.enter_context(writing_table(output, table, overwrite))()
+            shown.enter_context(writing_table(output, table, overwrite=overwrite))()
     return PayoutFile(payout, campaign.minor_units, campaign.currency)
 
 

@@ -70,7 +70,7 @@ def predict_file(
     if model.id_column in table.columns:
         first = {model.id_column: table.get_column(model.id_column)}
     predicted = pl.DataFrame({**first, "probability": probabilities, "prediction": labels})
-    write_table(output, predicted, overwrite)
+    write_table(output, predicted, overwrite=overwrite)
     return Predictions(table.height, int(positive.sum()), clipped)
 
 

@@ -84,7 +84,9 @@ def plan_for(market: Market, people: int, budget: float, confidence: float | Non
     from dpmarket.planning import plan_payment_weight
 
     dist = to_distribution(market.costs.distribution)
-    plan = plan_payment_weight(dist, prices_for(market, people, budget), people, budget, confidence)
+    plan = plan_payment_weight(
+        dist, prices_for(market, people, budget), people, budget, confidence=confidence
+    )
     return replace(plan, error_model=error_model_of(market))
 
 

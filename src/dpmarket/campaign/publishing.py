@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any
 
-from dpmarket.campaign.deciding import online_curve, planned_objective, without_cap
+from dpmarket.campaign.deciding import online_curve, planned_objective, round_budgets, without_cap
 from dpmarket.campaign.market_file import Market, check_market, read_market, to_distribution
 from dpmarket.campaign.rules import changed_keys, rules_of
 from dpmarket.certificates import PublishedRules, Verification, publishable_rules, read_rules
@@ -106,10 +105,7 @@ def _objectives(published: PublishedRules, sellers: int) -> list[dict[str, Any]]
         market = check_market(_as_in_a_file(published))
         expected, limit = market.sellers.expected, market.objective.max_epsilon
         people = sellers if expected is None else min(sellers, expected)
-        found = [
-            planned_objective(market, people, Fraction(share))[0]
-            for share in (market.objective.shares or [1.0])
-        ]
+        found = [planned_objective(market, people, money, sellers)[0] for money in round_budgets(market)]
     except DpmarketError:
         return []
     if market.objective.weight_cap is None:  # where too few are within the distribution to keep one

@@ -111,7 +111,7 @@ class _Outputs:
         """Write both files while a block runs; they appear when it has succeeded. See ``writing_table``."""
         with contextlib.ExitStack() as stack:
             finished = [
-                stack.enter_context(writing_table(target, table, self.overwrite, content))
+                stack.enter_context(writing_table(target, table, overwrite=self.overwrite, parquet=content))
                 for target, table, content in (
                     (self.not_quoted, left_out, None),
                     (self.quotes, quotes, parquet),

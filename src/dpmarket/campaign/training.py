@@ -140,7 +140,7 @@ def train_file(
 
             spending = spend_and_train(opened_ledger, found, market, read, progress)
             result = TrainingResult(is_new=True, **vars(spending))
-    write_bytes(output, result.model.to_json().encode(), overwrite)
+    write_bytes(output, result.model.to_json().encode(), overwrite=overwrite)
     progress("Writing the model", 1.0)
     return result
 

@@ -7,10 +7,9 @@ import os
 from dpmarket.certificates.signing import read_signature
 from dpmarket.certificates.verifier.certificate import examined
 from dpmarket.certificates.verifier.layout import Body
-from dpmarket.certificates.verifier.payments import payment_checks
 from dpmarket.certificates.verifier.verdicts import Verification
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import number_column, read_bytes, read_table
+from dpmarket.files import read_bytes
 
 Path = str | os.PathLike[str]
 _LARGEST = 16 << 20
@@ -115,6 +114,10 @@ def examined_files(
     )
     if reports is None or body is None or lines is None or not result.passed:
         return result, body
+    # Tables and payments take polars and mpmath along, which most checks do not need.
+    from dpmarket.certificates.verifier.payments import payment_checks
+    from dpmarket.files import number_column, read_table
+
     table = read_table(reports, ["seller", "cost"], ["seller"], ["cost"])
     costs = dict(
         zip(table.get_column("seller").to_list(), number_column(table, "cost", reports).tolist(), strict=True)

@@ -45,7 +45,7 @@ def write_certificate(
     if os.path.realpath(target) == os.path.realpath(openings):
         raise InvalidInput("expected two files: the certificate is public, the openings are not.")
     private_bytes(openings, certificate.openings())
-    write_bytes(target, bytes(certificate), overwrite)
+    write_bytes(target, bytes(certificate), overwrite=overwrite)
 
 
 def read_certificate(source: str | os.PathLike[str], openings: str | os.PathLike[str]) -> Certificate:

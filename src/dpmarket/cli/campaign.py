@@ -40,7 +40,7 @@ def init(
 
     values = dict(map(_setting, settings or ()))
     text = market_template(values) if sample is None else sample_template(sample, values)
-    write_bytes(market, text.encode(), force)
+    write_bytes(market, text.encode(), overwrite=force)
     Voice(as_json, quiet, str(market)).tell(
         "A new market", [("market file", str(market))], {"market": str(market)}, "Edit it before you quote."
     )

@@ -33,7 +33,7 @@ def commit(
 
     refuse_same(output, market)
     rules = commit_market(market)
-    write_bytes(output, rules.data, force)
+    write_bytes(output, rules.data, overwrite=force)
     rows = [("digest", rules.digest), ("time", rules.committed_at), ("written to", str(output))]
     data = {"digest": rules.digest, "committed_at": rules.committed_at, "commitment": str(output)}
     note = f"Publish {output}, or at least its digest, before anybody reports."
@@ -100,7 +100,7 @@ def certify(
         write_certificate(certificate, output, openings, force)
     rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
     if signed is not None:
-        write_bytes(signature, signed, force)
+        write_bytes(signature, signed, overwrite=force)
         rows.append(("signature", str(signature)))
     data = {"sellers": len(certificate.lines), "digest": certificate.digest, "certificate": str(output)}
     note = f"The certificate is in {output}. Keep {openings} secret: it opens every line."
@@ -170,7 +170,7 @@ def receipts(
         rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}
     if page is not None:
         content = receipt_page()
-        write_bytes(page, content, force)
+        write_bytes(page, content, overwrite=force)
         digest = hashlib.sha256(content).hexdigest()
         rows += [("page", str(page)), ("the page's digest", digest)]
         data |= {"page": str(page), "digest": digest}

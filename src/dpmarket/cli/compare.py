@@ -82,7 +82,16 @@ def compare(
             kept = None if keep_in is None else keep_in / f"{name.value}-{k}.json"
             with progress_bar(f"Comparing on {name.value}, {formula}") as progress:
                 table = compute(
-                    dist, trial, buyers, money, payment_weight, repetitions, seed, processes, kept, progress
+                    dist,
+                    trial,
+                    buyers,
+                    money,
+                    payment_weight,
+                    repetitions=repetitions,
+                    seed=seed,
+                    processes=processes,
+                    keep_in=kept,
+                    progress=progress,
                 )
             tables.append({"data": name.value, "costs": formula, **table.to_dict()})
             if not as_json:

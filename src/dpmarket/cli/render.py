@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from dpmarket.progress import Progress, StageProgress
+from dpmarket.progress import Progress, StageProgress, told_of_compiling
+
+_COMPILING = "compiling, once"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Voice:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
         with Bar(*columns, console=console, transient=True) as bar:
             task = bar.add_task("", total=1.0)
-            yield lambda what, share: bar.update(task, description=what, completed=share)
+            with told_of_compiling(lambda: bar.update(task, description=_COMPILING)):
+                yield lambda what, share: bar.update(task, description=what, completed=share)
 
 
 def print_table(
@@ -91,9 +94,14 @@ def print_table(
         console.print(note)
 
 
-def busy(what: str) -> AbstractContextManager[object]:
-    """Show on the terminal, if there is one, that work is under way."""
-    return Console(stderr=True).status(f"{what} (a first run compiles for about half a minute)")
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Show on the terminal, if there is one, that work is under way, and whether it is compiling."""
+    with (
+        Console(stderr=True).status(what) as status,
+        told_of_compiling(lambda: status.update(f"{what}: {_COMPILING}")),
+    ):
+        yield
 
 
 @contextmanager
@@ -102,7 +110,12 @@ def progress_bar(what: str) -> Iterator[Progress]:
     console = Console(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+        def moved(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total, description=what)
+
+        with told_of_compiling(lambda: progress.update(task, description=f"{what}: {_COMPILING}")):
+            yield moved
 
 
 def number(value: float, digits: int = 4) -> str:

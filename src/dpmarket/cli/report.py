@@ -46,7 +46,16 @@ def report(
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
         summary = report_campaign(
-            market, reports, quotes, output, test, certificate, title, force, progress, ledger=ledger
+            market,
+            reports,
+            quotes,
+            output,
+            test=test,
+            certificate=certificate,
+            title=title,
+            overwrite=force,
+            progress=progress,
+            ledger=ledger,
         )
     totals, score = summary.totals, summary.score
     rows = [

@@ -77,7 +77,18 @@ def sweep(
             weight_cap=weight_cap,
             max_mean_epsilon=max_mean_epsilon,
         )
-        table = compute(dist, planned, sellers, trial, repetitions, seed, processes, keep_in, progress, model)
+        table = compute(
+            dist,
+            planned,
+            sellers,
+            trial,
+            repetitions=repetitions,
+            seed=seed,
+            processes=processes,
+            keep_in=keep_in,
+            progress=progress,
+            error_model=model,
+        )
     if as_json:
         typer.echo(to_json(table.to_dict()), nl=False)
         return

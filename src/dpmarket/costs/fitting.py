@@ -187,6 +187,7 @@ def _cut_likelihood(
     family: Callable[[FloatArray], CostDistribution],
     start: FloatArray,
     costs: FloatArray,
+    *,
     exact: bool,
 ) -> CostDistribution:
     """Maximise the likelihood of a truncated family; the untruncated fit is exact without cuts."""

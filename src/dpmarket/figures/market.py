@@ -16,6 +16,7 @@ def draw_rule(
     values: Sequence[float],
     group_costs: Sequence[float],
     group_values: Sequence[float],
+    *,
     cutoff: float | None,
     unit: str,
     worth: Sequence[float] | None = None,

@@ -80,7 +80,9 @@ def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str])
 
 
 @contextlib.contextmanager
-def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: int = PUBLIC) -> Iterator[Path]:
+def atomic_path(
+    target: str | os.PathLike[str], *, overwrite: bool = True, mode: int = PUBLIC
+) -> Iterator[Path]:
     """Give an empty temporary file beside ``target``; on success it takes the target's place.
 
     The new file is flushed to the disk before it replaces the old one, in one step. If the block raises,
@@ -124,7 +126,7 @@ def atomic_path(target: str | os.PathLike[str], overwrite: bool = True, mode: in
         temporary.unlink(missing_ok=True)
 
 
-def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = True) -> None:
+def write_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool = True) -> None:
     """Write ``data`` to ``target``, atomically; ``-`` is the standard output.
 
     Raises
@@ -136,11 +138,11 @@ def write_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = T
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    with atomic_path(target, overwrite) as temporary:
+    with atomic_path(target, overwrite=overwrite) as temporary:
         temporary.write_bytes(data)
 
 
-def private_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool = False) -> None:
+def private_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
     """Write ``data`` to a file that only its owner may read, atomically, whoever could read an old one.
 
     Raises
@@ -148,7 +150,7 @@ def private_bytes(target: str | os.PathLike[str], data: bytes, overwrite: bool =
     FileProblem
         As for :func:`atomic_path`; by default an existing file is refused.
     """
-    with atomic_path(target, overwrite, PRIVATE) as temporary:
+    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary:
         temporary.write_bytes(data)
 
 

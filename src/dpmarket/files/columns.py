@@ -118,7 +118,7 @@ def numbers_of(
     problems = []
     if column.dtype == pl.String:
         blank = column.is_null() | (column.str.strip_chars() == "")
-        comma = column.str.contains(_DECIMAL_COMMA).fill_null(False)
+        comma = column.str.contains(_DECIMAL_COMMA).fill_null(value=False)
         numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
         text = numbers.is_null() & ~blank & ~comma
         problems += find(name, "a decimal comma (write a point)", comma.to_numpy(), rows)

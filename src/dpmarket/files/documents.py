@@ -32,7 +32,7 @@ def to_json(data: object) -> str:
         raise InvalidInput("expected finite numbers, got NaN or infinity, which JSON lacks.") from None
 
 
-def write_json(target: str | os.PathLike[str], data: object, overwrite: bool = True) -> None:
+def write_json(target: str | os.PathLike[str], data: object, *, overwrite: bool = True) -> None:
     """Write plain data to a JSON file, atomically; ``-`` is the standard output.
 
     Raises
@@ -42,7 +42,7 @@ def write_json(target: str | os.PathLike[str], data: object, overwrite: bool = T
     FileProblem
         The file cannot be written, or exists and may not be overwritten.
     """
-    write_bytes(target, to_json(data).encode(), overwrite)
+    write_bytes(target, to_json(data).encode(), overwrite=overwrite)
 
 
 def read_json(source: str | os.PathLike[str], most: int = LARGEST_JSON) -> Any:

@@ -33,7 +33,7 @@ def harmless(texts: pl.Series) -> pl.Series:
     >>> harmless(pl.Series(["ann", "=1+1", "'=1+1", "'tis", "-"])).to_list()
     ['ann', "'=1+1", "''=1+1", "'tis", "'-"]
     """
-    found = texts.str.contains(_RUN).fill_null(False)
+    found = texts.str.contains(_RUN).fill_null(value=False)
     return (
         texts.to_frame("t").select(_prefixed(found)).to_series().alias(texts.name) if found.any() else texts
     )
@@ -47,7 +47,7 @@ def as_meant(texts: pl.Series) -> pl.Series:
     >>> as_meant(pl.Series(["ann", "'=1+1", "''=1+1", "'tis", "=1+1"])).to_list()
     ['ann', '=1+1', "'=1+1", "'tis", '=1+1']
     """
-    found = texts.str.contains(_MADE_HARMLESS).fill_null(False)
+    found = texts.str.contains(_MADE_HARMLESS).fill_null(value=False)
     if not found.any():
         return texts
     shorter = pl.when(found).then(pl.col("t").str.slice(1)).otherwise(pl.col("t"))

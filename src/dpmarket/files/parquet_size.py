@@ -140,7 +140,7 @@ def _pages(file: BinaryIO, start: int, end: int, most: int) -> _Pages:
     return _Pages(unpacked, values, entries, count)
 
 
-def _need(consistent: bool) -> None:
+def _need(consistent: bool) -> None:  # noqa: FBT001 - a condition, as of an assertion
     if not consistent:
         raise InvalidInput("its parts contradict each other.")
 

@@ -126,7 +126,7 @@ def csv_columns(data: bytes) -> dict[str, list[str]]:
     return {name: table.get_column(name).to_list() for name in table.columns}
 
 
-def write_table(target: str | os.PathLike[str], table: pl.DataFrame, overwrite: bool = True) -> None:
+def write_table(target: str | os.PathLike[str], table: pl.DataFrame, *, overwrite: bool = True) -> None:
     """Write a table to a .csv or .parquet file, atomically, losing no bit.
 
     Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV. In
@@ -147,7 +147,7 @@ def write_table(target: str | os.PathLike[str], table: pl.DataFrame, overwrite: 
     FileProblem
         Another ending, a file that exists, or one that cannot be written.
     """
-    with writing_table(target, table, overwrite):
+    with writing_table(target, table, overwrite=overwrite):
         pass
 
 
@@ -155,6 +155,7 @@ def write_table(target: str | os.PathLike[str], table: pl.DataFrame, overwrite: 
 def writing_table(
     target: str | os.PathLike[str],
     table: pl.DataFrame,
+    *,
     overwrite: bool = True,
     parquet: bytes | None = None,
 ) -> Iterator[Callable[[], None]]:
@@ -184,7 +185,7 @@ def writing_table(
         else:
             path.write_bytes(parquet_bytes(table) if parquet is None else parquet)
 
-    with atomic_path(target, overwrite, PRIVATE) as temporary, ThreadPoolExecutor(1) as thread:
+    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary, ThreadPoolExecutor(1) as thread:
         writing = thread.submit(write, temporary)
 
         def finished() -> None:
@@ -198,6 +199,7 @@ def write_parquet(
     target: str | os.PathLike[str],
     table: pl.DataFrame,
     notes: Mapping[str, str],
+    *,
     overwrite: bool = True,
 ) -> None:
     """Write a table, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
@@ -215,7 +217,7 @@ def write_parquet(
         A file that exists or cannot be written.
     """
     data = parquet_bytes(table, notes)
-    with atomic_path(target, overwrite, PRIVATE) as temporary:
+    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary:
         temporary.write_bytes(data)
 
 

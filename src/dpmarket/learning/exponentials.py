@@ -13,6 +13,8 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
+from dpmarket.numerics import fast_two_sum, two_sum
+
 _LOG2_E = 1.4426950408889634
 _MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
 _FARTHEST = 700.0
@@ -51,21 +53,6 @@ def _typed_float_of(typingctx: Any, value: Any) -> Any:
 fma: Any = intrinsic(_typed_fma)
 _bits_of: Any = intrinsic(_typed_bits_of)
 _float_of: Any = intrinsic(_typed_float_of)
-
-
-@numba.njit(cache=True, inline="always")
-def two_sum(a: float, b: float) -> tuple[float, float]:
-    """Return the rounded sum and what rounding lost, exactly."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
-
-
-@numba.njit(cache=True, inline="always")
-def fast_two_sum(a: float, b: float) -> tuple[float, float]:
-    """Return what :func:`two_sum` does, for ``|a| >= |b|``."""
-    total = a + b
-    return total, b - (total - a)
 
 
 @numba.njit(cache=True, inline="always")

@@ -19,7 +19,8 @@ import numba
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.learning.exponentials import accurate_sigmoid, add, sigmoid, times, two_product, two_sum
+from dpmarket.learning.exponentials import accurate_sigmoid, add, sigmoid, times, two_product
+from dpmarket.numerics import two_sum
 
 CHUNK = 64
 

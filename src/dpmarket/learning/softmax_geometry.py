@@ -59,8 +59,8 @@ class SoftmaxProblem:
             inner.l2,
             (noise_high * inner.unit).reshape(self.classes, -1),
             (noise_low * inner.unit).reshape(self.classes, -1),
-            inner.row_bound,
-            inner.gradient_bound,
+            row_bound=inner.row_bound,
+            gradient_bound=inner.gradient_bound,
         )
         return minimum.high.ravel() * inner.unit, minimum.low.ravel() * inner.unit
 

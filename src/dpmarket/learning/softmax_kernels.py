@@ -13,17 +13,9 @@ import numba
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.learning.exponentials import (
-    accurate_exponential,
-    add,
-    exponential,
-    fast_two_sum,
-    fma,
-    times,
-    two_product,
-    two_sum,
-)
+from dpmarket.learning.exponentials import accurate_exponential, add, exponential, fma, times, two_product
 from dpmarket.learning.kernels import CHUNK
+from dpmarket.numerics import fast_two_sum, two_sum
 
 
 @numba.njit(cache=True, nogil=True)

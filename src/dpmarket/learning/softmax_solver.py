@@ -48,6 +48,7 @@ def softmax_minimise(
     l2: float,
     linear_high: FloatArray,
     linear_low: FloatArray,
+    *,
     row_bound: float,
     gradient_bound: float,
 ) -> Minimum:
@@ -89,7 +90,7 @@ def softmax_minimise(
     Examples
     --------
     >>> rows = Rows(np.eye(3), np.array([0.0, 1.0, 2.0]), np.full(3, 1 / 3), constant=False)
-    >>> minimum = softmax_minimise(rows, 3, 0.1, np.zeros((3, 3)), np.zeros((3, 3)), 1.0, 1e-20)
+    >>> minimum = softmax_minimise(rows, 3, 0.1, *np.zeros((2, 3, 3)), row_bound=1.0, gradient_bound=1e-20)
     >>> minimum.high.round(4).tolist()[0], minimum.gradient_bound <= 1e-20
     ([1.0138, -0.5069, -0.5069], True)
     """
@@ -97,7 +98,8 @@ def softmax_minimise(
     norm = float(np.linalg.norm(linear_high)) * (1.0 + 1e-12)
     check_softmax_attainable(taking_part, classes, l2, norm, row_bound, gradient_bound)
     with threads(taking_part) as run:
-        objective = _Objective(taking_part, classes, l2, linear_high, linear_low, row_bound, run)
+        linear = (linear_high.ravel(), linear_low.ravel())
+        objective = _Objective(taking_part, classes, l2, linear, row_bound, run=run)
         w, solve = _float64_minimum(objective, gradient_bound / 4.0)
         found = proved(objective, w, solve, gradient_bound)
     shape = linear_high.shape
@@ -140,9 +142,9 @@ class _Objective:
         rows: Rows,
         classes: int,
         l2: float,
-        linear_high: FloatArray,
-        linear_low: FloatArray,
+        linear: tuple[FloatArray, FloatArray],
         row_bound: float,
+        *,
         run: Callable[..., list[Any]],
     ) -> None:
         self.rows = rows
@@ -150,21 +152,14 @@ class _Objective:
         self.l2 = l2
         self.row_bound = row_bound
         self.total = rows.total_weight()
-        self.linear_high = linear_high.ravel()
-        self.linear_low = linear_low.ravel()
-        self.linear_norm = float(np.linalg.norm(linear_high))
+        self.linear = linear
+        self.linear_norm = float(np.linalg.norm(linear[0]))
+        self.run = run
         self.sums = RowSums(rows, run)
 
     def on_sample(self, count: int) -> _Objective:
-        return _Objective(
-            self.rows.sample(count),
-            self.classes,
-            self.l2,
-            self.linear_high,
-            self.linear_low,
-            self.row_bound,
-            self.sums.run,
-        )
+        sample = self.rows.sample(count)
+        return _Objective(sample, self.classes, self.l2, self.linear, self.row_bound, run=self.run)
 
     def gradient(self, w: FloatArray) -> FloatArray:
         return self._with_penalty(self._pairs(softmax_kernels.gradient, w), w)
@@ -206,7 +201,7 @@ class _Objective:
 
     def _with_penalty(self, loss: FloatArray, w: FloatArray) -> FloatArray:
         product = self.l2 * w
-        total = add_pairs(loss, np.stack([self.linear_high, self.linear_low]))
+        total = add_pairs(loss, np.stack(self.linear))
         total = add_pairs(total, np.stack([product, product_rest(self.l2, w, product)]))
         return np.asarray(total.sum(axis=0))
 

@@ -26,8 +26,8 @@ from dpmarket.costs import CostDistribution, distribution_from_dict, largest_cos
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.inputs import check_dist_and_objective
 from dpmarket.mechanisms.outcome import finite_or_none, minor_amounts
-from dpmarket.payments import integral_kernels
 from dpmarket.payments.interpolation import PiecewiseSeries, tabulate_virtual_costs
+from dpmarket.payments.kernels.tables import evaluate
 
 SCHEMA = "dpmarket.curve/1"
 # What adding and multiplying a handful of floats may lose, relative to the terms.
@@ -299,7 +299,7 @@ class Curve:
         missing = slope * cutoff * (psi.error + _ROUNDING)
 
         def piecewise(costs: FloatArray, _: FloatArray) -> tuple[FloatArray, FloatArray]:
-            return integral_kernels.evaluate(table, costs), missing * (end - costs)
+            return evaluate(table, costs), missing * (end - costs)
 
         return piecewise
 

@@ -102,8 +102,16 @@ class QuotingMarket(ABC):
         self._books.refuse_closed()
         objective, belief = self._values()
         psi = virtual_costs(self._books.column("cost")[numbers], belief)
-        cutoff = self._next_curve().cutoff
-        outcome = settle(self._books, numbers, psi, objective, cutoff, self.name, self._parameters(), l2)
+        outcome = settle(
+            self._books,
+            numbers,
+            psi,
+            objective,
+            cutoff=self._next_curve().cutoff,
+            mechanism=self.name,
+            parameters=self._parameters(),
+            l2=l2,
+        )
         self._books.closed = True
         return outcome
 

@@ -18,6 +18,7 @@ def settle(
     numbers: IntArray,
     virtual_costs: FloatArray,
     objective: BuyerObjective,
+    *,
     cutoff: float,
     mechanism: str,
     parameters: dict[str, Any],

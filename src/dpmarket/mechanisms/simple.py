@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,9 +30,10 @@ from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.outcome import Outcome, checked_ids
 from dpmarket.mechanisms.protocol import Response
 
-# Gauss's rule on panels of shares for the expected (k+1)-th price; the panels shrink towards 0.
-_NODES = 8
-_PANELS = np.concatenate(([0.0], 0.25 ** np.arange(25.0, 2.0, -1.0), np.linspace(1.0 / 16.0, 0.5, 8)))
+# Relative error at which the integral of the expected (k+1)-th price stops.
+_ACCURACY = 1e-7
+# scipy's inverse of the incomplete beta function has no answer for some shares far below this one.
+_LEAST_SHARE = 1e-100
 
 
 @dataclass(frozen=True)
@@ -304,30 +306,36 @@ def expected_price(dist: CostDistribution, sellers: int, k: int) -> float:
     """Return the expected (k+1)-th lowest of ``sellers`` independent costs, or the support's upper end.
 
     The (k+1)-th lowest of m uniform numbers has a Beta(k+1, m-k) distribution; the cost's quantile function
-    is integrated over it by Gauss's rule, on panels that end at the distribution's breakpoints and shrink
-    towards both ends. Relative errors are below 1e-6 where costs have moments of some higher order; what
-    lies beyond the quantile at 1 - 1e-16 is not seen.
+    is integrated over it between the distribution's breakpoints. Relative errors are below 1e-6; what lies
+    beyond the quantile at 1 - 1e-16 is not seen.
     """
     if k >= sellers:
         return _finite_top(dist)
+    from scipy.integrate import tanhsinh
     from scipy.special import betainc, betaincinv
 
     low, high = k + 1.0, float(sellers - k)
     levels = dist.cdf(np.asarray(dist.breakpoints, dtype=np.float64))
-    below, shares = _panel_nodes(betainc(low, high, levels))
-    total = shares @ dist.quantile(betaincinv(low, high, below))
+
+    def price(shares: FloatArray, first: FloatArray, second: FloatArray, sign: FloatArray) -> FloatArray:
+        found = betaincinv(first, second, np.maximum(shares, _LEAST_SHARE))
+        probabilities = np.where(sign > 0.0, found, 1.0 - found)
+        below_one = np.minimum(probabilities, math.nextafter(1.0, 0.0))
+        return dist.quantile(below_one.ravel()).reshape(shares.shape)
+
     # The upper half by shares counted from the top, which are not rounded to 1.
-    above, shares = _panel_nodes(betainc(high, low, 1.0 - levels))
-    u = np.minimum(1.0 - betaincinv(high, low, above), math.nextafter(1.0, 0.0))
-    return float(total + shares @ dist.quantile(u))
+    halves = [[*each, low, high, 1.0] for each in _pieces(betainc(low, high, levels))] + [
+        [*each, high, low, -1.0] for each in _pieces(betainc(high, low, 1.0 - levels))
+    ]
+    start, end, *rest = np.array(halves).T
+    return float(tanhsinh(price, start, end, args=tuple(rest), rtol=_ACCURACY).integral.sum())
 
 
-def _panel_nodes(kinks: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights on the shares from 0 to 1/2, with panels that end at the kinks."""
-    edges = np.unique(np.concatenate((_PANELS, kinks[(kinks > 0.0) & (kinks < 0.5)])))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    half = 0.5 * np.diff(edges)[:, None]
-    return (edges[:-1, None] + half * (1.0 + nodes)).ravel(), (half * weights).ravel()
+def _pieces(kinks: FloatArray) -> list[tuple[float, float]]:
+    """Return the pieces between kinks of the shares from 0 to 1/2."""
+    return list(
+        pairwise(np.unique(np.concatenate(([0.0, 0.5], kinks[(kinks > 0.0) & (kinks < 0.5)]))).tolist())
+    )
 
 
 def _check(buyer: PostedPrice | CheapestK | SameForAll) -> None:

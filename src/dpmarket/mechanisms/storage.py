@@ -20,7 +20,7 @@ _COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "planned_wei
 _KEY = "dpmarket"
 
 
-def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: bool = True) -> None:
+def write_outcome(target: str | os.PathLike[str], outcome: Outcome, *, overwrite: bool = True) -> None:
     """Write an outcome to a .json or .parquet file that only its owner can read, atomically.
 
     Only an :class:`Outcome`: what was chosen by looking at the records, a ``JointOutcome``, is refused, so
@@ -57,10 +57,10 @@ def write_outcome(target: str | os.PathLike[str], outcome: Outcome, overwrite: b
     if not isinstance(outcome, Outcome):
         raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")
     if _kind(target) == ".json":
-        private_bytes(target, to_json(outcome.to_dict()).encode(), overwrite)
+        private_bytes(target, to_json(outcome.to_dict()).encode(), overwrite=overwrite)
         return
     table = pl.DataFrame({name: getattr(outcome, name) for name in _COLUMNS})
-    write_parquet(target, table, {_KEY: json.dumps(outcome.header(), allow_nan=False)}, overwrite)
+    write_parquet(target, table, {_KEY: json.dumps(outcome.header(), allow_nan=False)}, overwrite=overwrite)
 
 
 def read_outcome(source: str | os.PathLike[str]) -> Outcome:
@@ -113,7 +113,7 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
 
 
 def write_market_state(
-    target: str | os.PathLike[str], market: OnlineMechanism | AdaptiveMechanism, overwrite: bool = True
+    target: str | os.PathLike[str], market: OnlineMechanism | AdaptiveMechanism, *, overwrite: bool = True
 ) -> None:
     """Write a market's whole state to a .json file that only its owner can read, atomically.
 
@@ -151,7 +151,7 @@ def write_market_state(
     (1, True)
     """
     _refuse_other_than_json(target)
-    private_bytes(target, to_json(market.to_dict()).encode(), overwrite)
+    private_bytes(target, to_json(market.to_dict()).encode(), overwrite=overwrite)
 
 
 def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMechanism:

@@ -39,6 +39,7 @@ def plan_payment_weight(
     objective: BuyerObjective,
     sellers: int,
     budget: float,
+    *,
     confidence: float | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
@@ -121,7 +122,16 @@ def plan_payment_weight(
         found = _rounded_up(dist, objective, sellers, budget, minor_units)
     if confidence is None:
         return plan_from(found, sellers)
-    return _with_confidence(dist, found, sellers, budget, confidence, source, progress, minor_units)
+    return _with_confidence(
+        dist,
+        found,
+        sellers,
+        budget,
+        confidence=confidence,
+        rng=source,
+        progress=progress,
+        minor_units=minor_units,
+    )
 
 
 def stays_within(
@@ -260,6 +270,7 @@ def _with_confidence(
     found: Found,
     sellers: int,
     budget: float,
+    *,
     confidence: float,
     rng: np.random.Generator,
     progress: Progress | None,

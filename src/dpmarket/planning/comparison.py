@@ -10,18 +10,22 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_grid, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.planning.buyers import Builder, Buyer
 from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_standard_error
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.comparison/2"
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -97,18 +101,40 @@ class Comparison:
     repetitions: int
     sellers: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all values by name, with the schema's name and version."""
+    def __repr__(self) -> str:
+        buyers = dict.fromkeys(standing.buyer for standing in self.standings)
+        budgets = {standing.budget for standing in self.standings}
         rows = [
+            ("sellers", f"{self.sellers:,}"),
+            ("repetitions", f"{self.repetitions:,}"),
+            ("budgets", f"{len(budgets)}"),
+            ("buyers", " | ".join(buyers)),
+        ]
+        return short_repr(self, rows)
+
+    def _repr_html_(self) -> str:
+        return html_grid(f"Buyers compared, {self.sellers:,} sellers", self._rows())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row for every budget and buyer: the fields of a :class:`Standing`."""
+        import polars as pl
+
+        return pl.DataFrame(self._rows(), infer_schema_length=None)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
             {name: getattr(s, name) for name in s.__dataclass_fields__} | {"is_clear": s.is_clear}
             for s in self.standings
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values by name, with the schema's name and version."""
         return {
             "schema": SCHEMA,
             "payment_weight": self.payment_weight,
             "repetitions": self.repetitions,
             "sellers": self.sellers,
-            "standings": rows,
+            "standings": self._rows(),
         }
 
 
@@ -118,6 +144,7 @@ def compare(
     buyers: Mapping[str, Builder],
     budgets: Sequence[float],
     payment_weight: float,
+    *,
     repetitions: int = 100,
     seed: int = 0,
     processes: int = 1,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmarket.allocation import BuyerObjective
+from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.planning.error_model import ErrorModel, ExpectedError, expected_error
 from dpmarket.planning.search import Found
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.plan/1"
 
@@ -122,6 +126,31 @@ class Plan:
     guarantee: Guarantee | None = None
     error_model: ErrorModel | None = None
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:5])
+
+    def _repr_html_(self) -> str:
+        return html_table("Plan", self.summary())
+
+    def as_row(self) -> dict[str, float | int | None]:
+        """Return the numbers of a plan by name, those of its objective among them: a row of a table."""
+        error = self.expected_error
+        return {
+            "sellers": self.sellers,
+            **prices_of(self.objective),
+            "expected_payment": self.expected_payment,
+            "share_bought": self.share_bought,
+            "mean_promise": self.mean_promise,
+            "expected_excess_risk": self.expected_excess_risk,
+            "expected_error": None if error is None else error.total,
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row: prices, bounds and what to expect of them."""
+        import polars as pl
+
+        return pl.DataFrame([self.as_row()])
+
     @property
     def payment_weight(self) -> float:
         """Error units per unit of money (the paper's gamma)."""
@@ -206,3 +235,9 @@ def plan_from(found: Found, sellers: int) -> Plan:
         draws=found.draws,
         gap=found.gap,
     )
+
+
+def prices_of(objective: BuyerObjective) -> dict[str, float | None]:
+    """Return prices and bounds of an objective by name, for a row of a table."""
+    names = ("concentration", "noise", "payment_weight", "weight_cap", "max_mean_epsilon")
+    return {name: getattr(objective, name) for name in names}

@@ -203,7 +203,9 @@ def plan_prices(
         weight_cap=weight_cap,
         max_mean_epsilon=max_mean_epsilon,
     )
-    plan = plan_payment_weight(dist, objective, sellers, budget, confidence, rng, progress)
+    plan = plan_payment_weight(
+        dist, objective, sellers, budget, confidence=confidence, rng=rng, progress=progress
+    )
     return replace(plan, error_model=error_model)
 
 

@@ -159,6 +159,7 @@ def plan_budget(
         progress=progress,
     )
     if features is None or concentration is not None or noise is not None:
-        return BudgetPlan(budget, plan, False, None, None)
+        return BudgetPlan(budget, plan, prices_are_suggested=False, rules=None, advice=None)
     rules = compare_rules(dist, plan, budget)
-    return BudgetPlan(budget, plan, True, rules, noise_advice(dist, sellers, budget, features, **bounds))
+    advice = noise_advice(dist, sellers, budget, features, **bounds)
+    return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice)

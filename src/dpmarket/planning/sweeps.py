@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_grid, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.planning.bounds import excess_risk
 from dpmarket.planning.budgets import checked_market, plan_payment_weight
 from dpmarket.planning.error_model import ErrorModel, expected_error
+from dpmarket.planning.plan import prices_of
 from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial, mean_and_standard_error
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.planning.sweep/3"
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -87,10 +92,38 @@ class Sweep:
     sellers: int
     repetitions: int
 
+    def __repr__(self) -> str:
+        rows = [
+            ("objectives", f"{len(self.rows)}"),
+            ("sellers", f"{self.sellers:,}"),
+            ("repetitions", f"{self.repetitions:,}"),
+        ]
+        return short_repr(self, rows)
+
+    def _repr_html_(self) -> str:
+        return html_grid(f"Sweep, {self.sellers:,} sellers", self._flat())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per objective: its prices and bounds, then the fields of a :class:`SweepRow`."""
+        import polars as pl
+
+        return pl.DataFrame(self._flat(), infer_schema_length=None)
+
+    def _flat(self) -> list[dict[str, Any]]:
+        return [_flat_row(row) for row in self.rows]
+
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name, with the schema's name and version."""
         head = {"schema": SCHEMA, "sellers": self.sellers, "repetitions": self.repetitions}
         return {**head, "rows": [row.to_dict() for row in self.rows]}
+
+
+def _flat_row(row: SweepRow) -> dict[str, Any]:
+    """Return a row of a table: prices, numbers, and a column for each quantile."""
+    values = {name: getattr(row, name) for name in row.__dataclass_fields__}
+    objective, quantiles = values.pop("objective"), values.pop("epsilon_quantiles")
+    named = {f"epsilon_{share:.0%}": value for share, value in zip(_QUANTILES, quantiles, strict=True)}
+    return prices_of(objective) | values | named
 
 
 def at_payment_weights(objective: BuyerObjective, payment_weights: Sequence[float]) -> list[BuyerObjective]:
@@ -229,6 +262,7 @@ def sweep(
     objectives: Sequence[BuyerObjective],
     sellers: int,
     trial: Trial | None = None,
+    *,
     repetitions: int = 20,
     seed: int = 0,
     processes: int = 1,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_grid, short_repr
 from dpmarket.errors import Infeasible
 from dpmarket.planning.budgets import checked_market
 from dpmarket.planning.plan import Plan, plan_from
@@ -25,6 +26,9 @@ from dpmarket.planning.search import (
     find_payment_weight,
     payments,
 )
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _MOST_SELLERS = 10**10
 
@@ -215,6 +219,32 @@ class BudgetTable:
     sellers: tuple[int, ...]
     plans: tuple[Plan | None, ...]
     limit: float
+
+    def __repr__(self) -> str:
+        rows = [
+            ("target", f"{self.target:.4g}"),
+            ("sellers", " | ".join(f"{sellers:,}" for sellers in self.sellers)),
+            ("budgets", " | ".join(f"{budget:.4g}" for budget in self.budgets)),
+        ]
+        return short_repr(self, rows)
+
+    def _repr_html_(self) -> str:
+        return html_grid(f"Budgets for an excess risk of {self.target:.4g}", self._flat())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row for each number of sellers: what its plan says, nothing where there is none."""
+        import polars as pl
+
+        return pl.DataFrame(self._flat(), infer_schema_length=None)
+
+    def _flat(self) -> list[dict[str, Any]]:
+        rows = [None if plan is None else plan.as_row() for plan in self.plans]
+        names = next((list(row) for row in rows if row is not None), ["sellers"])
+        nothing = dict.fromkeys(names)
+        return [
+            (nothing if row is None else row) | {"sellers": sellers}
+            for sellers, row in zip(self.sellers, rows, strict=True)
+        ]
 
     @property
     def budgets(self) -> tuple[float, ...]:

@@ -10,17 +10,22 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_grid, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.planning.budgets import plan_payment_weight
+from dpmarket.planning.plan import prices_of
 from dpmarket.planning.rows import Row, compute_rows
 from dpmarket.planning.scoring import Trial
 from dpmarket.planning.sweeps import sweep
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.tuning/2"
 
@@ -74,6 +79,31 @@ class Tuning:
     budget: float
     repetitions: int
 
+    def __repr__(self) -> str:
+        rows = [
+            ("candidates", f"{len(self.candidates)}"),
+            ("budget", f"{self.budget:.4g}"),
+            ("repetitions", f"{self.repetitions:,}"),
+            ("least test error", f"{self.best.test_error:.4g}"),
+        ]
+        return short_repr(self, rows)
+
+    def _repr_html_(self) -> str:
+        return html_grid(f"Candidates at a budget of {self.budget:.4g}", self._flat())
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per candidate: prices and bounds, then how it did."""
+        import polars as pl
+
+        return pl.DataFrame(self._flat(), infer_schema_length=None)
+
+    def _flat(self) -> list[dict[str, Any]]:
+        names = ("l2", "test_error", "test_error_standard_error", "payment")
+        return [
+            prices_of(candidate.objective) | {name: getattr(candidate, name) for name in names}
+            for candidate in self.candidates
+        ]
+
     @property
     def best(self) -> Candidate:
         """The candidate with the least test error; of equals, the first."""
@@ -94,6 +124,7 @@ def tune(
     trial: Trial,
     dist: CostDistribution,
     budget: float,
+    *,
     concentrations: Sequence[float] = (0.003, 0.01, 0.03, 0.1, 0.3),
     noises: Sequence[float] = (1.0,),
     l2s: Sequence[float | None] = (None,),
@@ -183,7 +214,14 @@ class _Task:
 
 
 def _row(task: _Task) -> Row:
-    table = sweep(task.dist, [task.objective], task.trial.sellers, task.trial, task.repetitions, task.seed)
+    table = sweep(
+        task.dist,
+        [task.objective],
+        task.trial.sellers,
+        task.trial,
+        repetitions=task.repetitions,
+        seed=task.seed,
+    )
     row = table.rows[0]
     return {
         "test_error": row.test_error,

@@ -36,7 +36,7 @@ def _rule_chart(summary: Summary, what: str) -> str:
     if what == "payment":
         worth = [cost * epsilon for cost, epsilon in zip(rule.costs, rule.epsilons, strict=True)]
     unit = "epsilon promised" if what == "epsilon" else "payment"
-    draw_rule(axes, rule.costs, values, places, means, rule.cutoff, unit, worth)
+    draw_rule(axes, rule.costs, values, places, means, cutoff=rule.cutoff, unit=unit, worth=worth)
     title = "Epsilon against cost" if what == "epsilon" else "Payment against cost"
     words = (
         f"A line that falls from {values[0]:.4g} at a cost of {rule.costs[0]:.4g} "

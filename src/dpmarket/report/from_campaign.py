@@ -54,12 +54,12 @@ def report_campaign(
     reports: Path,
     quotes: Path,
     output: Path,
+    *,
     test: Path | None = None,
     certificate: Path | None = None,
     title: str = "A market for privacy: what was bought",
     overwrite: bool = False,
     progress: Any = lambda what, share: None,
-    *,
     ledger: str | None = None,
 ) -> Summary:
     """Write the report of one file of quotes, and return what it says.
@@ -138,7 +138,7 @@ def report_campaign(
             digest=digest,
         )
     )
-    write_bytes(output, render_page(summary).encode(), overwrite)
+    write_bytes(output, render_page(summary).encode(), overwrite=overwrite)
     progress("Writing the page", 1.0)
     return summary
 
@@ -225,7 +225,7 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
     table = read_table(source, [*names, model.label_column], [model.label_column], names)
     columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
     texts = table.get_column(model.label_column)
-    negative, positive = ((texts == str(label)).fill_null(False).to_numpy() for label in model.labels)
+    negative, positive = ((texts == str(label)).fill_null(value=False).to_numpy() for label in model.labels)
     wrong = find(model.label_column, "neither of the two labels", ~(negative | positive))
     refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
     labels = np.asarray(model.labels)[positive.astype(np.int64)]

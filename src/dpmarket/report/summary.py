@@ -234,7 +234,7 @@ def summarise(material: Material) -> Summary:
         title=material.title,
         mechanism=outcome.mechanism,
         totals=totals,
-        rule=_rule(curve, few_withdrew),
+        rule=_rule(curve, is_planned=few_withdrew),
         bought_groups=groups[0],
         other_groups=groups[1],
         one_by_one=isinstance(mechanism, OnlineMechanism),
@@ -277,7 +277,7 @@ def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew:
     )
 
 
-def _rule(curve: Curve, is_planned: bool) -> Rule:
+def _rule(curve: Curve, *, is_planned: bool) -> Rule:
     low, high = curve.dist.support
     ends = curve.reach
     everybody = not ends < high

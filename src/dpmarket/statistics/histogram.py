@@ -203,7 +203,7 @@ def _release(statistic: PrivateHistogram, crowd: Crowd, counts: list[int]) -> Re
     return publish(
         statistic,
         weights,
-        is_certifiable(source),
+        certifiable=is_certifiable(source),
         labels=tuple(str(category) for category in statistic.categories),
         values=_nearest_shares(shares),
         intervals=(ends[:, 0].copy(), ends[:, 1].copy()),

@@ -280,7 +280,7 @@ def _release(
     return publish(
         statistic,
         weights,
-        is_certifiable(source),
+        certifiable=is_certifiable(source),
         labels=(label,),
         values=np.array([value]),
         intervals=(np.array([start]), np.array([end])),

@@ -208,7 +208,7 @@ def _release(statistic: PrivateQuantile, crowd: Crowd, below_or_at: list[int]) -
     return publish(
         statistic,
         weights,
-        is_certifiable(source),
+        certifiable=is_certifiable(source),
         labels=(f"quantile {statistic.level:g}",),
         values=numbers[[best]],
         intervals=intervals,

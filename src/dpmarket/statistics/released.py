@@ -300,8 +300,8 @@ class Question(Protocol):
 def publish(
     question: Question,
     weights: IntegerWeights,
-    certifiable: bool,
     *,
+    certifiable: bool,
     labels: tuple[str, ...],
     values: FloatArray,
     numerators: tuple[int, ...],

@@ -183,7 +183,7 @@ def _release(statistic: PrivateVectorMean, crowd: Crowd, rows: IntArray) -> Rele
     return publish(
         statistic,
         weights,
-        is_certifiable(source),
+        certifiable=is_certifiable(source),
         labels=tuple(statistic.names),
         values=mean * min(1.0, bound / length) if length > 0.0 else mean,
         radius=radius + grid,

@@ -43,7 +43,7 @@ def _budget(tables: Tables) -> Judgement:
             f"to {budget[-1]:.3g}, limit {part.number('limit')[0]:g}"
         )
     return Judgement(
-        verdict(falls and reached, falls),
+        verdict(always=falls and reached, sometimes=falls),
         f"Where the target can be reached, the budget even {'falls' if falls else 'does not always fall'} "
         f"with the number of sellers: {'; '.join(phrases)}. Condition: enough sellers. No money brings the "
         "excess risk below μ/√m, so that a target of 0.1 with μ = 1 needs more than 100 people.",
@@ -117,7 +117,7 @@ def _adjusted(tables: Tables) -> Judgement:
     truthful = max(one[3] for one in lies) <= 1e-9
     pays = sum(one[3] > 1e-9 for one in lies)
     return Judgement(
-        verdict(monotone and truthful, monotone),
+        verdict(always=monotone and truthful, sometimes=monotone),
         "Payments fall with γ, so that a budget can be met. Done with the actual reports it can make lying "
         f"pay: in a market of three, a seller with cost {true:g} gains {gain:.2g} (from {utility:.4f}) by "
         f"reporting {report:.2f}; with γ announced before the reports the best lie gains {tiny(honest)}. So "

@@ -60,7 +60,9 @@ def _errors_in_mu(tables: Tables) -> Judgement:
     others = [_shape(other, "test_error") for _, other in _given(tables)]
     everywhere = all_three and all(fell and rose and slightly for fell, rose, slightly, _ in others)
     ending = "" if everywhere else " Condition: promises and σ such that both ends are bad, see below."
-    return Judgement(verdict(everywhere, all_three), "; ".join(phrases).capitalize() + "." + ending)
+    return Judgement(
+        verdict(always=everywhere, sometimes=all_three), "; ".join(phrases).capitalize() + "." + ending
+    )
 
 
 def _errors_robustness(tables: Tables) -> Sheet:
@@ -91,7 +93,7 @@ def _loss_hides_errors(tables: Tables) -> Judgement:
     best = int(wrong.argmin())
     seen = bool(loss[0] < loss[best] and wrong[0] > wrong[best])
     return Judgement(
-        verdict(seen, False),
+        verdict(always=seen, sometimes=False),
         f"At the smallest μ the weighted loss that was minimised is {loss[0]:.3f} while {wrong[0]:.1%} of "
         f"the training records end up misclassified; at the best μ it is {loss[best]:.3f} with "
         f"{wrong[best]:.1%}.",
@@ -126,7 +128,7 @@ def _terms_needed(tables: Tables) -> Judgement:
     without, spread = bare.number("test_error")[0], bare.number("test_error_se")[0]
     worse = bool(without - with_terms > 2.0 * np.hypot(error, spread))
     return Judgement(
-        verdict(worse, False),
+        verdict(always=worse, sometimes=False),
         "Minimising the loss over (w, a, η) alone ends at a noise rate of "
         f"{bare.number('noise_rate')[0]:.0f} and a test error of {without:.3f}; with the terms it is "
         f"{with_terms:.3f} at the best μ, with a noise rate of {joint.number('noise_rate')[best]:.0f}.",
@@ -163,7 +165,7 @@ def _equal_weights(tables: Tables) -> Judgement:
     better = equal[0] - best[0] > 2.0 * np.hypot(equal[1], best[1])
     joint = float(_joint(part).number("test_error").min())
     return Judgement(
-        verdict(bool(better), False),
+        verdict(always=bool(better), sometimes=False),
         f"Equal weights with η = m·min ε have a test error of {equal[0]:.3f}; weights in proportion to the "
         f"promises {_simple(part, 'proportional')[0]:.3f}, this library's choice (without looking at "
         f"records) {best[0]:.3f}. Looking at the records as well reaches {joint:.3f} at its best μ.",
@@ -210,7 +212,7 @@ def _noise_rate(tables: Tables) -> Judgement:
     x, test = part.number("mean_epsilon"), part.number("test_error")
     falls, ends = _steps(part)
     return Judgement(
-        verdict(falls and ends, ends),
+        verdict(always=falls and ends, sometimes=ends),
         f"With equal weights the test error falls from {test[0]:.3f} at mean ε = {x[0]:g} to {test[-1]:.3f} "
         "at "
         f"{x[-1]:g}" + (", with no rise beyond its error." if falls else ", not at every step."),

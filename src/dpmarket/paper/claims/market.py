@@ -72,7 +72,7 @@ def _reading(tables: Tables) -> Judgement:
         exact = exact and bool(np.allclose(psi, 2.0 * costs - low, rtol=1e-12))
     difference = _readings_apart(tables["market"])
     return Judgement(
-        verdict(exact and difference < 1e-6, exact),
+        verdict(always=exact and difference < 1e-6, sometimes=exact),
         "ψ(c) = 2c − e⁻⁴ in both readings of e⁻⁴. Euler's number is used here. Powers of ten give the same "
         f"errors and overall errors at payment weights {RATIO:.1f} times as large: only the axis changes.",
     )
@@ -117,7 +117,7 @@ def _tradeoff(tables: Tables) -> Judgement:
     falls, rises, steady = _rises_and_falls(table)
     everywhere = all(all(_rises_and_falls(part)) for _, part in _parts(tables))
     return Judgement(
-        verdict(everywhere, falls and rises),
+        verdict(always=everywhere, sometimes=falls and rises),
         f"From γ = {weights[0]:.0e} to {weights[-1]:.0e} payments fall from {payments[0]:.3g} to "
         f"{payments[-1]:.3g}, at every step; the test error rises from {errors[0]:.3f} to {errors[-1]:.3f}"
         + (", with no step back beyond its error." if steady else ", not at every step."),
@@ -156,7 +156,7 @@ def _regularised(tables: Tables) -> Judgement:
     lost = weights[(printed <= 0.0) | ~clear]
     where = f" Not so, or not beyond error, from γ = {lost[0]:.0e} on." if lost.size else ""
     return Judgement(
-        verdict(bool((printed > 0.0).all() and clear.all()), bool(clear.any())),
+        verdict(always=bool((printed > 0.0).all() and clear.all()), sometimes=bool(clear.any())),
         "Against the naive model as printed, whose line search ends at its grid's lowest ε, the overall "
         f"error is lower at {(printed > 0.0).sum()} of {weights.size} payment weights, by up to "
         f"{printed.max():.2f}: the paper's observation. Against a naive buyer who chooses ε on public "
@@ -215,7 +215,7 @@ def _baseline(tables: Tables) -> Judgement:
         else f"Guessing without data has {guess[0]:.3f}, worse at every γ."
     )
     return Judgement(
-        verdict(everywhere, bool(below.any())),
+        verdict(always=everywhere, sometimes=bool(below.any())),
         f"Without payments and privacy the error is {base[0]:.3f}; with them {ours[0]:.3f} at the "
         "smallest γ. " + ending,
     )
@@ -268,7 +268,7 @@ def _guarantee(tables: Tables) -> Judgement:
     worse, useful, count = counts.tolist()
     condition = "" if worse == 0 else " Condition: a γ at which it is better to buy than to guess."
     return Judgement(
-        verdict(worse == 0, useful == 0),
+        verdict(always=worse == 0, sometimes=useful == 0),
         "Overall error of choosing promises without the records and training with a certified guarantee, "
         f"against that of the appendix algorithm, which has none. {'; '.join(phrases)}. Worse beyond error "
         f"at {worse} of {count} payment weights over all settings, of which {useful} are such that buying "

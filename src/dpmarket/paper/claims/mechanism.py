@@ -23,7 +23,7 @@ def _order(tables: Tables) -> Judgement:
     offline = float(table.where(mechanism="offline").number("moved").max())
     joint = float(table.where(mechanism="joint").number("moved").max())
     return Judgement(
-        verdict(offline == 0.0, False),
+        verdict(always=offline == 0.0, sometimes=False),
         "Algorithm 2 decides promises and payments from the reports alone: replacing a record moves nobody's "
         f"payment ({offline:g}), so that sellers can be paid before they hand over anything. In the appendix "
         f"algorithm one label moves payments by up to {joint:.1%} of their mean: the leak that the paper "
@@ -65,7 +65,7 @@ def _learners(tables: Tables) -> Judgement:
     for name in table.values_of("name"):
         phrases.append(f"{name} {table.where(name=name).number('test_error').mean():.3f}")
     return Judgement(
-        verdict(moved == 0.0 and gain <= _ROUNDING and worst >= 0.0, False),
+        verdict(always=moved == 0.0 and gain <= _ROUNDING and worst >= 0.0, sometimes=False),
         f"Test errors: {'; '.join(phrases)}. Payments are the same to the last digit (largest difference "
         f"{moved:g}), no lie gains anything beyond rounding, and nobody loses, whichever learner is used.",
     )
@@ -107,7 +107,7 @@ def _losses(tables: Tables) -> Judgement:
     gain, worst = float(table.number("gain").max()), float(table.number("worst").min())
     names = ", ".join(BUYERS[str(name)] for name in table.values_of("name"))
     return Judgement(
-        verdict(gain <= _ROUNDING and worst >= -1e-12, False),
+        verdict(always=gain <= _ROUNDING and worst >= -1e-12, sometimes=False),
         f"With the payment identity truth is the best report for every buyer tried: {names}. The best lie "
         f"gains at most {tiny(gain)} of a payment, and the smallest utility of the truth is "
         f"{worst:.3g}.",
@@ -150,7 +150,7 @@ def _cap(tables: Tables) -> Judgement:
     ratio = table.number("largest")[capped] / caps[capped]
     free = float(table.number("largest")[~capped].max())
     return Judgement(
-        verdict(bool((ratio <= 1.0 + 1e-9).all()), False),
+        verdict(always=bool((ratio <= 1.0 + 1e-9).all()), sometimes=False),
         f"The largest promise over the mean is at most k at all {capped.sum()} settings, and reaches it at "
         f"{(ratio > 1.0 - 1e-6).sum()} of them; without a cap it goes up to {free:.1f}.",
     )

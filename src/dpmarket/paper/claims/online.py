@@ -81,7 +81,7 @@ def _disparity(tables: Tables) -> Judgement:
     inside = _within(table, _PAPER, scale)
     m = _sellers(table)
     return Judgement(
-        verdict(everywhere, where_said),
+        verdict(always=everywhere, sometimes=where_said),
         f"On the paper's costs with μ²/(σγ) = {scale:,.0f} the printed Algorithm 3 comes from "
         f"{gap[0]:.3f} above the offline loss (m = {m[0]:,.0f}) to {gap[inside[-1]]:.5f} above it "
         f"(m = {m[inside[-1]]:,.0f}): the paper's observation. With still more sellers its cut-off price "
@@ -106,7 +106,7 @@ def _loss_falls(tables: Tables) -> Judgement:
     last = int(_within(table, _PAPER, scale)[-1])
     floor = 2.0 * math.sqrt(table.configuration["noise"] * table.configuration["shown_payment_weight"])
     return Judgement(
-        verdict(everywhere and offline, where_said and offline),
+        verdict(always=everywhere and offline, sometimes=where_said and offline),
         f"The offline loss falls at every step, in every setting. On the paper's costs with μ²/(σγ) = "
         f"{scale:,.0f} that of Algorithm 3 falls from {mine[0]:.3f} to {mine[last]:.4f} (m = {m[last]:,.0f}; "
         f"offline {best[0]:.3f} to {best[last]:.4f}). The theory's rate does not apply to these costs: none "
@@ -133,7 +133,7 @@ def _ratio(tables: Tables) -> Judgement:
     )
     population = [float(_line(table, low, scale, "population", "ratio").max()) for low in (_PAPER, _MASS)]
     return Judgement(
-        verdict(everywhere, where_said),
+        verdict(always=everywhere, sometimes=where_said),
         f"On the paper's costs with μ²/(σγ) = {scale:,.0f} the ratio of the printed algorithm is "
         f"{_story(table, _PAPER, scale)}.{later} (With the density of costs, 1/4, read for f(0) it stays "
         f"above {other:.2f}.) On U[0, 1] it is {mass[-1]:.4f} at m = {m[-1]:,.0f}. The "

@@ -26,7 +26,7 @@ def _expectation(tables: Tables) -> Judgement:
     relative = np.abs(table.number("difference") / table.number("virtual")).max()
     holds = bool((np.abs(z) < 4.5).all())
     return Judgement(
-        verdict(holds, False),
+        verdict(always=holds, sometimes=False),
         f"Over {table.number('draws')[0]:,.0f} markets each, the means differ by at most {relative:.2%} "
         f"and {np.abs(z).max():.1f} standard errors. In a single market payments and virtual cost differ "
         f"by up to {table.number('single_market').max():.0%} on average: the identity is one of "
@@ -102,7 +102,7 @@ def _reports_setting(tables: Tables) -> str:
 def _truth(tables: Tables) -> Judgement:
     worst = max(one.gain for one in _tried(tables))
     return Judgement(
-        verdict(worst <= 1e-8, False),
+        verdict(always=worst <= 1e-8, sometimes=False),
         f"In none of {len(_tried(tables))} markets is any report worth more to a seller than the truth: the "
         f"largest gain is {tiny(worst)} of the payment.",
     )
@@ -122,7 +122,7 @@ def _participation(tables: Tables) -> Judgement:
     at_truth, above = min(one.truth for one in tried), min(one.above for one in tried)
     worst = min(tried, key=lambda one: one.below)
     return Judgement(
-        verdict(worst.below >= -1e-9, min(at_truth, above) >= -1e-9),
+        verdict(always=worst.below >= -1e-9, sometimes=min(at_truth, above) >= -1e-9),
         f"At the truth nobody loses (smallest utility {at_truth:.3g}), nor with a report above it "
         f"({above:.3g}). Eq. `Eq: IR` says so for all reports c'; who reports too little can lose: in the "
         f"market {worst.market} a seller with cost {worst.cost:.2f} who reports {worst.report:.2f} ends at "

@@ -34,7 +34,7 @@ def _bound(tables: Tables) -> Judgement:
     first = _crowds(table)[0]
     tight = int(first.number("product").argmin())
     return Judgement(
-        verdict(holds, False),
+        verdict(always=holds, sometimes=False),
         "Nothing above it was found. There is room to sharpen it: at Λη = "
         f"{first.number('product')[tight]:.2g} (m = {first.number('people')[0]:.0f}) it says "
         f"{first.number('paper')[tight]:.2f}, the exact supremum is at least "
@@ -73,7 +73,7 @@ def _slack(tables: Tables) -> Judgement:
     worst = int(np.argmax(np.where(large, found / bare, 0.0)))
     slack = float(table.number("paper")[worst] - bare[worst])
     return Judgement(
-        verdict(safe and not overspent.any(), safe),
+        verdict(always=safe and not overspent.any(), sometimes=safe),
         "Δ ≈ 2k/(mΛ) is small when mΛ ≫ 1, but the promises are as small: ε_i = a_i η ≤ kη/m, and Δ/ε is "
         f"about 2/(Λη). With m = {table.number('people')[worst]:,.0f} and mΛ = "
         f"{table.number('people_times_l2')[worst]:.0f} a promise of {bare[worst]:.3g} has Δ = {slack:.2g}, "
@@ -122,7 +122,7 @@ def _joint(tables: Tables) -> Judgement:
     exact, paper, ours = (table.number(name) for name in ("exact", "paper", "formula"))
     worst = int(np.argmax(exact / paper))
     return Judgement(
-        verdict(bool((exact <= paper).all()), False),
+        verdict(always=bool((exact <= paper).all()), sometimes=False),
         f"With weights from the records the exact loss of one person is {exact[worst]:.1f} where the "
         f"proposition, which is about fixed weights, says {paper[worst]:.2f} and its sharper form "
         f"{ours[worst]:.2f} (m = {table.number('people')[worst]:.0f}, μ = "

@@ -12,7 +12,7 @@ from dpmarket.paper.figures.rate import SHAPES
 _LEMMA = "Lemma `thm: offline perf`"
 
 
-def _parts(table: ResultTable, steady: bool) -> list[ResultTable]:
+def _parts(table: ResultTable, *, steady: bool) -> list[ResultTable]:
     """Return the rows of every shape and scale: of densities above 0 at 0, or of those that rise from 0."""
     return [
         table.where(shape=shape, scale=scale)
@@ -43,7 +43,7 @@ def _rate(tables: Tables) -> Judgement:
     reached = [float(part.number("loss")[-1] / part.number("leading")[-1]) for part in parts]
     holds = all(abs(slope + 0.25) < 0.03 for slope in slopes) and all(abs(r - 1.0) < 0.05 for r in reached)
     return Judgement(
-        verdict(holds, False),
+        verdict(always=holds, sometimes=False),
         f"The slope of log loss against log m is between {min(slopes):.3f} and {max(slopes):.3f} at the two "
         f"largest m, and the loss there is {min(reached):.3f} to {max(reached):.3f} times the leading term "
         "with E₂ = 4 f_Ψ(0)^(−1/4), to which the printed constant tends ([errata](errata.md)): the lemma's "
@@ -91,7 +91,7 @@ def _probability(tables: Tables) -> Judgement:
     spread = part.number("spread") * m**0.25
     phrases = ", ".join(f"{share:.1%}" for share in shares)
     return Judgement(
-        verdict(falls and bool(shares[-1] <= shares[0]), falls),
+        verdict(always=falls and bool(shares[-1] <= shares[0]), sometimes=falls),
         f"For r' = {config['excess']:g} and the bound (1 + {config['margin']:g} m^(−r')) times the leading "
         f"term: {phrases} of the draws are above it on U[0, 1] for m = {m[0]:,.0f} to {m[-1]:,.0f}. The "
         f"relative spread of the loss times m^(1/4) stays between {spread.min():.2f} and {spread.max():.2f}: "
@@ -134,7 +134,7 @@ def _density(tables: Tables) -> Judgement:
         for part, slope, want in zip(parts, slopes, wanted, strict=True)
     )
     return Judgement(
-        verdict(falls and near, falls),
+        verdict(always=falls and near, sometimes=falls),
         "The proof goes through with (λ − γψ)⁺ of order m^(−1/(n+2)), where n is the first derivative of the "
         f"density that is not 0 at 0: the loss falls like m^(−1/(2(n+2))). Slopes at the two largest m: "
         f"{phrases}. Similar in kind, slower in rate.",
@@ -187,7 +187,7 @@ def _arrivals(tables: Tables) -> Judgement:
         few = max(few, float(part.number("ratio")[part.number("participation").argmin()]))
     lowest = float(tables["arrivals"].number("participation").min())
     return Judgement(
-        verdict(worst <= 1.0 + 0.02, worst <= 2.0),
+        verdict(always=worst <= 1.0 + 0.02, sometimes=worst <= 2.0),
         f"Loss with a fraction ξ of the sellers over loss with all, times ξ: at most {worst:.3f} for ξ "
         f"from {lowest:g} to 1 (at ξ = {lowest:g} the loss is {few:.1f} times as large); 1 would be 1/ξ.",
     )

@@ -44,7 +44,7 @@ def _variables(tables: Tables) -> Judgement:
     first = _variable_parts(table)[0]
     best = float(first.where(variables="promises").number("end_gap").min())
     return Judgement(
-        verdict(always and not all(reached), always),
+        verdict(always=always and not all(reached), sometimes=always),
         f"Over weights at a given noise rate the descent reaches the accuracy at every setting; over the "
         f"promises themselves in {sum(reached)} of {len(reached)} tries within "
         f"{table.configuration['most']:,} steps. Where Λ and 2μ are of one size the whole line search takes "
@@ -119,7 +119,7 @@ def _printed(tables: Tables) -> Judgement:
         for reading in ("expected noise", "bounded coefficients")
     ]
     return Judgement(
-        verdict(not edge.any(), not edge[above].any()),
+        verdict(always=not edge.any(), sometimes=not edge[above].any()),
         f"The line search finds a minimum inside in {(~edge).sum()} of {edge.size} cases: in "
         f"{(~edge[above]).sum()} of {above.sum()} whose grid ends above 1.5 times 2|b|²/(Λσ), and in "
         f"{(~edge[~above]).sum()} of {(~above).sum()} others. Below that value the objective, in which w is "

@@ -29,7 +29,7 @@ def _convexity(tables: Tables) -> Judgement:
     below = worst.number("ratio") < 1.0
     lost = int((worst.number("lowest")[below] < 0.0).sum())
     return Judgement(
-        verdict(holds, False),
+        verdict(always=holds, sometimes=False),
         f"Where 2Λμ > m every eigenvalue found is positive ({met.sum()} settings). For the worst records the "
         f"condition is also necessary: below it {lost} of {below.sum()} settings have a negative one, even "
         "along directions that keep the sum of the weights. For given records 2Λμ > |X|² (squared spectral "
@@ -112,7 +112,7 @@ def _linear(tables: Tables) -> Judgement:
         for part, (factor, fit) in zip(parts, lines, strict=True)
     )
     return Judgement(
-        verdict(holds, all(factor < 1.0 for factor, _ in lines)),
+        verdict(always=holds, sometimes=all(factor < 1.0 for factor, _ in lines)),
         "The logarithm of the gap to the minimum falls along a straight line. Factor per step where "
         f"2Λμ/m > 1: {phrases}.",
     )
@@ -147,7 +147,7 @@ def _fast(tables: Tables) -> Judgement:
     same = np.flatnonzero(condition > 1.0)
     quick, slow = same[steps[same].argmin()], same[steps[same].argmax()]
     return Judgement(
-        verdict(all(straight), any(straight)),
+        verdict(always=all(straight), sometimes=any(straight)),
         "Fast is read as the theorem has it: a linear (geometric) rate. It is seen at all "
         f"{sum(straight)} of {len(straight)} settings at which every start ends at one point. At the same "
         f"2Λμ/m = {condition[quick]:.2f} it takes {steps[quick]:,.0f} steps with {_name(parts[quick])} and "
@@ -185,7 +185,7 @@ def _same_point(tables: Tables) -> Judgement:
     convex = all(s for s, part in zip(same, parts, strict=True) if part.number("sharp_condition")[0] > 1.0)
     ending = f" At 2Λμ/m = {max(apart):.1g} and below they end at different points." if apart else ""
     return Judgement(
-        verdict(all(same), convex and bool(below)),
+        verdict(always=all(same), sometimes=convex and bool(below)),
         f"Different starts end at the same point (relative distance below {_SAME:g}) down to 2Λμ/m = "
         f"{min(below):.1g}, {1.0 / min(below):,.0f} times below the theorem's condition: as the paper "
         f"suspects, it is stricter than needed.{ending} Condition: not too far below.",

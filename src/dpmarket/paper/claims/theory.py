@@ -37,7 +37,7 @@ def _error_bound(tables: Tables) -> Judgement:
     within = table.where(delta=0.1)
     least = float((within.number("printed_mu") / within.number("corrected_mu")).min())
     return Judgement(
-        verdict(natural == 0 and bits == 0, bits == 0 and _enough(table)),
+        verdict(always=natural == 0 and bits == 0, sometimes=bits == 0 and _enough(table)),
         "The theorem writes ln where it means the natural logarithm and log for the loss, and β/ln 2 is the "
         f"slope of log₂(1 + e^(−z)). Read to base 2 the printed bound is broken at {bits} of {len(table)} "
         f"settings, and it is proved: for δ ≤ {_PROVED:g} the printed μ is at least the one that a short "
@@ -187,7 +187,7 @@ def _online_asymptotic(tables: Tables) -> Judgement:
     spread = table.where(buyer="offline", coef_radius=radius).number("objective_se")
     similar = bool(abs(literal[-1] - offline[-1]) <= 2.0 * spread[-1] + 0.01)
     return Judgement(
-        "consistent with" if similar else verdict(False, bool(literal[-1] < literal[0])),
+        "consistent with" if similar else verdict(always=False, sometimes=bool(literal[-1] < literal[0])),
         f"On U[0, 1] the objective of Algorithm 3 is {literal[-1]:.4f} at the largest m, offline "
         f"{offline[-1]:.4f}; at the smallest {literal[0]:.3f} against {offline[0]:.3f}. The two bounds have "
         "the same form; as for the offline theorem, what they say about these m cannot be tested.",

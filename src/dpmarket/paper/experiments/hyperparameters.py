@@ -183,10 +183,19 @@ def _choice(
     nothing = np.empty(0)
     if task.method == "joint":
         return choose(
-            *records, epsilons, task.concentration, given.noise, given.l2, given.weight_cap, grid, starts
+            *records,
+            epsilons,
+            concentration=task.concentration,
+            noise=given.noise,
+            l2=given.l2,
+            weight_cap=given.weight_cap,
+            grid=grid,
+            starts=starts,
         )
     if task.method == "without terms":
-        return choose_without_terms(*records, epsilons, given.l2, given.weight_cap, grid, starts)
+        return choose_without_terms(
+            *records, epsilons, l2=given.l2, weight_cap=given.weight_cap, grid=grid, starts=starts
+        )
     if task.method == "equal weights":
         return Choice(np.full(m, 1.0 / m), m * float(epsilons.min()), nothing, 0.0, 0.0)
     if task.method == "proportional":

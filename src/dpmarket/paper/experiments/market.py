@@ -173,6 +173,7 @@ def _bought(
     parts: Parts,
     gamma: float,
     models: list[FloatArray],
+    *,
     payments: float,
     expected: float,
     objective: float | None,
@@ -219,7 +220,9 @@ def _joint(
     eta = outcome.noise_rate
     models = [train(rows, signs, outcome.loss_weights, 2.0 * b / eta, task.l2) for b in noises]
     paid = outcome.total_payment
-    return _bought(parts, gamma, models, paid, paid, outcome.objective_value, eta)
+    return _bought(
+        parts, gamma, models, payments=paid, expected=paid, objective=outcome.objective_value, noise_rate=eta
+    )
 
 
 def _offline(
@@ -247,10 +250,10 @@ def _offline(
         parts,
         gamma,
         models,
-        outcome.total_payment,
-        expected,
-        outcome.optimality.objective_value,
-        outcome.planned_noise_rate,
+        payments=outcome.total_payment,
+        expected=expected,
+        objective=outcome.optimality.objective_value,
+        noise_rate=outcome.planned_noise_rate,
     )
 
 
@@ -260,7 +263,9 @@ def _baseline(
     rows, signs = parts.sellers
     weights = np.full(signs.size, 1.0 / signs.size)
     model = train(rows, signs, weights, np.zeros(parts.n_features), task.l2)
-    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"noise_rate": None}
+    return _bought(parts, gamma, [model], payments=0.0, expected=0.0, objective=None, noise_rate=math.inf) | {
+        "noise_rate": None
+    }
 
 
 def _guess(
@@ -268,7 +273,9 @@ def _guess(
 ) -> Row:
     model = np.zeros(parts.n_features)
     model[-1] = float(np.sign(parts.public[1].sum()))  # the constant alone
-    return _bought(parts, gamma, [model], 0.0, 0.0, None, math.inf) | {"noise_rate": None}
+    return _bought(parts, gamma, [model], payments=0.0, expected=0.0, objective=None, noise_rate=math.inf) | {
+        "noise_rate": None
+    }
 
 
 _BUYERS: dict[str, _Buyer] = {

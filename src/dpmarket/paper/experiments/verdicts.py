@@ -91,7 +91,7 @@ class Claim:
     repair: str = ""
 
 
-def verdict(always: bool, sometimes: bool) -> Verdict:
+def verdict(*, always: bool, sometimes: bool) -> Verdict:
     """Return the verdict for a claim that was seen to hold everywhere, somewhere, or nowhere."""
     if always:
         return "holds"

@@ -47,6 +47,7 @@ def series(
     error: FloatArray | None,
     look: int,
     label: str,
+    *,
     marked: bool = True,
 ) -> None:
     """Draw a line in the ``look``-th colour, style and marker, with a band of two standard errors."""

@@ -120,7 +120,9 @@ def paper_allocation(
     values = np.empty_like(grid)
     best, best_value, iterations = np.empty(0), math.inf, 0
     for i, eta in enumerate(grid.tolist()):
-        weights, steps = _descend(psi, mu, gamma * eta, layout, step, tolerance, max_iterations)
+        weights, steps = _descend(
+            psi, mu, gamma * eta, layout, step=step, tolerance=tolerance, max_iterations=max_iterations
+        )
         iterations += steps
         norm = math.sqrt(float(weights @ weights))
         values[i] = mu * norm + sigma / eta + gamma * eta * float(weights @ psi)
@@ -142,6 +144,7 @@ def _descend(
     mu: float,
     price: float,
     layout: tuple[float, int, float],
+    *,
     step: float,
     tolerance: float,
     max_iterations: int,

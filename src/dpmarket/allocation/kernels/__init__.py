@@ -1,0 +1,1 @@
+"""Compiled loops of the allocation: segments of the path, the walk along it, and the certificate's sums."""
