@@ -5,9 +5,8 @@ import pytest
 
 from dpmarket.audit import audit_accounting, audit_privacy_exact, audit_privacy_sampled
 from dpmarket.audit.accounting import weights_of
-from dpmarket.errors import InvalidInput, NotCertifiable
+from dpmarket.errors import InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.privacy import SecureNoise, SoftmaxWeights, softmax_privacy_loss, softmax_weights_for
 
 PROMISES = np.array([0.3, 1.0, 2.5])
@@ -95,14 +94,3 @@ def test_the_black_box_audit_tells_little_noise_from_enough():
     broken = audit_privacy_sampled(bad, promises, people=[2], fits=800, false_alarm=1e-6)
     assert kept.passed
     assert not broken.passed
-
-
-def test_a_model_of_more_than_two_classes_gets_no_certificate_yet():
-    import dpmarket as dpm
-
-    objective = dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.1)
-    outcome = OfflineMechanism(dpm.Uniform(0, 1), objective).run([0.2, 0.5, 0.4])
-    model = PrivateLogisticRegression(classes=(0, 1, 2))
-    model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 2], epsilons=outcome.epsilons)
-    with pytest.raises(NotCertifiable, match="two classes"):
-        dpm.certify(outcome, model)
