@@ -102,7 +102,7 @@ def shaped(one: Split, epsilon: float, setting: Setting) -> tuple[float, float]:
     options: dict[str, float] = {}
     if replace(setting, radius=1.0) != Setting():
         rows = len(one.private)
-        plain = geometry_of(len(encoder.get_feature_names_out()), None, True, encoder.noise_shape_)
+        plain = geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape_, wanted=True)
         shape = replace(plain, constant=plain.constant * setting.constant)
         total = epsilon * rows
         least = 2.0 * (shape.euclidean_bound or shape.row_bound) ** 2 / total

@@ -157,7 +157,7 @@ def defaults() -> Iterator[Table]:
                 one = split(data, 1_000 + number)
                 epsilons = promises(level, len(one.train), np.random.default_rng([13, number]))
                 geometry = SoftmaxGeometry(
-                    geometry_of(one.train.shape[1], None, wanted=True, shape=None), data.count
+                    geometry_of(one.train.shape[1], None, None, wanted=True), data.count
                 )
                 for k, (penalty, stretch) in enumerate(settings):
                     l2 = penalty * geometry.suggested_l2(float(epsilons.sum()))

@@ -117,7 +117,7 @@ def test_rows_at_the_edge_of_the_euclidean_bound_are_judged_exactly():
 def test_every_column_gets_the_noise_of_its_kind():
     shape = NoiseShape([True, False, True, False])
     drawn = SeededNoise(3).draw(5, 2.0, 1e-9, 3).high_low()
-    found = geometry_of(4, 0.5, True, shape).noise(SeededNoise(3), 2.0, 1e-9)
+    found = geometry_of(4, 0.5, shape, wanted=True).noise(SeededNoise(3), 2.0, 1e-9)
     for one, placed in zip(drawn, found, strict=True):
         assert placed[[1, 3]].tolist() == one[:2].tolist()
         assert placed[[0, 2, 4]].tolist() == one[2:].tolist()  # the constant's last

@@ -345,7 +345,7 @@ def test_promises_alone_have_an_expected_error_and_a_hint_where_noise_dominates(
 def test_a_noise_shape_has_the_error_of_its_own_noise():
     shape = NoiseShape([False] * 6 + [True] * 102, 0.34)
     shaped, plain = estimator_error(108, shape), estimator_error(108)
-    geometry = geometry_of(108, None, True, shape)
+    geometry = geometry_of(108, None, shape, wanted=True)
     assert shaped.noise == noise_power(109, 6) * geometry.row_bound**2
     # In units of what the records have to tell, the noise is far smaller than that of the Euclidean norm.
     assert shaped.noise / shaped.signal < 0.3 * plain.noise / plain.signal

@@ -71,7 +71,7 @@ def encoder_of(market: Market) -> PublicEncoder:
     from dpmarket.learning import PublicEncoder  # takes scikit-learn along, which most commands do not need
 
     return PublicEncoder(
-        columns_of_market(market), market.training.outside_bounds, radius=market.training.radius
+        columns_of_market(market), outside=market.training.outside_bounds, radius=market.training.radius
     )
 
 

@@ -282,9 +282,9 @@ def _geometry(market: Market) -> Geometry:
     from dpmarket.learning.geometry import geometry_of
 
     if is_plain(market):
-        return geometry_of(len(market.features), None, True, None)
+        return geometry_of(len(market.features), None, None, wanted=True)
     encoder = encoder_of(market)
-    return geometry_of(len(encoder.get_feature_names_out()), None, True, encoder.noise_shape())
+    return geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape(), wanted=True)
 
 
 def raised_penalty(market: Market, promised: FloatArray) -> float | None:

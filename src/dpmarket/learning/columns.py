@@ -87,7 +87,7 @@ class Numbers:
     def coded(self, values: Any) -> Coded:
         """Return numbers in [-1, 1]; see :class:`Coded`."""
         numbers, gaps = _numbers_of(values)
-        return _bounded(numbers, gaps, self.low, self.high, self.missing, self.missing_category)
+        return _bounded(numbers, gaps, self.low, self.high, self.missing, category=self.missing_category)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
@@ -142,7 +142,7 @@ class Dates:
         days, gaps = _days_of(values)
         low, high = float(self.first.toordinal()), float(self.last.toordinal())
         missing = None if self.missing is None else float(self.missing.toordinal())
-        return _bounded(days, gaps, low, high, missing, self.missing_category)
+        return _bounded(days, gaps, low, high, missing, category=self.missing_category)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
@@ -328,7 +328,7 @@ def _without_defaults(plain: dict[str, Any], column: Any) -> dict[str, Any]:
 
 
 def _bounded(
-    numbers: FloatArray, gaps: BoolArray, low: float, high: float, missing: float | None, category: bool
+    numbers: FloatArray, gaps: BoolArray, low: float, high: float, missing: float | None, *, category: bool
 ) -> Coded:
     outside = int(((numbers < low) | (numbers > high)).sum())
     middle = low + (high - low) / 2.0

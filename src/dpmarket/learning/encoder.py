@@ -82,6 +82,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         columns: Mapping[str, Any],
+        *,
         outside: Literal["clip", "refuse"] = "clip",
         sparse_output: bool = True,
         radius: float = 1.0,
@@ -95,6 +96,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def from_public(
         cls,
         public: Any,
+        *,
         outside: Literal["clip", "refuse"] = "clip",
         sparse_output: bool = True,
         radius: float = 1.0,
@@ -130,7 +132,8 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ('baker', 'other', 'missing')
         """
         limit = checks.whole("most_categories", most_categories, minimum=1)
-        return cls(declared_from(public, limit), outside, sparse_output, radius)
+        declared = declared_from(public, limit)
+        return cls(declared, outside=outside, sparse_output=sparse_output, radius=radius)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the declarations against the names of the columns. No value of ``X`` is used.
@@ -199,7 +202,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(f"expected an encoder of the schema {_SCHEMA}.")
         if set(data) != {"schema", "columns", "outside", "radius"}:
             raise InvalidInput("expected an encoder with columns, outside and radius, and nothing else.")
-        encoder = cls(data["columns"], data["outside"], radius=data["radius"])
+        encoder = cls(data["columns"], outside=data["outside"], radius=data["radius"])
         encoder._declared()
         return encoder
 

@@ -350,7 +350,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _geometry(self, features: int, shape: NoiseShape | None, classes: int) -> Any:
         """Return what is public about the rows, for two classes or for more."""
-        geometry = geometry_of(features, self.intercept_scaling, bool(self.fit_intercept), shape)
+        geometry = geometry_of(features, self.intercept_scaling, shape, wanted=bool(self.fit_intercept))
         return geometry if classes == 2 else SoftmaxGeometry(geometry, classes)
 
     def _weights(self, promised: FloatArray | Weights | SoftmaxWeights, geometry: Any) -> Any:

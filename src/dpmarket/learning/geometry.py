@@ -168,7 +168,7 @@ class Geometry:
         return math.sqrt(noise_power(n, self.joint_columns) / n) / (weights.noise_rate * weights.l2)
 
 
-def geometry_of(features: int, constant: float | None, wanted: bool, shape: NoiseShape | None) -> Geometry:
+def geometry_of(features: int, constant: float | None, shape: NoiseShape | None, *, wanted: bool) -> Geometry:
     """Return the geometry of a model: ``constant`` None means a suggested one, ``wanted`` whether any.
 
     Raises

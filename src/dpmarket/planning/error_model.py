@@ -228,7 +228,7 @@ def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> Err
     # Takes the solver along.
     from dpmarket.learning.geometry import geometry_of
 
-    rows = geometry_of(checks.whole("features", features, minimum=1), None, True, noise_shape)
+    rows = geometry_of(checks.whole("features", features, minimum=1), None, noise_shape, wanted=True)
     if rows.euclidean_bound is None:
         return logistic_error(rows.n_coefficients, rows.row_bound)
     length = rows.euclidean_bound
