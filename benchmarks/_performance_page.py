@@ -24,6 +24,7 @@ QUALITY = {
     "penalty.py": "reference/defaults.md",
     "prices.py": "explanation/planning.md",
     "private_statistics.py": "explanation/statistics.md",
+    "softmax.py": "explanation/classes.md",
 }
 # Scripts that compare two source trees: for those who change the code, with no page of their own.
 TOOLS = ("alternate.py", "same_results.py")

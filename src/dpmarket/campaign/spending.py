@@ -49,7 +49,12 @@ class LastMoment(SecureNoise):
     mark: Callable[[], None]
 
     def draw(
-        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+        self,
+        n_coefficients: int,
+        noise_rate: float,
+        accuracy: float,
+        independent: int = 0,
+        blocks: int = 1,
     ) -> NoiseDraw:
         """Mark, then return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
         try:
@@ -57,7 +62,7 @@ class LastMoment(SecureNoise):
         except NotImplementedError:
             raise EntropyUnavailable("the operating system gave no entropy; no noise was drawn.") from None
         self.mark()
-        return super().draw(n_coefficients, noise_rate, accuracy, independent)
+        return super().draw(n_coefficients, noise_rate, accuracy, independent, blocks)
 
 
 @dataclass(frozen=True, eq=False)
