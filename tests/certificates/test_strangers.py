@@ -23,7 +23,6 @@ from dpmarket.costs import PiecewiseLinear
 from dpmarket.files.formulas import as_meant
 from dpmarket.mechanisms import OnlineMechanism, population_curve
 from support.certificates import failing
-from support.forged_receipts import Case
 from support.forging import FILES, Papers, canonical
 
 NODE = shutil.which("node")
@@ -85,7 +84,7 @@ def test_an_auditor_compares_the_menu_with_the_prices_that_it_must_show(name):
 def test_a_menu_too_coarse_to_say_what_an_offer_pays_is_found():
     """Two points of the published curve leave room between them for two thirds of what it pays."""
     papers = Papers.read("version-2", "online")
-    for kept in (2, 4):
+    for kept in (2, 4, 12):
         forged = papers.copy()
         menu = forged.body["menu"]
         places = np.linspace(0, len(menu["cost"]) - 1, kept).astype(int).tolist()
@@ -98,20 +97,27 @@ def test_a_menu_too_coarse_to_say_what_an_offer_pays_is_found():
                 line["payment"] = float(math.ceil(chord * 100.0 * (1.0 - 1e-12)))
 
         forged = forged.with_lines(rob)
-        assert "menu" in failing(verify(forged.certificate, openings=forged.openings, commitment=RULES))
+        found = failing(verify(forged.certificate, openings=forged.openings, commitment=RULES))
+        assert found == (
+            {"menu", "offers", "prices fixed beforehand"} if kept < 12 else {"prices fixed beforehand"}
+        )
 
 
 MARKETS = {
     "uniform": dpm.Uniform(1.0, 5.0),
     "from nothing on": dpm.Uniform(0.0, 1.0),
     "narrow": dpm.Uniform(4.0, 4.5),
+    "ironed": PiecewiseLinear(
+        [0.31, 1.06, 1.23, 3.3, 3.84, 4.13, 4.16, 4.43],
+        [0.0056, 0.039, 0.023, 0.72, 0.0064, 0.048, 0.0013, 0.014],
+    ),
     "several bumps": PiecewiseLinear([0.5, 1.0, 1.2, 3.0, 6.0], [0.2, 3.0, 0.1, 0.4, 0.05]),
 }
 
 
 @pytest.mark.parametrize("dist", MARKETS.values(), ids=MARKETS)
 @pytest.mark.parametrize("payment_weight", [1e-4, 1e-2, 1.0])
-@pytest.mark.parametrize("most", [None, 0.05])
+@pytest.mark.parametrize("most", [None, 0.02])
 def test_every_honest_menu_is_fine_enough(dist, payment_weight, most):
     objective = dpm.BuyerObjective(1.0, 1.0, payment_weight, max_mean_epsilon=most)
     outcome = OnlineMechanism(dist, population_curve(dist, objective, 40)).run([dist.support[0]])
@@ -214,7 +220,8 @@ def by_the_page(certificate, receipt, more=""):
     number = re.search(r"function numberOf.*?\n}\n", page, re.DOTALL)[0]
     given = json.dumps([certificate.hex(), receipt.hex()])
     program = (
-        f"{functions}\n{number}\nconst [certificate, receipt] = {given}.map((text) => Buffer.from(text, 'hex'));\n"
+        f"{functions}\n{number}\n"
+        f"const [certificate, receipt] = {given}.map((text) => Buffer.from(text, 'hex'));\n"
         + (more or "const told = checkReceipt(certificate, receipt);")
         + "\nprocess.stdout.write(JSON.stringify(told));"
     )
@@ -235,24 +242,25 @@ def test_an_id_cannot_turn_round_the_amounts_that_the_page_shows_after_it(sign):
 
 @pytest.mark.skipif(NODE is None, reason="needs node on the path")
 def test_the_page_takes_no_thousand_for_one():
-    told = by_the_page(b"", b"", 'const told = ["2,5", "1.25", "0,125", "1,234", "12,000", "7"].map(numberOf);')
+    typed = ["2,5", "1.25", "0,125", "1,234", "12,000", "7"]
+    told = by_the_page(b"", b"", f"const told = {json.dumps(typed)}.map(numberOf);")
     assert told == [2.5, 1.25, 0.125, None, None, 7.0]
 
 
 @pytest.mark.skipif(NODE is None, reason="needs node on the path")
-@pytest.mark.parametrize(("count", "length"), [(100_000, 40), (1_000, 6_000)])
-def test_many_names_take_the_page_no_longer_than_the_verifier(count, length):
-    papers = Papers.read("version-2", "online")
-    names = {"a" * length + f"{k}": "" for k in range(count)}
-    forged = papers.changed("versions", to=names)
-    case = Case("names", forged.first, forged.receipt(largest(forged)), None, None, None)
-    started = time.monotonic()
-    by_the_page(case.certificate, case.receipt)
-    assert time.monotonic() - started < 2.5
-
-
-@pytest.mark.skipif(NODE is None, reason="needs node on the path")
 def test_names_are_ordered_by_code_points_also_beyond_the_first_plane():
-    names = ["", "a", "aa", "b", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "a\U00010000", "a\uffff"]
+    names = [
+        "",
+        "a",
+        "aa",
+        "b",
+        "\ud7ff",
+        "\ue000",
+        "\uffff",
+        "\U00010000",
+        "\U0010ffff",
+        "a\U00010000",
+        "a\uffff",
+    ]
     text = json.dumps(names[::-1])
     assert by_the_page(b"", b"", f"const told = {text}.sort(byCodePoints);") == sorted(names)

@@ -160,7 +160,7 @@ function releaseUp(release) {
 const WITH_MENU = ["online", "posted price", "same for all"];
 const TOLERANCE = new Fraction(1n, 10n ** 9n);
 const BEYOND = new Fraction(1n, 10n ** 8n);
-const COARSE = new Fraction(1n, 100n);
+const COARSE = new Fraction(1n, 20n);
 const MOST_POINTS = 1000;
 
 // Returns a sound menu as fractions, or null.
@@ -176,7 +176,7 @@ function menuOf(body) {
   return starts && costs.every((_, k) => k === 0 || isPriced(menu, k)) && isFine(menu) ? menu : null;
 }
 
-// Whether between any two points there is less than a hundredth of the payment to quarrel about: payments lie above
+// Whether between any two points no more than a twentieth of the payment is left open: payments lie above
 // the chord, and below the chords next to it, drawn on.
 function isFine({ costs, epsilons, payments }) {
   const prices = costs.map((cost, k) => (

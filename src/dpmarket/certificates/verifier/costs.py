@@ -89,7 +89,7 @@ def _piecewise_linear(data: Mapping[str, Any]) -> VirtualCosts:
 
 
 def _is_usual(data: Mapping[str, Any]) -> bool:
-    """Whether a family's parameters are such as honest costs have; with others, series take minutes or end."""
+    """Whether parameters are such as honest costs have; with others, series take minutes or end."""
     shapes = {name: value for name, value in data["parameters"].items() if name not in ("loc", "scale")}
     numbers = [data["low"], data["high"], *data["parameters"].values()]
     return (

@@ -25,7 +25,7 @@ WITH_MENU = ("online", "posted price", "same for all")
 """Mechanisms that offer everybody the same choices, whatever others report."""
 _TOLERANCE = Fraction(1, 10**9)
 _BEYOND = Fraction(1, 10**8)
-_COARSE = Fraction(1, 100)
+_COARSE = Fraction(1, 20)
 _MOST_POINTS = 1_000
 
 
@@ -99,7 +99,7 @@ def menu_of(body: Body) -> Menu | None:
     menu = Menu(*columns)
     starts = menu.epsilons[0] == menu.payments[0] == 0.0
     sound = starts and all(_priced(menu, k) for k in range(1, len(menu.costs)))
-    return menu if sound and _is_fine(menu) else None
+    return menu if sound and is_fine(menu, _COARSE) else None
 
 
 def menu_checks(body: Body, menu: Menu | None) -> list[Check]:
@@ -121,8 +121,8 @@ def _priced(menu: Menu, k: int) -> bool:
     return more > 0 and low <= high and low * more - slack <= price <= high * more + slack
 
 
-def _is_fine(menu: Menu) -> bool:
-    """Whether between any two points there is less than a hundredth of the payment to quarrel about.
+def is_fine(menu: Menu, room: Fraction) -> bool:
+    """Whether between any two points no more than this share of the payment is left open.
 
     The payments of any menu through these points lie above the chord, and below the chords next to it, drawn
     on. A menu of few points would let a buyer pay a chord where the curve pays far more.
@@ -134,6 +134,6 @@ def _is_fine(menu: Menu) -> bool:
     prices = [Fraction(menu.costs[0]), *inner, Fraction(menu.costs[-1])]
     return all(
         min(prices[k - 1] - prices[k], prices[k] - prices[k + 1]) * widths[k - 1]
-        <= _COARSE * Fraction(menu.payments[k])
+        <= room * Fraction(menu.payments[k])
         for k in steps
     )

@@ -7,6 +7,7 @@ buyer could state one curve for who audits, and show sellers another.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,24 @@ import numpy as np
 from .costs import virtual_costs
 from .curves import Curve
 from .layout import Body
+from .menus import is_fine, menu_of
 
 _MATCH = 1e-6
+_ROOM = Fraction(1, 100)
+"""What share of a payment may be left open between two points, where costs are regular."""
 
 
 def shows_prices(body: Body) -> bool | None:
     """Whether a certificate's menu shows its market's prices; None where these are not known here."""
     if body.menu is None:
         return None
+    menu = menu_of(body)
+    if menu is None:
+        return False
     columns = [np.array(body.menu[name], dtype=np.float64) for name in ("cost", "epsilon", "payment")]
     if body.mechanism == "online":
-        return _shows_curve(body.market["curve"], *columns)
+        shown = _shows_curve(body.market["curve"], *columns)
+        return shown and is_fine(menu, _ROOM)
     if body.mechanism == "posted price":
         return _shows_one(float(body.market["price"]), float(body.market["epsilon"]), *columns)
     if body.mechanism == "same for all":
