@@ -205,6 +205,10 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
     if is_address(place):
         return _server(os.fspath(place))
     path = Path(place)
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise FileProblem("cannot open the ledger: expected a file's name in UTF-8.") from None
     if not path.parent.is_dir():
         raise FileProblem(f"cannot open {path}: the folder {path.parent} does not exist.")
     if path.is_dir():

@@ -48,10 +48,17 @@ def note_place(ledger: Ledger) -> None:
             begin_log(connection, ledger)
 
 
+def is_empty(place: str | os.PathLike[str]) -> bool:
+    """Whether there is no ledger at a place: no file, or one without a single byte."""
+    path = Path(place)
+    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
+
+
 def is_other_log(connection: Connection, lines: Sequence[outside.Line]) -> bool:
-    """Whether a ledger was used with another log, or with a newer copy of this one."""
+    """Whether a ledger was used with another log, with a newer copy of this one, or under another id."""
     head = releases.log_head_of(connection)
-    return head is not None and head not in {line.digest for line in lines}
+    own = id_of(connection)
+    return head is not None and head not in {line.digest for line in lines if line.ledger == own}
 
 
 def refuse_lost(place: str | os.PathLike[str]) -> None:
@@ -90,7 +97,7 @@ def found_again(place: str | os.PathLike[str]) -> Iterator[Ledger]:
     FileProblem
         There is none, and none was lost there.
     """
-    lost = None if is_address(place) or Path(place).exists() else _lost(place)
+    lost = None if is_address(place) or not is_empty(place) else _lost(place)
     if lost is not None:
         with open_ledger(place) as ledger, writing(ledger) as connection:
             key = outside.known_key(lost)
