@@ -61,8 +61,8 @@ def refuse_too_much(
     if missing > 0:
         amount = money_text(missing, market.money.minor_units, market.money.currency)
         raise LedgerRefusal(
-            f"these quotes would cost {amount} more than the budget: a repair entered what was paid by another "
-            "copy of the ledger. Nothing was spent. Let sellers withdraw until it is enough."
+            f"these quotes would cost {amount} more than the budget: a repair entered what was paid by "
+            "another copy of the ledger. Nothing was spent. Let sellers withdraw until it is enough."
         )
 
 

@@ -309,7 +309,7 @@ def _unknown_withdrawals(
 
 
 def _one_after_another(left: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether each withdrawal from a round knew of all before it, as they do not in two copies of a ledger."""
+    """Whether each withdrawal from a round knew of all before it; in two copies of a ledger they do not."""
     before = 0
     for known in left:
         if known["withdrawn"] != before + known.get("leaving", -1):
