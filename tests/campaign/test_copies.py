@@ -174,6 +174,18 @@ def test_a_training_with_a_round_of_which_everybody_left_can_be_repaired(desk):
         desk.quote() and desk.quote()
 
 
+def test_what_everybody_left_is_on_top_of_what_they_were_promised_since(desk):
+    desk.quote()
+    desk.withdraw(*seller_ids(60))
+    desk.report("other.csv", [(seller, 2.0) for seller in seller_ids(10)])
+    desk.quote("other.csv", "other-quotes.csv")
+    told = []
+    desk.quote(output="again.csv", again=True, before_again=told.append)
+    assert [one.sellers for one in told] == [10]
+    epsilons = {row["seller"]: float(row["epsilon"]) for row in read_rows(desk / "again.csv")}
+    assert told[0].epsilon == pytest.approx(sum(epsilons[seller] for seller in seller_ids(10)))
+
+
 def shared(tmp_path, name, **tables):
     ledger = {"campaign": name, "url": "../people.ledger"}
     return Desk(tmp_path / name, market=market_text(ledger=ledger, **tables))

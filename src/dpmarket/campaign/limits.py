@@ -16,9 +16,8 @@ from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.deciding import budget_in_minor_units
 from dpmarket.campaign.market_file import Market
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import positions_in
 from dpmarket.ledger import Connection, Round, balance_of, money, rounds
-from dpmarket.ledger.rounds import SELLER
+from dpmarket.ledger.odometer import of_sellers
 
 _ROUNDING = 1.0 + 2.0**-40  # of sums that were added up in another order
 
@@ -79,10 +78,8 @@ def over_lifetime(connection: Connection, people: pl.DataFrame, promised: FloatA
     given, allowed = promised.copy(), np.full(promised.size, np.inf)
     for found in rounds.rounds_of(connection) if limits else []:
         quotes = rounds.quotes_of(connection, found.number)
-        places = positions_in(people, SELLER, quotes, SELLER)
-        there = places >= 0
-        given[there] += rounds.spent_of(connection, found)[places[there]]
-        bound = there.copy()
-        bound[there] = ~rounds.withdrawn_of(connection, found.number, quotes)[places[there]]
+        given += of_sellers(found, people, quotes, rounds.spent_of(connection, found))
+        kept = ~rounds.withdrawn_of(connection, found.number, quotes)
+        bound = of_sellers(found, people, quotes, kept.astype(np.float64)) > 0.0
         allowed[bound] = np.minimum(allowed[bound], limits.get(found.campaign, np.inf))
     return (promised > 0.0) & (given > allowed * _ROUNDING)
