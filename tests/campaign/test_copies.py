@@ -157,6 +157,21 @@ def test_an_emptied_ledger_is_a_lost_one(desk):
     assert desk.rounds()[0].state == "lost"
 
 
+def test_a_ledger_is_not_used_where_another_one_has_spent(desk):
+    desk.quote()
+    copy_ledger(desk / "market.ledger", desk / "aside")
+    for path in desk.folder.glob("market.ledger*"):
+        path.unlink()
+    desk.quote(output="second.csv")  # nothing was spent yet: a ledger may be begun anew
+    desk.train("second.csv")
+    copy_ledger(desk / "market.ledger", desk / "newer")
+    copy_ledger(desk / "aside", desk / "market.ledger")
+    with pytest.raises(LedgerRefusal, match="another ledger was at"):
+        desk.train(output="second.json")
+    copy_ledger(desk / "newer", desk / "market.ledger")
+    assert not desk.train("second.csv").is_new
+
+
 def test_a_training_with_a_round_of_which_everybody_left_can_be_repaired(desk):
     desk.quote()
     desk.withdraw(*seller_ids(60))
