@@ -19,11 +19,14 @@ PAGE = SCRIPTS.parent / "docs" / "performance.md"
 QUALITY = {
     "accuracy.py": "reference/accuracy.md",
     "audit_diffprivlib.py": None,
+    "baselines.py": "reference/accuracy.md",
     "buyers.py": "explanation/planning.md",
     "online_losses.py": "explanation/online.md",
     "penalty.py": "reference/defaults.md",
     "prices.py": "explanation/planning.md",
     "private_statistics.py": "explanation/statistics.md",
+    "shapes.py": "reference/shapes.md",
+    "softmax.py": "explanation/classes.md",
 }
 # Scripts that compare two source trees: for those who change the code, with no page of their own.
 TOOLS = ("alternate.py", "same_results.py")

@@ -150,6 +150,25 @@ def test_a_learner_that_opens_no_books_is_audited_as_closely(factor):
     assert findings.found[0] > 0.6 * factor * 2.0
 
 
+class Blurting:
+    """Keeps half of a promise of 1, but tells in one of a hundred models outright, and far out."""
+
+    rng = np.random.default_rng(7)
+
+    def fit(self, X, y, epsilons):
+        own = (2 * y[0] - 1) * X[0]
+        self.coef_ = own + self.rng.laplace(scale=8.0, size=2)
+        if self.rng.random() < 0.01:
+            self.coef_ = 1e4 * np.sign(own) + self.rng.normal(size=2)
+        return self
+
+
+def test_a_learner_that_seldom_tells_but_then_tells_all_is_caught():
+    """Thresholds stood at one of a hundred models at the least, and what lay far out was cut off."""
+    findings = audit_privacy_sampled(Blurting(), promises_around(1.0), people=[0])
+    assert not findings.passed
+
+
 def test_weights_from_the_data_are_caught_by_sampling():
     findings = audit_privacy_sampled(BalancedWeights(L2, 0), PROMISES, people=[0], fits=400)
     assert not findings.passed

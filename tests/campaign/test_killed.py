@@ -186,10 +186,10 @@ def test_disk_full_at_the_mark_gives_everything_back(desk, monkeypatch):
     desk.quote()
     append = outside.append
 
-    def full(ledger, attempt, kind, rounds=()):
+    def full(ledger, attempt, kind, rounds=(), **more):
         if kind == "mark":
             raise FileProblem("cannot use spent.log: No space left on device.")
-        return append(ledger, attempt, kind, rounds)
+        return append(ledger, attempt, kind, rounds, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(outside, "append", full)

@@ -2,13 +2,23 @@
 
 import shutil
 import sqlite3
+import unicodedata
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from dpmarket.campaign import decide_offline, pay_out, quote_file, statement_of, train_file, withdraw_sellers
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.ledger import check_everything, existing_ledger, open_ledger, reading, repair, rounds_of
+from dpmarket.ledger import (
+    charges,
+    check_everything,
+    existing_ledger,
+    open_ledger,
+    reading,
+    repair,
+    rounds_of,
+)
 from dpmarket.ledger.rounds import campaigns_of
 from support.campaigns import read_rows, write_rows
 from support.desks import copy_ledger
@@ -107,3 +117,16 @@ def test_people_with_ids_that_would_be_refused_today_are_not_stuck(folder):
     result = train(folder)
     promised = [row for row in read_rows(folder / "open.csv") if float(row["epsilon"]) > 0.0]
     assert result.model.records == len(promised) - 1
+
+
+def test_people_of_version_2_are_known_by_every_spelling_of_their_ids(folder):
+    written = [row["seller"] for row in read_rows(folder / "open.csv")]
+    tidy = [unicodedata.normalize("NFC", seller.strip()) for seller in written]
+    odd = [seller for seller, own in zip(tidy, written, strict=True) if seller != own]
+    assert len(odd) == 2
+    write_rows(folder / "new.csv", ["seller", "cost"], [(seller, 2.0) for seller in odd])
+    with pytest.raises(LedgerRefusal, match="2 of 2 sellers have an open promise"):
+        quote_file(folder / "market.toml", folder / "new.csv", folder / "new-quotes.csv", decide_offline)
+    with existing_ledger(folder / "market.ledger") as ledger, reading(ledger) as connection:
+        counted = charges(connection, pl.DataFrame({"seller": [*odd, "somebody else"]}))
+    assert (counted > 0.0).tolist() == [True, True, False]

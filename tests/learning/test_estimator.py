@@ -307,7 +307,7 @@ def test_bad_promises_are_refused_before_noise_is_drawn(epsilons, error, message
         {"epsilon": np.nan}, {"epsilon": -1.0}, {"epsilon": np.inf}, {"epsilon": "1"}, {"epsilon": 0.0},
         {"l2": 0.0}, {"l2": np.nan}, {"l2": "1"}, {"numerical_epsilon": 0.0}, {"numerical_epsilon": np.nan},
         {"rows_per_person": 0}, {"rows_per_person": 1.5}, {"clip": 1}, {"fit_intercept": "yes"},
-        {"classes": "ab"}, {"classes": (0,)}, {"classes": (0, 0)}, {"classes": (0, 1, 2)},
+        {"classes": "ab"}, {"classes": (0,)}, {"classes": (0, 0)}, {"classes": (0, 1, 0)},
         {"classes": (0.0, np.nan)},
     ],
     ids=str,

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpmarket.learning import kernels, rounding
+from dpmarket.learning import exponentials, kernels, rounding
 
 RNG = np.random.default_rng(8)
 MARGINS = np.concatenate(
@@ -22,13 +22,15 @@ def mp_sigmoid(z):
 
 def test_sigmoids_are_within_their_bound():
     with mpmath.workprec(300):
-        for z, s in zip(MARGINS.tolist(), map(kernels._sigmoid, MARGINS.tolist()), strict=True):
+        for z, s in zip(MARGINS.tolist(), map(exponentials.sigmoid, MARGINS.tolist()), strict=True):
             assert abs(mpmath.mpf(s) - mp_sigmoid(mpmath.mpf(z))) <= 8 * mpmath.mpf(2) ** -53
 
 
 def test_accurate_sigmoids_are_within_their_bound_and_use_the_low_part():
     low = MARGINS * 2.0**-54 * RNG.uniform(-1, 1, MARGINS.size)
-    pairs = [kernels._accurate_sigmoid(*each) for each in zip(MARGINS.tolist(), low.tolist(), strict=True)]
+    pairs = [
+        exponentials.accurate_sigmoid(*each) for each in zip(MARGINS.tolist(), low.tolist(), strict=True)
+    ]
     high, rest = zip(*pairs, strict=True)
     with mpmath.workprec(300):
         for k in range(MARGINS.size):

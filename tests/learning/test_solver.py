@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from dpmarket.errors import Infeasible
-from dpmarket.learning import Rows, kernels, minimise, solver
+from dpmarket.learning import Rows, kernels, minimise, pairs, proving, solver
 
 ROOT_2 = 2.0**0.5
 
@@ -194,7 +194,7 @@ def test_the_bound_after_a_correction_covers_what_the_correction_left():
         gradient = objective.accurate_gradient(w, np.zeros(7))
         bound = float(np.linalg.norm(gradient)) / 4.0
         # Without a good preconditioner the iteration ends early and leaves something.
-        correction, found = solver._correction(objective, w, np.eye(7), gradient, 1e-25, bound)
+        correction, found = proving._correction(objective, w, np.copy, gradient, 1e-25, bound)
         with mpmath.workprec(300):
             left = true_gradient(rows, 0.01, linear, solver.Minimum(w, correction, found))
             assert left <= found
@@ -204,9 +204,9 @@ def test_the_bound_after_a_correction_covers_what_the_correction_left():
 def test_adding_pairs_and_exact_products_lose_nothing():
     rng = np.random.default_rng(3)
     a, b = rng.normal(size=(2, 2, 50)) * np.array([1.0, 1e-17])[:, None]
-    total = solver._add_pairs(a, b)
+    total = pairs.add_pairs(a, b)
     factor, vector = 0.1, rng.normal(size=50)
-    rest = solver._product_rest(factor, vector, factor * vector)
+    rest = pairs.product_rest(factor, vector, factor * vector)
     with mpmath.workprec(300):
         for k in range(50):
             exact = sum(mpmath.mpf(float(part[j, k])) for part in (a, b) for j in (0, 1))

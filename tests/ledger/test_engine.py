@@ -1,5 +1,6 @@
 """Opening a ledger: what it makes, upgrades, tightens and refuses."""
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.errors import DpmarketError, FileProblem, LedgerRefusal
 from dpmarket.ledger import (
     accounts,
     balance_of,
@@ -22,6 +23,7 @@ from dpmarket.ledger import (
     writing,
 )
 from dpmarket.ledger.preparing import _upgrade
+from support.desks import Desk
 from support.ledgers import campaign_in, enter, new_database, quotes
 
 VERSION_2 = Path(__file__).parent / "data" / "version-2.ledger"
@@ -248,3 +250,36 @@ def test_what_the_database_forbids_is_a_refusal_without_the_row(ledger):
         connection.execute(tables.account.update().values(pending=-7777))
     assert "account_signs" in str(refusal.value)
     assert "7777" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "ledger SET id = x'ff'",
+        "ledger SET key = 'text'",
+        "campaign SET rules = '{bad'",
+        "campaign SET rules = '7'",
+        "campaign SET minor_units = 'ten'",
+        "release SET debited_at = x'00'",
+        "journal SET subject = x'00'",
+        "page SET digest = x'00'",
+        "account SET pending = 'none'",
+        "account SET kind = 'other'",
+        "payout SET lines = x'01'",
+    ],
+)
+def test_a_file_that_holds_other_kinds_of_values_is_refused_in_words(tmp_path, edit, monkeypatch):
+    monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
+    desk = Desk(tmp_path / "desk")
+    desk.quote()
+    desk.train()
+    desk.pay()
+    database = sqlite3.connect(desk / "market.ledger", isolation_level=None)
+    database.execute("PRAGMA ignore_check_constraints = ON")
+    database.execute(f"UPDATE OR REPLACE {edit}")
+    database.close()
+    with pytest.raises(FileProblem):
+        desk.rounds()
+    for step in (desk.train, desk.pay, lambda: desk.statement("007"), lambda: desk.quote(again=True)):
+        with contextlib.suppress(DpmarketError):
+            step()

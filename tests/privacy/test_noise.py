@@ -188,3 +188,31 @@ def test_two_hundred_coefficients_take_a_few_milliseconds():
     for _ in range(3):
         SecureNoise().draw(200, 1e5, 1e-25).high_low()
     assert (time.perf_counter() - start) / 3 < 0.2  # measured near 5 ms; a loaded machine is allowed for
+
+
+def test_blocks_are_drawn_once_each_and_differ_and_one_block_is_the_draw_without():
+    one = SeededNoise(3).draw(4, 2.0, 1e-12)
+    assert SeededNoise(3).draw(4, 2.0, 1e-12, blocks=1) == one
+    three = SeededNoise(3).draw(4, 2.0, 1e-12, blocks=3)
+    assert len(three.numerators) == 12
+    assert three.accuracy == 1e-12
+    assert len(set(three.numerators)) == 12
+
+
+def test_the_ideal_sample_of_blocks_does_not_depend_on_accuracy():
+    rough, fine = (SeededNoise(9).draw(3, 1.0, accuracy, blocks=4) for accuracy in (1e-6, 1e-40))
+    rough_values = np.array([Fraction(k, 2**rough.bits) for k in rough.numerators])
+    fine_values = np.array([Fraction(k, 2**fine.bits) for k in fine.numerators])
+    distance = sum((rough_values - fine_values) ** 2)
+    assert distance <= Fraction(1.1e-6) ** 2
+
+
+def test_the_length_of_every_block_has_its_own_gamma_law():
+    n, rate, count = 3, 2.5, 1_500
+    draws = [np.array(SecureNoise().draw(n, rate, 1e-9, blocks=2).high_low()[0]) for _ in range(count)]
+    lengths = np.linalg.norm(np.array(draws).reshape(count, 2, n), axis=2)
+    for block in lengths.T:
+        assert kstest(block, gamma(n, scale=2.0 / rate).cdf).pvalue > 1e-6 / 3.0
+    # Independent blocks: the correlation of their ranks is normal with deviation 1 / sqrt(count - 1).
+    ranks = lengths.argsort(axis=0).argsort(axis=0)
+    assert abs(np.corrcoef(ranks.T)[0, 1]) < 5.2 / (count - 1) ** 0.5

@@ -20,8 +20,9 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.audit.findings import PrivacyFindings
+from dpmarket.audit.softmax_accounting import softmax_loss, softmax_release_spent
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy import ReleasePlan, Weights
+from dpmarket.privacy import ReleasePlan, SoftmaxWeights, Weights
 from dpmarket.progress import Progress
 
 _DIGITS = 40
@@ -29,7 +30,7 @@ _HALVINGS = 60
 
 
 def audit_accounting(
-    weights: Weights,
+    weights: Weights | SoftmaxWeights,
     promises: object,
     plan: ReleasePlan | None = None,
     n_coefficients: int = 1,
@@ -41,13 +42,14 @@ def audit_accounting(
     Parameters
     ----------
     weights
-        The weights and the public constants of the training; ``weights_of`` reads them off a model.
+        The weights and the public constants of the training, of two classes or of more; ``weights_of`` reads
+        them off a model.
     promises
         The promise to each person (epsilon), shape (people,).
     plan
         How the model was released. None charges ``weights.numerical_epsilon`` as declared.
     n_coefficients
-        Coefficients of the model, the constant's included; used with a plan.
+        Coefficients of the model, the constant's included; used with a plan for two classes.
     progress
         Called with the different weights done and all of them.
     joint_columns
@@ -73,15 +75,19 @@ def audit_accounting(
     >>> audit_accounting(weights_for(promises, l2=0.3), [0.5, 1.0, 2.4]).passed
     False
     """
-    if not isinstance(weights, Weights):
-        raise InvalidInput(f"expected Weights, got {type(weights).__name__}.")
+    if not isinstance(weights, Weights | SoftmaxWeights):
+        raise InvalidInput(f"expected Weights or SoftmaxWeights, got {type(weights).__name__}.")
     promised = checks.non_negative_vector("promises", promises)
     checks.same_length("promises", promised, "weights.loss_weights", weights.loss_weights)
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
     with mpmath.workdps(_DIGITS):
         extra = mpmath.mpf(weights.numerical_epsilon)
         if plan is not None:
-            extra = _release_cost(plan, weights, n, n if joint_columns is None else joint_columns)
+            extra = (
+                softmax_release_spent(plan, weights)
+                if isinstance(weights, SoftmaxWeights)
+                else _release_cost(plan, weights, n, n if joint_columns is None else joint_columns)
+            )
         spent, broken = _spent(weights, promised, extra, progress)
         extra_shown = _rounded_up(extra)
     details = {
@@ -103,13 +109,14 @@ def audit_accounting(
     )
 
 
-def weights_of(model: Any) -> Weights | None:
+def weights_of(model: Any) -> Weights | SoftmaxWeights | None:
     """Return the weights and constants that a fitted model says it was trained with, or None if it says none.
 
     A model opens its books by the attributes of
     :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``noise_rate_``, ``l2_``,
     ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and, unless it is 1, ``rows_per_person_``; with
-    shaped noise, ``euclidean_bound_``.
+    shaped noise, ``euclidean_bound_``. A ``coef_grid_`` with a row for every class is that of a softmax
+    regression.
 
     Parameters
     ----------
@@ -118,7 +125,7 @@ def weights_of(model: Any) -> Weights | None:
 
     Returns
     -------
-    Weights or None
+    Weights, SoftmaxWeights or None
         Believed, not checked: :func:`audit_accounting` and the exact audit do that.
 
     Raises
@@ -129,7 +136,20 @@ def weights_of(model: Any) -> Weights | None:
     names = ("loss_weights_", "noise_rate_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
     if not all(hasattr(model, name) for name in names):
         return None
-    rows = min(int(getattr(model, "rows_per_person_", 1)), len(model.coef_grid_))
+    rows = int(getattr(model, "rows_per_person_", 1))
+    if np.ndim(model.coef_grid_) == 2:
+        classes, n = np.shape(model.coef_grid_)
+        return SoftmaxWeights(
+            model.loss_weights_,
+            model.noise_rate_,
+            model.l2_,
+            classes,
+            n,
+            model.row_bound_,
+            rows,
+            model.numerical_epsilon_,
+        )
+    rows = min(rows, len(model.coef_grid_))
     return Weights(
         model.loss_weights_,
         model.noise_rate_,
@@ -142,13 +162,13 @@ def weights_of(model: Any) -> Weights | None:
 
 
 def _spent(
-    weights: Weights, promised: FloatArray, extra: Any, progress: Progress | None
+    weights: Weights | SoftmaxWeights, promised: FloatArray, extra: Any, progress: Progress | None
 ) -> tuple[FloatArray, int]:
     """Return everybody's spending, and how many spent more than promised (compared with all digits)."""
     different, places = np.unique(weights.loss_weights, return_inverse=True)
     losses = []
     for k, weight in enumerate(different.tolist()):
-        losses.append(_loss(weight, weights) + extra if weight > 0.0 else mpmath.mpf(0))
+        losses.append(_any_loss(weight, weights) + extra if weight > 0.0 else mpmath.mpf(0))
         if progress is not None:
             progress(k + 1, different.size)
     spent, broken = np.zeros(promised.size), 0
@@ -156,6 +176,10 @@ def _spent(
         broken += bool(losses[place] > mpmath.mpf(promise))
         spent[i] = _rounded_up(losses[place])
     return spent, broken
+
+
+def _any_loss(weight: float, weights: Weights | SoftmaxWeights) -> Any:
+    return softmax_loss(weight, weights) if isinstance(weights, SoftmaxWeights) else _loss(weight, weights)
 
 
 def _loss(weight: float, weights: Weights) -> Any:

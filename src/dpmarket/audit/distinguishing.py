@@ -26,7 +26,9 @@ from scipy.stats import beta
 from dpmarket.arrays import FloatArray
 from dpmarket.audit.scores import Score
 
-_LEVELS = np.linspace(0.01, 0.99, 50)
+_TAIL = np.array([0.0005, 0.001, 0.002, 0.005])
+_LEVELS = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 50), 1.0 - _TAIL[::-1]])
+"""Quantiles to try as thresholds: a learner that tells all, but seldom, tells it in the tails."""
 _DOUBT = 3.5
 """By how many standard errors a rule is thought to do worse than where it was the best of very many."""
 

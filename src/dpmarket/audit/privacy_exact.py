@@ -14,14 +14,14 @@ from dpmarket import checks
 from dpmarket.arrays import IntArray, read_only
 from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy import Weights, find_worst_case
+from dpmarket.privacy import SoftmaxWeights, Weights, find_softmax_worst_case, find_worst_case
 from dpmarket.progress import Progress
 
 _ROUNDING = 1e-9
 
 
 def audit_privacy_exact(
-    weights: Weights,
+    weights: Weights | SoftmaxWeights,
     promises: object,
     people: object = None,
     n_features: int = 2,
@@ -32,13 +32,14 @@ def audit_privacy_exact(
     Parameters
     ----------
     weights
-        The weights and the public constants of the training.
+        The weights and the public constants of the training, of two classes or of more.
     promises
         The promise to each person (epsilon), shape (people,), at least two people.
     people
         Positions of the people to audit; None: up to three with the smallest, middle and largest promise.
     n_features
-        1 or 2, coefficients in all. Two are enough to come close to the bound.
+        1 or 2, coefficients in all. Two are enough to come close to the bound. With more than two classes 2,
+        of each class.
     progress
         Called with the people done and all of them.
 
@@ -59,8 +60,8 @@ def audit_privacy_exact(
     >>> findings.passed, bool(0.8 < findings.found[0] <= 1.0)
     (True, True)
     """
-    if not isinstance(weights, Weights):
-        raise InvalidInput(f"expected Weights, got {type(weights).__name__}.")
+    if not isinstance(weights, Weights | SoftmaxWeights):
+        raise InvalidInput(f"expected Weights or SoftmaxWeights, got {type(weights).__name__}.")
     if weights.euclidean_bound is not None:
         raise InvalidInput("expected weights of Euclidean noise: no worst case of another shape is known.")
     promised = checks.non_negative_vector("promises", promises)
@@ -68,15 +69,7 @@ def audit_privacy_exact(
     chosen: IntArray = audited_people(promised, people)
     found = np.zeros(chosen.size)
     for k, person in enumerate(chosen.tolist()):
-        found[k] = find_worst_case(
-            weights.loss_weights,
-            person,
-            weights.noise_rate,
-            weights.l2,
-            weights.row_bound,
-            weights.rows_per_person,
-            n_features,
-        ).log_ratio
+        found[k] = _largest_ratio(weights, person, n_features)
         if progress is not None:
             progress(k + 1, chosen.size)
     theirs = promised[chosen]
@@ -89,3 +82,26 @@ def audit_privacy_exact(
         false_alarm=0.0,
         details={"n_features": n_features, "noise_rate": weights.noise_rate, "l2": weights.l2},
     )
+
+
+def _largest_ratio(weights: Weights | SoftmaxWeights, person: int, n_features: int) -> float:
+    if isinstance(weights, SoftmaxWeights):
+        if n_features != 2:
+            raise InvalidInput(f"expected n_features = 2 with more than two classes, got {n_features!r}.")
+        return find_softmax_worst_case(
+            weights.loss_weights,
+            person,
+            weights.noise_rate,
+            weights.l2,
+            weights.n_classes,
+            weights.row_bound,
+        ).log_ratio
+    return find_worst_case(
+        weights.loss_weights,
+        person,
+        weights.noise_rate,
+        weights.l2,
+        weights.row_bound,
+        weights.rows_per_person,
+        n_features,
+    ).log_ratio

@@ -191,7 +191,9 @@ def _nominal(learner: Learner, promises: FloatArray) -> tuple[Weights, bool]:
         weights = weights_of(model)
     except InvalidInput:
         weights = None  # books that make no sense: what they are worth is for other audits to say
-    return weights or weights_for(promises, 2.0 / float(promises.sum())), repeats
+    if not isinstance(weights, Weights):  # none, or those of more classes: pairs are designed for two
+        weights = weights_for(promises, 2.0 / float(promises.sum()))
+    return weights, repeats
 
 
 @contextmanager

@@ -35,7 +35,13 @@ def fitted_scores(pair: Neighbours, first: FloatArray, second: FloatArray) -> li
     def quadratic(slope: FloatArray, bend: FloatArray) -> Score:
         return lambda z: _values(_scaled(z, centre, spread), slope, bend)
 
-    return [quadratic(*parts) for parts in _candidates(a, b, _directions(pair, first.shape[1]))]
+    def linear(slope: FloatArray) -> Score:
+        # Not cut off: what lies far out may be what gives a side away.
+        return lambda z: np.asarray((z - centre) / spread @ slope)
+
+    candidates = _candidates(a, b, _directions(pair, first.shape[1]))
+    straight = [linear(slope) for slope, bend in candidates if not bend.any()]
+    return [*(quadratic(*parts) for parts in candidates), *straight]
 
 
 def likelihood_ratio(pair: Neighbours, outputs: FloatArray, weights: Weights) -> Score | None:

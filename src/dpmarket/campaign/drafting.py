@@ -174,7 +174,7 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
     """Return the round that promises quotes once more, as they were decided, on top of what was spent.
 
     Who withdrew, must not sell, or has too little left of a lifetime's epsilon, is not asked again. Only if
-    all of them withdrew before anything was spent, all of them are: nothing is on top then.
+    all of them withdrew before anything was spent, all of them are: only other open promises count then.
 
     Raises
     ------
@@ -211,7 +211,9 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
         header=header,
     )
     promised = quotes.filter(rounds.amounts_of(quotes)[0] > 0.0)
-    on_top = None if is_void else OnTop(promised.height, *rounds.totals(promised))
+    if is_void:  # on top of other promises of theirs only
+        promised = open_promises(connection, known.campaign, promised)
+    on_top = None if promised.height == 0 else OnTop(promised.height, *rounds.totals(promised))
     return Draft(new, _with_reasons(left), on_top, rounds.revision_of(connection))
 
 

@@ -111,20 +111,30 @@ def as_known(table: pl.DataFrame, id_column: str, known: pl.DataFrame) -> pl.Dat
 def id_problems(
     table: pl.DataFrame, id_column: str, known: BoolArray | None = None, rows_each: int = 1
 ) -> list[ColumnProblem]:
-    """Find rows without a seller's id, repeated ids, ids with blanks around them or a NUL in them.
+    """Find rows without a seller's id, repeated ids, and what :func:`spelling_problems` finds.
 
     With ``rows_each`` above 1 an id may stand in so many rows.
+    """
+    empty: BoolArray = (table.get_column(id_column).fill_null("") == "").to_numpy()
+    return [
+        *find(id_column, "no seller id", empty),
+        *_too_many(table, id_column, rows_each, empty),
+        *spelling_problems(table, id_column, known),
+    ]
+
+
+def spelling_problems(
+    table: pl.DataFrame, id_column: str, known: BoolArray | None = None
+) -> list[ColumnProblem]:
+    """Find ids with blanks around them or a NUL in them.
 
     Arrays of texts drop NUL characters at the end, so that two sellers would look like one; a blank that
     nobody sees makes two sellers of one. Rows whose id a ledger knows already may have blanks.
     """
-    empty: BoolArray = (table.get_column(id_column).fill_null("") == "").to_numpy()
     nul, blank = _looked_at(table, id_column)
     if known is not None:
         blank &= ~known
     return [
-        *find(id_column, "no seller id", empty),
-        *_too_many(table, id_column, rows_each, empty),
         *find(id_column, "an id with a NUL character", nul),
         *find(id_column, "an id with blanks before or after it", blank),
     ]

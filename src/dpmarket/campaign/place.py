@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpmarket.campaign.ids import is_text
 from dpmarket.campaign.market_file import Market
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import Ledger, open_ledger, settle
 from dpmarket.ledger.engine import existing_ledger, is_address
-from dpmarket.ledger.places import refuse_lost
+from dpmarket.ledger.places import is_empty, refuse_lost
 
 OWN = ""
 """The name of the campaign in a ledger of its own."""
@@ -41,7 +42,7 @@ class Place:
     @property
     def is_there(self) -> bool:
         """Whether there is a ledger already; one on a server may be empty still."""
-        return not isinstance(self.ledger, Path) or self.ledger.is_file()
+        return not isinstance(self.ledger, Path) or not is_empty(self.ledger)
 
 
 def ledger_path(market: str | os.PathLike[str]) -> Path:
@@ -69,6 +70,8 @@ def place_of(market_path: str | os.PathLike[str], market: Market, ledger: str | 
         A shared ledger, and the market file does not name its campaign.
     """
     named = market.ledger.url if ledger is None else ledger
+    if not is_text(os.fspath(market_path)) or not is_text(named or ""):
+        raise FileProblem("cannot open the ledger: expected a file's name in UTF-8.")
     if named is not None and "\0" in named:
         raise FileProblem("ledger.url: expected a file's name or an address without a NUL character.")
     if named is None:

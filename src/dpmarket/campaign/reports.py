@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign.ids import id_problems, tidy_ids
+from dpmarket.campaign.ids import id_problems, spelling_problems, tidy_ids
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.errors import FileProblem
 from dpmarket.files import find, numbers_of, positions_in, read_table, refuse
@@ -119,6 +119,8 @@ def not_invited(
 def _listed(market: Market, source: Path) -> pl.DataFrame:
     id_column = market.sellers.id_column
     table = tidy_ids(read_table(source, [id_column], [id_column]), id_column)
+    # An id that matches nobody because of a blank would let somebody sell who must not.
+    refuse(table, source, spelling_problems(table, id_column))
     sellers = table.get_column(id_column).drop_nulls().unique(maintain_order=True)
     if len(sellers) == 0:
         raise FileProblem(f"cannot use {source}: it names nobody.")

@@ -16,6 +16,7 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.features import encoder_of, is_plain, plain_bounds
+from dpmarket.campaign.limits import refuse_too_much
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file
 from dpmarket.campaign.records import Records
@@ -23,7 +24,7 @@ from dpmarket.errors import EntropyUnavailable, FileProblem, Infeasible, LedgerR
 from dpmarket.files import positions_in
 from dpmarket.ledger import Connection, Ledger, Round, outside, reading, releases, rounds, writing
 from dpmarket.ledger.engine import new_id
-from dpmarket.ledger.restoring import describe_round, end_attempt
+from dpmarket.ledger.restoring import describe_round, end_attempt, refuse_other_copy
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.privacy import weights_for
 from dpmarket.privacy.noise import NoiseDraw, SecureNoise
@@ -49,7 +50,12 @@ class LastMoment(SecureNoise):
     mark: Callable[[], None]
 
     def draw(
-        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+        self,
+        n_coefficients: int,
+        noise_rate: float,
+        accuracy: float,
+        independent: int = 0,
+        blocks: int = 1,
     ) -> NoiseDraw:
         """Mark, then return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
         try:
@@ -57,7 +63,7 @@ class LastMoment(SecureNoise):
         except NotImplementedError:
             raise EntropyUnavailable("the operating system gave no entropy; no noise was drawn.") from None
         self.mark()
-        return super().draw(n_coefficients, noise_rate, accuracy, independent)
+        return super().draw(n_coefficients, noise_rate, accuracy, independent, blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +184,10 @@ def spend_and_train(
         with writing(ledger) as connection:
             people = people_of(connection, numbers)
             _refuse_nobody(people)
+            refuse_too_much(connection, market, people.table, people.promised, spent)
             releases.debit(connection, attempt, numbers)
         try:
-            head = _log_debit(ledger, spent, attempt)
+            head, check = _log_debit(ledger, spent, attempt)
             progress("Reading data", 0.1)
             records = read_records(people.table, people.promised)
             progress("Training", 0.3)
@@ -189,8 +196,8 @@ def spend_and_train(
                 with writing(ledger) as connection:
                     releases.mark(connection, attempt, head)
                 try:
-                    outside.append(ledger.id, attempt, "mark")
-                except FileProblem:
+                    outside.append(ledger.id, attempt, "mark", check=check)
+                except (FileProblem, LedgerRefusal):
                     # The log is as before, and no noise was drawn.
                     with writing(ledger) as connection:
                         releases.unmark(connection, attempt)
@@ -214,10 +221,14 @@ def _refuse_nobody(people: People) -> None:
         )
 
 
-def _log_debit(ledger: Ledger, spent: Sequence[Round], attempt: str) -> str:
+def _log_debit(
+    ledger: Ledger, spent: Sequence[Round], attempt: str
+) -> tuple[str, Callable[[Sequence[outside.Line]], None]]:
+    """Log a debit; return the line's digest, and what must hold in the moment of the mark, too."""
     with reading(ledger) as connection:
         known = [describe_round(connection, found, attempt, k) for k, found in enumerate(spent)]
-    return outside.append(ledger.id, attempt, "debit", known)
+    check = refuse_other_copy(attempt, known)
+    return outside.append(ledger.id, attempt, "debit", known, check=check), check
 
 
 def _give_up(ledger: Ledger, attempt: str) -> None:

@@ -26,6 +26,7 @@ from dpmarket.version import __version__
 SCHEMA = "dpmarket.certificate/2"
 BINARY_MODEL = "binary model"
 SHAPED_MODEL = "shaped binary model"
+SOFTMAX_MODEL = "softmax model"
 _MENU_POINTS = 200
 
 
@@ -73,11 +74,11 @@ def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
             "encoder": None if model.encoder is None else dict(model.encoder),
         }
     return more | {
-        "kind": SHAPED_MODEL if shaped else BINARY_MODEL,
+        "kind": _kind(model, shaped=shaped),
         "delta": 0.0,
         "features": {"name": list(names), "low": list(map(float, lows)), "high": list(map(float, highs))},
         "classes": list(model.classes),
-        "coef_grid": list(model.coef_grid),
+        "coef_grid": [list(cell) if isinstance(cell, tuple) else cell for cell in model.coef_grid],
         "grid": model.grid,
         "stretch": model.stretch,
         "fit_intercept": model.fit_intercept,
@@ -94,8 +95,18 @@ def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
     }
 
 
+def _kind(model: ReleasedModel, *, shaped: bool) -> str:
+    if not model.has_many_classes:
+        return SHAPED_MODEL if shaped else BINARY_MODEL
+    if shaped:
+        raise NotCertifiable("expected Euclidean noise and plain features with more than two classes.")
+    return SOFTMAX_MODEL
+
+
 def _refuse_unusual(release: Mapping[str, Any], lines: Lines) -> None:
-    values = {**release, "n_coefficients": len(release["coef_grid"])}
+    cells = release["coef_grid"]
+    many = release["kind"] == SOFTMAX_MODEL
+    values = {**release, "n_coefficients": len(cells[0]) if many else len(cells)}
     wrong = [name for name, (low, high) in RANGES.items() if not low <= values[name] <= high]
     if wrong:
         raise NotCertifiable(

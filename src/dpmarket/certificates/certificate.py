@@ -26,7 +26,7 @@ from dpmarket.certificates.rules import RulesReference
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import Outcome
-from dpmarket.privacy import privacy_loss
+from dpmarket.privacy import privacy_loss, softmax_privacy_loss
 
 RECEIPT, OPENINGS = "dpmarket.receipt", "dpmarket.openings"
 
@@ -333,9 +333,15 @@ def _named(outcome: Outcome, names: Iterable[Any]) -> BoolArray:
 def _check_accounting(purchase: Purchase, model: ReleasedModel) -> None:
     """Refuse to certify numbers that do not follow from one another."""
     weights = purchase.weights
-    charged = privacy_loss(
-        weights, model.noise_rate, model.l2, model.row_bound, model.rows_per_person, model.euclidean_bound
-    )
+    if model.has_many_classes:
+        n = len(model.features) + model.fit_intercept
+        charged = softmax_privacy_loss(
+            weights, model.noise_rate, model.l2, len(model.classes), model.row_bound, model.rows_per_person, n
+        )
+    else:
+        charged = privacy_loss(
+            weights, model.noise_rate, model.l2, model.row_bound, model.rows_per_person, model.euclidean_bound
+        )
     charged = np.where(weights > 0.0, charged + model.numerical_epsilon, 0.0)
     if not bool((purchase.spent >= charged * (1.0 - 2e-16)).all()):
         raise NotCertifiable("expected spent epsilons that follow from the model's weights; they do not.")

@@ -81,12 +81,12 @@ class ReleasedModel:
     Attributes
     ----------
     coef_grid, grid, stretch
-        The release: integers, the constant's last, the width of their grid, and the factor by which the
-        coefficients are multiplied.
+        The release: integers, the constant's last (with more than two classes a tuple for each), the width of
+        their grid, and the factor by which the coefficients are multiplied.
     features
         Name and public bounds of each feature, in the order of the coefficients.
     classes
-        The two labels, negative class first.
+        The labels, of two the negative class first.
     fit_intercept, intercept_scaling, clip
         Whether rows got a constant, which one, and whether longer rows were shortened.
     l2, noise_rate, row_bound, rows_per_person
@@ -100,11 +100,11 @@ class ReleasedModel:
         What was declared about the columns that were encoded, as plain data; None if none were.
     """
 
-    coef_grid: tuple[int, ...]
+    coef_grid: tuple[int, ...] | tuple[tuple[int, ...], ...]
     grid: float
     stretch: float
     features: tuple[tuple[str, float, float], ...]
-    classes: tuple[Any, Any]
+    classes: tuple[Any, ...]
     fit_intercept: bool
     intercept_scaling: float
     clip: bool
@@ -118,6 +118,11 @@ class ReleasedModel:
     euclidean_bound: float | None = None
     joint_columns: int | None = None
     encoder: Mapping[str, Any] | None = None
+
+    @property
+    def has_many_classes(self) -> bool:
+        """Whether there is a row of coefficients for each of more than two classes."""
+        return len(self.classes) > 2
 
     @classmethod
     def of(
@@ -133,13 +138,13 @@ class ReleasedModel:
             If there are not as many features as the model has, or bounds that are none.
         """
         plan, shape = model.release_plan_, model.noise_shape_
-        negative, positive = (np.asarray(label).item() for label in model.classes_)
+        cells = model.coef_grid_.tolist()
         return cls(
-            coef_grid=tuple(model.coef_grid_.tolist()),
+            coef_grid=tuple(map(tuple, cells)) if model.coef_grid_.ndim == 2 else tuple(cells),
             grid=model.grid_,
             stretch=float(model.stretch_),
             features=_features(model, features),
-            classes=(negative, positive),
+            classes=tuple(np.asarray(label).item() for label in model.classes_),
             fit_intercept=bool(model.fit_intercept),
             intercept_scaling=float(model.intercept_scaling_),
             clip=bool(model.clip),

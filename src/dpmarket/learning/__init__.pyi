@@ -6,7 +6,7 @@ from .columns import YesNo as YesNo
 from .encoder import PublicEncoder as PublicEncoder
 from .estimator import PrivateLogisticRegression as PrivateLogisticRegression
 from .learner import Learner as Learner
+from .proving import Minimum as Minimum
 from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
-from .solver import Minimum as Minimum
 from .solver import minimise as minimise

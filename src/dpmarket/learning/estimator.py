@@ -17,21 +17,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.geometry import Geometry, geometry_of, shape_of
-from dpmarket.learning.labels import read_classes, signs_of
+from dpmarket.learning.geometry import geometry_of, shape_of
+from dpmarket.learning.labels import read_classes
 from dpmarket.learning.messages import refuse_arguments, refuse_known, validated
-from dpmarket.learning.problem import Problem, check_constant
+from dpmarket.learning.problem import check_constant
 from dpmarket.learning.promises import read_promises, refuse_other_index
 from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
 from dpmarket.learning.rows import Rows
-from dpmarket.privacy import NoiseShape, Weights, weights_for
+from dpmarket.learning.softmax_geometry import SoftmaxGeometry
+from dpmarket.privacy import NoiseShape, SoftmaxWeights, Weights
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.release import ReleasePlan, round_to_grid
@@ -39,7 +40,9 @@ from dpmarket.privacy.weights import finite_total, usable_promises
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Logistic regression with two classes and a privacy promise (epsilon) to every person.
+    """Logistic regression with a privacy promise (epsilon) to every person.
+
+    Two classes have one vector of coefficients, more (softmax) one each, with independent noise.
 
     Rows must have norm at most 1, in the Euclidean norm or in that of a ``noise_shape`` (see
     :class:`~dpmarket.learning.scaling.PublicScaler` and :class:`~dpmarket.learning.encoder.PublicEncoder`);
@@ -50,7 +53,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     ----------
     l2
         The ridge penalty Lambda, > 0, in the objective whose loss weights add up to 1. None means
-        :func:`~dpmarket.privacy.penalty.suggest_l2`, which uses public quantities only.
+        :func:`~dpmarket.privacy.penalty.suggest_l2`, for more than two classes
+        :func:`~dpmarket.privacy.softmax_penalty.softmax_suggest_l2`, which use public quantities only.
     epsilon
         The common promise, > 0, used where ``fit`` is given no ``epsilons``.
     fit_intercept
@@ -60,8 +64,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         ``1 / sqrt(features)``, as if the constant were one more feature of a row of norm 1: a larger one
         lengthens rows and so adds noise to everything, a smaller one lets the constant move less.
     classes
-        The two labels, negative class first. None reads them from ``y`` and so treats the set of labels as
-        public; a certificate needs them declared.
+        The labels, at least two, of two the negative one first. None reads them from ``y`` and so treats the
+        set of labels as public; a certificate needs them declared.
     clip
         Whether rows longer than 1 are shortened to 1, in ``fit`` and in prediction. If not, ``fit`` refuses
         them.
@@ -74,23 +78,27 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
     stretch
         Public factor, > 0, by which the released coefficients are multiplied. None means 1 if ``l2`` is given
-        (the minimiser itself), and otherwise :func:`~dpmarket.privacy.penalty.suggest_stretch`, which undoes
-        part of the suggested penalty's shrinkage.
+        (the minimiser itself), and otherwise :func:`~dpmarket.privacy.penalty.suggest_stretch` (or
+        :func:`~dpmarket.privacy.softmax_penalty.softmax_suggest_stretch`), which undoes part of the suggested
+        penalty's shrinkage.
     noise_shape
         The public :class:`~dpmarket.privacy.shapes.NoiseShape` of the noise, and the norm in which rows are
         at most 1 long. None means the shape that :class:`~dpmarket.learning.encoder.PublicEncoder` chose for
-        its rows, a function of declarations only, and the Euclidean norm for other rows.
+        its rows, a function of declarations only, and the Euclidean norm for other rows. Refused with more
+        than two classes.
 
     Attributes
     ----------
     classes_
-        The two labels.
+        The labels.
     coef_, intercept_
-        Coefficients, shape (1, features), and what the constant column adds to every margin, shape (1,).
+        Coefficients, shape (1, features), and what the constant column adds to every margin, shape (1,);
+        with K > 2 classes shapes (K, features) and (K,), adding up to 0 over the classes.
     coef_grid_
         Integers, the constant's last: the release itself. Everything else follows from it and public values:
         ``coef_grid_ * grid_`` is the minimiser, ``stretch_`` times it are the coefficients, and
-        ``intercept_scaling_`` times the last of them is the intercept.
+        ``intercept_scaling_`` times the last of them is the intercept. With more than two classes shape
+        (K, n), not yet centred over the classes.
     grid_
         Width of the public grid.
     intercept_scaling_, stretch_
@@ -192,7 +200,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         X
             Features, shape (records, features): an array, a data frame or a CSR matrix.
         y
-            Labels, shape (records,), of two classes.
+            Labels, shape (records,), of two classes or more.
         epsilons
             The promises: one per record; or, with ``people``, a mapping from owner to promise, or an array
             per person (of another length than the records) that ``people`` numbers from 0. Or prepared
@@ -213,7 +221,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         ------
         InvalidInput
             For promises that are NaN, negative, infinite, text, of a wrong length or all 0; rows longer than
-            1 (without ``clip``); features that are not finite numbers; labels beyond two classes or not
+            1 (without ``clip``); features that are not finite numbers; labels of one class only or not
             declared; more records of a person than ``rows_per_person``. All before noise is drawn.
         Infeasible
             If no noise keeps the promises at this ``l2``, ``numerical_epsilon`` is too small to compute
@@ -227,27 +235,29 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         refuse_other_index(X, epsilons, people)
         x, y = validated(self, X, y, accept_sparse="csr")
         classes = read_classes(self.classes, y)
-        signs = signs_of(classes, y)
-        promised, holding = read_promises(self.epsilon, epsilons, people, len(signs), self.rows_per_person)
-        geometry = geometry_of(x.shape[1], self.intercept_scaling, shape, wanted=bool(self.fit_intercept))
+        geometry = self._geometry(x.shape[1], shape, len(classes))
+        labels = geometry.labels(classes, y)
+        promised, holding = read_promises(self.epsilon, epsilons, people, len(labels), self.rows_per_person)
         weights = self._weights(promised, geometry)
-        rows = Rows(x, signs, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept))
+        rows = Rows(
+            x, labels, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept)
+        )
         shorten = clipping_scales if self.clip else rounding_scales
         rows = replace(rows, scales=shorten(rows, geometry.shape))
         plan = geometry.plan(weights)
-        problem = Problem.with_constant(geometry.constant or 1.0, rows, weights, plan)
-        noise_norm = 20.0 * (geometry.n_coefficients + 50.0) / weights.noise_rate  # allows for unlikely noise
-        problem.check_attainable(noise_norm)
+        problem = geometry.problem(rows, weights, plan)
+        problem.check_attainable(geometry.largest_noise(weights.noise_rate))
         spent = weights.privacy_losses()
         spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
-        if not isinstance(promised, Weights):
+        if isinstance(promised, np.ndarray):
             # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
             spent = np.minimum(spent, promised)
         if account is not None:
             account.charge(holding.names(), spent)
         noise = geometry.noise(source, weights.noise_rate, plan.noise_accuracy)
-        cells = round_to_grid(*problem.minimise(*noise), plan.grid)
-        stretch = self._stretch(weights, geometry, isinstance(promised, Weights))
+        high, low = problem.minimise(*noise)
+        cells = round_to_grid(high, low, plan.grid)
+        stretch = self._stretch(weights, geometry, not isinstance(promised, np.ndarray))
         self._release(cells, plan, weights, geometry, stretch)
         self.epsilons_ = read_only(spent)
         self.people_ = holding.people
@@ -257,33 +267,43 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return ``X . coef + intercept``, shape (records,); above 0 means the second class."""
+        """Return ``X . coef + intercept``.
+
+        Shape (records,) for two classes, above 0 means the second one; otherwise (records, classes), and the
+        largest wins.
+        """
         check_is_fitted(self)
         carried = getattr(X, "noise_shape", None)
         if carried is not None and carried != self.noise_shape_:
             raise InvalidInput("expected rows encoded as those of the fit were: their noise shapes differ.")
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        margins = np.asarray(x @ self.coef_[0], dtype=np.float64)
+        scores = np.asarray(x @ self.coef_.T, dtype=np.float64)
         if self.clip:
             rows = Rows(x, np.ones(x.shape[0]), np.ones(x.shape[0]))
             scales = clipping_scales(rows, self.noise_shape_)
-            margins = margins * scales if scales.size else margins
-        return np.asarray(margins + self.intercept_[0])
+            scores = scores * scales[:, None] if scales.size else scores
+        scores = np.asarray(scores + self.intercept_)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """Return the likelier class of each row, shape (records,)."""
-        positive = self.decision_function(X) > 0.0
-        return np.asarray(self.classes_[positive.astype(np.intp)])
+        scores = self.decision_function(X)
+        places = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[places])
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the two classes, shape (records, 2)."""
-        margins = self.decision_function(X)
-        return np.column_stack([expit(-margins), expit(margins)])
+        """Return the probabilities of the classes, shape (records, classes)."""
+        scores = self.decision_function(X)
+        return (
+            np.column_stack([expit(-scores), expit(scores)]) if scores.ndim == 1 else softmax(scores, axis=1)
+        )
 
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of the probabilities, shape (records, 2)."""
-        margins = self.decision_function(X)
-        return np.column_stack([log_expit(-margins), log_expit(margins)])
+        """Return the logarithms of the probabilities, shape (records, classes)."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return np.asarray(log_softmax(scores, axis=1))
 
     def published(self) -> Self:
         """Return a copy for other people's eyes: without what was promised to whom.
@@ -303,7 +323,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
         return tags
@@ -329,32 +348,30 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             raise InvalidInput("expected noise_source to be None or a noise source with a method draw.")
         return self.noise_source
 
-    def _weights(self, promised: FloatArray | Weights, geometry: Geometry) -> Weights:
-        rows = min(int(self.rows_per_person), geometry.n_coefficients)
-        if isinstance(promised, Weights):
-            return self._prepared(promised, geometry, rows)
+    def _geometry(self, features: int, shape: NoiseShape | None, classes: int) -> Any:
+        """Return what is public about the rows, for two classes or for more."""
+        geometry = geometry_of(features, self.intercept_scaling, shape, wanted=bool(self.fit_intercept))
+        return geometry if classes == 2 else SoftmaxGeometry(geometry, classes)
+
+    def _weights(self, promised: FloatArray | Weights | SoftmaxWeights, geometry: Any) -> Any:
+        rows = int(self.rows_per_person)
+        if not isinstance(promised, np.ndarray):
+            geometry.check_prepared(promised, rows)
+            return self._prepared(promised)
         reserve = float(self.numerical_epsilon)
         l2 = self.l2
         if l2 is None:
             l2 = geometry.suggested_l2(finite_total(usable_promises(promised, reserve)))
-        return weights_for(promised, l2, geometry.row_bound, rows, reserve, geometry.euclidean_bound)
+        return geometry.weights(promised, float(l2), rows, reserve)
 
-    def _stretch(self, weights: Weights, geometry: Geometry, prepared: bool) -> float:
+    def _stretch(self, weights: Any, geometry: Any, prepared: bool) -> float:
         if self.stretch is not None:
             return float(self.stretch)
         if self.l2 is not None or prepared:
             return 1.0
-        return geometry.suggested_stretch(weights)
+        return float(geometry.suggested_stretch(weights))
 
-    def _prepared(self, weights: Weights, geometry: Geometry, rows: int) -> Weights:
-        euclidean = weights.euclidean_bound or weights.row_bound
-        for name, found, least in (
-            ("row_bound", weights.row_bound, geometry.row_bound),
-            ("rows_per_person", weights.rows_per_person, rows),
-            ("euclidean_bound", euclidean, geometry.euclidean_bound or geometry.row_bound),
-        ):
-            if found < least:
-                raise InvalidInput(f"expected prepared weights with {name} >= {least!r}, got {found!r}.")
+    def _prepared(self, weights: Weights | SoftmaxWeights) -> Weights | SoftmaxWeights:
         if not weights.numerical_epsilon > 0.0:
             raise InvalidInput("expected prepared weights with numerical_epsilon > 0, got 0.")
         if self.l2 is not None and self.l2 != weights.l2:
@@ -364,16 +381,16 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         return weights
 
     def _release(
-        self, cells: Any, plan: ReleasePlan, weights: Weights, geometry: Geometry, stretch: float
+        self, cells: IntArray, plan: ReleasePlan, weights: Any, geometry: Any, stretch: float
     ) -> None:
-        values = cells * plan.grid * stretch
+        values = geometry.coefficients(cells, plan.grid) * stretch
         features = geometry.features
         constant = geometry.constant or 1.0
-        self.coef_grid_ = cells
+        self.coef_grid_ = geometry.arranged(cells)
         self.grid_ = plan.grid
         self.release_plan_ = plan
-        self.coef_ = values[:features].reshape(1, -1)
-        self.intercept_ = values[features:] * constant if self.fit_intercept else np.zeros(1)
+        self.coef_ = values[:, :features]
+        self.intercept_ = values[:, features] * constant if self.fit_intercept else np.zeros(len(values))
         self.intercept_scaling_ = constant
         self.stretch_ = stretch
         self.l2_ = weights.l2

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.problem import bound_with_constant, check_constant, suggest_constant
-from dpmarket.privacy import NoiseShape, Weights, noise_power, suggest_l2, suggest_stretch
+from dpmarket.learning.labels import signs_of
+from dpmarket.learning.problem import Problem, bound_with_constant, check_constant, suggest_constant
+from dpmarket.learning.rows import Rows
+from dpmarket.privacy import NoiseShape, Weights, noise_power, suggest_l2, suggest_stretch, weights_for
 from dpmarket.privacy.noise import NoiseSource
 from dpmarket.privacy.release import ReleasePlan, plan_release
 
@@ -64,12 +66,40 @@ class Geometry:
         """m: how many coefficients have radial noise together; None for all."""
         return None if self.shape is None else self.shape.joint_columns
 
+    def labels(self, classes: np.ndarray[Any, Any], y: Any) -> FloatArray:
+        """Return +1.0 for records of the second class and -1.0 for those of the first."""
+        return signs_of(classes, y)
+
     def suggested_l2(self, total_promise: float) -> float:
         """Return the default penalty for promises of this sum."""
         bound = self.row_bound
         return suggest_l2(
             total_promise / bound, self.n_coefficients, bound, self.euclidean_bound, self.joint_columns
         )
+
+    def weights(self, promises: FloatArray, l2: float, rows_per_person: int, reserve: float) -> Weights:
+        """Return the weights that keep these promises."""
+        rows = min(rows_per_person, self.n_coefficients)
+        return weights_for(promises, l2, self.row_bound, rows, reserve, self.euclidean_bound)
+
+    def check_prepared(self, weights: object, rows_per_person: int) -> None:
+        """Refuse prepared weights that were not made for this model.
+
+        Raises
+        ------
+        InvalidInput
+            With what was expected.
+        """
+        if not isinstance(weights, Weights):
+            raise InvalidInput("expected prepared weights from weights_for, for two classes.")
+        euclidean = weights.euclidean_bound or weights.row_bound
+        for name, found, least in (
+            ("row_bound", weights.row_bound, self.row_bound),
+            ("rows_per_person", weights.rows_per_person, min(rows_per_person, self.n_coefficients)),
+            ("euclidean_bound", euclidean, self.euclidean_bound or self.row_bound),
+        ):
+            if found < least:
+                raise InvalidInput(f"expected prepared weights with {name} >= {least!r}, got {found!r}.")
 
     def suggested_stretch(self, weights: Weights) -> float:
         """Return the default stretch."""
@@ -96,6 +126,15 @@ class Geometry:
             self.joint_columns,
         )
 
+    def problem(self, rows: Rows, weights: Weights, plan: ReleasePlan) -> Problem:
+        """Return the training problem."""
+        euclidean = weights.euclidean_bound or weights.row_bound
+        return Problem.with_constant(self.constant or 1.0, rows, weights.l2, euclidean, plan)
+
+    def largest_noise(self, noise_rate: float) -> float:
+        """Return a norm of the noise that is exceeded practically never."""
+        return 20.0 * (self.n_coefficients + 50.0) / noise_rate
+
     def noise(self, source: NoiseSource, noise_rate: float, accuracy: float) -> tuple[FloatArray, FloatArray]:
         """Draw the noise of every coefficient, as the exact sum of two vectors."""
         n = self.n_coefficients
@@ -109,11 +148,23 @@ class Geometry:
         high[order], low[order] = drawn
         return high, low
 
+    def arranged(self, cells: IntArray) -> IntArray:
+        """Return released integers as they are: one for every coefficient."""
+        return cells
+
+    def coefficients(self, cells: IntArray, grid: float) -> FloatArray:
+        """Return the coefficients in a row, the constant's last."""
+        return np.asarray((cells * grid).reshape(1, -1))
+
+    def euclidean_standard_error(self, noise_rate: float, l2: float) -> float:
+        """Return :meth:`standard_error` for noise in the Euclidean norm."""
+        return 2.0 * math.sqrt(self.n_coefficients + 1.0) / (noise_rate * l2)
+
     def standard_error(self, weights: Weights) -> float:
         """Return the root mean square over coefficients of what the noise causes in them, at most."""
         n = self.n_coefficients
         if self.shape is None:
-            return 2.0 * math.sqrt(n + 1.0) / (weights.noise_rate * weights.l2)
+            return self.euclidean_standard_error(weights.noise_rate, weights.l2)
         return math.sqrt(noise_power(n, self.joint_columns) / n) / (weights.noise_rate * weights.l2)
 
 

@@ -17,141 +17,17 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
-from numba.extending import intrinsic
 
 from dpmarket.arrays import FloatArray
-from dpmarket.numerics import fast_two_sum, two_sum
+from dpmarket.learning.exponentials import accurate_sigmoid, add, sigmoid, times, two_product
+from dpmarket.numerics import two_sum
 
 CHUNK = 64
-
-_LOG2_E = 1.4426950408889634
-_MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
-_FARTHEST = 700.0
-
-# ln 2 in three parts, the first two with 32 bits each: their products with |k| <= 2**11 are exact.
-_LN2_1 = float.fromhex("0x1.62e42fee00000p-1")
-_LN2_2 = float.fromhex("0x1.a39ef35600000p-33")
-_LN2_3 = float.fromhex("0x1.93c7673007e5fp-65")
-
-_SIXTH = (float.fromhex("0x1.5555555555555p-3"), float.fromhex("0x1.5555555555555p-57"))
-_24TH = (float.fromhex("0x1.5555555555555p-5"), float.fromhex("0x1.5555555555555p-59"))
 
 
 def thread_count() -> int:
     """Return how many threads numba would use: what NUMBA_NUM_THREADS says, or the number of processors."""
     return int(numba.get_num_threads())
-
-
-def _typed_fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fma(*args)
-
-    return types.float64(types.float64, types.float64, types.float64), codegen
-
-
-def _typed_bits_of(typingctx: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), codegen
-
-
-def _typed_float_of(typingctx: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
-
-
-# a * b + c rounded once, and the bits of a float as an integer and back: one instruction each.
-_fma: Any = intrinsic(_typed_fma)
-_bits_of: Any = intrinsic(_typed_bits_of)
-_float_of: Any = intrinsic(_typed_float_of)
-
-
-@numba.njit(cache=True, inline="always")
-def _two_product(a: float, b: float) -> tuple[float, float]:
-    product = a * b
-    return product, _fma(a, b, -product)
-
-
-@numba.njit(cache=True, inline="always")
-def _add(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
-    total, rest = two_sum(ah, bh)
-    low, lost = two_sum(al, bl)
-    total, rest = fast_two_sum(total, rest + low)
-    return fast_two_sum(total, rest + lost)
-
-
-@numba.njit(cache=True, inline="always")
-def _times(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
-    product, rest = _two_product(ah, bh)
-    return fast_two_sum(product, _fma(al, bh, _fma(ah, bl, rest)))
-
-
-@numba.njit(cache=True, inline="always")
-def _sigmoid(margin: float) -> float:
-    """Return 1 / (1 + exp(margin)), within 8 * 2**-53 of the truth."""
-    z = min(max(margin, -_FARTHEST), _FARTHEST)
-    shifted = z * _LOG2_E + _MAGIC
-    k = shifted - _MAGIC
-    r = ((z - k * _LN2_1) - k * _LN2_2) - k * _LN2_3
-    p = 1.0 / 6227020800.0
-    p = p * r + 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    power: float = _float_of((_bits_of(shifted) + 1023) << 52)
-    return 1.0 / (1.0 + p * power)
-
-
-@numba.njit(cache=True, inline="always")
-def _accurate_sigmoid(high: float, low: float) -> tuple[float, float]:
-    """Return 1 / (1 + exp(high + low)) as a pair, within 2**-88 of the truth."""
-    z = min(max(high, -_FARTHEST), _FARTHEST)
-    rest = low if z == high else 0.0
-    shifted = z * _LOG2_E + _MAGIC
-    k = shifted - _MAGIC
-    rh, rl = two_sum(z, -k * _LN2_1)
-    rh, more = two_sum(rh, -k * _LN2_2)
-    rh, rl = two_sum(rh, rl + more + rest - k * _LN2_3)
-    rh *= 0.015625
-    rl *= 0.015625
-    # exp(r) - 1 for |r| < 0.0055: the series' tail needs no more than a float.
-    tail = 1.0 / 362880.0
-    tail = tail * rh + 1.0 / 40320.0
-    tail = tail * rh + 1.0 / 5040.0
-    tail = tail * rh + 1.0 / 720.0
-    tail = tail * rh + 1.0 / 120.0
-    ph, pl = _two_product(tail, rh)
-    ph, pl = _add(_24TH[0], _24TH[1], ph, pl)
-    ph, pl = _times(ph, pl, rh, rl)
-    ph, pl = _add(_SIXTH[0], _SIXTH[1], ph, pl)
-    ph, pl = _times(ph, pl, rh, rl)
-    ph, pl = _add(0.5, 0.0, ph, pl)
-    ph, pl = _times(ph, pl, rh, rl)
-    ph, pl = _add(1.0, 0.0, ph, pl)
-    eh, el = _times(ph, pl, rh, rl)
-    for _ in range(6):  # exp(2r) - 1 = 2 e + e^2
-        sh, sl = _times(eh, el, eh, el)
-        eh, el = _add(2.0 * eh, 2.0 * el, sh, sl)
-    eh, el = _add(1.0, 0.0, eh, el)
-    power = _float_of((_bits_of(shifted) + 1023) << 52)
-    dh, dl = _add(1.0, 0.0, eh * power, el * power)
-    quotient = 1.0 / dh
-    remainder = _fma(-quotient, dh, 1.0) - quotient * dl
-    return fast_two_sum(quotient, quotient * remainder)
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -240,7 +116,7 @@ def gradient(
         count = min(CHUNK, stop - first)
         _signed_margins(x, first, count, w, signs, scales, margins)
         for i in range(count):
-            margins[i] = -signs[first + i] * weights[first + i] * _sigmoid(margins[i])
+            margins[i] = -signs[first + i] * weights[first + i] * sigmoid(margins[i])
         _add_rows(x, first, count, margins, scales, part, total)
     return total
 
@@ -266,7 +142,7 @@ def hessian_product(
         _signed_margins(x, first, count, w, signs, scales, margins)
         _signed_margins(x, first, count, v, signs, scales, factors)
         for i in range(count):
-            s = _sigmoid(margins[i])
+            s = sigmoid(margins[i])
             factors[i] *= signs[first + i] * weights[first + i] * (s * (1.0 - s))
         _add_rows(x, first, count, factors, scales, part, total)
     return total
@@ -322,7 +198,7 @@ def hessian(
         _signed_margins(x, first, count, w, signs, scales, margins)
         margins[count:] = 0.0
         for i in range(count):
-            s = _sigmoid(margins[i])
+            s = sigmoid(margins[i])
             margins[i] = weights[first + i] * (s * (1.0 - s))
             scale = scales[first + i] if scales.size > 0 else 1.0
             for j in range(n):
@@ -367,19 +243,19 @@ def accurate_gradient(
             wj, rj = w[j], rest_of_w[j]
             column = columns[j]
             for i in range(CHUNK):
-                product, rest = _two_product(column[i], wj)
+                product, rest = two_product(column[i], wj)
                 high[i], lost = two_sum(high[i], product)
                 low[i] += lost + (rest + column[i] * rj)
         for i in range(count):
             high[i], low[i] = two_sum(high[i], low[i])
         if scales.size > 0:
             for i in range(count):
-                high[i], low[i] = _times(high[i], low[i], scales[first + i], 0.0)
+                high[i], low[i] = times(high[i], low[i], scales[first + i], 0.0)
         for i in range(count):
             sign = signs[first + i]
-            h, rest = _add(high[i], low[i], constant, rest_of_constant)
-            h, rest = _accurate_sigmoid(sign * h, sign * rest)
-            high[i], low[i] = _times(h, rest, -sign * weights[first + i], 0.0)
+            h, rest = add(high[i], low[i], constant, rest_of_constant)
+            h, rest = accurate_sigmoid(sign * h, sign * rest)
+            high[i], low[i] = times(h, rest, -sign * weights[first + i], 0.0)
         part[:] = 0.0
         if w.size > n:
             for i in range(count):
@@ -387,13 +263,13 @@ def accurate_gradient(
                 part[1, n] += lost + low[i]
         if scales.size > 0:
             for i in range(count):
-                high[i], low[i] = _times(high[i], low[i], scales[first + i], 0.0)
+                high[i], low[i] = times(high[i], low[i], scales[first + i], 0.0)
         top, bottom = part[0], part[1]
         for i in range(count):
             h, rest = high[i], low[i]
             row = x[first + i]
             for j in range(n):
-                product, more = _two_product(h, row[j])
+                product, more = two_product(h, row[j])
                 top[j], lost = two_sum(top[j], product)
                 bottom[j] += lost + (more + rest * row[j])
         for j in range(w.size):
@@ -409,7 +285,7 @@ def squared_norms(x: FloatArray) -> FloatArray:
     for i in range(x.shape[0]):
         high, low = 0.0, 0.0
         for j in range(x.shape[1]):
-            product, rest = _two_product(x[i, j], x[i, j])
+            product, rest = two_product(x[i, j], x[i, j])
             high, lost = two_sum(high, product)
             low += lost + rest
         out[0, i], out[1, i] = two_sum(high, low)

@@ -1,4 +1,4 @@
-"""Turn labels of two classes into +1 and -1."""
+"""Turn labels into numbers: +1 and -1 for two classes, the number of the class for more."""
 
 from __future__ import annotations
 
@@ -6,45 +6,42 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets, type_of_target  # type: ignore[import-untyped]
+from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 
 
 def read_classes(declared: Sequence[Any] | None, y: Any) -> np.ndarray[Any, Any]:
-    """Return the two classes, negative first: the declared ones, or those found in ``y``, sorted.
+    """Return the classes, of two the negative first: the declared ones, or those found in ``y``, sorted.
 
     Raises
     ------
     InvalidInput
-        If there are not exactly two. The message has no label.
+        If there are fewer than two. The message has no label.
     """
     if declared is not None:
         try:
             labels = np.asarray(declared)
         except ValueError:
-            raise InvalidInput("expected classes to be two labels, or None.") from None
+            raise InvalidInput("expected classes to be two or more labels, or None.") from None
         if isinstance(declared, str | bytes) or labels.ndim != 1:
-            raise InvalidInput("expected classes to be two labels, or None.")
-        if len(labels) != 2 or labels[0] == labels[1] or any(label != label for label in labels.tolist()):
-            raise InvalidInput(f"expected classes to be two different labels, got {len(labels)}.")
+            raise InvalidInput("expected classes to be two or more labels, or None.")
+        values = labels.tolist()
+        if len(values) < 2 or len(set(values)) < len(values) or any(label != label for label in values):
+            raise InvalidInput(f"expected classes to be two or more different labels, got {len(labels)}.")
         return labels
     try:
         check_classification_targets(y)
         found = np.unique(y)
     except (ValueError, TypeError):
         raise InvalidInput(
-            "Unknown label type: expected labels of two classes, all texts or all whole numbers."
+            "Unknown label type: expected labels of classes, all texts or all whole numbers."
         ) from None
-    if len(found) > 2:
-        raise InvalidInput(
-            f"Only binary classification is supported. The type of the target is {type_of_target(y)}."
-        )
     if len(found) < 2:
         raise InvalidInput(
-            f"expected labels of two classes, found {len(found)} class. If the other is possible, declare "
-            "both: classes=(negative, positive)."
+            f"expected labels of two classes or more, found {len(found)} class. If others are possible, "
+            "declare all: classes=(negative, positive)."
         )
     return found
 
@@ -63,3 +60,20 @@ def signs_of(classes: np.ndarray[Any, Any], y: Any) -> FloatArray:
         count = int((~known).sum()) if known.shape == np.shape(y) else len(y)
         raise InvalidInput(f"expected every label to be one of the two classes, found {count} that are not.")
     return np.where(positive, 1.0, -1.0)
+
+
+def numbers_of(classes: np.ndarray[Any, Any], y: Any) -> FloatArray:
+    """Return the number of every label's class, from 0, as floats.
+
+    Raises
+    ------
+    InvalidInput
+        If a label is none of the classes. The message has no label.
+    """
+    numbers = np.full(np.shape(y), -1.0)
+    for number, label in enumerate(classes):
+        numbers[np.broadcast_to(np.asarray(y == label), numbers.shape)] = number
+    unknown = int((numbers < 0.0).sum())
+    if unknown:
+        raise InvalidInput(f"expected every label to be one of the classes, found {unknown} that are not.")
+    return numbers

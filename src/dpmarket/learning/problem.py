@@ -18,7 +18,6 @@ from dpmarket.arrays import FloatArray
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.solver import check_attainable, minimise
-from dpmarket.privacy import Weights
 from dpmarket.privacy.release import ReleasePlan
 
 _SMALLEST, _LARGEST = 2.0**-20, 2.0**20
@@ -72,7 +71,9 @@ class Problem:
     largest: float
 
     @classmethod
-    def with_constant(cls, constant: float, rows: Rows, weights: Weights, plan: ReleasePlan) -> Problem:
+    def with_constant(
+        cls, constant: float, rows: Rows, l2: float, euclidean_bound: float, plan: ReleasePlan
+    ) -> Problem:
         """Return the problem of rows that end with ``constant``, in the unit in which they end with 1."""
         unit = 1.0 / constant
         if unit != 1.0:
@@ -81,8 +82,8 @@ class Problem:
         return cls(
             unit,
             rows,
-            weights.l2 * unit**2,
-            (weights.euclidean_bound or weights.row_bound) * unit,
+            l2 * unit**2,
+            euclidean_bound * unit,
             plan.gradient_bound * unit,
             2.0**52 * plan.grid / unit,
         )

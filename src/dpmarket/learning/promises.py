@@ -11,7 +11,9 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy import Weights
+from dpmarket.privacy import SoftmaxWeights, Weights
+
+_PREPARED = (Weights, SoftmaxWeights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class Holding:
 
 def read_promises(
     epsilon: float | None, epsilons: Any, people: Any, n_records: int, rows_per_person: int
-) -> tuple[FloatArray | Weights, Holding]:
+) -> tuple[FloatArray | Weights | SoftmaxWeights, Holding]:
     """Return the promises (or the prepared weights), one per person, and who holds which record.
 
     Without ``people`` every record is another person's. With them, promises are a mapping from owner to
@@ -58,7 +60,7 @@ def read_promises(
     if people is None:
         return _per_record(epsilon, epsilons, n_records)
     owners = _owners(people, n_records)
-    promises: FloatArray | Weights
+    promises: FloatArray | Weights | SoftmaxWeights
     if isinstance(epsilons, Mapping):
         names = tuple(epsilons)
         promises = checks.non_negative_vector("epsilons", list(epsilons.values()))
@@ -105,13 +107,15 @@ def _index_of(values: Any) -> Any:
     return values.index if type(values).__module__.split(".")[0] == "pandas" else None
 
 
-def _per_record(epsilon: float | None, epsilons: Any, n_records: int) -> tuple[FloatArray | Weights, Holding]:
+def _per_record(
+    epsilon: float | None, epsilons: Any, n_records: int
+) -> tuple[FloatArray | Weights | SoftmaxWeights, Holding]:
     holding = Holding(None, n_records, None)
     if epsilons is None:
         return np.full(n_records, _common(epsilon)), holding
     if isinstance(epsilons, Mapping):
         raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
-    if isinstance(epsilons, Weights):
+    if isinstance(epsilons, _PREPARED):
         found = len(epsilons.loss_weights)
     else:
         epsilons = checks.non_negative_vector("epsilons", epsilons)
@@ -121,8 +125,8 @@ def _per_record(epsilon: float | None, epsilons: Any, n_records: int) -> tuple[F
     return epsilons, holding
 
 
-def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray | Weights, int]:
-    if isinstance(epsilons, Weights):
+def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray | Weights | SoftmaxWeights, int]:
+    if isinstance(epsilons, _PREPARED):
         return epsilons, len(epsilons.loss_weights)
     promises = checks.non_negative_vector("epsilons", epsilons)
     if len(promises) == n_records:

@@ -43,7 +43,7 @@ class Rows:
     features
         Dense or CSR matrix, shape (records, features).
     signs
-        Labels as +1.0 and -1.0, shape (records,).
+        Labels as +1.0 and -1.0, shape (records,); with more than two classes the number of the class.
     weights
         Loss weights, shape (records,), at least 0. Records of weight 0 are never read.
     scales

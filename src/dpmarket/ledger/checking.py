@@ -29,8 +29,9 @@ def check_ledger(connection: Connection) -> None:
     FileProblem
         With one line for everything found.
     """
-    problems = [*damage(connection), *page_problems(connection), *journal_problems(connection)]
-    if not problems:  # what cannot be read cannot be added up
+    _refuse(damage(connection))  # what cannot be read cannot be compared
+    problems = [*page_problems(connection), *journal_problems(connection)]
+    if not problems:  # and what was edited cannot be added up
         problems += money.money_problems(connection)
         for found in rounds.rounds_of(connection):
             problems += _round_problems(connection, found)

@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import tables
+from dpmarket.ledger.cells import cell_problems, cell_problems_of_small_tables
 from dpmarket.ledger.preparing import WAIT_SECONDS, prepare_file, prepare_server
 from dpmarket.ledger.preparing import new_id as new_id
 from dpmarket.ledger.preparing import now as now
@@ -94,6 +95,9 @@ def open_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
             else:
                 prepare_file(engine, path, read_only)
             with engine.connect() as connection:
+                problems = cell_problems_of_small_tables(connection)
+                if problems:
+                    raise FileProblem(f"cannot use {shown} as a ledger: it was edited.", problems)
                 row = connection.execute(sa.select(tables.ledger.c.id, tables.ledger.c.key)).one()
         yield Ledger(row.id, bytes(row.key), shown, path, read_only, engine)
     finally:
@@ -167,7 +171,7 @@ def writing(ledger: Ledger) -> Iterator[Connection]:
 
 
 def damage(connection: Connection) -> list[str]:
-    """Return what SQLite's own check finds wrong with the file; an empty list if nothing, or on a server."""
+    """Return what is wrong with a file by SQLite's own check, or in its cells; an empty list on a server."""
     if connection.dialect.name != "sqlite":
         return []
     found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(5)")]
@@ -175,7 +179,7 @@ def damage(connection: Connection) -> list[str]:
         f"a row of {row[0]} refers to nothing"
         for row in connection.exec_driver_sql("PRAGMA foreign_key_check")
     ]
-    return [line for line in found if line != "ok"]
+    return [line for line in found if line != "ok"] + cell_problems(connection)
 
 
 class _Lock:
@@ -205,6 +209,10 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
     if is_address(place):
         return _server(os.fspath(place))
     path = Path(place)
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise FileProblem("cannot open the ledger: expected a file's name in UTF-8.") from None
     if not path.parent.is_dir():
         raise FileProblem(f"cannot open {path}: the folder {path.parent} does not exist.")
     if path.is_dir():

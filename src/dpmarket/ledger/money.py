@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from dpmarket.errors import LedgerRefusal
+from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import tables
 from dpmarket.ledger.engine import Connection, new_id, now
 from dpmarket.ledger.journal import record_all
@@ -140,8 +140,7 @@ def return_payment(connection: Connection, campaign: str, amount: int) -> None:
 
 def balance_of(connection: Connection, campaign: str) -> Balance:
     """Return what a campaign's accounts hold."""
-    rows = connection.execute(sa.select(tables.account).where(tables.account.c.campaign == campaign))
-    by_kind = {row.kind: row for row in rows}
+    by_kind = _accounts(connection, campaign)
     outside, escrow, payable = by_kind["outside"], by_kind["escrow"], by_kind["payable"]
     refunded = outside.credits - payable.debits
     returned = payable.credits - (escrow.debits - refunded)
@@ -201,9 +200,7 @@ def _begin(
     payout: str | None = None,
 ) -> str:
     """Enter a pending transfer between two accounts of a campaign; return its id."""
-    query = sa.select(tables.account.c.kind, tables.account.c.id)
-    rows = connection.execute(query.where(tables.account.c.campaign == campaign))
-    accounts: dict[str, str] = {row.kind: row.id for row in rows}
+    accounts = {kind: row.id for kind, row in _accounts(connection, campaign).items()}
     values = {
         "id": new_id(),
         "kind": kind,
@@ -218,6 +215,17 @@ def _begin(
     }
     _insert(connection, values)
     return str(values["id"])
+
+
+def _accounts(connection: Connection, campaign: str) -> dict[str, sa.Row[tuple[object, ...]]]:
+    """Return a campaign's accounts by their kind."""
+    rows = connection.execute(sa.select(tables.account).where(tables.account.c.campaign == campaign))
+    accounts = {row.kind: row for row in rows}
+    if set(accounts) != {"outside", "escrow", "payable"}:
+        raise FileProblem(
+            "cannot use the ledger: a campaign in it has not its three accounts; was it edited?"
+        )
+    return accounts
 
 
 def _insert(connection: Connection, values: dict[str, object]) -> None:

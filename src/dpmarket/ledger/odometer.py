@@ -87,10 +87,26 @@ def charges(connection: Connection, sellers: pl.DataFrame) -> FloatArray:
         quotes = rounds.quotes_of(connection, found.number)
         kept = ~rounds.withdrawn_of(connection, found.number, quotes)
         own = np.where(kept, held_by(found), 0.0) if is_held(found) else rounds.spent_of(connection, found)
-        places = positions_in(sellers, SELLER, quotes, SELLER)
-        there = places >= 0
-        counted[there] += own[places[there]]
+        counted += of_sellers(found, sellers, quotes, own)
     return counted
+
+
+def of_sellers(found: Round, sellers: pl.DataFrame, quotes: pl.DataFrame, own: FloatArray) -> FloatArray:
+    """Return for sellers (column seller), in their order, what a round has for each of its own; 0 for others.
+
+    Version 2 took ids as they came: by its rounds somebody is meant by every spelling of the same letters,
+    with or without blanks around them.
+    """
+    if found.digest.startswith("version 2"):
+        form = pl.col(SELLER).str.strip_chars().str.normalize("NFC")
+        sellers = sellers.select(form)
+        sums = quotes.select(form).with_columns(own=own).group_by(SELLER).sum()
+        quotes, own = sums, np.asarray(sums.get_column("own").to_numpy())
+    places = positions_in(sellers, SELLER, quotes, SELLER)
+    there = places >= 0
+    result = np.zeros(sellers.height)
+    result[there] = own[places[there]]
+    return result
 
 
 def open_promises(connection: Connection, campaign: str, sellers: pl.DataFrame) -> pl.DataFrame:
@@ -100,7 +116,7 @@ def open_promises(connection: Connection, campaign: str, sellers: pl.DataFrame) 
         if found.state != "open":
             continue
         kept = rounds.kept_quotes(connection, found.number)
-        waiting |= positions_in(sellers, SELLER, kept, SELLER) >= 0
+        waiting |= of_sellers(found, sellers, kept, np.ones(kept.height)) > 0.0
     return sellers.filter(waiting)
 
 

@@ -13,7 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,8 +94,16 @@ def append(
     kind: str,
     rounds: Sequence[Mapping[str, Any]] = (),
     about: Mapping[str, str] | None = None,
+    check: Callable[[Sequence[Line]], None] = lambda lines: None,
 ) -> str:
     """Write a line to the log and to the disk; return its digest. If that fails, the log is as before.
+
+    Parameters
+    ----------
+    ledger, attempt, kind, rounds, about
+        As in :class:`Line`.
+    check
+        Called with all lines before this one, while nobody else can write any; what it raises stops the line.
 
     Raises
     ------
@@ -111,6 +119,7 @@ def append(
             _flush(folder)  # first: what fails after the line is written could not take it back
             data = _all(descriptor)
             lines = _lines(data, path)
+            check(lines)
             whole = data.rfind(b"\n") + 1
             before = lines[-1].digest if lines else _START
             content = {

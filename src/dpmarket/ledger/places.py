@@ -38,20 +38,40 @@ def begin_log(connection: Connection, ledger: Ledger) -> None:
 
 
 def note_place(ledger: Ledger) -> None:
-    """Begin the log of a ledger in which something is promised and that has none; log that one was moved."""
+    """Begin the log of a ledger in which something is promised and that has none; log that one was moved.
+
+    Raises
+    ------
+    LedgerRefusal
+        It stands where another one was with which promises were spent: a budget would be spent by each.
+    """
     with reading(ledger) as connection:
         is_used = connection.execute(sa.select(tables.round_.c.number).limit(1)).scalar() is not None
         has_log = releases.log_head_of(connection) is not None
-    places = _places(outside.read_log())
+    lines = outside.read_log()
+    places = _places(lines)
+    others = [] if ledger.path is None else _spent_at(lines, ledger.path)
+    if others and ledger.id not in others:
+        raise LedgerRefusal(
+            f"another ledger was at {ledger.place}, with which promises were spent: put it back. If it was "
+            "moved, use it once where it is now; another market has another name."
+        )
     if is_used and not ledger.read_only and (not has_log or places.get(ledger.id) != _place_of(ledger)):
         with writing(ledger) as connection:
             begin_log(connection, ledger)
 
 
+def is_empty(place: str | os.PathLike[str]) -> bool:
+    """Whether there is no ledger at a place: no file, or one without a single byte."""
+    path = Path(place)
+    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
+
+
 def is_other_log(connection: Connection, lines: Sequence[outside.Line]) -> bool:
-    """Whether a ledger was used with another log, or with a newer copy of this one."""
+    """Whether a ledger was used with another log, with a newer copy of this one, or under another id."""
     head = releases.log_head_of(connection)
-    return head is not None and head not in {line.digest for line in lines}
+    own = id_of(connection)
+    return head is not None and head not in {line.digest for line in lines if line.ledger == own}
 
 
 def refuse_lost(place: str | os.PathLike[str]) -> None:
@@ -90,7 +110,7 @@ def found_again(place: str | os.PathLike[str]) -> Iterator[Ledger]:
     FileProblem
         There is none, and none was lost there.
     """
-    lost = None if is_address(place) or Path(place).exists() else _lost(place)
+    lost = None if is_address(place) or not is_empty(place) else _lost(place)
     if lost is not None:
         with open_ledger(place) as ledger, writing(ledger) as connection:
             key = outside.known_key(lost)
@@ -103,14 +123,18 @@ def _lost(place: str | os.PathLike[str]) -> str | None:
     """Return the id of the newest ledger that was last used at a place and spent something, or None."""
     if is_address(place):
         return None
-    lines = outside.read_log()
+    own = _spent_at(outside.read_log(), place)
+    return own[-1] if own else None
+
+
+def _spent_at(lines: Sequence[outside.Line], place: str | os.PathLike[str]) -> list[str]:
+    """Return the ids of the ledgers that were last used at a place and spent something, oldest first."""
     here = str(Path(place).resolve())
     spent = {line.attempt: line.ledger for line in lines if line.kind == "debit"}
     for line in lines:
         if line.kind == "returned":
             spent.pop(line.attempt, None)
-    own = [ledger for ledger, last in _places(lines).items() if last == here and ledger in spent.values()]
-    return own[-1] if own else None
+    return [ledger for ledger, last in _places(lines).items() if last == here and ledger in spent.values()]
 
 
 def _places(lines: Sequence[outside.Line]) -> dict[str, str]:

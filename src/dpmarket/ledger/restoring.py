@@ -7,7 +7,7 @@ A backup that is put back does not know what was spent since, nor who withdrew. 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,7 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int
         known = {
             "identity": rounds.round_of(connection, number).identity,
             "withdrawn": rounds.count_withdrawn(connection, number),
+            "leaving": len(leaving),
             **page,
         }
         outside.append(id_of(connection), "", "withdrawn", [known])
@@ -147,6 +148,9 @@ def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
             f"the ledger {ledger.place} does not know of all who withdrew: was an older copy put back? "
             "'dpmarket ledger repair' enters them."
         )
+    names = {line.ledger for line in lines if line.about.get("key") == ledger.key.hex()}
+    if names - {ledger.id}:
+        found.append(f"the ledger {ledger.place} was used under another id: was it edited? Put it back.")
     if is_other_log(connection, lines):
         found.append(
             f"the log of spending in {outside.state_folder()} is not the one that the ledger "
@@ -181,7 +185,7 @@ def repair(ledger: Ledger) -> Repair:
         withdrawn = enter_logged_withdrawals(connection, lines)
         unknown = _unknown_debits(connection, lines)
         for attempt, line in unknown.items():
-            restored = [_restored_round(connection, known) for known in line.rounds]
+            restored = [one for known in line.rounds for one in _restored_round(connection, known)]
             new_rounds += sum(is_new for _, is_new in restored)
             releases.enter_lost(connection, attempt, [number for number, _ in restored], line.at)
         lost = _lose_open(connection) if is_other else 0
@@ -213,6 +217,49 @@ def describe_round(
     }
 
 
+def refuse_other_copy(
+    attempt: str, described: Sequence[Mapping[str, Any]]
+) -> Callable[[Sequence[outside.Line]], None]:
+    """Return a check of the log's lines, for the moment in which an attempt writes its own.
+
+    A copy of the ledger may have been used since this one was opened.
+
+    Parameters
+    ----------
+    attempt
+        Its id.
+    described
+        What it spends, by :func:`describe_round`.
+
+    Returns
+    -------
+    Callable[[Sequence[outside.Line]], None]
+        Raises LedgerRefusal if the lines say that another attempt drew noise for one of these rounds, under
+        whatever id of a ledger, or that somebody left who is spent on.
+    """
+    own = {known["identity"]: known for known in described}
+
+    def check(lines: Sequence[outside.Line]) -> None:
+        marked = {line.attempt for line in lines if line.kind == "mark"}
+        for line in lines:
+            known = [found for found in line.rounds if found.get("identity") in own]
+            if line.kind == "debit" and known and line.attempt != attempt and line.attempt in marked:
+                raise LedgerRefusal(
+                    "these promises were spent meanwhile with a copy of this ledger: no noise was drawn, and "
+                    "nothing was released. 'dpmarket ledger repair' enters them as spent."
+                )
+            for one in known if line.kind == "withdrawn" else []:
+                page = own[one["identity"]]
+                kept = table_from_bytes(outside.read_page(page["page"], page["page_digest"]))
+                if _still_there(one, kept):
+                    raise LedgerRefusal(
+                        "sellers withdrew meanwhile with a copy of this ledger: no noise was drawn, and "
+                        "nothing was released. 'dpmarket ledger repair' enters them."
+                    )
+
+    return check
+
+
 def _unknown_debits(connection: Connection, lines: Sequence[outside.Line]) -> dict[str, outside.Line]:
     """Return the debits, by attempt, that were logged for a ledger as spent and that it does not know so."""
     own = id_of(connection)
@@ -240,35 +287,59 @@ def _unknown_withdrawals(
 ) -> list[tuple[int, list[str]]]:
     """Return who withdrew from rounds that are open, by the log, and has not by the ledger."""
     own = id_of(connection)
-    unknown = []
+    logged: dict[str, list[Mapping[str, Any]]] = {}
     for line in lines:
-        if line.ledger != own or line.kind != "withdrawn":
+        if line.ledger == own and line.kind == "withdrawn":
+            for known in line.rounds:
+                logged.setdefault(known["identity"], []).append(known)
+    unknown = []
+    for identity, left in logged.items():
+        found = rounds.round_with_identity(connection, identity)
+        if found is None or found.state != "open":
             continue
-        for known in line.rounds:
-            found = rounds.round_with_identity(connection, known["identity"])
-            if found is None or found.state != "open":
-                continue
-            if rounds.count_withdrawn(connection, found.number) < known["withdrawn"]:
-                page = table_from_bytes(outside.read_page(known["page"], known["page_digest"]))
-                kept = rounds.kept_quotes(connection, found.number)
-                there = positions_in(page, rounds.SELLER, kept, rounds.SELLER) >= 0
-                if there.any():
-                    unknown.append((found.number, page.filter(there).get_column(rounds.SELLER).to_list()))
+        count = rounds.count_withdrawn(connection, found.number)
+        if _one_after_another(left) and count >= left[-1]["withdrawn"]:
+            continue  # all of them, by their number alone
+        kept = rounds.kept_quotes(connection, found.number)
+        for known in left:
+            leaving = _still_there(known, kept)
+            if leaving:
+                unknown.append((found.number, leaving))
     return unknown
 
 
-def _restored_round(connection: Connection, known: Mapping[str, Any]) -> tuple[int, bool]:
-    """Return the round of a logged debit, entered if the ledger lost it; who had withdrawn then, has."""
+def _one_after_another(left: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether each withdrawal from a round knew of all before it; in two copies of a ledger they do not."""
+    before = 0
+    for known in left:
+        if known["withdrawn"] != before + known.get("leaving", -1):
+            return False
+        before = known["withdrawn"]
+    return True
+
+
+def _still_there(known: Mapping[str, Any], kept: pl.DataFrame) -> list[str]:
+    """Return who left by a line of the log and is in a table still."""
+    page = table_from_bytes(outside.read_page(known["page"], known["page_digest"]))
+    there = positions_in(page, rounds.SELLER, kept, rounds.SELLER) >= 0
+    return page.filter(there).get_column(rounds.SELLER).to_list()
+
+
+def _restored_round(connection: Connection, known: Mapping[str, Any]) -> list[tuple[int, bool]]:
+    """Return the round of a logged debit, entered if the ledger lost it; who had withdrawn then, has.
+
+    None for a round that the ledger lost and that everybody had left: nothing of it was spent.
+    """
     page = table_from_bytes(outside.read_page(known["page"], known["page_digest"]))
     found = rounds.round_with_identity(connection, known["identity"])
     if found is None:
-        return _entered_round(connection, known, page).number, True
+        return [(_entered_round(connection, known, page).number, True)] if page.height else []
     if found.state == "open":
         quotes = rounds.quotes_of(connection, found.number)
         there = positions_in(quotes, rounds.SELLER, page, rounds.SELLER) >= 0
         gone = quotes.get_column(rounds.SELLER).gather(np.flatnonzero(~there)).to_list()
         rounds.withdraw(connection, found.number, gone)
-    return found.number, False
+    return [(found.number, False)]
 
 
 def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.DataFrame) -> rounds.Round:
@@ -277,8 +348,6 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
         campaign = rounds.make_campaign(
             connection, known["campaign"], known.get("rules"), known["minor_units"], known["currency"]
         )
-    if page.height == 0:
-        raise FileProblem("cannot repair: a logged round has no sellers.")
     payments = rounds.totals(page)[1]
     short = payments - money.balance_of(connection, campaign.id).available
     money.fund(connection, campaign.id, short)

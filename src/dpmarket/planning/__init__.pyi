@@ -9,6 +9,7 @@ from .bounds import sharp_bound_constants as sharp_bound_constants
 from .budgets import plan_payment_weight as plan_payment_weight
 from .buyers import best_cheapest_k as best_cheapest_k
 from .buyers import standard_buyers as standard_buyers
+from .class_error import softmax_error as softmax_error
 from .comparison import Comparison as Comparison
 from .comparison import Standing as Standing
 from .comparison import compare as compare

@@ -30,7 +30,7 @@ SCHEMA = "dpmarket.expected-error/1"
 # tr Cov(g) in units of R^2: at most 1/4, reached by coefficients of 0 and rows of full length.
 _USUAL_SPREAD = 0.2
 # The length of the mean gradient of usual records at coefficients of 0, in units of R; at most 1/2.
-_USUAL_GRADIENT = 0.2
+USUAL_GRADIENT = 0.2
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def logistic_error(n_features: int, row_bound: float) -> ErrorModel:
     n = checks.whole("n_features", n_features, minimum=1)
     bound = checks.positive("row_bound", row_bound)
     squared = bound * bound
-    return ErrorModel(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, (_USUAL_GRADIENT * bound) ** 2)
+    return ErrorModel(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, (USUAL_GRADIENT * bound) ** 2)
 
 
 def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> ErrorModel:
@@ -233,7 +233,7 @@ def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> Err
         return logistic_error(rows.n_coefficients, rows.row_bound)
     length = rows.euclidean_bound
     noise = noise_power(rows.n_coefficients, rows.joint_columns) * rows.row_bound**2
-    return ErrorModel(_USUAL_SPREAD * length**2, noise, (_USUAL_GRADIENT * length) ** 2)
+    return ErrorModel(_USUAL_SPREAD * length**2, noise, (USUAL_GRADIENT * length) ** 2)
 
 
 def statistic_error(statistic: Asked) -> ErrorModel:

@@ -27,7 +27,8 @@ from dpmarket.allocation.simplex import UNCAPPED, split_cap
 from dpmarket.costs import CostDistribution
 from dpmarket.errors import InvalidInput
 from dpmarket.planning.budgets import checked_market, plan_payment_weight, refuse_unspendable
-from dpmarket.planning.error_model import ErrorModel, ExpectedError, logistic_error
+from dpmarket.planning.class_error import classifier_error
+from dpmarket.planning.error_model import ErrorModel, ExpectedError
 from dpmarket.planning.markets import Markets, population
 from dpmarket.planning.path import BestPurchase, walk_path
 from dpmarket.planning.plan import Plan
@@ -74,6 +75,7 @@ def suggest_prices(
     n_features: int,
     row_bound: float,
     *,
+    n_classes: int = 2,
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
     confidence: float | None = None,
@@ -94,10 +96,13 @@ def suggest_prices(
     budget
         Expected total payment, money, above 0.
     n_features
-        Number of coefficients of the model, the constant's included.
+        Number of coefficients of the model (with more than two classes: of one of them), the constant's
+        included.
     row_bound
         R, the length that no row exceeds, its constant included. It scales all prices alike and changes no
         promise; :func:`~dpmarket.planning.error_model.estimator_error` knows the estimator's.
+    n_classes
+        K, how many classes the model tells apart, at least 2.
     weight_cap, max_mean_epsilon
         Bounds of the objective, as in :class:`BuyerObjective`.
     confidence, rng, progress
@@ -130,7 +135,7 @@ def suggest_prices(
     >>> round(prices.noise / prices.concentration)
     227
     """
-    error_model = logistic_error(n_features, row_bound)
+    error_model = classifier_error(n_features, row_bound, n_classes)
     return plan_prices(
         dist,
         sellers,
@@ -183,6 +188,7 @@ def plan_prices(
     Examples
     --------
     >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.planning import logistic_error
     >>> plan = plan_prices(Uniform(1, 5), sellers=456, budget=600.0, error_model=logistic_error(31, 1.03))
     >>> print(plan.expected_error.sentence())
     Of the expected error 72% is noise and 28% comes from few people.
@@ -235,6 +241,7 @@ def freeze_prices(
     Examples
     --------
     >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.planning import logistic_error
     >>> prices = freeze_prices(Uniform(1, 5), 5, 20.0, logistic_error(31, 1.03))
     >>> plan = plan_payment_weight(Uniform(1, 5), prices, 5, 20.0)
     >>> plan.payment_weight > prices.payment_weight

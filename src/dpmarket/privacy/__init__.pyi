@@ -16,6 +16,16 @@ from .release import plan_release as plan_release
 from .release import release_cost as release_cost
 from .shapes import NoiseShape as NoiseShape
 from .shapes import noise_power as noise_power
+from .softmax import softmax_privacy_loss as softmax_privacy_loss
+from .softmax_density import softmax_log_density as softmax_log_density
+from .softmax_penalty import softmax_suggest_l2 as softmax_suggest_l2
+from .softmax_penalty import softmax_suggest_stretch as softmax_suggest_stretch
+from .softmax_release import softmax_plan_release as softmax_plan_release
+from .softmax_release import softmax_release_cost as softmax_release_cost
+from .softmax_weights import SoftmaxWeights as SoftmaxWeights
+from .softmax_weights import softmax_weights_for as softmax_weights_for
+from .softmax_worst_case import SoftmaxWorstCase as SoftmaxWorstCase
+from .softmax_worst_case import find_softmax_worst_case as find_softmax_worst_case
 from .weights import Weights as Weights
 from .weights import weights_for as weights_for
 from .worst_case import WorstCase as WorstCase

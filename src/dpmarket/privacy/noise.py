@@ -18,13 +18,14 @@ the ideal, real-valued noise by a given absolute number.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -89,12 +90,19 @@ class NoiseSource(Protocol):
         ...
 
     def draw(
-        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+        self,
+        n_coefficients: int,
+        noise_rate: float,
+        accuracy: float,
+        independent: int = 0,
+        blocks: int = 1,
     ) -> NoiseDraw:
         """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
 
         The last ``independent`` coefficients have noise of their own, the others radial noise together. Only
-        a model with shaped noise asks for any.
+        a model with shaped noise asks for any. Each of ``blocks`` has ``n_coefficients`` and noise of its
+        own, independent of the others'; they follow each other in the draw, whose accuracy is that of all
+        together. Only a model with more than two classes asks for more than one.
         """
         ...
 
@@ -125,13 +133,19 @@ class SecureNoise:
         return True
 
     def draw(
-        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+        self,
+        n_coefficients: int,
+        noise_rate: float,
+        accuracy: float,
+        independent: int = 0,
+        blocks: int = 1,
     ) -> NoiseDraw:
         """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
 
-        The last ``independent`` coefficients have noise of their own, the others radial noise together.
+        The last ``independent`` coefficients have noise of their own, the others radial noise together;
+        ``blocks`` such draws are independent of each other.
         """
-        return _draw(_entropy, n_coefficients, noise_rate, accuracy, independent)
+        return _draw(_entropy, n_coefficients, noise_rate, accuracy, independent, blocks)
 
 
 @dataclass(frozen=True)
@@ -161,13 +175,20 @@ class SeededNoise:
         return False
 
     def draw(
-        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0
+        self,
+        n_coefficients: int,
+        noise_rate: float,
+        accuracy: float,
+        independent: int = 0,
+        blocks: int = 1,
     ) -> NoiseDraw:
         """Return the noise of this seed, of rate ``noise_rate``, within ``accuracy`` of its limit.
 
-        The last ``independent`` coefficients have noise of their own, the others radial noise together.
+        The last ``independent`` coefficients have noise of their own, the others radial noise together;
+        ``blocks`` such draws are independent of each other.
         """
-        return _draw(random.Random(self.seed).randbytes, n_coefficients, noise_rate, accuracy, independent)
+        stream = random.Random(self.seed).randbytes
+        return _draw(stream, n_coefficients, noise_rate, accuracy, independent, blocks)
 
 
 def _entropy(count: int) -> bytes:
@@ -251,38 +272,66 @@ def _half_normal(stream: _Bits) -> _Real:
             bits += _CHUNK
 
 
+class _Parts(NamedTuple):
+    """The exact real numbers that one block of noise is made of."""
+
+    lengths: list[_Real]
+    normals: list[_Real]
+    signs: list[int]
+    sizes: list[_Real]
+    own_signs: list[int]
+
+    @classmethod
+    def drawn(cls, stream: _Bits, joint: int, alone: int) -> _Parts:
+        return cls(
+            [_exponential(stream) for _ in range(joint)],
+            [_half_normal(stream) for _ in range(joint)],
+            [_sign(stream) for _ in range(joint)],
+            [_exponential(stream) for _ in range(alone)],
+            [_sign(stream) for _ in range(alone)],
+        )
+
+    def cut_off(self, eta: Fraction, bits: int) -> tuple[tuple[int, ...] | None, Fraction]:
+        radial, error = (
+            _cut_off(self.lengths, self.normals, self.signs, eta, bits) if self.lengths else ((), Fraction(0))
+        )
+        own, own_error = _cut_off_each(self.sizes, self.own_signs, eta, bits)
+        return None if radial is None else (*radial, *own), error + own_error
+
+
 def _draw(
     random_bytes: Callable[[int], bytes],
     n_coefficients: int,
     noise_rate: float,
     accuracy: float,
     independent: int = 0,
+    blocks: int = 1,
 ) -> NoiseDraw:
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
     alone = checks.whole("independent", independent)
+    count = checks.whole("blocks", blocks, minimum=1)
     if alone > n:
         raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
     eta = Fraction(checks.positive("noise_rate", noise_rate))
     beta = Fraction(checks.positive("accuracy", accuracy))
     stream = _Bits(random_bytes)
-    lengths = [_exponential(stream) for _ in range(n - alone)]
-    normals = [_half_normal(stream) for _ in range(n - alone)]
-    signs = [_sign(stream) for _ in range(n - alone)]
-    sizes = [_exponential(stream) for _ in range(alone)]
-    own_signs = [_sign(stream) for _ in range(alone)]
-    bits = max(_CHUNK, math.ceil(math.log2(n) - math.log2(float(eta)) - math.log2(float(beta))) + 16)
+    parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
+    size = math.log2(n) + math.log2(count) / 2.0
+    bits = max(_CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
     level = _CHUNK
     while True:
         while level < bits:
             # Everybody's next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
             level += _CHUNK
-            for number in (*lengths, *normals, *sizes):
-                number.floor(level)
-        radial, error = _cut_off(lengths, normals, signs, eta, bits) if lengths else ((), Fraction(0))
-        own, own_error = _cut_off_each(sizes, own_signs, eta, bits)
+            for part in parts:
+                for number in (*part.lengths, *part.normals, *part.sizes):
+                    number.floor(level)
+        cut = [part.cut_off(eta, bits) for part in parts]
+        found = [numerators for numerators, _ in cut if numerators is not None]
+        error = sum((block**2 for _, block in cut), Fraction(0))
         # Half of the accuracy is kept for writing the draw as two floats.
-        if radial is not None and error + own_error <= beta / 2:
-            return NoiseDraw((*radial, *own), bits, accuracy)
+        if len(found) == count and error <= (beta / 2) ** 2:
+            return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
         bits += _CHUNK
 
 

@@ -11,7 +11,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.promises import read_promises
-from dpmarket.privacy import Weights
+from dpmarket.privacy import SoftmaxWeights, Weights
 from dpmarket.privacy.noise import NoiseSource, SecureNoise
 from dpmarket.statistics.weights import IntegerWeights, integer_weights, weighted_sum
 
@@ -97,10 +97,10 @@ def read_crowd(terms: Terms, n_records: int, epsilons: Any, people: Any) -> tupl
     InvalidInput
         Also if somebody with a promise above 0 has no record.
     """
-    if isinstance(epsilons, Weights):
+    if isinstance(epsilons, Weights | SoftmaxWeights):
         raise InvalidInput("expected epsilons to be promises, got the weights of a model.")
     promises, holding = read_promises(terms.epsilon, epsilons, people, n_records, terms.rows_per_person)
-    assert not isinstance(promises, Weights)
+    assert isinstance(promises, np.ndarray)
     owners = holding.owners if holding.owners is not None else np.arange(holding.n_people)
     records_of = np.bincount(owners, minlength=holding.n_people).astype(np.int64)
     absent = int(((records_of == 0) & (promises > 0.0)).sum())

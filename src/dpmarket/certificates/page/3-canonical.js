@@ -168,12 +168,15 @@ function written({ kind, value }) {
 }
 
 function byCodePoints(a, b) {
-  const first = Array.from(a, (letter) => letter.codePointAt(0));
-  const second = Array.from(b, (letter) => letter.codePointAt(0));
-  for (let k = 0; k < first.length && k < second.length; k++) {
-    if (first[k] !== second[k]) return first[k] - second[k];
-  }
-  return first.length - second.length;
+  if (a === b) return 0;
+  let k = 0;
+  while (k < a.length && k < b.length && a.charCodeAt(k) === b.charCodeAt(k)) k++;
+  if (k === a.length || k === b.length) return a.length - b.length;
+  const [first, second] = [a.charCodeAt(k), b.charCodeAt(k)];
+  // Halves of pairs stand for code points above all others, but are no larger than U+DFFF.
+  const isHalf = (unit) => unit >= 0xd800 && unit <= 0xdfff;
+  if (isHalf(first) !== isHalf(second)) return isHalf(first) ? 1 : -1;
+  return first - second;
 }
 
 function quoted(text) {

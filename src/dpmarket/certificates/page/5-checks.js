@@ -160,6 +160,8 @@ function releaseUp(release) {
 const WITH_MENU = ["online", "posted price", "same for all"];
 const TOLERANCE = new Fraction(1n, 10n ** 9n);
 const BEYOND = new Fraction(1n, 10n ** 8n);
+const COARSE = new Fraction(1n, 20n);
+const MOST_POINTS = 1000;
 
 // Returns a sound menu as fractions, or null.
 function menuOf(body) {
@@ -167,11 +169,25 @@ function menuOf(body) {
   const columns = [body.menu.cost, body.menu.epsilon, body.menu.payment];
   const lengths = new Set(columns.map((column) => column.length));
   const numbers = columns.every((column) => column.every(({ kind, value }) => kind === "float" && isAmount(value)));
-  if (lengths.size !== 1 || columns[0].length < 2 || !numbers) return null;
+  if (lengths.size !== 1 || columns[0].length < 2 || columns[0].length > MOST_POINTS || !numbers) return null;
   const [costs, epsilons, payments] = columns.map((column) => column.map(({ value }) => Fraction.of(value)));
   const menu = { costs, epsilons, payments };
   const starts = epsilons[0].numerator === 0n && payments[0].numerator === 0n;
-  return starts && costs.every((_, k) => k === 0 || isPriced(menu, k)) ? menu : null;
+  return starts && costs.every((_, k) => k === 0 || isPriced(menu, k)) && isFine(menu) ? menu : null;
+}
+
+// Whether between any two points no more than a twentieth of the payment is left open: payments lie above
+// the chord, and below the chords next to it, drawn on.
+function isFine({ costs, epsilons, payments }) {
+  const prices = costs.map((cost, k) => (
+    k === 0 ? cost : payments[k].minus(payments[k - 1]).over(epsilons[k].minus(epsilons[k - 1]))
+  ));
+  prices.push(costs[costs.length - 1]);
+  return costs.every((_, k) => {
+    if (k === 0) return true;
+    const room = least(prices[k - 1].minus(prices[k]), prices[k].minus(prices[k + 1]));
+    return room.times(epsilons[k].minus(epsilons[k - 1])).isAtMost(COARSE.times(payments[k]));
+  });
 }
 
 function isPriced({ costs, epsilons, payments }, k) {
@@ -186,7 +202,7 @@ function menuChecks(body, menu) {
   const expected = body.version > 1 && WITH_MENU.includes(body.mechanism);
   if (!expected && body.menu === null) return [];
   const points = body.menu === null ? 0 : body.menu.cost.length;
-  const no = "missing, its payments do not follow from its costs, or there although offers depended on others";
+  const no = "missing, too coarse, not paying what bits cost, or there although offers depended on others";
   const yes = `${points} points, each bit of epsilon paid what it costs`;
   return [judged("menu", expected && menu !== null, yes, no)];
 }
@@ -280,7 +296,7 @@ function receiptChecks(body, digest, bytes, cost, menu) {
   const receipt = receiptOf(parsed(onlyLine(bytes), "the receipt", MOST_RECEIPT), body.version);
   const { line } = receipt;
   const inside = climbs(body, leafOf(line, receipt.salt, body.version), receipt.position, receipt.path);
-  const name = typeof line.id === "string" ? quoted(line.id) : String(line.id);
+  const name = typeof line.id === "string" ? seen(line.id) : String(line.id);
   const mine = `is in the certificate: id ${name}, promise ${floatText(line.promise)}, payment `
     + amountText(line.payment, body) + (line.quotes > 1n ? `, ${line.quotes} quotes together` : "")
     + (line.withdrew ? ", withdrawn: nothing of it is owed" : "");
@@ -307,6 +323,11 @@ function receiptChecks(body, digest, bytes, cost, menu) {
     checks.push(judged("receipt's offer", offered, "is on the public menu", "is not what the menu offers"));
   }
   return [...checks, participation(line, body, cost)];
+}
+
+// A text in quotation marks, in which nothing is unseen, or turns round what comes after it.
+function seen(text) {
+  return quoted(text).replace(/(?! )[\p{C}\p{Z}]/gu, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
 }
 
 function onlyLine(bytes) {

@@ -11,6 +11,7 @@ async function bytesOf(input, most) {
 function numberOf(text) {
   const typed = text.trim();
   if (typed === "") return null;
+  if (/^[1-9][0-9]*,[0-9]{3}$/.test(typed)) return NaN; // a thousand here, a little above one there
   return /^[0-9]+([.,][0-9]*)?$/.test(typed) ? Number(typed.replace(",", ".")) : NaN;
 }
 

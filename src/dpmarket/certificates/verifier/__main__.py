@@ -13,6 +13,9 @@ from .certificate import examined
 from .payments import payment_checks
 from .verdicts import Verification
 
+_BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""Unicode's white space: what Python takes for it is more."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Check the named files; print one line per check; return 0 if none failed."""
@@ -65,7 +68,7 @@ def _reports(path: str) -> dict[str, float]:
 
 def _as_meant(name: str) -> str:
     """Return an id without the apostrophe that keeps spreadsheets from running it as a formula."""
-    return name[1:] if re.match(r"'+(?:[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])", name) else name
+    return name[1:] if re.match(rf"'+(?:[\t\r\n]|{_BLANK}*[=+\-@\uff1d\uff0b\uff0d\uff20])", name) else name
 
 
 if __name__ == "__main__":

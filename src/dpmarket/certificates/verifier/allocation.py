@@ -85,7 +85,10 @@ class Problem:
         for r, s, rate in zip(found.r[good], found.s[good], found.rate[good], strict=True):
             weights = np.clip((r - (self.virtual[bought] - self.shift)) / s, 0.0, self.cap)
             promises = np.zeros(self.virtual.size)
-            promises[bought] = weights * rate
+            with np.errstate(invalid="ignore", over="ignore"):
+                promises[bought] = weights * rate
+            if not np.isfinite(promises).all():
+                raise ArithmeticError("a promise beyond all numbers")  # near to which everything would be
             results.append(promises)
         return results
 

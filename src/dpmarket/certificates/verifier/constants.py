@@ -35,6 +35,7 @@ LARGEST_CELL = 2**63
 LARGEST_UNITS = 2**53
 LARGEST_MARKET = 10**10
 MOST_QUOTES = 10**6
+MOST_CLASSES = 10**4
 LARGEST_NUMBER = 1e15
 """No promise, payment, spent epsilon or total is larger."""
 
@@ -81,25 +82,38 @@ def _counted(totals: Totals) -> bool:
 def _inconsistent(release: Release) -> list[str]:
     constant = Fraction(release.intercept_scaling) if release.fit_intercept else Fraction(0)
     wrong = misshapen(release, constant)
-    cells = release.coef_grid
-    if len(cells) != release.n_coefficients or not all(
-        type(cell) is int and abs(cell) <= LARGEST_CELL for cell in cells
-    ):
+    if not _whole_grid(release):
         wrong.append("coef_grid")
     if math.frexp(release.grid)[0] != 0.5:
         wrong.append("grid")
-    if not _two_classes(release.classes):
+    if not _different(release.classes, many=release.has_many_classes):
         wrong.append("classes")
     if release.delta != 0.0:
         wrong.append("delta")  # noise of this kind needs none
-    if release.features is not None and not _bounded(release.features, len(cells) - release.fit_intercept):
+    if release.features is not None and not _bounded(
+        release.features, release.n_coefficients - release.fit_intercept
+    ):
         wrong.append("features")
     return wrong
 
 
-def _two_classes(classes: Sequence[Any]) -> bool:
+def _whole_grid(release: Release) -> bool:
+    """Whether there is a whole number for every coefficient, of every class if there are many."""
+    rows = release.coef_grid if release.has_many_classes else [release.coef_grid]
+    if release.has_many_classes and len(rows) != len(release.classes):
+        return False
+    return all(
+        type(row) is list
+        and len(row) == release.n_coefficients
+        and all(type(cell) is int and abs(cell) <= LARGEST_CELL for cell in row)
+        for row in rows
+    )
+
+
+def _different(classes: Sequence[Any], *, many: bool) -> bool:
     plain = all(isinstance(label, str | int | float) for label in classes)
-    return plain and len(classes) == 2 and classes[0] != classes[1]
+    counted = 2 < len(classes) <= MOST_CLASSES if many else len(classes) == 2
+    return plain and counted and len(set(classes)) == len(classes)
 
 
 def _bounded(features: Any, count: int) -> bool:

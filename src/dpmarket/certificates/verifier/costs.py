@@ -14,6 +14,7 @@ import mpmath  # type: ignore[import-untyped]
 import numpy as np
 
 _Function = Callable[[float], Any]
+_LEAST_SHAPE, _LARGEST_SHAPE = 1e-2, 1e3
 
 
 class VirtualCosts:
@@ -54,7 +55,7 @@ def virtual_costs(data: Mapping[str, Any]) -> VirtualCosts | None:
         found = _uniform(float(data["low"]), float(data["high"]))
     elif kind == "piecewise linear":
         found = _piecewise_linear(data)
-    elif kind == "scipy" and data["name"] in _FAMILIES and data["high"] is not None:
+    elif kind == "scipy" and data["name"] in _FAMILIES and data["high"] is not None and _is_usual(data):
         found = _family(data)
     else:
         return None
@@ -87,6 +88,17 @@ def _piecewise_linear(data: Mapping[str, Any]) -> VirtualCosts:
     return VirtualCosts(float(knots[0]), float(knots[-1]), values, False)
 
 
+def _is_usual(data: Mapping[str, Any]) -> bool:
+    """Whether parameters are such as honest costs have; with others, series take minutes or end."""
+    shapes = {name: value for name, value in data["parameters"].items() if name not in ("loc", "scale")}
+    numbers = [data["low"], data["high"], *data["parameters"].values()]
+    return (
+        all(type(number) in (int, float) for number in numbers)
+        and all(_LEAST_SHAPE <= shape <= _LARGEST_SHAPE for shape in shapes.values())
+        and data["parameters"]["scale"] > 0.0
+    )
+
+
 def _family(data: Mapping[str, Any]) -> VirtualCosts:
     parameters = dict(data["parameters"])
     loc, scale = parameters.pop("loc"), parameters.pop("scale")
@@ -95,8 +107,11 @@ def _family(data: Mapping[str, Any]) -> VirtualCosts:
 
     def one(cost: float) -> float:
         x = (cost - loc) / scale
-        density = pdf(x) / scale
-        return float(cost + (cdf(x) - below) / density) if density > 0 else math.inf
+        try:
+            density = pdf(x) / scale
+            return float(cost + (cdf(x) - below) / density) if density > 0 else math.inf
+        except mpmath.NoConvergence:
+            raise ArithmeticError("a probability was not found") from None
 
     def values(costs: Any) -> Any:
         return np.array([one(cost) for cost in np.ravel(costs).tolist()]).reshape(np.shape(costs))

@@ -15,6 +15,7 @@ CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/", "dpmarket.receipt/", "
 VALUES = ("promise", "payment", "spent", "weight")
 BINARY = "binary model"
 SHAPED = "shaped binary model"
+SOFTMAX = "softmax model"
 _CONSTANTS = {
     "classes": list,
     "clip": bool,
@@ -71,6 +72,7 @@ _RELEASES[SHAPED] = {
     "euclidean_bound": float,
     "joint_columns": int,
 }
+_RELEASES[SOFTMAX] = _RELEASES[BINARY]  # whose coef_grid has a list for every class
 _MENU = {"cost": list, "epsilon": list, "payment": list}
 _COMMITMENT = {"committed_at": str, "digest": str, "quoted_at": str}
 _LINE_1 = {"id": (str, int), "promise": float, "payment": float, "spent": float, "weight": float}
@@ -106,6 +108,11 @@ class Release:
     euclidean_bound: float | None = None
     joint_columns: int | None = None
     encoder: Mapping[str, Any] | None = None
+
+    @property
+    def has_many_classes(self) -> bool:
+        """Whether there is a row of coefficients for each of more than two classes."""
+        return self.kind == SOFTMAX
 
     @property
     def longest(self) -> float:
@@ -251,7 +258,8 @@ def _body_2(found: Mapping[str, Any]) -> Body:
     told = found["totals"]
     names = ("sellers", "bought_from", "withdrawn", "total_promise", "total_payment", "total_spent")
     constants = {name: value for name, value in found["release"].items() if name != "clip"}
-    constants["n_coefficients"] = len(constants["coef_grid"])
+    cells = constants["coef_grid"]
+    constants["n_coefficients"] = len(cells[0]) if kind == SOFTMAX else len(cells)
     return Body(
         version=2,
         release=Release(**constants),

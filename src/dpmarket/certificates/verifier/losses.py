@@ -1,9 +1,9 @@
 r"""What a weight costs in privacy, and what releasing on a grid costs, for every kind of release known here.
 
 Known are ``binary model``, logistic regression by objective perturbation, and ``shaped binary model``, the
-same with noise of another norm. With weight a, noise rate eta, penalty Lambda, row bounds R1 in the norm of
-the noise and R2 in the Euclidean one (one number R for Euclidean noise) and at most r rows a person, formula
-(*) of the documentation is
+same with noise of another norm; :mod:`.softmax` knows more than two classes. With weight a, noise rate eta,
+penalty Lambda, row bounds R1 in the norm of the noise and R2 in the Euclidean one (one number R for Euclidean
+noise) and at most r rows a person, formula (*) of the documentation is
 
 .. math:: \epsilon = L + \max_{0 \le s \le 1} \left[ L s + r \log(1 + h s (1 - s)) \right], \qquad
           L = \frac{a \eta R_1}{2}, \quad h = \frac{a R_2^2}{r \Lambda}.
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .rounding import log1p_up, sqrt_down, sqrt_up
+from .softmax import softmax_loss_up, softmax_losses, softmax_release_up
 
 if TYPE_CHECKING:
     from .layout import Release
@@ -38,6 +39,8 @@ def loss_up(weight: float, release: Release) -> Fraction:
     a = Fraction(weight)
     if a == 0:
         return Fraction(0)
+    if release.has_many_classes:
+        return softmax_loss_up(weight, release)
     eta, l2, bound = (Fraction(x) for x in (release.noise_rate, release.l2, release.row_bound))
     r = release.rows_per_person
     linear = a * eta * bound / 2
@@ -52,6 +55,8 @@ def loss_up(weight: float, release: Release) -> Fraction:
 
 def losses(weights: Any, release: Release) -> Any:
     """Return (*) for many weights, in floats: all terms are positive, and twelve digits are right."""
+    if release.has_many_classes:
+        return softmax_losses(weights, release)
     eta, l2, bound, r = release.noise_rate, release.l2, release.row_bound, float(release.rows_per_person)
     a = np.where(weights > 0.0, weights, 1.0)
     linear, h = a * eta * bound / 2.0, a * release.longest**2 / (r * l2)
@@ -66,6 +71,8 @@ def losses(weights: Any, release: Release) -> Any:
 
 def release_up(release: Release) -> Fraction | None:
     """Return what releasing on the grid costs, never below its exact value; None if the grid is too fine."""
+    if release.has_many_classes:
+        return softmax_release_up(release)
     n = len(release.coef_grid)
     g, l2, bound, total, eta = (
         Fraction(x)

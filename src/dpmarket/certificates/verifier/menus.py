@@ -25,6 +25,8 @@ WITH_MENU = ("online", "posted price", "same for all")
 """Mechanisms that offer everybody the same choices, whatever others report."""
 _TOLERANCE = Fraction(1, 10**9)
 _BEYOND = Fraction(1, 10**8)
+_COARSE = Fraction(1, 20)
+_MOST_POINTS = 1_000
 
 
 class Menu:
@@ -90,11 +92,14 @@ def menu_of(body: Body) -> Menu | None:
     numbers = (
         type(value) is float and 0.0 <= value <= LARGEST_NUMBER for column in columns for value in column
     )
-    if len({len(column) for column in columns}) != 1 or len(columns[0]) < 2 or not all(numbers):
+    if len({len(column) for column in columns}) != 1 or not 2 <= len(columns[0]) <= _MOST_POINTS:
+        return None
+    if not all(numbers):
         return None
     menu = Menu(*columns)
     starts = menu.epsilons[0] == menu.payments[0] == 0.0
-    return menu if starts and all(_priced(menu, k) for k in range(1, len(menu.costs))) else None
+    sound = starts and all(_priced(menu, k) for k in range(1, len(menu.costs)))
+    return menu if sound and is_fine(menu, _COARSE) else None
 
 
 def menu_checks(body: Body, menu: Menu | None) -> list[Check]:
@@ -103,7 +108,7 @@ def menu_checks(body: Body, menu: Menu | None) -> list[Check]:
     if not expected and body.menu is None:
         return []
     yes = f"{len(body.menu['cost']) if body.menu else 0} points, each bit of epsilon paid what it costs"
-    no = "missing, its payments do not follow from its costs, or there although offers depended on others"
+    no = "missing, too coarse, not paying what bits cost, or there although offers depended on others"
     return [judged("menu", expected and menu is not None, yes, no)]
 
 
@@ -114,3 +119,21 @@ def _priced(menu: Menu, k: int) -> bool:
     low, high = Fraction(menu.costs[k]), Fraction(menu.costs[k - 1])
     slack = _TOLERANCE * Fraction(menu.payments[k])
     return more > 0 and low <= high and low * more - slack <= price <= high * more + slack
+
+
+def is_fine(menu: Menu, room: Fraction) -> bool:
+    """Whether between any two points no more than this share of the payment is left open.
+
+    The payments of any menu through these points lie above the chord, and below the chords next to it, drawn
+    on. A menu of few points would let a buyer pay a chord where the curve pays far more.
+    """
+    steps = range(1, len(menu.costs))
+    widths = [Fraction(menu.epsilons[k]) - Fraction(menu.epsilons[k - 1]) for k in steps]
+    rises = [Fraction(menu.payments[k]) - Fraction(menu.payments[k - 1]) for k in steps]
+    inner = [rise / width for rise, width in zip(rises, widths, strict=True)]
+    prices = [Fraction(menu.costs[0]), *inner, Fraction(menu.costs[-1])]
+    return all(
+        min(prices[k - 1] - prices[k], prices[k] - prices[k + 1]) * widths[k - 1]
+        <= room * Fraction(menu.payments[k])
+        for k in steps
+    )

@@ -25,8 +25,10 @@ from .certificate import examined
 from .costs import virtual_costs
 from .curves import Curve
 from .layout import Body, Lines
+from .prices import shows_prices
 from .quadrature import integrals
 from .receipts import is_worth_it
+from .rules import MENU
 from .verdicts import FAILS, NOT_MADE, Check, Verification, judged
 
 _SECONDS = 50.0
@@ -107,6 +109,7 @@ def payment_checks(
         checks.append(Check("several quotes", NOT_MADE, detail))
     checks.append(_participation(body, lines, costs))
     try:
+        checks += _menu_checks(body)
         if body.mechanism == "offline":
             return [*checks, *_offline(body, lines, costs, strangers, payments_checked)]
         if body.mechanism == "online":
@@ -116,6 +119,14 @@ def payment_checks(
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         return [*checks, Check("payments", FAILS, f"cannot be recomputed ({type(problem).__name__})")]
     return [*checks, Check("payments", NOT_MADE, f"not known for the mechanism {body.mechanism!r}")]
+
+
+def _menu_checks(body: Body) -> list[Check]:
+    """Compare the menu with the market's prices: lines of several quotes are compared with it alone."""
+    shown = shows_prices(body)
+    if body.menu is None or shown is None:
+        return [] if body.menu is None else [Check(MENU, NOT_MADE, "this market's costs are not known here")]
+    return [judged(MENU, shown, "those of the market", "not those of the market")]
 
 
 def _without(lines: Lines, places: list[int]) -> Lines:

@@ -13,18 +13,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
-from .costs import virtual_costs
-from .curves import Curve
 from .layout import Body, Release, refuse_other_parts
+from .prices import shows_prices
 from .reading import MOST_BODY, only_line, parsed
 from .shapes import declared_alike
 from .verdicts import FAILS, HOLDS, NOT_MADE, Broken, Check, judged
 
 _NAME = "rules fixed beforehand"
 PRICES = "prices fixed beforehand"
-_MATCH = 1e-6
+MENU = "menu's prices"
 _SHAPE = {"committed_at": str, "distribution": dict, "market": dict, "mechanisms": dict, "schema": str}
 
 
@@ -52,31 +49,28 @@ def rules_checks(body: Body, published: bytes | None) -> list[Check]:
     told = f"these, of {time}, with the digest {digest}"
     return [
         judged(_NAME, same, told, "the certificate's costs, features, labels or money are others"),
-        _prices(found["mechanisms"], body),
+        *_prices(found["mechanisms"], body),
     ]
 
 
-def _prices(mechanisms: Mapping[str, Any], body: Body) -> Check:
+def _prices(mechanisms: Mapping[str, Any], body: Body) -> list[Check]:
     if mechanisms.get(body.mechanism) == body.market:
-        return _menu_check(body)
-    if body.mechanism != "offline":
-        return Check(PRICES, FAILS, "not the published ones")
+        return _menu_checks(body)
+    if body.mechanism != "offline" or "objective" not in body.market:
+        return [Check(PRICES, FAILS, "not the published ones")]
     # The buyer's prices for all sellers at once are planned for as many as come.
-    return Check(PRICES, NOT_MADE, "planned from the rules for so many sellers: dpmarket plans them again")
+    return [Check(PRICES, NOT_MADE, "planned from the rules for so many sellers: dpmarket plans them again")]
 
 
-def _menu_check(body: Body) -> Check:
-    """Compare the menu, with which sellers compare their receipts, with the published curve."""
-    if body.menu is None or body.mechanism != "online":
-        return Check(PRICES, HOLDS, "the published ones")
-    psi = virtual_costs(body.market["curve"]["distribution"])
-    if psi is None:
-        return Check(PRICES, NOT_MADE, "the published ones; whether the menu shows them is not known here")
-    curve = Curve(body.market["curve"], psi)
-    costs, epsilons, payments = (np.array(body.menu[name][1:]) for name in ("cost", "epsilon", "payment"))
-    near = np.allclose(curve.epsilons(costs), epsilons, rtol=_MATCH, atol=_MATCH * curve.largest)
-    paid = np.allclose(curve.payments(costs), payments, rtol=_MATCH, atol=_MATCH * float(payments[-1]))
-    return judged(PRICES, bool(near and paid), "the published ones, as in the menu", "not those of the menu")
+def _menu_checks(body: Body) -> list[Check]:
+    """Compare the menu, with which sellers compare their receipts, with the published prices."""
+    if body.menu is None:
+        return [Check(PRICES, HOLDS, "the published ones")]
+    shown = shows_prices(body)
+    if shown is None:
+        unknown = "whether the menu shows the published prices is not known here"
+        return [Check(PRICES, HOLDS, "the published ones"), Check(MENU, NOT_MADE, unknown)]
+    return [judged(PRICES, shown, "the published ones, as in the menu", "not those of the menu")]
 
 
 def _typed(values: Any) -> list[tuple[type, Any]]:

@@ -1,0 +1,85 @@
+"""Refuse to spend what a lifetime or an online budget does not allow.
+
+Quoting keeps both. A repair may enter promises that were given by another copy of the ledger, which did not
+know of the ones here: only one of the two can be spent then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.campaign.amounts import money_text
+from dpmarket.campaign.deciding import budget_in_minor_units
+from dpmarket.campaign.market_file import Market
+from dpmarket.errors import LedgerRefusal
+from dpmarket.ledger import Connection, Round, balance_of, money, rounds
+from dpmarket.ledger.odometer import of_sellers
+
+_ROUNDING = 1.0 + 2.0**-40  # of sums that were added up in another order
+
+
+def refuse_too_much(
+    connection: Connection, market: Market, people: pl.DataFrame, promised: FloatArray, spent: Sequence[Round]
+) -> None:
+    """Refuse to spend rounds after which somebody, or an online campaign, would be above a limit.
+
+    Parameters
+    ----------
+    connection
+        Into the ledger, in the step in which they are debited.
+    market
+        Their campaign's rules.
+    people, promised
+        Everybody in them, column seller, and what they were promised, 0 for who withdrew.
+    spent
+        The rounds, all open.
+
+    Raises
+    ------
+    LedgerRefusal
+        Says how many sellers, or how much money, would have to withdraw.
+    """
+    over = int(over_lifetime(connection, people, promised).sum())
+    if over:
+        raise LedgerRefusal(
+            f"{over} sellers would give more than a lifetime allows (sellers.lifetime_epsilon): a repair "
+            "entered what they gave by another copy of the ledger. Nothing was spent. Let them withdraw."
+        )
+    budget = budget_in_minor_units(market)
+    campaign = spent[0].campaign
+    online = all(found.mechanism == "online" for found in rounds.rounds_of(connection, campaign))
+    if budget is None or not online:
+        return  # offline, a budget is met on average
+    balance = balance_of(connection, campaign)
+    due = sum(money.held_for(connection, found.number) for found in spent)
+    missing = balance.committed - balance.held + due - budget
+    if missing > 0:
+        amount = money_text(missing, market.money.minor_units, market.money.currency)
+        raise LedgerRefusal(
+            f"these quotes would cost {amount} more than the budget: a repair entered what was paid by "
+            "another copy of the ledger. Nothing was spent. Let sellers withdraw until it is enough."
+        )
+
+
+def over_lifetime(connection: Connection, people: pl.DataFrame, promised: FloatArray) -> BoolArray:
+    """Return who would have given more than a lifetime allows if these promises were spent, too.
+
+    A limit binds who has a promise in a campaign with that limit, spent or open.
+    """
+    limits = {
+        campaign.id: limit
+        for campaign in rounds.campaigns_of(connection)
+        if (limit := (campaign.rules or {}).get("sellers", {}).get("lifetime_epsilon")) is not None
+    }
+    given, allowed = promised.copy(), np.full(promised.size, np.inf)
+    for found in rounds.rounds_of(connection) if limits else []:
+        quotes = rounds.quotes_of(connection, found.number)
+        given += of_sellers(found, people, quotes, rounds.spent_of(connection, found))
+        kept = ~rounds.withdrawn_of(connection, found.number, quotes)
+        bound = of_sellers(found, people, quotes, kept.astype(np.float64)) > 0.0
+        allowed[bound] = np.minimum(allowed[bound], limits.get(found.campaign, np.inf))
+    return (promised > 0.0) & (given > allowed * _ROUNDING)

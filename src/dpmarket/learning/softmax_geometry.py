@@ -1,0 +1,200 @@
+r"""Turn what is public about rows and K classes into the bounds and constants that training uses.
+
+What :class:`~dpmarket.learning.geometry.Geometry` is for two classes: the same questions, answered by the
+accounting of :mod:`dpmarket.privacy.softmax`, with a row of coefficients for every class.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.learning.geometry import Geometry
+from dpmarket.learning.labels import numbers_of
+from dpmarket.learning.problem import Problem
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.softmax_solver import check_softmax_attainable, softmax_minimise
+from dpmarket.privacy import SoftmaxWeights, softmax_plan_release, softmax_weights_for
+from dpmarket.privacy.noise import NoiseSource
+from dpmarket.privacy.release import ReleasePlan
+from dpmarket.privacy.softmax_penalty import softmax_suggest_l2, softmax_suggest_stretch
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxProblem:
+    """The training problem of K classes in the unit in which its constant column is 1.
+
+    Attributes
+    ----------
+    problem
+        Rows and constants in that unit.
+    classes
+        K.
+    """
+
+    problem: Problem
+    classes: int
+
+    def check_attainable(self, noise_norm: float) -> None:
+        """Refuse what cannot be computed, from public quantities; noise up to this norm is allowed for."""
+        inner = self.problem
+        noise = noise_norm * inner.unit
+        check_softmax_attainable(
+            inner.rows, self.classes, inner.l2, noise, inner.row_bound, inner.gradient_bound
+        )
+        if not (1.5 * inner.rows.total_weight() * inner.row_bound + noise) / inner.l2 < inner.largest:
+            raise Infeasible("expected coefficients that fit the grid in 52 bits; a larger l2 is needed.")
+
+    def minimise(self, noise_high: FloatArray, noise_low: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the minimiser as the exact sum of two vectors, class after class."""
+        inner = self.problem
+        minimum = softmax_minimise(
+            inner.rows,
+            self.classes,
+            inner.l2,
+            (noise_high * inner.unit).reshape(self.classes, -1),
+            (noise_low * inner.unit).reshape(self.classes, -1),
+            row_bound=inner.row_bound,
+            gradient_bound=inner.gradient_bound,
+        )
+        return minimum.high.ravel() * inner.unit, minimum.low.ravel() * inner.unit
+
+
+@dataclass(frozen=True)
+class SoftmaxGeometry:
+    """What is public about rows, noise and classes; noise in the Euclidean norm only.
+
+    Attributes
+    ----------
+    rows
+        The geometry of rows.
+    classes
+        K, at least 3.
+    """
+
+    rows: Geometry
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.rows.shape is not None:
+            raise InvalidInput(
+                "expected no noise_shape with more than two classes: only the Euclidean norm has a proof "
+                "there. Pass rows that carry no shape, of Euclidean norm at most 1."
+            )
+
+    @property
+    def features(self) -> int:
+        """Number of columns, the constant's not counted."""
+        return self.rows.features
+
+    @property
+    def constant(self) -> float | None:
+        """The number in the constant column; None without such a column."""
+        return self.rows.constant
+
+    @property
+    def shape(self) -> None:
+        """None: the Euclidean norm."""
+        return
+
+    @property
+    def n_coefficients(self) -> int:
+        """n, coefficients of one class, the constant's included."""
+        return self.rows.n_coefficients
+
+    def labels(self, classes: np.ndarray[Any, Any], y: Any) -> FloatArray:
+        """Return the number of each record's class."""
+        return numbers_of(classes, y)
+
+    def suggested_l2(self, total_promise: float) -> float:
+        """Return the default penalty for promises of this sum."""
+        return softmax_suggest_l2(total_promise, self.classes, self.n_coefficients, self.rows.row_bound)
+
+    def weights(
+        self, promises: FloatArray, l2: float, rows_per_person: int, reserve: float
+    ) -> SoftmaxWeights:
+        """Return the weights that keep these promises."""
+        return softmax_weights_for(
+            promises, l2, self.classes, self.n_coefficients, self.rows.row_bound, rows_per_person, reserve
+        )
+
+    def check_prepared(self, weights: object, rows_per_person: int) -> None:
+        """Refuse prepared weights that were not made for this model.
+
+        Raises
+        ------
+        InvalidInput
+            With what was expected.
+        """
+        if not isinstance(weights, SoftmaxWeights):
+            raise InvalidInput(
+                "expected prepared weights from softmax_weights_for, for more than two classes."
+            )
+        if weights.n_classes != self.classes:
+            raise InvalidInput(
+                f"expected prepared weights of {self.classes} classes, got {weights.n_classes}."
+            )
+        for name, least in (
+            ("row_bound", self.rows.row_bound),
+            ("rows_per_person", rows_per_person),
+            ("n_coefficients", self.n_coefficients),
+        ):
+            if getattr(weights, name) < least:
+                raise InvalidInput(
+                    f"expected prepared weights with {name} >= {least!r}, got {getattr(weights, name)!r}."
+                )
+
+    def suggested_stretch(self, weights: SoftmaxWeights) -> float:
+        """Return the default stretch."""
+        return softmax_suggest_stretch(
+            weights.noise_rate, weights.l2, self.classes, self.n_coefficients, weights.row_bound
+        )
+
+    def plan(self, weights: SoftmaxWeights) -> ReleasePlan:
+        """Return how a model with these weights is rounded and released."""
+        total = float(weights.loss_weights.sum()) * (1.0 + 1e-9)
+        return softmax_plan_release(
+            weights.numerical_epsilon,
+            self.classes,
+            self.n_coefficients,
+            weights.noise_rate,
+            weights.l2,
+            weights.row_bound,
+            total,
+        )
+
+    def problem(self, rows: Rows, weights: SoftmaxWeights, plan: ReleasePlan) -> SoftmaxProblem:
+        """Return the training problem."""
+        inner = Problem.with_constant(self.constant or 1.0, rows, weights.l2, weights.row_bound, plan)
+        return SoftmaxProblem(inner, self.classes)
+
+    def largest_noise(self, noise_rate: float) -> float:
+        """Return a norm of all noise together that is exceeded practically never."""
+        return math.sqrt(self.classes) * self.rows.largest_noise(noise_rate)
+
+    def noise(self, source: NoiseSource, noise_rate: float, accuracy: float) -> tuple[FloatArray, FloatArray]:
+        """Draw the noise of every coefficient, class after class, as the exact sum of two vectors."""
+        return source.draw(self.n_coefficients, noise_rate, accuracy, blocks=self.classes).high_low()
+
+    def arranged(self, cells: IntArray) -> IntArray:
+        """Return released integers with a row for every class."""
+        return cells.reshape(self.classes, -1)
+
+    def coefficients(self, cells: IntArray, grid: float) -> FloatArray:
+        """Return coefficients that add up to 0 over the classes.
+
+        What all classes have in common changes no probability and is noise only. It is taken out of the
+        released integers, not before: what is released has the law that was accounted for.
+        """
+        values = self.arranged(cells) * grid
+        return np.asarray(values - values.mean(axis=0))
+
+    def standard_error(self, weights: SoftmaxWeights) -> float:
+        """Return the root mean square over coefficients of what the noise causes in them, at most."""
+        share = math.sqrt(1.0 - 1.0 / self.classes)
+        return share * self.rows.euclidean_standard_error(weights.noise_rate, weights.l2)

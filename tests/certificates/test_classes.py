@@ -1,0 +1,133 @@
+"""Certificates of models with more than two classes, and a verifier with its own idea of what they cost."""
+
+import copy
+import hashlib
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpmarket as dpm
+from dpmarket.certificates.verifier.layout import Release
+from dpmarket.certificates.verifier.softmax import softmax_loss_up, softmax_losses, softmax_release_up
+from dpmarket.errors import NotCertifiable
+from dpmarket.privacy import softmax_plan_release, softmax_privacy_loss, softmax_release_cost
+from support.certificates import canonical, failing
+
+CLASSES = ("bus", "car", "train")
+
+
+def release(classes=4, n=3, rows=1, **changed):
+    plan = softmax_plan_release(1e-6, classes, n, 50.0, 0.02, 1.25)
+    constants = {
+        "kind": "softmax model",
+        "delta": 0.0,
+        "features": None,
+        "classes": list(range(classes)),
+        "coef_grid": [[0] * n] * classes,
+        "n_coefficients": n,
+        "grid": plan.grid,
+        "stretch": 1.0,
+        "fit_intercept": True,
+        "intercept_scaling": 0.5,
+        "l2": 0.02,
+        "noise_rate": 50.0,
+        "row_bound": 1.25,
+        "rows_per_person": rows,
+        "weight_total": 1.0,
+        "gradient_bound": plan.gradient_bound,
+        "noise_accuracy": plan.noise_accuracy,
+        "numerical_epsilon": plan.numerical_epsilon,
+    }
+    return Release(**(constants | changed)), plan
+
+
+@pytest.mark.parametrize(("classes", "n", "rows"), [(3, 2, 1), (5, 3, 2), (3, 2, 7), (10, 1, 40)])
+@pytest.mark.parametrize("l2", [1e-4, 0.02, 3.0])
+def test_the_verifier_finds_the_charge_by_itself(classes, n, rows, l2):
+    found, _ = release(classes, n, rows, l2=l2)
+    weights = np.array([1e-6, 0.003, 0.2])
+    ours = softmax_privacy_loss(weights, 50.0, l2, classes, 1.25, rows, n)
+    exact = [softmax_loss_up(weight, found) for weight in weights.tolist()]
+    assert all(Fraction(charge) >= own for charge, own in zip(ours.tolist(), exact, strict=True))
+    assert [float(own) for own in exact] == pytest.approx(ours.tolist(), rel=1e-12)
+    assert softmax_losses(weights, found) == pytest.approx(ours, rel=1e-11)
+    assert softmax_losses(np.array([0.0, 0.1]), found)[0] == 0.0
+
+
+def test_the_verifier_finds_the_cost_of_the_release_by_itself():
+    found, plan = release()
+    own = softmax_release_up(found)
+    assert own <= Fraction(plan.numerical_epsilon)
+    assert float(own) == pytest.approx(softmax_release_cost(plan, 4, 3, 50.0, 0.02, 1.25), rel=1e-9)
+    assert softmax_release_up(release(gradient_bound=1.0)[0]) is None
+
+
+@pytest.fixture(scope="module")
+def certified():
+    rng = np.random.default_rng(0)
+    objective = dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.01)
+    outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), objective).run(rng.uniform(1.0, 5.0, 12))
+    x = rng.uniform(-0.6, 0.6, (12, 2))
+    y = np.array(CLASSES)[rng.integers(0, 3, 12)]
+    model = dpm.PrivateLogisticRegression(classes=CLASSES).fit(x, y, epsilons=outcome.epsilons)
+    return outcome, model, dpm.certify(outcome, model)
+
+
+def body_of(certificate):
+    first = bytes(certificate).split(b"\n")[0]
+    return json.loads(first.removeprefix(b'{"body":').removesuffix(b","))
+
+
+def test_a_model_of_three_classes_is_certified_and_every_check_holds(certified):
+    outcome, model, certificate = certified
+    seller = outcome.seller_ids.tolist()[0]
+    with_receipt = dpm.verify(certificate, receipt=certificate.receipt(seller))
+    with_openings = dpm.verify(certificate, openings=certificate.openings())
+    assert failing(with_receipt) == failing(with_openings) == set()
+    assert with_receipt.passed
+    assert with_openings.passed
+    told = body_of(certificate)["release"]
+    assert told["kind"] == "softmax model"
+    assert told["classes"] == list(CLASSES)
+    assert told["coef_grid"] == model.coef_grid_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda release: release.update(kind="binary model"), "public numbers"),
+        (lambda release: release["classes"].append("plane"), "public numbers"),
+        (lambda release: release["classes"].__setitem__(1, "bus"), "public numbers"),
+        (lambda release: release["coef_grid"][1].pop(), "public numbers"),
+        (lambda release: release["coef_grid"].pop(), "public numbers"),
+        (lambda release: release["coef_grid"][0].__setitem__(0, 0.5), "public numbers"),
+        (lambda release: release.update(coef_grid=[]), "layout"),
+        (lambda release: release.update(gradient_bound=release["gradient_bound"] * 1.1), "release"),
+    ],
+)
+def test_a_forged_release_is_noticed(certified, change, check):
+    certificate = certified[2]
+    body = body_of(certificate)
+    before = canonical(body)
+    assert before in bytes(certificate)
+    change(body["release"])
+    assert check in failing(dpm.verify(bytes(certificate).replace(before, canonical(body))))
+
+
+def test_a_line_that_is_charged_too_little_is_noticed(certified):
+    """Half the penalty costs more than was spent: neither issued nor believed."""
+    outcome, model, certificate = certified
+    stolen = copy.copy(model)
+    stolen.l2_ = model.l2_ / 2.0
+    with pytest.raises(NotCertifiable, match="follow from the model's weights"):
+        dpm.certify(outcome, stolen)
+    body = body_of(certificate)
+    before = canonical(body)
+    body["release"]["l2"] /= 2.0
+    forged = bytes(certificate).replace(before, canonical(body))
+    openings = json.loads(certificate.openings())
+    openings["certificate"] = hashlib.sha256(canonical(body)).hexdigest()
+    found = failing(dpm.verify(forged, openings=canonical(openings) + b"\n"))
+    assert "lines" in found or "spent" in " ".join(found)

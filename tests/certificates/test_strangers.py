@@ -1,0 +1,266 @@
+"""What a stranger with the source tried against verifier and page, and must not get away with again."""
+
+import hashlib
+import json
+import math
+import re
+import shutil
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+import dpmarket as dpm
+from dpmarket.campaign.publishing import check_published
+from dpmarket.certificates import receipt_page, verify, verify_payments
+from dpmarket.certificates.body import _menu
+from dpmarket.certificates.verifier.__main__ import _as_meant
+from dpmarket.certificates.verifier.allocation import Problem
+from dpmarket.certificates.verifier.costs import virtual_costs
+from dpmarket.certificates.verifier.signatures import signature_check
+from dpmarket.costs import PiecewiseLinear
+from dpmarket.files.formulas import as_meant
+from dpmarket.mechanisms import OnlineMechanism, population_curve
+from support.certificates import failing
+from support.forging import FILES, Papers, canonical
+
+NODE = shutil.which("node")
+RULES = (FILES / "version-2" / "online.rules.json").read_bytes()
+
+
+def published(papers):
+    """Return rules that fix this certificate's prices, and the certificate naming them."""
+    rules = json.loads(RULES)
+    rules["mechanisms"] = {papers.body["mechanism"]: papers.body["market"]}
+    text = canonical(rules) + b"\n"
+    digest = hashlib.sha256(text).hexdigest()
+    told = {"committed_at": rules["committed_at"], "quoted_at": "2026-02-01T00:00:00+00:00", "digest": digest}
+    return papers.changed("commitment", to=told), text
+
+
+def verdicts(verification):
+    return {check.name: check.verdict for check in verification.checks}
+
+
+def largest(papers):
+    return max(range(len(papers.lines)), key=lambda k: papers.lines[k]["promise"])
+
+
+# --- menus ---
+
+
+def paid_a_third(papers):
+    forged = papers.copy()
+    menu = forged.body["menu"]
+    for name in ("cost", "payment"):
+        menu[name] = [value / 3.0 for value in menu[name]]
+
+    def rob(lines):
+        for line in lines:
+            line["payment"] = float(math.ceil(line["payment"] / 3.0))
+
+    return forged.with_lines(rob)
+
+
+def test_a_posted_price_other_than_the_published_one_is_found_in_the_menu():
+    """The menu of one price was not compared with the price: sellers were paid a third of it."""
+    papers, rules = published(Papers.read("version-2", "posted"))
+    assert verify(papers.certificate, commitment=rules).passed
+    forged = paid_a_third(papers)
+    found = verify(forged.certificate, receipt=forged.receipt(largest(forged)), commitment=rules)
+    assert failing(found) == {"prices fixed beforehand"}
+
+
+@pytest.mark.parametrize("name", ["online", "posted"])
+def test_an_auditor_compares_the_menu_with_the_prices_that_it_must_show(name):
+    """Lines of several quotes are compared with the menu only; so the menu must be the market's."""
+    papers = Papers.read("version-2", name)
+    forged = paid_a_third(papers).with_lines(lambda lines: [line.update(quotes=2) for line in lines])
+    assert verify(forged.certificate, openings=forged.openings).passed
+    assert "menu's prices" in failing(verify_payments(forged.certificate, forged.openings, forged.reports))
+
+
+def test_a_menu_too_coarse_to_say_what_an_offer_pays_is_found():
+    """Two points of the published curve leave room between them for two thirds of what it pays."""
+    papers = Papers.read("version-2", "online")
+    for kept in (2, 4, 12):
+        forged = papers.copy()
+        menu = forged.body["menu"]
+        places = np.linspace(0, len(menu["cost"]) - 1, kept).astype(int).tolist()
+        for name in menu:
+            menu[name] = [menu[name][k] for k in places]
+
+        def rob(lines, menu=menu):
+            for line in lines:
+                chord = np.interp(line["promise"], menu["epsilon"], menu["payment"])
+                line["payment"] = float(math.ceil(chord * 100.0 * (1.0 - 1e-12)))
+
+        forged = forged.with_lines(rob)
+        found = failing(verify(forged.certificate, openings=forged.openings, commitment=RULES))
+        assert found == (
+            {"menu", "offers", "prices fixed beforehand"} if kept < 12 else {"prices fixed beforehand"}
+        )
+
+
+MARKETS = {
+    "uniform": dpm.Uniform(1.0, 5.0),
+    "from nothing on": dpm.Uniform(0.0, 1.0),
+    "narrow": dpm.Uniform(4.0, 4.5),
+    "ironed": PiecewiseLinear(
+        [0.31, 1.06, 1.23, 3.3, 3.84, 4.13, 4.16, 4.43],
+        [0.0056, 0.039, 0.023, 0.72, 0.0064, 0.048, 0.0013, 0.014],
+    ),
+    "several bumps": PiecewiseLinear([0.5, 1.0, 1.2, 3.0, 6.0], [0.2, 3.0, 0.1, 0.4, 0.05]),
+}
+
+
+@pytest.mark.parametrize("dist", MARKETS.values(), ids=MARKETS)
+@pytest.mark.parametrize("payment_weight", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("most", [None, 0.02])
+def test_every_honest_menu_is_fine_enough(dist, payment_weight, most):
+    objective = dpm.BuyerObjective(1.0, 1.0, payment_weight, max_mean_epsilon=most)
+    outcome = OnlineMechanism(dist, population_curve(dist, objective, 40)).run([dist.support[0]])
+    papers = Papers.read("version-2", "online")
+    papers.body["menu"] = _menu("online", outcome.parameters)
+    assert verdicts(verify(papers.certificate))["menu"] == "holds"
+
+
+def test_a_menu_of_more_points_than_anybody_reads_is_refused_soon():
+    papers = Papers.read("version-2", "online")
+    cost = np.linspace(5.0, 1.0, 60_000)
+    epsilon = np.arange(60_000.0)
+    payment = np.concatenate([[0.0], np.cumsum(0.5 * (cost[1:] + cost[:-1]))])
+    menu = {"cost": cost.tolist(), "epsilon": epsilon.tolist(), "payment": payment.tolist()}
+    forged = papers.changed("menu", to=menu)
+    started = time.monotonic()
+    assert "menu" in failing(verify(forged.certificate))
+    assert time.monotonic() - started < 2.0
+
+
+def test_rules_of_costs_that_are_not_known_end_in_a_verdict_not_in_a_traceback(tmp_path):
+    irregular = PiecewiseLinear([1.0, 2.0, 3.0, 5.0], [0.5, 0.02, 0.5, 0.1]).to_dict()
+    papers = Papers.read("version-2", "online")
+    for path in (("market", "distribution"), ("market", "curve", "distribution")):
+        papers = papers.changed(*path, to=irregular)
+    rules = json.loads(RULES)
+    rules["mechanisms"], rules["distribution"] = {"online": papers.body["market"]}, irregular
+    text = canonical(rules) + b"\n"
+    papers = papers.changed("commitment", "digest", to=hashlib.sha256(text).hexdigest())
+    without = Papers.read("version-2", "offline")
+    without.body["commitment"] = papers.body["commitment"]
+    del without.body["market"]["objective"]
+    for k, one in enumerate((papers, without)):
+        (tmp_path / f"{k}.json").write_bytes(one.certificate)
+        (tmp_path / f"{k}.rules.json").write_bytes(text)
+        found = verdicts(check_published(tmp_path / f"{k}.json", tmp_path / f"{k}.rules.json"))
+        assert found["prices fixed beforehand"] == ("holds" if k == 0 else "FAILS")
+
+
+# --- signatures ---
+
+P = 2**255 - 19
+SMALL = [0, 1, P - 1, P, P + 1, int.from_bytes(bytes.fromhex(
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little")]  # fmt: skip
+
+
+@pytest.mark.parametrize("y", SMALL)
+@pytest.mark.parametrize("sign", [0, 1])
+def test_a_key_with_which_one_signature_fits_all_certificates_is_none(y, sign):
+    """The key 1 makes the signature (1, 0) fit every text: whoever has such a key stands behind nothing."""
+    key = (y | sign << 255).to_bytes(32, "little")
+    signature = (1).to_bytes(32, "little") + bytes(32)
+    assert {signature_check(b"%d" % k, signature, key).verdict for k in range(64)} == {"FAILS"}
+
+
+# --- arithmetic and time ---
+
+
+def test_promises_that_cannot_be_computed_are_not_said_to_be_the_best():
+    """Where the best promises came out infinite, every promise was as near to them as any other."""
+    objective = {"concentration": 1e100, "noise": 1e-10, "payment_weight": 1.0}
+    objective |= {"weight_cap": None, "max_mean_epsilon": None}
+    with pytest.raises(ArithmeticError):
+        Problem(np.array([4.50554047e-150, 1.70871325e-150, 1.19471856e-150]), objective).promises()
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("gamma", {"a": 1e6}),
+        ("gamma", {"a": 1e15}),
+        ("gamma", {"a": -3.5}),
+        ("beta", {"a": 1e5, "b": 1e5}),
+        ("beta", {"a": 1e-9, "b": 1e9}),
+        ("lognorm", {"s": 0.0}),
+        ("gamma", {"a": True}),
+    ],
+)
+def test_costs_of_no_honest_shape_are_not_known_and_take_no_time(name, shapes):
+    """Some took minutes, or ended in an exception that nobody expected."""
+    started = time.monotonic()
+    data = {"kind": "scipy", "name": name, "low": 0.5, "high": 4.5}
+    assert virtual_costs({**data, "parameters": {**shapes, "loc": 0.0, "scale": 5.0}}) is None
+    assert time.monotonic() - started < 2.0
+
+
+@pytest.mark.parametrize("text", ["'\x1c=1", "'\x1f=1", "''\x1d@x", "'\u2003=1", "'\x85=1", "'\t1", "'\x0b-"])
+def test_the_verifier_alone_reads_ids_as_the_program_does(text):
+    import polars as pl
+
+    assert _as_meant(text) == as_meant(pl.Series([text]))[0]
+
+
+# --- the page ---
+
+
+def by_the_page(certificate, receipt, more=""):
+    script = re.search(r"<script>(.*)</script>", receipt_page().decode(), re.DOTALL)[1]
+    functions, page = script.split("// The page:")
+    number = re.search(r"function numberOf.*?\n}\n", page, re.DOTALL)[0]
+    given = json.dumps([certificate.hex(), receipt.hex()])
+    program = (
+        f"{functions}\n{number}\n"
+        f"const [certificate, receipt] = {given}.map((text) => Buffer.from(text, 'hex'));\n"
+        + (more or "const told = checkReceipt(certificate, receipt);")
+        + "\nprocess.stdout.write(JSON.stringify(told));"
+    )
+    done = subprocess.run([NODE, "-"], input=program.encode(), capture_output=True, check=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node on the path")
+@pytest.mark.parametrize("sign", ["\u202e", "\u2067", "\u200f", "\u2028", "\u3000", "\U000e0041", "\x7f"])
+def test_an_id_cannot_turn_round_the_amounts_that_the_page_shows_after_it(sign):
+    papers = Papers.read("version-2", "online")
+    k = largest(papers)
+    forged = papers.with_lines(lambda lines: lines[k].update(id=f"ann{sign}"))
+    found = {check["name"]: check["detail"] for check in by_the_page(forged.first, forged.receipt(k))}
+    assert sign not in found["receipt's line"]
+    assert "\\u{" + f"{ord(sign):x}" + "}" in found["receipt's line"]
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node on the path")
+def test_the_page_takes_no_thousand_for_one():
+    typed = ["2,5", "1.25", "0,125", "1,234", "12,000", "7"]
+    told = by_the_page(b"", b"", f"const told = {json.dumps(typed)}.map(numberOf);")
+    assert told == [2.5, 1.25, 0.125, None, None, 7.0]
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node on the path")
+def test_names_are_ordered_by_code_points_also_beyond_the_first_plane():
+    names = [
+        "",
+        "a",
+        "aa",
+        "b",
+        "\ud7ff",
+        "\ue000",
+        "\uffff",
+        "\U00010000",
+        "\U0010ffff",
+        "a\U00010000",
+        "a\uffff",
+    ]
+    text = json.dumps(names[::-1])
+    assert by_the_page(b"", b"", f"const told = {text}.sort(byCodePoints);") == sorted(names)
