@@ -27,6 +27,7 @@ MAKES = {
     "certificates": "proofs, receipts",
     "ledger": "one account",
     "campaign": "the file desk",
+    "market": "the live desk",
     "figures": "drawings",
     "report": "one page",
     "paper": "claims judged",

@@ -34,6 +34,7 @@ from .errors import FileProblem as FileProblem
 from .errors import Infeasible as Infeasible
 from .errors import InvalidInput as InvalidInput
 from .errors import LedgerRefusal as LedgerRefusal
+from .errors import MarketRefusal as MarketRefusal
 from .errors import NotCertifiable as NotCertifiable
 from .errors import NotConverged as NotConverged
 from .learning import PrivateLogisticRegression as PrivateLogisticRegression

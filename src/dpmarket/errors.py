@@ -147,3 +147,27 @@ class LedgerRefusal(DpmarketError):
         ...
     dpmarket.errors.LedgerRefusal: the ledger ... forbids this: ...account_not_negative. Nothing was changed.
     """
+
+
+class MarketRefusal(DpmarketError):
+    """The desk says no to one act, and everything is as before; ``kind`` says why in a word for programs.
+
+    Parameters
+    ----------
+    kind
+        ``unknown`` (no such thing, or not yours), ``state`` (not possible any more, or not yet), ``expired``
+        (too late), ``early`` (too soon), ``invalid`` (not what was asked for) or ``reused`` (an idempotency
+        key that belongs to another request).
+    message
+        What was expected and, where there is one, the way out.
+
+    Examples
+    --------
+    >>> refusal = MarketRefusal("expired", "this quote could be accepted until yesterday.")
+    >>> refusal.kind, str(refusal)
+    ('expired', 'this quote could be accepted until yesterday.')
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind

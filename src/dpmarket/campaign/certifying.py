@@ -16,7 +16,14 @@ from dpmarket.campaign.quotes import read_quotes
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of
 from dpmarket.campaign.training import known_round
-from dpmarket.certificates import Certificate, Purchase, ReleasedModel, certify_purchase, read_rules
+from dpmarket.certificates import (
+    Certificate,
+    PublishedRules,
+    Purchase,
+    ReleasedModel,
+    certify_purchase,
+    read_rules,
+)
 from dpmarket.errors import NotCertifiable
 from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
@@ -73,20 +80,37 @@ def certify_quotes(
     ):
         found = _released_round(connection, known_round(connection, quoted))
         refuse_changed(rounds.campaign_of(connection, found.campaign).rules, market)
-        kept = releases.released_model(connection, found.number)
-        whole = releases.release_with(connection, found.release or "")
-        if kept is None or whole is None:
-            raise NotCertifiable(_why_no_model(found))
-        model = model_from_json(kept)
-        if not model.secure_noise:
-            raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
-        purchase = purchase_of(connection, whole)
-        reference = None
-        if rules is not None:
-            published = read_rules(rules)
-            refuse_other_rules(published, rounds.campaign_of(connection, found.campaign).rules)
-            quoted_at = (rounds.round_of(connection, number).quoted_at for number in whole.rounds)
-            reference = published.reference(min(quoted_at))
+        return certify_round(connection, found, None if rules is None else read_rules(rules))
+
+
+def certify_round(connection: Connection, found: Round, rules: PublishedRules | None = None) -> Certificate:
+    """Return the certificate of a round and the model that was trained on it, with all of its rounds.
+
+    Parameters
+    ----------
+    found
+        One of the rounds that the model was trained on.
+    rules
+        The published rules that the quotes must have followed, if there are any.
+
+    Raises
+    ------
+    NotCertifiable
+        As for :func:`certify_quotes`.
+    """
+    kept = releases.released_model(connection, found.number)
+    whole = releases.release_with(connection, found.release or "")
+    if kept is None or whole is None:
+        raise NotCertifiable(_why_no_model(found))
+    model = model_from_json(kept)
+    if not model.secure_noise:
+        raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
+    purchase = purchase_of(connection, whole)
+    reference = None
+    if rules is not None:
+        refuse_other_rules(rules, rounds.campaign_of(connection, found.campaign).rules)
+        quoted_at = (rounds.round_of(connection, number).quoted_at for number in whole.rounds)
+        reference = rules.reference(min(quoted_at))
     return certify_purchase(purchase, _released(model), rules=reference)
 
 

@@ -146,6 +146,7 @@ def spend_and_train(
     market: Market,
     read_records: ReadRecords,
     progress: StageProgress = lambda what, share: None,
+    before_noise: Callable[[], None] = lambda: None,
 ) -> Spending:
     """Spend rounds once, and train a model that keeps every promise in them.
 
@@ -159,6 +160,8 @@ def spend_and_train(
         What is trained.
     read_records
         Called after the debit.
+    before_noise
+        Called after the mark, in the moment before noise is drawn: to destroy what must not be read again.
 
     Raises
     ------
@@ -199,6 +202,7 @@ def spend_and_train(
                     with writing(ledger) as connection:
                         releases.unmark(connection, attempt)
                     raise
+                before_noise()
 
             model, epsilons, weights, raised = _fitted(market, people, records, LastMoment(mark))
             progress("Entering the model in the ledger", 0.95)

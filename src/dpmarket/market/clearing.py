@@ -1,0 +1,258 @@
+"""Quote all sellers of an offline campaign at once, from sealed reports.
+
+The decision follows from the reports, and all of it is entered in one transaction: a killed worker's work is
+done again by the next.
+
+Nothing is void because of a sum. What escrow lacks is the buyer's debt; until it is paid the quotes stand,
+and nobody is asked for anything.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from dpmarket.campaign.deciding import Decision, decide_offline
+from dpmarket.campaign.market_file import to_distribution
+from dpmarket.errors import MarketRefusal
+from dpmarket.ledger import Connection, reading
+from dpmarket.ledger import tables as ledger_tables
+from dpmarket.ledger.journal import canonical
+from dpmarket.market import tables
+from dpmarket.market.campaigns import LiveCampaign, campaign_of, end_for_all, step
+from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
+from dpmarket.market.events import enter_event, enter_event_for_all
+from dpmarket.market.holds import pay_values, reserve
+from dpmarket.market.jobs import enter_job
+from dpmarket.market.keys import Opener, seal
+from dpmarket.market.opening import market_of
+from dpmarket.market.people import free_epsilon_of_all
+from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+
+_own, _quote = tables.participation.c, tables.quote.c
+
+
+@dataclass(frozen=True)
+class Clearing:
+    """What clearing came to.
+
+    Attributes
+    ----------
+    reports, quoted
+        How many reported, and how many were offered something.
+    total
+        Of all offers, in minor units.
+    debt
+        What the buyer owes before sellers are asked for anything.
+    state
+        The campaign's: ``deciding``, ``unpaid``, or ``cancelled`` if nobody reported whom the market knows a
+        price for.
+    """
+
+    reports: int
+    quoted: int
+    total: int
+    debt: int
+    state: str
+
+
+def report_cost(connection: Connection, participation: str, cost: float, now: datetime) -> None:
+    """Report a cost for an offline campaign, once; it is sealed, and opened for clearing only.
+
+    Parameters
+    ----------
+    cost
+        Money per unit of epsilon, finite and at least 0.
+    now
+        The time.
+
+    Raises
+    ------
+    MarketRefusal
+        No cost; no consent, or a report before; too early or late; a campaign in which sellers choose.
+    """
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0.0 <= cost < math.inf:
+        raise MarketRefusal("invalid", "expected a cost: a number >= 0.")
+    found, at = standing_of(connection, participation), time_text(now)
+    refuse_campaign(found, "open")
+    if found.mechanism != "offline":
+        raise MarketRefusal("state", "in this campaign sellers take a seat and choose.")
+    refuse_outside(at, found.opens_at, found.closes_at)
+    if found.state != "consented":
+        raise refused(("consented",))
+    sealed = seal(found.public_key, struct.pack("<d", float(cost)), "cost", found.campaign, participation)
+    move(connection, participation, ("consented",), state="reported", sealed_cost=sealed)
+    enter_event(connection, found.campaign, participation, "reported", at)
+
+
+def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
+    """Quote everybody who reported for an offline campaign whose time for reports is over.
+
+    Can be killed anywhere and done again.
+
+    Raises
+    ------
+    MarketRefusal
+        It is too early, or all were quoted before.
+    FileProblem
+        The campaign's private key is gone.
+    InvalidInput, Infeasible, NotConverged
+        What the mechanism refuses.
+    """
+    found = begin_clearing(desk, campaign, now)
+    sellers, costs = open_costs(desk, found)
+    market = market_of(found.market)
+    if not (costs <= to_distribution(market.costs.distribution).support[1]).any():
+        with acting(desk) as connection:
+            lock_ledger(connection)
+            step(connection, campaign, ("clearing",), state="cancelled")
+            end_for_all(connection, campaign, time_text(now))
+            enter_event(connection, campaign, None, "cancelled", time_text(now))
+        return Clearing(len(sellers), 0, 0, 0, "cancelled")
+    decision = decide_offline(market, costs)
+    with acting(desk) as connection:
+        return enter_quotes(connection, found, sellers, decision, now)
+
+
+def begin_clearing(desk: Desk, campaign: str, now: datetime) -> LiveCampaign:
+    """End the time for reports; who has not reported by now is not in it."""
+    at = time_text(now)
+    with acting(desk) as connection:
+        found = campaign_of(connection, campaign)
+        if found.mechanism != "offline" or found.state not in ("open", "clearing"):
+            raise MarketRefusal("state", "expected an open offline campaign, not yet cleared.")
+        if at < found.closes_at:
+            raise MarketRefusal("early", f"sellers can report until {found.closes_at}.")
+        step(connection, campaign, ("open",), state="clearing")
+        return campaign_of(connection, campaign)
+
+
+def open_costs(
+    desk: Desk, found: LiveCampaign
+) -> tuple[list[tuple[str, str]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """Return who reported, as (participation, person), and what, in one order for every worker.
+
+    Who sealed something that is no cost has not reported.
+    """
+    assert found.public_key is not None
+    opener = Opener(desk.keys, found.campaign, found.public_key)
+    query = sa.select(_own.id, _own.person, _own.sealed_cost).where(
+        _own.campaign == found.campaign, _own.state == "reported"
+    )
+    with reading(desk.ledger) as connection:
+        rows = connection.execute(query.order_by(_own.id)).all()
+    sellers, costs = [], []
+    for row in rows:
+        content = opener.open(bytes(row.sealed_cost), "cost", found.campaign, row.id)
+        if content is not None and len(content) == 8:
+            sellers.append((str(row.id), str(row.person)))
+            costs.append(struct.unpack("<d", content)[0])
+    return sellers, np.array(costs)
+
+
+def enter_quotes(
+    connection: Connection,
+    found: LiveCampaign,
+    sellers: Sequence[tuple[str, str]],
+    decision: Decision,
+    now: datetime,
+) -> Clearing:
+    """Enter all quotes of an offline campaign, hold their money or note the debt, in one transaction.
+
+    Raises
+    ------
+    MarketRefusal
+        Another worker was quicker.
+    """
+    at = time_text(now)
+    lock_ledger(connection)
+    outcome = decision.outcome
+    kept = {
+        "mechanism": outcome.mechanism,
+        "parameters": dict(outcome.parameters),
+        "header": outcome.header(),
+    }
+    text = canonical({**kept, "plan": decision.plan, "ceiling": decision.ceiling})
+    if not step(connection, found.campaign, ("clearing",), state="deciding", decision=text, cleared_at=at):
+        raise MarketRefusal("state", "this campaign was cleared already.")
+    # Who withdrew while it was decided has no quote; nobody else's changes.
+    there = set(
+        connection.execute(
+            sa.select(_own.id).where(_own.campaign == found.campaign, _own.state == "reported")
+        ).scalars()
+    )
+    epsilons, amounts = outcome.epsilons.tolist(), decision.amounts.tolist()
+    quotes = [
+        {"participation": who, "epsilon": epsilon, "payment": amount, "made_at": at}
+        for (who, _), epsilon, amount in zip(sellers, epsilons, amounts, strict=True)
+        if who in there
+    ]
+    if quotes:
+        connection.execute(tables.quote.insert(), quotes)
+    bought = sa.select(_quote.participation).where(_quote.participation == _own.id, _quote.payment > 0)
+    reported = sa.and_(_own.campaign == found.campaign, _own.state == "reported")
+    offered, none = sa.and_(reported, bought.exists()), sa.and_(reported, ~bought.exists())
+    enter_event_for_all(connection, found.campaign, "quoted", at, reported)
+    free_epsilon_of_all(connection, none)
+    connection.execute(tables.participation.update().where(none).values(state="declined", sealed_cost=None))
+    connection.execute(tables.participation.update().where(offered).values(state="quoted", sealed_cost=None))
+    end_for_all(connection, found.campaign, at)  # who consented and did not report
+    total = sum(int(str(row["payment"])) for row in quotes)
+    debt = _hold_all(connection, found, total, at)
+    if not debt:
+        enter_job(connection, "close", found.campaign, found.deliver_until)
+    enter_event(connection, found.campaign, None, "cleared", at)
+    state = "unpaid" if debt else "deciding"
+    return Clearing(len(sellers), sum(bool(row["payment"]) for row in quotes), total, debt, state)
+
+
+def pay_debt(connection: Connection, found: LiveCampaign, now: datetime) -> int:
+    """Hold the money of all quotes that stand, if escrow has it now; return what is still owed.
+
+    The time to accept and to send records is as much later as the buyer was late.
+    """
+    at = time_text(now)
+    query = (
+        sa.select(sa.func.coalesce(sa.func.sum(_quote.payment), 0))
+        .join(tables.participation, _own.id == _quote.participation)
+        .where(_own.campaign == found.campaign, _own.state == "quoted")
+    )
+    step(connection, found.campaign, ("unpaid",), state="deciding", debt=0)
+    debt = _hold_all(connection, found, int(connection.execute(query).scalar_one()), at)
+    if debt:
+        return debt
+    late = datetime.fromisoformat(at) - datetime.fromisoformat(str(found.cleared_at))
+    until = time_text(datetime.fromisoformat(found.deliver_until) + late)
+    step(connection, found.campaign, ("deciding",), deliver_until=until)
+    enter_job(connection, "close", found.campaign, until)
+    enter_event(connection, found.campaign, None, "debt paid", at)
+    return 0
+
+
+def _hold_all(connection: Connection, found: LiveCampaign, total: int, at: str) -> int:
+    """Hold the payments of everybody who is quoted, all or none; return what is missing."""
+    if not reserve(connection, found.escrow, total):
+        account = ledger_tables.account.c
+        free = sa.select(account.credits - account.debits - account.pending).where(account.id == found.escrow)
+        debt = total - int(connection.execute(free).scalar_one())
+        step(connection, found.campaign, ("deciding",), state="unpaid", debt=debt)
+        return debt
+    query = (
+        sa.select(_own.id, _own.person, _quote.payment)
+        .join(tables.quote, _quote.participation == _own.id)
+        .where(_own.campaign == found.campaign, _own.state == "quoted")
+    )
+    rows: list[dict[str, Any]] = [
+        pay_values((found.escrow, found.payable), row.id, row.person, row.payment, at)
+        for row in connection.execute(query.order_by(_own.id))
+    ]
+    if rows:
+        connection.execute(ledger_tables.transfer.insert(), rows)
+    return 0

@@ -1,0 +1,69 @@
+"""Do an act once however often it is asked for: the key is claimed first, by an insert that others wait for.
+
+A request may hold a cost, of which a digest could confirm a guess. So the request's digest is keyed by the
+idempotency key, and of that key only a digest is kept: who has the database has neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpmarket.errors import MarketRefusal
+from dpmarket.ledger import Connection
+from dpmarket.ledger.journal import canonical
+from dpmarket.market import tables
+from dpmarket.market.desk import time_text
+from dpmarket.market.statements import insert
+
+
+def once(
+    connection: Connection,
+    owner: str,
+    key: str,
+    request: Mapping[str, Any],
+    act: Callable[[], Mapping[str, Any]],
+    now: datetime,
+) -> dict[str, Any]:
+    """Return what an act answers, or what it answered when it was asked for with this key before.
+
+    Claim and act are one transaction: if the act is refused, the key is free again.
+
+    Parameters
+    ----------
+    owner, key
+        Whose key, and which: at least 16 characters, random.
+    request
+        What was asked, as plain data. Only a digest of it is kept, keyed by ``key``.
+    act
+        Called at most once for a key; its answer, plain data, is kept.
+    now
+        The time.
+
+    Raises
+    ------
+    MarketRefusal
+        The key belongs to another request, or is too short.
+    """
+    if len(key) < 16:
+        raise MarketRefusal("invalid", "expected an idempotency key of at least 16 random characters.")
+    digest = hmac.new(key.encode(), canonical(request).encode(), hashlib.sha256).hexdigest()
+    key = hashlib.sha256(key.encode()).hexdigest()
+    columns = tables.idempotency.c
+    values = {"owner": owner, "key": key, "request": digest, "made_at": time_text(now)}
+    claim = insert(connection, tables.idempotency, values).on_conflict_do_nothing().returning(columns.key)
+    mine = sa.and_(columns.owner == owner, columns.key == key)
+    if connection.execute(claim).scalar() is None:
+        row = connection.execute(sa.select(columns.request, columns.response).where(mine)).one()
+        if row.request != digest:
+            raise MarketRefusal("reused", "this idempotency key belongs to another request.")
+        return dict(json.loads(row.response))
+    answer = dict(act())
+    connection.execute(tables.idempotency.update().where(mine).values(response=canonical(answer)))
+    return answer

@@ -1,0 +1,87 @@
+"""Do what is due: clear, close, train, certify; and tidy up what ended or was left by the dead."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from dpmarket.errors import DpmarketError, MarketRefusal
+from dpmarket.ledger import reading, settle
+from dpmarket.market.adopting import adopt_round
+from dpmarket.market.campaigns import ENDED
+from dpmarket.market.checking import live_campaigns
+from dpmarket.market.clearing import clear, pay_debt
+from dpmarket.market.closing import close_campaign, settle_campaign
+from dpmarket.market.desk import Desk, acting, lock_ledger
+from dpmarket.market.jobs import Job, claim_job, end_job, fail_job, runs
+from dpmarket.market.seating import call_waiting, free_ended
+from dpmarket.market.tables import CAMPAIGN_STATES
+from dpmarket.market.training import certify_campaign, sweep_keys, train_campaign
+
+
+def work(desk: Desk, now: datetime) -> list[Job]:
+    """Do all jobs that are due, one after the other, and tidy up; return the jobs that were begun.
+
+    A job that cannot be done is entered as failed, with the kind of its error and no more. Any number of
+    workers may do this side by side.
+    """
+    begun = []
+    sweep(desk, now)
+    while (job := claim_job(desk, now)) is not None:
+        begun.append(job)
+        try:
+            _do(desk, job, now)
+        except MarketRefusal as refusal:
+            # The work of somebody who died after it and before saying so: it cannot be done twice.
+            _ended(desk, job, None if refusal.kind == "state" else refusal.kind)
+        except DpmarketError as problem:
+            _ended(desk, job, type(problem).__name__)
+        else:
+            _ended(desk, job, None)
+    return begun
+
+
+def sweep(desk: Desk, now: datetime) -> None:
+    """Settle what dead workers left, free what is over, call who waits, destroy keys without use."""
+    settle(desk.ledger)
+    with reading(desk.ledger) as connection:
+        unsettled = live_campaigns(connection, "closed", "training")
+        alive = live_campaigns(connection, *(state for state in CAMPAIGN_STATES if state not in ENDED))
+        going_on = live_campaigns(connection, "open", "unpaid")
+    for found in alive:
+        if found.round is None:
+            with acting(desk) as connection:
+                adopt_round(connection, found.campaign, now)
+    for found in unsettled:
+        with acting(desk) as connection:
+            if not runs(connection, "train", found.campaign, now):
+                settle_campaign(connection, found.campaign, now)
+    for found in going_on:
+        with acting(desk) as connection:
+            lock_ledger(connection)
+            if found.state == "unpaid":
+                pay_debt(connection, found, now)
+            else:
+                free_ended(connection, found.campaign, now)
+                call_waiting(connection, found.campaign, now, desk.terms)
+    sweep_keys(desk)
+
+
+def _do(desk: Desk, job: Job, now: datetime) -> None:
+    if job.kind == "clear":
+        clear(desk, job.campaign, now)
+    elif job.kind == "close":
+        with acting(desk) as connection:
+            close_campaign(connection, job.campaign, now)
+    elif job.kind == "train":
+        settle(desk.ledger)
+        train_campaign(desk, job.campaign, now)
+    else:
+        certify_campaign(desk, job.campaign, now)
+
+
+def _ended(desk: Desk, job: Job, error_kind: str | None) -> None:
+    with acting(desk) as connection:
+        if error_kind is None:
+            end_job(connection, job)
+        else:
+            fail_job(connection, job, error_kind)

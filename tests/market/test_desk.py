@@ -1,0 +1,134 @@
+"""Desks are opened, made and brought up to date; what they keep can be told from the tables' description."""
+
+import stat
+import subprocess
+import sys
+
+import pytest
+import sqlalchemy as sa
+
+from dpmarket import market
+from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
+from dpmarket.ledger import open_ledger, reading
+from dpmarket.market import keys, tables
+from dpmarket.market.desk import time_text
+from dpmarket.market.jobs import end_job, enter_job, renew_job
+from support.live import START, Live
+
+
+def described(connection):
+    """Return everything that a database says about the desk's tables."""
+    inspector = sa.inspect(connection)
+    found = {}
+    for name in sorted(tables.metadata.tables):
+        found[name] = (
+            [
+                (column["name"], str(column["type"]), column["nullable"])
+                for column in inspector.get_columns(name)
+            ],
+            inspector.get_pk_constraint(name)["constrained_columns"],
+            sorted(
+                str(key["constrained_columns"]) + key["referred_table"]
+                for key in inspector.get_foreign_keys(name)
+            ),
+            sorted(str(one["column_names"]) for one in inspector.get_unique_constraints(name)),
+            sorted((one["name"], one["sqltext"]) for one in inspector.get_check_constraints(name)),
+            sorted((one["name"], str(one["column_names"])) for one in inspector.get_indexes(name)),
+        )
+    return found
+
+
+def test_migrations_make_the_tables_that_are_described(place, desk, tmp_path, request):
+    with reading(desk.ledger) as connection:
+        migrated = described(connection)
+    other = tmp_path / "other.ledger"
+    if desk.ledger.path is None:
+        from support.ledgers import new_database
+
+        other = new_database(request.getfixturevalue("server"))
+    with open_ledger(other) as ledger, ledger.engine.begin() as connection:
+        tables.metadata.create_all(connection)
+        assert described(connection) == migrated
+
+
+def test_a_desk_is_opened_again_as_it_was_and_one_of_a_later_version_is_refused(place, tmp_path):
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        who = Live(desk).newcomer("a", "consent")
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        with reading(desk.ledger) as connection:
+            caller = market.Caller("seller", who)
+            assert market.show_standing(connection, caller, who).state == "consented"
+        with desk.ledger.engine.begin() as connection:
+            connection.execute(sa.text("UPDATE market_version SET version_num = 'market_99'"))
+    with pytest.raises(FileProblem, match="market_1"), market.open_desk(place, tmp_path / "keys"):
+        pass
+
+
+def test_keys_are_for_their_owner_only_and_destroyed_for_good(tmp_path):
+    public = keys.new_key(tmp_path, "spring")
+    (path,) = tmp_path.iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    sealed = keys.seal(public, b"content", "record", "a")
+    opener = keys.Opener(tmp_path, "spring", public)
+    assert opener.open(sealed, "record", "a") == b"content"
+    assert opener.open(sealed, "record", "b") is None
+    assert opener.open(sealed, "reco", "rda") is None
+    assert opener.open(b"", "record", "a") is None
+    assert sealed != keys.seal(public, b"content", "record", "a")
+    keys.destroy_key(tmp_path, "spring", public)
+    assert list(tmp_path.iterdir()) == []
+    keys.destroy_key(tmp_path, "spring", public)
+    with pytest.raises(FileProblem, match="cannot read the key"):
+        keys.Opener(tmp_path, "spring", public)
+
+
+def test_the_folder_of_keys_is_made_for_its_owner_only(desk):
+    assert stat.S_IMODE(desk.keys.stat().st_mode) == 0o700
+    assert market.operator_key(desk.keys) == market.operator_key(desk.keys)
+
+
+def test_without_the_package_cryptography_sealing_says_what_to_install():
+    code = (
+        "import sys; sys.modules['cryptography.hazmat.primitives.hpke'] = None\n"
+        "from pathlib import Path\n"
+        "from dpmarket import market\n"
+        "try:\n    market.new_key(Path(), 'x')\n"
+        "except Exception as problem:\n    print(problem)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'dpmarket[service]'" in done.stdout
+
+
+def test_times_need_a_zone_and_sort_as_texts():
+    with pytest.raises(InvalidInput, match="zone"):
+        time_text(START.replace(tzinfo=None))
+    assert time_text(START) < time_text(START.replace(second=1)) < time_text(START.replace(day=2))
+
+
+def test_a_rule_of_the_database_is_named_without_the_row(live):
+    who = live.newcomer("a", "consent")
+    with pytest.raises(LedgerRefusal) as refusal, live.acting() as connection:
+        connection.execute(tables.person.update().values(held_epsilon=1e6))
+    assert "person_cap" in str(refusal.value)
+    assert "1000000" not in str(refusal.value)
+    assert live.state(who) == "consented"
+
+
+def test_a_job_has_one_worker_until_its_lease_is_over(live):
+    late = START + 2 * live.desk.terms.job
+    with live.acting() as connection:
+        enter_job(connection, "train", live.campaign, time_text(START))
+    first = market.claim_job(live.desk, START)
+    assert (first.kind, first.attempts) == ("train", 1)
+    assert market.claim_job(live.desk, START) is None
+    assert renew_job(live.desk, first, START + live.desk.terms.job)
+    assert market.claim_job(live.desk, START + live.desk.terms.job) is None
+    second = market.claim_job(live.desk, late)
+    assert (second.kind, second.attempts) == ("train", 2)
+    assert not renew_job(live.desk, first, late)
+    with live.acting() as connection:
+        end_job(connection, first)  # too late: it is another's
+    assert renew_job(live.desk, second, late)
+    with live.acting() as connection:
+        end_job(connection, second)
+    assert market.claim_job(live.desk, late + live.desk.terms.job * 2) is None

@@ -1,0 +1,381 @@
+"""Records, closing, debit, training, end: what is spent is paid, and what is sealed is gone."""
+
+import json
+import struct
+from datetime import timedelta
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+import dpmarket as dpm
+from dpmarket import market
+from dpmarket.campaign import check_market as checked_market
+from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal, MarketRefusal
+from dpmarket.ledger import check_ledger, existing_ledger, outside, reading, repair, rounds_of, writing
+from dpmarket.ledger import tables as ledger_tables
+from dpmarket.market import keys, tables
+from dpmarket.market.records import encode_record, opened_records, zero_row
+from dpmarket.privacy import noise
+from support.desks import copy_ledger
+from support.live import DELIVER, MARKET, RECORD, SOLD, Live
+
+
+def sold(live, number=4, **options):
+    """Take some people up to their record; return their participations."""
+    return [live.newcomer(f"p{k}", *SOLD, cost=1.0 + k / 2, **options) for k in range(number)]
+
+
+def verdicts_of(body, **given):
+    return {check.name: check.verdict for check in dpm.verify(body, **given).checks}
+
+
+def count(live, table):
+    return live.looked(
+        lambda connection: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
+    )
+
+
+def test_from_the_records_to_verified_receipts(live):
+    people = sold(live)
+    promised = [live.looked(market.quote_of, who) for who in people]
+    live.newcomer("undecided", *SOLD[:3])
+    assert live.close() == "closed"
+    assert live.balance().held == sum(quote.payment for quote in promised)
+    assert live.train() == "released"
+    balance = live.balance()
+    assert (balance.held, balance.owed) == (0, sum(quote.payment for quote in promised))
+    assert all(live.state(who) == "spent" for who in people)
+    for who, quote in zip(people, promised, strict=True):
+        limits = live.limits(who)
+        assert limits.held == 0.0
+        assert 0.0 < limits.spent <= quote.epsilon + 2.0**-30
+    assert count(live, tables.record) == 0
+    body = market.certify_campaign(live.desk, live.campaign, live.now)
+    assert market.certify_campaign(live.desk, live.campaign, live.now) == body
+    for k, who in enumerate(people):
+        receipt = live.looked(market.show_receipt, market.Caller("seller", who), who)
+        verdicts = verdicts_of(body, receipt=receipt, cost=1.0 + k / 2)
+        assert set(verdicts.values()) == {"holds", "not made"}
+        assert verdicts["participation"] == "holds"
+    openings = market.show_openings(live.desk, market.Caller("auditor", "any"), live.campaign)
+    assert verdicts_of(body, openings=openings)["commitments"] == "holds"
+    model = json.loads(live.looked(market.model_of, live.campaign))
+    assert model["records"] == 4
+
+
+def test_the_key_is_gone_before_noise_is_drawn_and_in_the_log_there_is_a_mark(live, monkeypatch):
+    sold(live)
+    live.close()
+    original, seen = noise._draw, []
+
+    def looking(*arguments):
+        seen.append(list(live.desk.keys.glob(f"{live.campaign}-*.key")))
+        assert outside.read_log()[-1].kind == "mark"
+        return original(*arguments)
+
+    monkeypatch.setattr(noise, "_draw", looking)
+    assert list(live.desk.keys.glob(f"{live.campaign}-*.key")) != []
+    live.train()
+    assert seen == [[]]
+
+
+def test_training_uses_the_records_that_were_delivered(live):
+    people = sold(live, 3)
+    live.close()
+    with live.acting() as connection:
+        entered = market.begin_training(connection, live.campaign, live.now)
+        found = market.campaign_of(connection, live.campaign)
+    with reading(live.desk.ledger) as connection:
+        from dpmarket.campaign.spending import people_of
+
+        everybody = people_of(connection, [entered.number])
+    records = opened_records(live.desk, found, everybody.table, everybody.promised)
+    assert records.features.tolist() == [[41.0, 25000.0]] * 3
+    assert records.positive.all()
+    # A record in the place of another does not open, and becomes the public row.
+    with live.acting() as connection:
+        rows = dict(
+            connection.execute(sa.select(tables.record.c.participation, tables.record.c.sealed)).all()
+        )
+        swap = {people[0]: rows[people[1]], people[1]: b"no record"}
+        for who, sealed in swap.items():
+            where = tables.record.c.participation == who
+            connection.execute(tables.record.update().where(where).values(sealed=sealed))
+    records = opened_records(live.desk, found, everybody.table, everybody.promised)
+    middle = [54.0, 50000.0]
+    assert sorted(records.features.tolist()) == sorted([middle, middle, [41.0, 25000.0]])
+    assert not records.positive.all()
+
+
+def test_a_record_has_one_length_and_a_wrong_one_is_refused_without_its_value():
+    rules = checked_market(MARKET)
+    lengths = {len(encode_record(rules, {**RECORD, "age": age, "bought": label}))
+               for age in (18, 1e9, 33.25) for label in ("no", "yes")}  # fmt: skip
+    assert lengths == {len(zero_row(rules))}
+    assert struct.unpack("<2dB", encode_record(rules, {**RECORD, "age": 1e9}))[0] == 90.0
+    strict = checked_market({**MARKET, "training": {"outside_bounds": "refuse"}})
+    wrong = [
+        (rules, {**RECORD, "age": "41"}), (rules, {**RECORD, "age": float("nan")}),
+        (rules, {**RECORD, "age": True}), (rules, {**RECORD, "bought": "perhaps 4711"}),
+        (rules, {**RECORD, "4711": 1}), (rules, {"age": 4711}), (strict, {**RECORD, "age": 4711}),
+    ]  # fmt: skip
+    for rule, record in wrong:
+        with pytest.raises(MarketRefusal) as refusal:
+            encode_record(rule, record)
+        assert refusal.value.kind == "invalid"
+        assert "4711" not in str(refusal.value)
+
+
+def test_a_market_with_categories_or_several_rows_is_not_opened_at_a_desk():
+    for table, change in (
+        ("features", {"town": {"categories": ["a", "b"]}}),
+        ("sellers", {"expected": 30, "rows_per_person": 2}),
+    ):
+        with pytest.raises(MarketRefusal, match="public bounds only, and one row per person"):
+            market.plan_opening(checked_market({**MARKET, table: change}), "online")
+
+
+def test_a_refused_record_changes_nothing(live):
+    who = live.newcomer("a", *SOLD[:4])
+    with pytest.raises(MarketRefusal, match="age: expected a number"):
+        live.deliver(who, {**RECORD, "age": None})
+    assert live.state(who) == "accepted"
+    live.deliver(who)
+    with pytest.raises(MarketRefusal) as refusal:
+        live.deliver(who)
+    assert refusal.value.kind == "state"
+
+
+def test_closing_waits_for_its_time_and_lets_go_who_sent_no_record(live):
+    kept, accepted, quoted, seated = (live.newcomer(f"p{k}", *SOLD[:k]) for k in (5, 4, 3, 2))
+    with pytest.raises(MarketRefusal) as refusal, live.acting() as connection:
+        market.close_campaign(connection, live.campaign, DELIVER - timedelta(seconds=1))
+    assert refusal.value.kind == "early"
+    live.close()
+    states = [live.state(who) for who in (kept, accepted, quoted, seated)]
+    assert states == ["delivered", "lapsed", "expired", "expired"]
+    assert live.balance().held == live.looked(market.quote_of, kept).payment
+    assert [live.limits(who).held > 0 for who in (kept, accepted, quoted, seated)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_without_a_record_there_is_nothing_to_train_and_all_money_is_free(live):
+    live.newcomer("a", *SOLD[:4])
+    assert live.close() == "cancelled"
+    assert live.balance().held == 0
+    with live.acting() as connection:
+        market.refund_campaign(connection, live.campaign, live.escrow, live.now)
+    assert live.balance().available == 0
+    market.sweep(live.desk, live.now)
+    assert list(live.desk.keys.glob(f"{live.campaign}-*.key")) == []
+
+
+def test_who_withdraws_after_closing_is_left_out_and_nobody_else_changes(live):
+    people = sold(live)
+    before = [live.looked(market.quote_of, who) for who in people]
+    live.close()
+    assert live.withdraw(people[0]) == "withdrawn"
+    live.train()
+    assert [live.looked(market.quote_of, who) for who in people] == before
+    assert [live.state(who) for who in people] == ["withdrawn", "spent", "spent", "spent"]
+    assert live.balance().owed == sum(quote.payment for quote in before[1:])
+
+
+def test_if_all_withdraw_the_training_is_cancelled(live):
+    people = sold(live, 2)
+    live.close()
+    for who in people:
+        live.withdraw(who)
+    assert live.train() == "cancelled"
+    assert live.balance().held == 0
+
+
+def test_an_error_before_noise_gives_everything_back_and_it_can_be_trained_again(live, monkeypatch):
+    people = sold(live)
+    live.close()
+    held = live.balance().held
+
+    def broken(*arguments):
+        raise Infeasible("no such weights.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpmarket.campaign.spending._fitted", broken)
+        with pytest.raises(Infeasible):
+            live.train()
+    assert live.state() == "closed"
+    assert live.balance().held == held
+    assert all(live.limits(who).spent == 0.0 < live.limits(who).held for who in people)
+    assert live.withdraw(people[0]) == "withdrawn"  # still possible, now out of the round
+    assert live.balance().held < held
+    assert live.train() == "released"
+    body = market.certify_campaign(live.desk, live.campaign, live.now)
+    receipt = live.looked(market.show_receipt, market.Caller("seller", people[0]), people[0])
+    assert set(verdicts_of(body, receipt=receipt).values()) == {"holds", "not made"}
+
+
+def test_an_error_after_the_mark_is_spent_and_paid_and_the_key_is_gone(live, monkeypatch):
+    people = sold(live)
+    live.close()
+    held = live.balance().held
+
+    def broken(*arguments):
+        raise FileProblem("cannot draw.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(noise, "_draw", broken)
+        with pytest.raises(FileProblem):
+            live.train()
+    assert live.state() == "lost"
+    assert live.balance().owed == held
+    assert all(live.state(who) == "spent" and live.limits(who).held == 0.0 for who in people)
+    assert count(live, tables.record) == 0
+    assert list(live.desk.keys.glob(f"{live.campaign}-*.key")) == []
+    with pytest.raises(MarketRefusal):
+        live.train()
+
+
+def test_a_key_that_cannot_be_destroyed_stops_the_noise(live, monkeypatch):
+    sold(live)
+    live.close()
+    drawn = []
+    monkeypatch.setattr(noise, "_draw", lambda *arguments: drawn.append(arguments))
+
+    def stuck(*arguments):
+        raise FileProblem("cannot destroy the key.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpmarket.market.training.destroy_key", stuck)
+        with pytest.raises(FileProblem):
+            live.train()
+    assert drawn == []
+    assert live.state() == "lost"
+
+
+def test_nobody_withdraws_while_the_training_runs(live, monkeypatch):
+    people = sold(live)
+    live.close()
+    refused = []
+
+    def during(*arguments):
+        with pytest.raises(MarketRefusal) as refusal:
+            live.withdraw(people[0])
+        refused.append(refusal.value.kind)
+        return opened_records(*arguments)
+
+    monkeypatch.setattr("dpmarket.market.training.opened_records", during)
+    live.train()
+    assert refused == ["state"]
+    assert live.state(people[0]) == "spent"
+
+
+def test_a_worker_does_everything_in_time_and_nothing_twice(live):
+    sold(live)
+    assert market.work(live.desk, live.now) == []
+    live.now = DELIVER
+    assert [job.kind for job in market.work(live.desk, live.now)] == ["close", "train", "certify"]
+    assert live.state() == "released"
+    assert market.work(live.desk, live.now) == []
+    assert [found.state for found in live.looked(rounds_of)] == ["released"]
+
+
+def test_a_person_spends_in_two_campaigns_no_more_than_their_limit(live, desk):
+    cap = live.opening.ceiling * 1.2
+    first = live.newcomer("a", *SOLD, cost=1.0, cap=cap)
+    live.close()
+    live.train()
+    spent = live.limits(first).spent
+    other = Live(desk, title="autumn")
+    second = other.newcomer("a", "consent")
+    assert spent + live.opening.ceiling > cap
+    assert other.state(second) == "waiting"
+
+
+def test_a_cancelled_campaign_frees_limits_and_one_with_a_quote_is_not_cancelled(live, desk):
+    who = live.newcomer("a", "consent", "seat")
+    with live.acting() as connection:
+        market.cancel_campaign(connection, live.campaign, live.now)
+    assert live.state() == "cancelled"
+    assert (live.state(who), live.limits(who).held, live.balance().held) == ("expired", 0.0, 0)
+    other = Live(desk, title="autumn")
+    other.newcomer("b", "consent", "seat", "choose")
+    with pytest.raises(MarketRefusal, match="a quote is a promise"), other.acting() as connection:
+        market.cancel_campaign(connection, other.campaign, other.now)
+    assert other.state() == "open"
+
+
+def test_a_campaign_opens_with_its_own_plan_and_enough_money_only(desk):
+    live = Live(desk)
+    schedule = market.Schedule(live.now, DELIVER, DELIVER)
+    with live.acting() as connection:
+        drafted = market.draft_campaign(
+            connection, live.buyer, "autumn", MARKET, "online", schedule, consent_version=1, now=live.now
+        ).campaign
+        key = keys.new_key(desk.keys, drafted)
+        with pytest.raises(MarketRefusal, match=f"at least {live.opening.escrow} minor units"):
+            market.open_campaign(connection, drafted, live.opening, key, live.now)
+        market.fund_campaign(connection, drafted, live.opening.escrow, live.now)
+        other = market.plan_opening(checked_market({**MARKET, "sellers": {"expected": 31}}), "online")
+        with pytest.raises(MarketRefusal, match="a plan of this campaign's market file"):
+            market.open_campaign(connection, drafted, other, key, live.now)
+        assert market.open_campaign(connection, drafted, live.opening, key, live.now).state == "open"
+        with pytest.raises(MarketRefusal, match="expected a draft"):
+            market.open_campaign(connection, drafted, live.opening, key, live.now)
+
+
+def test_a_backup_that_is_put_back_does_not_train_again_and_limits_know_what_was_spent(tmp_path):
+    """The backup knows one of two sellers, with a seat; the other came later."""
+    place, backup = tmp_path / "market.ledger", tmp_path / "backup"
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        live = Live(desk)
+        first = live.newcomer("a", *SOLD[:2])
+        copy_ledger(place, backup)
+        live.steps(first, *SOLD[2:])
+        second = live.newcomer("b", *SOLD)
+        live.close()
+        live.train()
+        spent = [live.limits(who).spent for who in (first, second)]
+        owed = live.balance().owed
+    copy_ledger(backup, place)
+    with pytest.raises(LedgerRefusal, match="repair"), market.open_desk(place, tmp_path / "keys"):
+        pass
+    with existing_ledger(place) as ledger:
+        assert repair(ledger).spent == 1
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        live.desk = desk
+        market.work(desk, live.now)
+        assert live.state() == "lost"
+        assert (live.state(first), live.limits(first).held) == ("spent", 0.0)
+        # Lost: the whole promise counts, and that is a little more than what the model had spent.
+        assert spent[0] <= live.limits(first).spent <= spent[0] + 1e-5
+        assert (live.balance().owed, live.balance().held) == (owed, 0)
+        other = Live(desk, title="autumn")
+        again = other.newcomer("b", "consent", cap=1.0)
+        assert spent[1] <= other.limits(again).spent <= spent[1] + 1e-5
+
+
+def test_money_and_epsilon_that_were_changed_by_hand_are_found(live):
+    who = live.newcomer("a", *SOLD)
+    changes = [
+        ledger_tables.transfer.update().where(ledger_tables.transfer.c.participation == who).values(amount=1),
+        tables.person.update().values(held_epsilon=tables.person.c.held_epsilon / 2),
+        tables.participation.update().values(state="accepted"),
+        tables.participation.update().values(state="quoted", held_epsilon=0.5),
+        tables.record.delete(),
+        tables.quote.delete(),
+    ]
+    for change in changes:
+        with writing(live.desk.ledger) as connection:
+            trial = connection.begin_nested()
+            connection.execute(change)
+            with pytest.raises(FileProblem, match="add up"):
+                market.check_market(connection)
+            trial.rollback()
+    with reading(live.desk.ledger) as connection:
+        market.check_market(connection)
+        check_ledger(connection)
+    assert np.isfinite(live.limits(who).held)
