@@ -241,7 +241,16 @@ def test_prices_never_depend_on_a_report():
     # There is no argument for reports, and the same public facts give the same prices.
     for function in (suggest_prices, plan_prices, typical_purchase, best_posted_price, noise_advice):
         names = set(inspect.signature(function).parameters)
-        public = {"dist", "sellers", "budget", "n_features", "row_bound", "error_model", "features"}
+        public = {
+            "dist",
+            "sellers",
+            "budget",
+            "n_features",
+            "row_bound",
+            "error_model",
+            "features",
+            "n_classes",
+        }
         assert names <= public | {
             "concentration", "noise", "weight_cap", "max_mean_epsilon", "confidence", "rng", "progress",
         }  # fmt: skip

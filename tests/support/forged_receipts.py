@@ -92,7 +92,7 @@ def _forged_bodies():
         "grid": (0.3, 2.0**-40, 0.0), "stretch": (0.0,),
         "classes": (["a", "a"], [1, True], [0, -0.0], ["a"], [[], "a"]),
         "coef_grid": ([1], [1, 2, 3, True], [2**70, 1, 2, 3], []), "weight_total": (1e-10, 2e3),
-        "intercept_scaling": (1e7, "1"), "clip": (1,), "delta": (1e-6, -0.0), "kind": ("softmax model", 3),
+        "intercept_scaling": (1e7, "1"), "clip": (1,), "delta": (1e-6, -0.0), "kind": ("gaussian model", 3),
     }  # fmt: skip
     for version, name in _names():
         papers = Papers.read(version, name)
