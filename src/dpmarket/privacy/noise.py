@@ -147,6 +147,12 @@ class SecureNoise:
         """
         return _draw(_entropy, n_coefficients, noise_rate, accuracy, independent, blocks)
 
+    def draw_normal(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Return independent normals of standard deviation ``2 / noise_rate``, within ``accuracy``."""
+        from dpmarket.privacy.gaussian_noise import draw_normals  # which builds on this module
+
+        return draw_normals(_entropy, n_coefficients, noise_rate, accuracy)
+
 
 @dataclass(frozen=True)
 class SeededNoise:
@@ -189,6 +195,12 @@ class SeededNoise:
         """
         stream = random.Random(self.seed).randbytes
         return _draw(stream, n_coefficients, noise_rate, accuracy, independent, blocks)
+
+    def draw_normal(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Return this seed's independent normals of standard deviation ``2 / noise_rate``."""
+        from dpmarket.privacy.gaussian_noise import draw_normals  # which builds on this module
+
+        return draw_normals(random.Random(self.seed).randbytes, n_coefficients, noise_rate, accuracy)
 
 
 def _entropy(count: int) -> bytes:

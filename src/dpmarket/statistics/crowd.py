@@ -10,8 +10,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.promises import read_promises
-from dpmarket.privacy import SoftmaxWeights, Weights
+from dpmarket.learning.promises import Prepared, read_promises
 from dpmarket.privacy.noise import NoiseSource, SecureNoise
 from dpmarket.statistics.weights import IntegerWeights, integer_weights, weighted_sum
 
@@ -97,7 +96,7 @@ def read_crowd(terms: Terms, n_records: int, epsilons: Any, people: Any) -> tupl
     InvalidInput
         Also if somebody with a promise above 0 has no record.
     """
-    if isinstance(epsilons, Weights | SoftmaxWeights):
+    if isinstance(epsilons, Prepared):
         raise InvalidInput("expected epsilons to be promises, got the weights of a model.")
     promises, holding = read_promises(terms.epsilon, epsilons, people, n_records, terms.rows_per_person)
     assert isinstance(promises, np.ndarray)
