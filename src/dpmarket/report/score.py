@@ -31,7 +31,10 @@ class Score:
     confidence
         Probability that the interval covers it, at least.
     guessing
-        The error of always saying the commoner label.
+        The error of always saying the commonest label.
+    labels, confusion
+        The labels, and for each of them how many of its records the model takes for which label, in their
+        order.
     """
 
     data: str
@@ -42,6 +45,8 @@ class Score:
     high: float
     confidence: float
     guessing: float
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
 
 
 def score_model(model: ModelFile, data: PublicData) -> Score:
@@ -66,11 +71,12 @@ def score_model(model: ModelFile, data: PublicData) -> Score:
         )
     if data.n_features != len(model.features) or tuple(data.classes) != tuple(model.labels):
         raise InvalidInput("expected test data with the features and labels of the model.")
-    positive = model.probabilities(data.features) > 0.5
-    truly = data.signs > 0.0
-    wrong, records = int(np.sum(positive != truly)), len(data)
+    labels = len(model.labels)
+    told = model.likeliest(model.label_probabilities(data.features))
+    truly = np.array([data.classes.index(label) for label in data.labels.tolist()])
+    confusion = np.bincount(truly * labels + told, minlength=labels * labels).reshape(labels, labels)
+    wrong, records = int(np.sum(told != truly)), len(data)
     interval = stats.binomtest(wrong, records).proportion_ci(CONFIDENCE, method="exact")
-    share = float(np.mean(truly))
     return Score(
         data=data.name,
         records=records,
@@ -79,5 +85,7 @@ def score_model(model: ModelFile, data: PublicData) -> Score:
         low=float(interval.low),
         high=float(interval.high),
         confidence=CONFIDENCE,
-        guessing=min(share, 1.0 - share),
+        guessing=1.0 - float(confusion.sum(axis=1).max()) / records,
+        labels=tuple(str(label) for label in model.labels),
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
