@@ -27,22 +27,9 @@ from dpmarket.learning import PrivateLogisticRegression, PublicScaler
 from dpmarket.ledger import accounts, existing_ledger, reading
 from dpmarket.planning import softmax_error
 from dpmarket.privacy import SeededNoise
-from support.campaigns import HEADER, MARKET, make_campaign, read_rows, write_rows
+from support.campaigns import HEADER, LABELS, MARKET, THREE, make_three, read_rows, write_rows
 
-LABELS = ["bus", "car", "train"]
-THREE = MARKET.replace('["no", "yes"]', json.dumps(LABELS))
 WHOLE = MARKET.replace('["no", "yes"]', "[3, 1, 2]")
-
-
-def make_three(folder, market=THREE, sellers=60, labels=LABELS):
-    """Write a campaign whose label is bus for the young, car for the rich and train for the others."""
-    costs = make_campaign(folder, sellers=sellers, market=market)
-    rows = [list(row.values()) for row in read_rows(folder / "data.csv")]
-    for row in rows:
-        young, rich = float(row[2]) < 45.0, float(row[0]) > 5e4
-        row[3] = labels[0 if young else 1 if rich else 2]
-    write_rows(folder / "data.csv", HEADER, rows)
-    return costs
 
 
 def quoted(folder, **options):
