@@ -10,6 +10,7 @@ from dpmarket.campaign import (
     certify_quotes,
     decide_offline,
     decide_online,
+    predict_file,
     quote_file,
     train_file,
     withdraw_sellers,
@@ -17,7 +18,7 @@ from dpmarket.campaign import (
 from dpmarket.certificates import write_certificate
 from dpmarket.cli.app import app
 from dpmarket.errors import DpmarketError
-from support.campaigns import MARKET, make_campaign
+from support.campaigns import MARKET, make_campaign, make_three, read_rows
 from support.pages import Page
 
 
@@ -147,3 +148,30 @@ def test_a_file_that_is_still_needed_is_not_overwritten(folder, without_plans, n
     )
     assert "still needed" in said
     assert (folder / needed).read_bytes() == before
+
+
+def test_a_report_on_three_labels_shows_who_is_taken_for_whom(tmp_path, without_plans):
+    make_three(tmp_path, sellers=120)
+    market, quotes = tmp_path / "market.toml", tmp_path / "quotes.csv"
+    quote_file(market, tmp_path / "reports.csv", quotes, decide_offline)
+    model = train_file(market, quotes, tmp_path / "data.csv", tmp_path / "model.json").model
+    write_certificate(certify_quotes(market, quotes), tmp_path / "certificate.json", tmp_path / "open.json")
+    done = run(
+        *REPORT, "--test", "data.csv", "--certificate", "certificate.json", "-o", "report.html", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    score = json.loads(done.stdout)["score"]
+    assert score["labels"] == ["bus", "car", "train"]
+    predict_file(model, tmp_path / "data.csv", tmp_path / "out.csv")
+    truth = {row["seller"]: row["has bought"] for row in read_rows(tmp_path / "data.csv")}
+    pairs = [(truth[row["seller"]], row["prediction"]) for row in read_rows(tmp_path / "out.csv")]
+    counted = [[pairs.count((true, told)) for told in score["labels"]] for true in score["labels"]]
+    assert score["confusion"] == counted
+    assert score["wrong"] == 120 - sum(counted[k][k] for k in range(3))
+    assert score["guessing"] == pytest.approx(1.0 - max(map(sum, counted)) / 120)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    shown = {name: value for name, _, value, _ in page.numbers}
+    assert [shown[f"score.confusion.{i}.{j}"] for i in range(3) for j in range(3)] == [
+        str(count) for row in counted for count in row
+    ]
+    assert {shown[f"features.{k}.label"] for k in range(6)} == {"bus", "car", "train"}

@@ -9,7 +9,7 @@ from dpmarket.audit import Audit, audit_accounting, audit_paid_amounts, audit_tr
 from dpmarket.campaign import ModelFile
 from dpmarket.certificates import Verification
 from dpmarket.mechanisms import Outcome
-from dpmarket.privacy import Weights
+from dpmarket.privacy import SoftmaxWeights, Weights
 from dpmarket.report.rule import mechanism_behind
 
 GAIN = "Could anybody have gained by naming another cost?"
@@ -50,16 +50,32 @@ def accounting_of(
     used = np.flatnonzero(loss_weights > 0.0)
     if used.size > _ACCOUNTS:
         used = rng.choice(used, _ACCOUNTS, replace=False)
-    weights = Weights(
-        loss_weights[used],
+    return KEPT, audit_accounting(_weights(model, loss_weights[used]), promises[used])
+
+
+def _weights(model: ModelFile, loss_weights: FloatArray) -> Weights | SoftmaxWeights:
+    """Return weights with the public constants of a model, of two classes or of more."""
+    n = len(model.features) + 1
+    if model.has_many_labels:
+        return SoftmaxWeights(
+            loss_weights,
+            model.noise_rate,
+            model.l2,
+            len(model.labels),
+            n,
+            model.row_bound,
+            model.rows_per_person,
+            model.numerical_epsilon,
+        )
+    return Weights(
+        loss_weights,
         model.noise_rate,
         model.l2,
         model.row_bound,
-        min(model.rows_per_person, len(model.coef_grid)),
+        min(model.rows_per_person, n),
         model.numerical_epsilon,
         model.euclidean_bound,
     )
-    return KEPT, audit_accounting(weights, promises[used])
 
 
 class Verified:

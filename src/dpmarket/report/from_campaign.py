@@ -19,6 +19,7 @@ from dpmarket.campaign.identity import was_reported
 from dpmarket.campaign.model_file import model_from_json
 from dpmarket.campaign.place import opened_existing
 from dpmarket.campaign.pricing import error_model_of, prospect_for
+from dpmarket.campaign.records import label_numbers
 from dpmarket.campaign.reports import read_reports
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.training import known_round
@@ -26,7 +27,6 @@ from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
-    find,
     numbers_of,
     parse_json,
     positions_in,
@@ -236,21 +236,20 @@ def read_public_data(
     Raises
     ------
     FileProblem
-        Missing columns, cells without a number, labels that are neither of the two.
+        Missing columns, cells without a number, labels that the model does not know.
     """
     names = [feature.name for feature in model.features]
     texts_of = [model.label_column, *([] if groups is None else [groups])]
     table = read_table(source, list(dict.fromkeys([*names, *texts_of])), texts_of, names)
     columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
-    texts = table.get_column(model.label_column)
-    negative, positive = ((texts == str(label)).fill_null(value=False).to_numpy() for label in model.labels)
-    wrong = find(model.label_column, "neither of the two labels", ~(negative | positive))
+    places, wrong = label_numbers(
+        [str(label) for label in model.labels], table, model.label_column, np.arange(table.height)
+    )
     refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
-    labels = np.asarray(model.labels)[positive.astype(np.int64)]
     data = PublicData(
         features=np.column_stack(columns),
-        labels=labels,
-        classes=(model.labels[0], model.labels[1]),
+        labels=np.asarray(model.labels)[places],
+        classes=tuple(model.labels),
         low=np.array([feature.low for feature in model.features]),
         high=np.array([feature.high for feature in model.features]),
         name=os.path.basename(os.fspath(source)),
@@ -277,5 +276,5 @@ def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tupl
     return hashlib.sha256(body).hexdigest(), ((SEALED, Verified(verify(data))),)
 
 
-def _whole(values: Sequence[int]) -> list[int]:
-    return [int(value) for value in values]
+def _whole(values: Sequence[Any]) -> list[Any]:
+    return [_whole(value) if isinstance(value, list) else int(value) for value in values]

@@ -54,7 +54,10 @@ class Score:
     confidence
         Probability that the interval covers it, at least.
     guessing
-        The error of always saying the commoner label.
+        The error of always saying the commonest label.
+    labels, confusion
+        The labels, and for each of them how many of its records the model takes for which label, in their
+        order.
     by, groups
         The column that the test data was grouped by, and each group's error; empty if it was not.
     """
@@ -67,6 +70,8 @@ class Score:
     high: float
     confidence: float
     guessing: float
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
     by: str = ""
     groups: tuple[GroupScore, ...] = ()
 
@@ -95,11 +100,12 @@ def score_model(model: ModelFile, data: PublicData, groups: Groups | None = None
         )
     if data.n_features != len(model.features) or tuple(data.classes) != tuple(model.labels):
         raise InvalidInput("expected test data with the features and labels of the model.")
-    positive = model.probabilities(data.features) > 0.5
-    truly = data.signs > 0.0
-    mistaken = positive != truly
+    labels = len(model.labels)
+    told = model.likeliest(model.label_probabilities(data.features))
+    truly = np.array([data.classes.index(label) for label in data.labels.tolist()])
+    confusion = np.bincount(truly * labels + told, minlength=labels * labels).reshape(labels, labels)
+    mistaken = told != truly
     every = _counted("", mistaken)
-    share = float(np.mean(truly))
     return Score(
         data=data.name,
         records=every.records,
@@ -108,7 +114,9 @@ def score_model(model: ModelFile, data: PublicData, groups: Groups | None = None
         low=every.low,
         high=every.high,
         confidence=CONFIDENCE,
-        guessing=min(share, 1.0 - share),
+        guessing=1.0 - float(confusion.sum(axis=1).max()) / every.records,
+        labels=tuple(str(label) for label in model.labels),
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
         by="" if groups is None else groups.by,
         groups=() if groups is None else _by_group(mistaken, groups),
     )
