@@ -158,6 +158,7 @@ def filled(page, tmp_path, case, cost=""):
         (tmp_path / f"{name}.json").write_bytes(content)
         page.set_input_files(f"#{name}", tmp_path / f"{name}.json")
     page.fill("#cost", cost)
+    page.evaluate("document.getElementById('result').hidden = true")  # what was shown before is no answer
     page.click("#check")
     page.wait_for_selector("#result:not([hidden])")
     return page.inner_text("#verdict")

@@ -264,3 +264,37 @@ def test_names_are_ordered_by_code_points_also_beyond_the_first_plane():
     ]
     text = json.dumps(names[::-1])
     assert by_the_page(b"", b"", f"const told = {text}.sort(byCodePoints);") == sorted(names)
+
+
+# --- brackets ---
+
+
+def test_openings_with_many_brackets_in_ids_are_read():
+    papers = Papers.read("version-2", "offline")
+
+    def rename(lines):
+        for k, line in enumerate(lines):
+            line["id"] = f'{k}: "[{{"\\' * 1_000
+
+    named = papers.with_lines(rename)
+    assert named.openings.count(b"[") + named.openings.count(b"{") > 2 * 10_000
+    assert failing(verify(named.certificate, openings=named.openings)) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":' + b"[" * 300_000,
+        b'{"a":"","b":[' + b'"",[],' * 100_000,
+        b'{"a":"\\\\",' + b"[" * 300_000,
+        b'{"\\"' * 200_000,
+        b'"' + b'\\"' * 400_000 + b"[" * 100_000,
+        b'{"a":"' + b"[" * 700_000,
+    ],
+)
+def test_openings_of_many_lists_are_refused_at_once_however_texts_stand_between(text):
+    papers = Papers.read("version-2", "offline")
+    start = time.process_time()
+    found = verify(papers.certificate, openings=text + b"\n")
+    assert time.process_time() - start < 1.0
+    assert "layout" in failing(found)

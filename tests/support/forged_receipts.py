@@ -53,6 +53,8 @@ def _good():
         for k in range(0, len(papers.lines), 3):
             cost = papers.reports[papers.lines[k]["id"]]
             yield _case(f"{version} {name} {k}", papers, k, cost, papers.digest, good=True)
+        named = papers.with_lines(lambda lines: lines[0].update(id='[{"\\' * 5_000))
+        yield _case(f"{version} {name} and brackets in the id", named, 0, good=True)
 
 
 def _forged_lines():
@@ -257,6 +259,9 @@ def _forged_texts():
         "a float as 1E5": lambda text: text.replace(b'"weight":', b'"weight":1E5,"w":'),
         "minus nothing": lambda text: text.replace(b'"position":', b'"position":-0,"p":'),
         "deep": lambda text: b"[" * 9_000 + b"]" * 9_000 + b"\n",
+        "as many lists as fit": lambda text: b"[" + b"[]," * 11_000 + b"1]\n",
+        "lists after a text that does not end": lambda text: b'["' + b"[" * 11_000 + b"\n",
+        "lists after a text that ends": lambda text: b'["\\\\",' + b"[" * 11_000 + b"\n",
         "many digits": lambda text: text.replace(b'"position":', b'"position":' + b"9" * 5_000),
         "nothing": lambda text: b"",
         "the certificate": lambda text: papers.first,
