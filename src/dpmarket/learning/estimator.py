@@ -256,6 +256,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         shorten = clipping_scales if self.clip else rounding_scales
         rows = replace(rows, scales=shorten(rows, geometry.shape))
+        geometry.check_source(source)
         plan = geometry.plan(weights)
         problem = geometry.problem(rows, weights, plan)
         problem.check_attainable(geometry.largest_noise(weights.noise_rate))
@@ -358,9 +359,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             checked_delta(self.delta, float(self.numerical_epsilon))
         if self.noise_source is None:
             return SecureNoise()
-        method = "draw" if self.delta is None else "draw_normal"
-        if not callable(getattr(self.noise_source, method, None)):
-            raise InvalidInput(f"expected noise_source to be None or a noise source with a method {method}.")
+        if not callable(getattr(self.noise_source, "draw", None)):
+            raise InvalidInput("expected noise_source to be None or a noise source with a method draw.")
         return self.noise_source
 
     def _geometry(self, features: int, shape: NoiseShape | None, classes: int) -> Any:

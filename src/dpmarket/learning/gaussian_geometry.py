@@ -192,6 +192,17 @@ class GaussianGeometry:
         blocks = 1 if self.classes == 2 else self.classes
         return 4.0 * (math.sqrt(blocks * self.n_coefficients) + 20.0) / noise_rate
 
+    def check_source(self, source: object) -> None:
+        """Refuse a noise source that gives no Gaussian noise, before anybody is charged.
+
+        Raises
+        ------
+        InvalidInput
+            It has no method ``draw_normal``.
+        """
+        if not isinstance(source, GaussianSource):
+            raise InvalidInput("expected a noise_source with a method draw_normal, which a delta needs.")
+
     def noise(
         self, source: GaussianSource, noise_rate: float, accuracy: float
     ) -> tuple[FloatArray, FloatArray]:

@@ -156,7 +156,7 @@ def gaussian_delta(
     Examples
     --------
     >>> gaussian_delta([0.35, 1.2], [0.25, 0.75], noise_rate=0.4, l2=20.0).round(7).tolist()
-    [9.2e-06, 7.3e-06]
+    [7e-06, 3.9e-06]
     """
     promises = checks.non_negative_vector("epsilons", epsilons)
     weights = checked_weights(loss_weights)

@@ -71,7 +71,7 @@ def gaussian_suggest_l2(
     Examples
     --------
     >>> round(gaussian_suggest_l2([1.0] * 1000, delta=1e-5, n_coefficients=101), 4)
-    0.0199
+    0.0147
     """
     promises = checks.non_negative_vector("epsilons", epsilons)
     asked = checks.strictly_between("delta", delta, 0.0, 1.0)
@@ -128,7 +128,7 @@ def gaussian_suggest_stretch(
     Examples
     --------
     >>> round(gaussian_suggest_stretch(10.0, 0.1, 20), 3)
-    1.29
+    1.199
     """
     eta = checks.positive("noise_rate", noise_rate)
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
