@@ -11,6 +11,7 @@ import numpy as np
 from dpmarket.costs import CostDistribution
 from dpmarket.planning.advice import NoiseAdvice, noise_advice
 from dpmarket.planning.error_model import estimator_error
+from dpmarket.planning.noise_choice import WORTH_SAYING, NoiseComparison, delta_gain
 from dpmarket.planning.plan import Plan
 from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rules import RuleChoice, compare_rules
@@ -36,6 +37,8 @@ class BudgetPlan:
         The best rule and one price for all; None for prices that were given.
     advice
         Where noise dominates, from where on it would not; else None.
+    delta
+        What promises with a delta would gain; None for prices that were given.
     """
 
     budget: float
@@ -43,11 +46,14 @@ class BudgetPlan:
     prices_are_suggested: bool
     rules: RuleChoice | None
     advice: NoiseAdvice | None
+    delta: NoiseComparison | None = None
 
     def sentences(self) -> list[str]:
         """Say what the error comes from, what people give up, which rule is recommended, what to change."""
         parts = (self.plan.expected_error, self.rules, self.advice)
         first, *others = [part.sentence() for part in parts if part is not None] or [""]
+        if self.delta is not None and self.delta.gain <= WORTH_SAYING:
+            others.append(self.delta.sentence())
         return [line for line in (first, self._privacy(), *others) if line]
 
     def _privacy(self) -> str:
@@ -95,6 +101,7 @@ class BudgetPlan:
             "prices_are_suggested": self.prices_are_suggested,
             "rules": None if self.rules is None else self.rules.to_dict(),
             "advice": None if self.advice is None else self.advice.to_dict(),
+            "delta": None if self.delta is None else self.delta.to_dict(),
             "settings": self.settings(),
         }
 
@@ -165,4 +172,5 @@ def plan_budget(
         return BudgetPlan(budget, plan, prices_are_suggested=False, rules=None, advice=None)
     rules = compare_rules(dist, plan, budget)
     advice = noise_advice(dist, sellers, budget, features, n_classes=n_classes, **bounds)
-    return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice)
+    gain = delta_gain(plan, features, n_classes)
+    return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice, delta=gain)
