@@ -48,7 +48,7 @@ def test_two_copies_of_which_one_was_opened_before_the_other_trained_release_one
 ):
     desk.quote()
     twin = copied(desk, tmp_path / "twin")
-    before(monkeypatch, "_log_debit", twin.train)
+    before(monkeypatch, "log_debit", twin.train)
     with pytest.raises(LedgerRefusal, match="with a copy of this ledger"):
         desk.train()
     assert not (desk / "model.json").exists()
@@ -71,13 +71,13 @@ def test_two_copies_that_train_at_the_same_time_draw_noise_once(desk, tmp_path, 
         together.wait()  # each has logged its debit when either goes on
         return fitted(*arguments)
 
-    debited = spending._log_debit
+    debited = spending.log_debit
 
     def opened(*arguments):
         together.wait()  # and each was opened before that
         return debited(*arguments)
 
-    monkeypatch.setattr(spending, "_log_debit", opened)
+    monkeypatch.setattr(spending, "log_debit", opened)
     monkeypatch.setattr(spending, "_fitted", both)
     released, refused = [], []
 
@@ -100,7 +100,7 @@ def test_two_copies_that_train_at_the_same_time_draw_noise_once(desk, tmp_path, 
 def test_who_leaves_by_a_copy_while_another_one_trains_is_not_trained_on(desk, tmp_path, monkeypatch):
     desk.quote()
     twin = copied(desk, tmp_path / "twin")
-    before(monkeypatch, "_log_debit", lambda: twin.withdraw("007"))
+    before(monkeypatch, "log_debit", lambda: twin.withdraw("007"))
     with pytest.raises(LedgerRefusal, match="with a copy of this ledger"):
         desk.train()
     with existing_ledger(desk / "market.ledger") as ledger:
