@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from dpmarket.campaign import spending, train_file
+from dpmarket.campaign import read_quotes, spending, train_file
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.ledger import existing_ledger, found_again, outside, repair
+from dpmarket.ledger import existing_ledger, found_again, outside, quotes_of, repair
 from support.campaigns import read_rows, seller_ids
 from support.desks import Desk, copy_ledger, market_text
 
@@ -187,6 +187,43 @@ def test_a_training_with_a_round_of_which_everybody_left_can_be_repaired(desk):
     assert desk.pay().payout.amount == payments
     with pytest.raises(LedgerRefusal, match="everybody who was quoted by these reports has withdrawn"):
         desk.quote() and desk.quote()
+
+
+@pytest.mark.parametrize("output", ["second.csv", "second.parquet"])
+def test_quotes_told_again_after_a_backup_from_before_them_list_nobody_who_left(desk, output):
+    desk.report("other.csv", [("somebody", 2.0), ("else", 3.0)])
+    desk.quote("other.csv", "other-quotes.csv")
+    copy_ledger(desk / "market.ledger", desk / "backup")
+    first = desk.quote()
+    left = {row["seller"]: int(row["payment_minor_units"]) for row in read_rows(desk / "quotes.csv")[:3]}
+    desk.withdraw(*left)
+    copy_ledger(desk / "backup", desk / "market.ledger")
+    second = desk.quote(output=output)
+    assert second.is_new
+    assert second.round.identity == first.round.identity
+    assert second.payments == first.payments - sum(left.values())
+    assert second.outcome.epsilons.size == 57
+    told = read_quotes(desk / output)
+    assert len(told) == 57
+    assert not set(left) & set(told.seller_ids)
+    assert desk.looked(lambda connection: quotes_of(connection, 2)).height == 60
+    desk.train(output)
+    assert desk.pay().payout.lines == 57
+
+
+def test_after_a_backup_from_before_them_quotes_that_everybody_left_are_told_only_again(desk):
+    desk.report("other.csv", [("somebody", 2.0), ("else", 3.0)])
+    desk.quote("other.csv", "other-quotes.csv")
+    copy_ledger(desk / "market.ledger", desk / "backup")
+    desk.quote()
+    desk.withdraw(*seller_ids(60))
+    copy_ledger(desk / "backup", desk / "market.ledger")
+    before = desk.files()
+    with pytest.raises(LedgerRefusal, match="everybody who was quoted by these reports has withdrawn"):
+        desk.quote(output="second.csv")
+    assert desk.files() == before
+    assert desk.quote(output="second.csv", again=True).round.repetition == 1
+    assert len(read_rows(desk / "second.csv")) == 60
 
 
 def test_what_everybody_left_is_on_top_of_what_they_were_promised_since(desk):

@@ -38,13 +38,18 @@ from dpmarket.ledger import Connection, Ledger, Round, reading, rounds, writing
 from dpmarket.ledger.outside import read_log
 from dpmarket.ledger.places import begin_log
 from dpmarket.ledger.releases import log_head_of
-from dpmarket.ledger.restoring import enter_logged_withdrawals
+from dpmarket.ledger.restoring import enter_logged_withdrawals, logged_leaving
+from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
     from dpmarket.mechanisms import Outcome
 
 _WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
+_EVERYBODY_LEFT = (
+    "everybody who was quoted by these reports has withdrawn. If they come back, use --again to promise them "
+    "the same once more."
+)
 _ATTEMPTS = 50  # to enter a round before others change what it was decided by
 
 
@@ -106,7 +111,7 @@ class _Outputs:
 
     @contextlib.contextmanager
     def writing(
-        self, quotes: pl.DataFrame, left_out: pl.DataFrame | None, parquet: bytes | None = None
+        self, quotes: pl.DataFrame | None, left_out: pl.DataFrame | None, parquet: bytes | None = None
     ) -> Iterator[Callable[[], None]]:
         """Write both files while a block runs; they appear when it has succeeded. See ``writing_table``."""
         with contextlib.ExitStack() as stack:
@@ -225,31 +230,48 @@ def quote_file(
             if draft.on_top is not None:
                 before_again(draft.on_top)
             progress("Entering promises in the ledger", 0.5)
-            new = _enter_and_tell(opened_ledger, place.campaign, rules, market, draft, outputs)
-            if new is not None:
+            gone = logged_leaving(opened_ledger.id, draft.new.identity)
+            told = draft.new.quotes.filter(~pl.col(SELLER).is_in(gone)) if gone else draft.new.quotes
+            if told.height == 0 and not again:
+                raise LedgerRefusal(_EVERYBODY_LEFT)
+            new = _enter_and_tell(opened_ledger, place.campaign, rules, market, draft, told, outputs)
+            if new is not None and told.height:
                 progress("Writing quotes", 1.0)
-                quotes = draft.new.quotes
-                return _result(market, new, outcome, quotes, True, draft.left_out, outputs, below, above)
+                if gone:
+                    with reading(opened_ledger) as connection:
+                        outcome = outcome_of(connection, new, told)
+                return _result(market, new, outcome, told, True, draft.left_out, outputs, below, above)
             choice = None
     raise LedgerRefusal("others have been quoting all the time: nothing was entered; try again.")
 
 
 def _enter_and_tell(
-    ledger: Ledger, name: str, rules: dict[str, object], market: Market, draft: Draft, outputs: _Outputs
+    ledger: Ledger,
+    name: str,
+    rules: dict[str, object],
+    market: Market,
+    draft: Draft,
+    kept: pl.DataFrame,
+    outputs: _Outputs,
 ) -> Round | None:
-    """Enter a draft while its file is being written; None if the ledger has changed since it was drafted."""
-    quotes = Quotes(draft.new.quotes, draft.new.minor_units, market.money.currency, draft.new.identity)
-    told = quotes.as_written(market.sellers.id_column)
+    """Enter a draft while its file is being written; None if the ledger has changed since it was drafted.
+
+    ``kept`` are the quotes that are told: without those who left a round of the same reports, which a backup
+    from before it has forgotten. Nothing is told if nobody is left.
+    """
+    quotes = Quotes(kept, draft.new.minor_units, market.money.currency, draft.new.identity)
+    told = quotes.as_written(market.sellers.id_column) if kept.height else None
     # Encoding takes longest: if the output is a Parquet file, the ledger keeps the same bytes.
     to_parquet = not is_standard_stream(outputs.quotes) and table_kind(outputs.quotes) == ".parquet"
-    parquet = parquet_bytes(told) if to_parquet else None
+    parquet = parquet_bytes(told) if to_parquet and told is not None else None
     if draft.left_out is not None:
         draft = replace(draft, new=replace(draft.new, left_out=table_to_bytes(draft.left_out)))
-    content = table_to_bytes(draft.new.quotes) if parquet is None else parquet
+    missing = draft.new.quotes.height - kept.height
+    content = table_to_bytes(draft.new.quotes) if parquet is None or missing else parquet
     try:
         # All of it is written before the round is entered, and told when it was entered.
         with (
-            outputs.writing(told, draft.left_out, parquet) as finished,
+            outputs.writing(told, None if told is None else draft.left_out, parquet) as finished,
             writing(ledger) as connection,
         ):
             if rounds.revision_of(connection) != draft.revision:
@@ -258,7 +280,8 @@ def _enter_and_tell(
             finished()
             if log_head_of(connection) is None:
                 begin_log(connection, ledger)
-            enter_logged_withdrawals(connection, read_log())
+            if enter_logged_withdrawals(connection, read_log()) != missing:
+                raise _Changed
     except _Changed:
         return None
     return entered
@@ -274,10 +297,7 @@ def _tell_again(
 ) -> None:
     """Write the quotes that these reports were given before, without who withdrew since."""
     if kept.height == 0:
-        raise LedgerRefusal(
-            "everybody who was quoted by these reports has withdrawn. If they come back, use --again to "
-            "promise them the same once more."
-        )
+        raise LedgerRefusal(_EVERYBODY_LEFT)
     outputs.refuse_no_list(left_out)
     quotes = Quotes(kept, entered.minor_units, market.money.currency, entered.identity)
     with outputs.writing(quotes.as_written(market.sellers.id_column), left_out):

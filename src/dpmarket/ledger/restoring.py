@@ -104,6 +104,26 @@ def enter_logged_withdrawals(connection: Connection, lines: Sequence[outside.Lin
     return sum(len(rounds.withdraw(connection, number, sellers)) for number, sellers in unknown)
 
 
+def logged_leaving(ledger: str, identity: str) -> list[str]:
+    """Return who withdrew from a round by the log outside, whether or not the ledger knows of it.
+
+    Parameters
+    ----------
+    ledger, identity
+        Ids of the ledger and of the round.
+    """
+    known = [
+        one
+        for line in outside.read_log()
+        if line.ledger == ledger and line.kind == "withdrawn"
+        for one in line.rounds
+        if one["identity"] == identity
+    ]
+    pages = [table_from_bytes(outside.read_page(one["page"], one["page_digest"])) for one in known]
+    sellers = (seller for page in pages for seller in page.get_column(rounds.SELLER).to_list())
+    return list(dict.fromkeys(sellers))
+
+
 def refuse_restored(ledger: Ledger) -> None:
     """Refuse a ledger that does not know of something that was logged, or a log that was put back.
 
