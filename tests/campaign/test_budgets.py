@@ -149,8 +149,8 @@ def test_an_offline_round_gets_its_share_or_what_earlier_rounds_leave(tmp_path):
 def test_what_a_buyer_owed_beyond_the_budget_is_no_room_when_it_is_freed(tmp_path):
     text = market_text(sellers={"expected": 20}, objective={"budget": 100.0})
     desk = Desk(tmp_path / "desk", sellers=20, market=text)
-    desk.report("cheap.csv", [(f"cheap {k}", 1.0 + k / 100) for k in range(20)])
-    owed = desk.quote("cheap.csv").payments  # far more than what is met on average
+    desk.report("dear.csv", [(f"dear {k}", 4.0 + k / 100) for k in range(20)])
+    owed = desk.quote("dear.csv").payments  # far more than what is met on average
     assert owed > 11_000
     desk.report("online.csv", rows_of("on", 60, 7))
     with pytest.raises(LedgerRefusal, match="the budget is full"):

@@ -95,13 +95,16 @@ def test_two_copies_of_a_ledger_that_charge_at_the_same_time_charge_once(ledger,
     LedgerAccount(ledger, limit=2.0).charge(["ann"], [0.5])
     copy_ledger(tmp_path / "market.ledger", tmp_path / "copy.ledger")
     together = threading.Barrier(2, timeout=60)
-    for step in ("log_debit", "mark_attempt"):
 
-        def both(*arguments, real=getattr(account, step)):
+    def at_once(real):
+        def called(*arguments):
             together.wait()
             return real(*arguments)
 
-        monkeypatch.setattr(account, step, both)
+        return called
+
+    for step in ("log_debit", "mark_attempt"):
+        monkeypatch.setattr(account, step, at_once(getattr(account, step)))
     done, refused = [], []
 
     def charge(place):
