@@ -102,7 +102,8 @@ WRONG = [
     (MIXED, changed(bought="perhaps 4711")), (MIXED, changed(bought=1)), (MIXED, {**ROW, "4711": 1}),
     (MIXED, {"age": 4711}), (STRICT, changed(age=4711)), (STRICT, changed(town="4711")),
     (STRICT, changed(since="1999-12-31")), (MIXED, []), (MIXED, [ROW, ROW]), (SEVERAL, [ROW] * 4),
-    (SEVERAL, []), (SEVERAL, [ROW, 4711]), (SEVERAL, [ROW, changed(age="4711")]), (MARKET, {**RECORD, "age": None}),
+    (SEVERAL, []), (SEVERAL, [ROW, 4711]), (SEVERAL, [ROW, changed(age="4711")]),
+    (MARKET, {**RECORD, "age": None}),
 ]  # fmt: skip
 
 

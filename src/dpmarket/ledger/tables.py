@@ -27,7 +27,8 @@ HEAD = "version_3"
 
 metadata = MetaData()
 
-_ID = BigInteger().with_variant(Integer, "sqlite")
+ID = BigInteger().with_variant(Integer, "sqlite")
+"""A number that the database counts up."""
 
 ledger = Table(
     "ledger",
@@ -59,7 +60,7 @@ campaign = Table(
 round_ = Table(
     "round",
     metadata,
-    Column("number", _ID, primary_key=True, autoincrement=True),
+    Column("number", ID, primary_key=True, autoincrement=True),
     Column("identity", Text, nullable=False, unique=True),
     Column("digest", Text, nullable=False),
     Column("repetition", Integer, nullable=False),
@@ -87,7 +88,7 @@ round_ = Table(
 page = Table(
     "page",
     metadata,
-    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("round", ID, ForeignKey("round.number"), primary_key=True),
     Column("kind", Text, primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("content", LargeBinary, nullable=False),
@@ -98,7 +99,7 @@ page = Table(
 left_out = Table(
     "left_out",
     metadata,
-    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("round", ID, ForeignKey("round.number"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("content", LargeBinary, nullable=False),
     Column("digest", Text, nullable=False),
@@ -107,7 +108,7 @@ left_out = Table(
 withdrawal = Table(
     "withdrawal",
     metadata,
-    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("round", ID, ForeignKey("round.number"), primary_key=True),
     Column("seller", Text, primary_key=True),
     Column("withdrawn_at", Text, nullable=False),
     sqlite_with_rowid=False,
@@ -135,7 +136,7 @@ debit = Table(
     "debit",
     metadata,
     Column("release", Text, ForeignKey("release.id"), primary_key=True),
-    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("round", ID, ForeignKey("round.number"), primary_key=True),
     # 0 once it was returned. The index below makes a second debit of a round impossible.
     Column("counts", Integer, nullable=False),
     CheckConstraint("counts IN (0, 1)", name="debit_counts"),
@@ -197,7 +198,7 @@ transfer = Table(
     Column("debit_account", Text, ForeignKey("account.id"), nullable=False),
     Column("credit_account", Text, ForeignKey("account.id"), nullable=False),
     Column("amount", BigInteger, nullable=False),
-    Column("round", _ID, ForeignKey("round.number")),
+    Column("round", ID, ForeignKey("round.number")),
     Column("payout", Text, ForeignKey("payout.id")),
     # For a desk that keeps a row for each person.
     Column("person", Text),
@@ -223,7 +224,7 @@ transfer = Table(
 journal = Table(
     "journal",
     metadata,
-    Column("number", _ID, primary_key=True, autoincrement=False),
+    Column("number", ID, primary_key=True, autoincrement=False),
     Column("at", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("subject", Text, nullable=False),

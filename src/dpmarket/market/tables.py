@@ -24,8 +24,11 @@ from sqlalchemy import (
 
 from dpmarket.ledger import tables as ledger_tables
 
-HEAD = "market_1"
+HEAD = "market_2"
 """The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
+
+EARLIER = ("market_1",)
+"""Revisions from which a desk is brought up to date when it is opened."""
 
 CAMPAIGN_STATES = (
     "draft", "open", "clearing", "unpaid", "deciding", "closed", "training", "released", "lost", "cancelled",
@@ -37,7 +40,7 @@ PARTICIPATION_STATES = (
 
 metadata = MetaData()
 
-_ID = BigInteger().with_variant(Integer, "sqlite")
+_ID = ledger_tables.ID
 _CAMPAIGN = ledger_tables.campaign.c.id
 
 
@@ -259,4 +262,12 @@ receipt = Table(
     metadata,
     Column("participation", Text, ForeignKey("participation.id"), primary_key=True),
     Column("body", LargeBinary, nullable=False),
+)
+
+cleared_costs = Table(
+    "cleared_costs",
+    metadata,
+    Column("campaign", Text, ForeignKey("live_campaign.campaign"), primary_key=True),
+    # Who reported what for an offline campaign: sealed to the operator, for an auditor.
+    Column("sealed", LargeBinary, nullable=False),
 )
