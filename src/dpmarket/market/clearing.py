@@ -14,7 +14,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -37,6 +36,7 @@ from dpmarket.market.keys import OPERATOR, Opener, operator_key, seal
 from dpmarket.market.opening import market_of
 from dpmarket.market.people import free_epsilon_of_all
 from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+from dpmarket.market.statements import random_id
 
 _own, _quote = tables.participation.c, tables.quote.c
 
@@ -241,11 +241,10 @@ def enter_quotes(
         connection.execute(tables.quote.insert(), quotes)
     bought = sa.select(_quote.participation).where(_quote.participation == _own.id, _quote.payment > 0)
     reported = sa.and_(_own.campaign == found.campaign, _own.state == "reported")
-    offered, none = sa.and_(reported, bought.exists()), sa.and_(reported, ~bought.exists())
     enter_event_for_all(connection, found.campaign, "quoted", at, reported)
-    free_epsilon_of_all(connection, none)
-    connection.execute(tables.participation.update().where(none).values(state="declined", sealed_cost=None))
-    connection.execute(tables.participation.update().where(offered).values(state="quoted", sealed_cost=None))
+    free_epsilon_of_all(connection, sa.and_(reported, ~bought.exists()))
+    answer = sa.case((bought.exists(), "quoted"), else_="declined")
+    connection.execute(tables.participation.update().where(reported).values(state=answer, sealed_cost=None))
     end_for_all(connection, found.campaign, at)  # who consented and did not report
     total = sum(int(str(row["payment"])) for row in quotes)
     debt = _hold_all(connection, found, total, at)
@@ -287,15 +286,19 @@ def _hold_all(connection: Connection, found: LiveCampaign, total: int, at: str) 
         debt = total - int(connection.execute(free).scalar_one())
         step(connection, found.campaign, ("deciding",), state="unpaid", debt=debt)
         return debt
-    query = (
-        sa.select(_own.id, _own.person, _quote.payment)
+    # Inside the database: taking the rows out and in again is most of the work.
+    values = {
+        **pay_values((found.escrow, found.payable), "", "", 0, at),
+        "id": random_id(connection),
+        "amount": _quote.payment,
+        "person": _own.person,
+        "participation": _own.id,
+    }
+    chosen = (
+        sa.select(*(value if isinstance(value, sa.ColumnElement) else sa.literal(value)
+                    for value in values.values()))
         .join(tables.quote, _quote.participation == _own.id)
         .where(_own.campaign == found.campaign, _own.state == "quoted")
-    )
-    rows: list[dict[str, Any]] = [
-        pay_values((found.escrow, found.payable), row.id, row.person, row.payment, at)
-        for row in connection.execute(query.order_by(_own.id))
-    ]
-    if rows:
-        connection.execute(ledger_tables.transfer.insert(), rows)
+    )  # fmt: skip
+    connection.execute(ledger_tables.transfer.insert().from_select(list(values), chosen))
     return 0
