@@ -15,7 +15,7 @@ import polars as pl
 from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.deciding import Decide, mechanism_of, way_to_decide
 from dpmarket.campaign.drafting import Draft, OnTop, choose, draft_again, draft_of, enter_draft
-from dpmarket.campaign.identity import round_digest
+from dpmarket.campaign.identity import round_digest, round_identity
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.pilots import refuse_own_reports
 from dpmarket.campaign.place import opened, place_of
@@ -111,7 +111,7 @@ class _Outputs:
 
     @contextlib.contextmanager
     def writing(
-        self, quotes: pl.DataFrame | None, left_out: pl.DataFrame | None, parquet: bytes | None = None
+        self, quotes: pl.DataFrame, left_out: pl.DataFrame | None, parquet: bytes | None = None
     ) -> Iterator[Callable[[], None]]:
         """Write both files while a block runs; they appear when it has succeeded. See ``writing_table``."""
         with contextlib.ExitStack() as stack:
@@ -230,19 +230,39 @@ def quote_file(
             if draft.on_top is not None:
                 before_again(draft.on_top)
             progress("Entering promises in the ledger", 0.5)
-            gone = logged_leaving(opened_ledger.id, draft.new.identity)
-            told = draft.new.quotes.filter(~pl.col(SELLER).is_in(gone)) if gone else draft.new.quotes
-            if told.height == 0 and not again:
-                raise LedgerRefusal(_EVERYBODY_LEFT)
+            draft, told = _as_told(opened_ledger, draft, again)
             new = _enter_and_tell(opened_ledger, place.campaign, rules, market, draft, told, outputs)
-            if new is not None and told.height:
+            if new is not None:
                 progress("Writing quotes", 1.0)
-                if gone:
+                if told.height < draft.new.quotes.height:
                     with reading(opened_ledger) as connection:
                         outcome = outcome_of(connection, new, told)
                 return _result(market, new, outcome, told, True, draft.left_out, outputs, below, above)
             choice = None
     raise LedgerRefusal("others have been quoting all the time: nothing was entered; try again.")
+
+
+def _as_told(ledger: Ledger, draft: Draft, again: bool) -> tuple[Draft, pl.DataFrame]:
+    """Return a draft, and its quotes without those who left it already.
+
+    A backup from before a round has forgotten who left it; the same reports are the same round, and the log
+    outside remembers. If everybody left, they are promised the same once more if that was asked for.
+
+    Raises
+    ------
+    LedgerRefusal
+        Everybody left, and it was not.
+    """
+    while True:
+        quotes, gone = draft.new.quotes, logged_leaving(ledger.id, draft.new.identity)
+        told = quotes.filter(~pl.col(SELLER).is_in(gone)) if gone else quotes
+        if told.height:
+            return draft, told
+        if not again:
+            raise LedgerRefusal(_EVERYBODY_LEFT)
+        repetition = draft.new.repetition + 1
+        identity = round_identity(ledger.key, draft.new.digest, repetition)
+        draft = replace(draft, new=replace(draft.new, repetition=repetition, identity=identity))
 
 
 def _enter_and_tell(
@@ -256,14 +276,13 @@ def _enter_and_tell(
 ) -> Round | None:
     """Enter a draft while its file is being written; None if the ledger has changed since it was drafted.
 
-    ``kept`` are the quotes that are told: without those who left a round of the same reports, which a backup
-    from before it has forgotten. Nothing is told if nobody is left.
+    ``kept`` are the quotes that are told, by :func:`_as_told`.
     """
     quotes = Quotes(kept, draft.new.minor_units, market.money.currency, draft.new.identity)
-    told = quotes.as_written(market.sellers.id_column) if kept.height else None
+    told = quotes.as_written(market.sellers.id_column)
     # Encoding takes longest: if the output is a Parquet file, the ledger keeps the same bytes.
     to_parquet = not is_standard_stream(outputs.quotes) and table_kind(outputs.quotes) == ".parquet"
-    parquet = parquet_bytes(told) if to_parquet and told is not None else None
+    parquet = parquet_bytes(told) if to_parquet else None
     if draft.left_out is not None:
         draft = replace(draft, new=replace(draft.new, left_out=table_to_bytes(draft.left_out)))
     missing = draft.new.quotes.height - kept.height
@@ -271,7 +290,7 @@ def _enter_and_tell(
     try:
         # All of it is written before the round is entered, and told when it was entered.
         with (
-            outputs.writing(told, None if told is None else draft.left_out, parquet) as finished,
+            outputs.writing(told, draft.left_out, parquet) as finished,
             writing(ledger) as connection,
         ):
             if rounds.revision_of(connection) != draft.revision:
