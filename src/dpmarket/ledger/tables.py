@@ -30,6 +30,13 @@ metadata = MetaData()
 ID = BigInteger().with_variant(Integer, "sqlite")
 """A number that the database counts up."""
 
+
+def one_of(column: str, values: tuple[str, ...], name: str) -> CheckConstraint:
+    """Return the rule that a column has one of these texts."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=name)
+
+
 ledger = Table(
     "ledger",
     metadata,
@@ -93,7 +100,7 @@ page = Table(
     Column("number", Integer, primary_key=True),
     Column("content", LargeBinary, nullable=False),
     Column("digest", Text),
-    CheckConstraint("kind IN ('quoted', 'spent')", name="page_kind"),
+    one_of("kind", ("quoted", "spent"), "page_kind"),
 )
 
 left_out = Table(
@@ -125,8 +132,8 @@ release = Table(
     Column("marked_at", Text),
     Column("ended_at", Text),
     Column("model", Text),
-    CheckConstraint("kind IN ('model', 'statistic')", name="release_kind"),
-    CheckConstraint("state IN ('debited', 'marked', 'released', 'lost', 'returned')", name="release_state"),
+    one_of("kind", ("model", "statistic"), "release_kind"),
+    one_of("state", ("debited", "marked", "released", "lost", "returned"), "release_state"),
     CheckConstraint("delta >= 0 AND delta < 1", name="release_delta"),
     CheckConstraint("(model IS NOT NULL) = (state = 'released')", name="release_model"),
     CheckConstraint("state NOT IN ('marked') OR marked_at IS NOT NULL", name="release_mark"),
@@ -159,7 +166,7 @@ account = Table(
     Column("debits", BigInteger, nullable=False, server_default=text("0")),
     Column("pending", BigInteger, nullable=False, server_default=text("0")),
     UniqueConstraint("campaign", "kind", name="account_once"),
-    CheckConstraint("kind IN ('outside', 'escrow', 'payable')", name="account_kind"),
+    one_of("kind", ("outside", "escrow", "payable"), "account_kind"),
     CheckConstraint("credits >= 0 AND debits >= 0 AND pending >= 0", name="account_signs"),
     CheckConstraint("kind = 'outside' OR credits - debits - pending >= 0", name="account_not_negative"),
 )
@@ -187,7 +194,7 @@ payout_page = Table(
     Column("kind", Text, nullable=False),
     Column("content", LargeBinary, nullable=False),
     Column("digest", Text, nullable=False),
-    CheckConstraint("kind IN ('lines', 'confirmed', 'returned')", name="payout_page_kind"),
+    one_of("kind", ("lines", "confirmed", "returned"), "payout_page_kind"),
 )
 
 transfer = Table(
@@ -207,8 +214,8 @@ transfer = Table(
     Column("made_at", Text, nullable=False),
     Column("ended_at", Text),
     UniqueConstraint("participation", "kind", name="transfer_once"),
-    CheckConstraint("kind IN ('fund', 'pay', 'refund', 'payout', 'returned')", name="transfer_kind"),
-    CheckConstraint("state IN ('pending', 'posted', 'voided')", name="transfer_state"),
+    one_of("kind", ("fund", "pay", "refund", "payout", "returned"), "transfer_kind"),
+    one_of("state", ("pending", "posted", "voided"), "transfer_state"),
     CheckConstraint("amount > 0", name="transfer_amount"),
     CheckConstraint("debit_account <> credit_account", name="transfer_accounts"),
     CheckConstraint("(ended_at IS NULL) = (state = 'pending')", name="transfer_ended"),
