@@ -91,7 +91,7 @@ def test_training_uses_the_records_that_were_delivered(live):
         everybody = people_of(connection, [entered.number])
     records = opened_records(live.desk, found, everybody.table, everybody.promised)
     assert records.features.tolist() == [[41.0, 25000.0]] * 3
-    assert records.positive.all()
+    assert records.labels.all()
     # A record in the place of another does not open, and becomes the public row.
     with live.acting() as connection:
         rows = dict(
@@ -104,7 +104,7 @@ def test_training_uses_the_records_that_were_delivered(live):
     records = opened_records(live.desk, found, everybody.table, everybody.promised)
     middle = [54.0, 50000.0]
     assert sorted(records.features.tolist()) == sorted([middle, middle, [41.0, 25000.0]])
-    assert not records.positive.all()
+    assert not records.labels.all()
 
 
 def test_a_refused_record_changes_nothing(live):

@@ -39,9 +39,9 @@ def changed(**values):
 def rows_of(rules, *records):
     """Return records as training sees them: dense rows, labels, owners."""
     made = checked_market(rules)
-    features, positive, owners = decode_records(made, [encode_record(made, one) for one in records])
+    features, labels, owners = decode_records(made, [encode_record(made, one) for one in records])
     dense = features if isinstance(features, np.ndarray) else features.toarray()
-    return dense, positive.tolist(), owners.tolist()
+    return dense, labels.tolist(), owners.tolist()
 
 
 VARIANTS = [
@@ -75,8 +75,8 @@ def test_what_is_sealed_has_one_length_whatever_is_in_it(tmp_path):
 
 
 def test_records_are_trained_on_as_the_public_encoder_encodes_them():
-    dense, positive, owners = rows_of(MIXED, *VARIANTS)
-    assert (positive, owners) == ([True, True, False, True, True, True], list(range(6)))
+    dense, labels, owners = rows_of(MIXED, *VARIANTS)
+    assert (labels, owners) == ([1, 1, 0, 1, 1, 1], list(range(6)))
     encoder = encoder_of(checked_market(MIXED))
     names = [name for name in ROW if name != "bought"]
     table = {name: [row[name] for row in VARIANTS] for name in names}
@@ -87,9 +87,9 @@ def test_records_are_trained_on_as_the_public_encoder_encodes_them():
 
 
 def test_several_rows_belong_to_their_person_and_what_is_not_there_is_no_row():
-    dense, positive, owners = rows_of(SEVERAL, VARIANTS[:3], ROW, [VARIANTS[2], ROW])
+    dense, labels, owners = rows_of(SEVERAL, VARIANTS[:3], ROW, [VARIANTS[2], ROW])
     assert owners == [0, 0, 0, 1, 2, 2]
-    assert positive == [True, True, False, True, False, True]
+    assert labels == [1, 1, 0, 1, 0, 1]
     assert np.array_equal(dense[3], dense[0])
     assert np.array_equal(dense[4], dense[2])
 
@@ -120,6 +120,18 @@ def test_strict_markets_take_what_is_declared():
     assert np.isfinite(dense).all()
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_record_keeps_the_last_of_many_labels(most):
+    names = [f"label {k}" for k in range(256)]
+    rules = {
+        **MARKET,
+        "sellers": {"expected": 30, "rows_per_person": most},
+        "label": {"column": "bought", "values": names},
+    }
+    _, labels, owners = rows_of(rules, *({**RECORD, "bought": names[k]} for k in (255, 0)))
+    assert (labels, owners) == ([255, 0], [0, 1])
+
+
 def test_bytes_that_are_no_record_become_the_public_row():
     made = checked_market(SEVERAL)
     right, zero = encode_record(made, [ROW, ROW]), zero_record(made)
@@ -132,13 +144,13 @@ def test_bytes_that_are_no_record_become_the_public_row():
     wrong = [
         b"", right[:-1], with_code(0, struct.pack("<d", 91.0)), with_code(1, number), with_code(3, number),
         with_code(2, struct.pack("<d", math.nan)), with_code(2, struct.pack("<d", 7.0)), with_code(4, number),
-        right[: width - 1] + b"\x07" + right[width:], right[: width - 1] + b"\xff" + right[width:],
+        right[: width - 2] + b"\x07\x00" + right[width:], right[: width - 2] + b"\xff\xff" + right[width:],
     ]  # fmt: skip
-    features, positive, owners = decode_records(made, [*wrong, zero, right])
+    features, labels, owners = decode_records(made, [*wrong, zero, right])
     dense = features.toarray()
     assert owners.tolist() == [*range(len(wrong) + 1), len(wrong) + 1, len(wrong) + 1]
-    assert not positive[:-2].any()
-    assert positive[-2:].all()
+    assert not labels[:-2].any()
+    assert labels[-2:].all()
     assert np.array_equal(dense[:-2], np.tile(dense[len(wrong)], (len(wrong) + 1, 1)))
     strict = checked_market(STRICT)
     assert decode_records(strict, [zero_record(strict)])[0].shape[0] == 1

@@ -27,7 +27,7 @@ Record = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 _UNKNOWN = -1.0  # the place of a category that is none of the public ones
 _NO_CATEGORY = "\0"  # stands for it where texts are expected; no market file can name it
-_NO_ROW = 255  # in the place of a label
+_NO_ROW = 0xFFFF  # in the place of a label, which is below 256
 
 
 def encode_record(market: Market, values: Record) -> bytes:
@@ -39,7 +39,7 @@ def encode_record(market: Market, values: Record) -> bytes:
         Which features, bounds, categories and labels to expect, and how many rows at most.
     values
         By name, for every feature a number, a text of a category or a date such as 2020-12-31, true or false,
-        or None where gaps are declared; and one of the two labels. Several rows are a list of such.
+        or None where gaps are declared; and one of the labels. Several rows are a list of such.
 
     Raises
     ------
@@ -51,10 +51,9 @@ def encode_record(market: Market, values: Record) -> bytes:
     if not 1 <= len(rows) <= most or not all(isinstance(row, Mapping) for row in rows):
         expected = "one row" if most == 1 else f"from 1 to {most} rows"
         raise MarketRefusal("invalid", f"expected a record of {expected}.")
-    columns = columns_of_market(market)
-    kind = _row(columns)
+    columns, kind = columns_of_market(market), _row(market)
     written = [kind.pack(*_codes(market, columns, row), _label(market, row)) for row in rows]
-    return b"".join(written) + (most - len(rows)) * kind.pack(*([0.0] * len(columns)), _NO_ROW)
+    return b"".join(written) + _padding(market, most - len(rows))
 
 
 def zero_record(market: Market) -> bytes:
@@ -63,14 +62,11 @@ def zero_record(market: Market) -> bytes:
     One row, with the middle of all bounds, no public category, what is true or false false, and the first
     label.
     """
-    columns = columns_of_market(market)
-    middles = [_middle(column) for column in columns.values()]
-    kind = _row(columns)
-    padding = kind.pack(*([0.0] * len(columns)), _NO_ROW)
-    return kind.pack(*middles, 0) + (market.sellers.rows_per_person - 1) * padding
+    middles = [_middle(column) for column in columns_of_market(market).values()]
+    return _row(market).pack(*middles, 0) + _padding(market, market.sellers.rows_per_person - 1)
 
 
-def decode_records(market: Market, contents: Sequence[bytes]) -> tuple[Any, BoolArray, IntArray]:
+def decode_records(market: Market, contents: Sequence[bytes]) -> tuple[Any, IntArray, IntArray]:
     """Return the rows of records, ready to train on; one that :func:`encode_record` never writes is zero.
 
     Parameters
@@ -83,20 +79,20 @@ def decode_records(market: Market, contents: Sequence[bytes]) -> tuple[Any, Bool
     Returns
     -------
     tuple
-        Numbers, shape (rows, features), or rows of the public encoder; whether each row has the second label;
-        and the position of its person.
+        Numbers, shape (rows, features), or rows of the public encoder; the number of each row's label, from
+        0; and the position of its person.
 
     Notes
     -----
     Guaranteed: nothing that is in a record raises an error.
     """
     columns, zero = columns_of_market(market), zero_record(market)
-    kind = np.dtype([("codes", "<f8", (len(columns),)), ("label", "u1")])
+    kind = np.dtype([("codes", "<f8", (len(columns),)), ("label", f"<{_label_kind(market)}")])
     shape = (len(contents), market.sellers.rows_per_person)
     whole = b"".join(one if len(one) == len(zero) else zero for one in contents)
     table = np.frombuffer(whole, dtype=kind).reshape(shape).copy()
     there = table["label"] != _NO_ROW
-    good = ((table["label"] <= 1) | ~there).all(axis=1) & there[:, 0]
+    good = ((table["label"] < len(market.label.values)) | ~there).all(axis=1) & there[:, 0]
     for place, column in enumerate(columns.values()):
         good &= (_fits(column, table["codes"][:, :, place]) | ~there).all(axis=1)
     table[~good] = np.frombuffer(zero, dtype=kind)
@@ -104,7 +100,7 @@ def decode_records(market: Market, contents: Sequence[bytes]) -> tuple[Any, Bool
     chosen = table[people, rows]
     codes = np.ascontiguousarray(chosen["codes"].astype(np.float64))
     features = codes if is_plain(market) else _encoded(market, columns, codes)
-    return features, chosen["label"] == 1, people.astype(np.int64)
+    return features, chosen["label"].astype(np.int64), people.astype(np.int64)
 
 
 def _encoded(market: Market, columns: Mapping[str, Column], codes: FloatArray) -> Any:
@@ -144,7 +140,7 @@ def _codes(market: Market, columns: Mapping[str, Column], row: Mapping[str, Any]
 def _label(market: Market, row: Mapping[str, Any]) -> int:
     label, values = row[market.label.column], market.label.values
     if type(label) is not type(values[0]) or label not in values:
-        raise MarketRefusal("invalid", f"{market.label.column}: expected one of the two labels.")
+        raise MarketRefusal("invalid", f"{market.label.column}: expected one of the labels.")
     return list(values).index(label)
 
 
@@ -217,8 +213,18 @@ def _ends(column: Numbers | Dates) -> tuple[float, float]:
     return float(column.first.toordinal()), float(column.last.toordinal())
 
 
-def _row(columns: Mapping[str, Column]) -> struct.Struct:
-    return struct.Struct(f"<{len(columns)}dB")
+def _label_kind(market: Market) -> str:
+    """Return how a label is written: a byte holds all of them, two bytes also that there is no row."""
+    return "B" if market.sellers.rows_per_person == 1 else "H"
+
+
+def _row(market: Market) -> struct.Struct:
+    return struct.Struct(f"<{len(market.features)}d{_label_kind(market)}")
+
+
+def _padding(market: Market, rows: int) -> bytes:
+    """Return rows that are not there; none where everybody has one row."""
+    return rows * _row(market).pack(*([0.0] * len(market.features)), _NO_ROW) if rows else b""
 
 
 def _or_gap(column: Column, words: str) -> str:

@@ -92,5 +92,5 @@ def opened_records(desk: Desk, found: LiveCampaign, people: pl.DataFrame, promis
             if place is not None and content is not None:
                 rows[place] = content
     owners = np.flatnonzero(promised > 0.0)
-    features, positive, people_of_rows = decode_records(market, [rows[place] for place in owners.tolist()])
-    return Records(owners[people_of_rows], features, positive, {})
+    features, labels, people_of_rows = decode_records(market, [rows[place] for place in owners.tolist()])
+    return Records(owners[people_of_rows], features, labels, {})
