@@ -30,6 +30,7 @@ _ROUNDING = 1e-9
 def audit_privacy_exact(
     weights: Weights | SoftmaxWeights,
     promises: object,
+    *,
     people: object = None,
     n_features: int = 2,
     progress: Progress | None = None,

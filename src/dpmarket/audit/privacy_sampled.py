@@ -94,6 +94,7 @@ def promises_around(promise: float) -> FloatArray:
 def audit_privacy_sampled(
     learner: Learner,
     promises: object,
+    *,
     people: object = None,
     fits: int | None = None,
     false_alarm: float = 1e-3,
@@ -163,7 +164,7 @@ def audit_privacy_sampled(
     ]
     alarm = checks.strictly_between("false_alarm", false_alarm, 0.0, 1.0)
     weights, repeats = _nominal(learner, promised)
-    with _processes(learner, executor, repeats, sum(totals)) as place:
+    with _processes(learner, executor, sum(totals), repeats=repeats) as place:
         trained = _Trainer(learner, promised, place, progress, sum(totals))
         found = [
             _bounded(trained, weights, person, total, alarm / chosen.size)
@@ -198,7 +199,7 @@ def _nominal(learner: Learner, promises: FloatArray) -> tuple[Weights, bool]:
 
 @contextmanager
 def _processes(
-    learner: Learner, executor: Executor | None, repeats: bool, fits: int
+    learner: Learner, executor: Executor | None, fits: int, *, repeats: bool
 ) -> Iterator[Executor | None]:
     """Give the executor, or a pool on all cores if that is safe and worth its start, or None."""
     cores = os.cpu_count() or 1
