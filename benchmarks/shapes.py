@@ -323,10 +323,10 @@ def _what_holds(compared: dict[str, dict]) -> list[str]:
     tables = f"of the {len(wide)} tables with at least 50 columns of 0 and 1, at epsilon {LEVELS[0]:g}"
     return [
         "- Three points of accuracy or more are gained on "
-        f"**{len(reached)}** {tables}: {', '.join(reached) or 'none'}.",
-        f"- Less on the others: {', '.join(missed) or 'none'}.",
+        f"**{len(reached)}** {tables}: {'; '.join(reached) or 'none'}.",
+        f"- Less on the others: {'; '.join(missed) or 'none'}.",
         "- Lost beyond two standard errors, at any promise of this page: "
-        f"**{len(lost)} of {len(compared) * len(LEVELS)}** cases{': ' if lost else ''}{', '.join(lost)}.",
+        f"**{len(lost)} of {len(compared) * len(LEVELS)}** cases{': ' if lost else ''}{'; '.join(lost)}.",
         "",
     ]
 
