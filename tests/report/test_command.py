@@ -49,7 +49,8 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def without_plans(monkeypatch):
     """Leave out what takes longest, where it is not what is tested."""
-    monkeypatch.setattr("dpmarket.report.from_campaign.budget_options", lambda *arguments: ())
+    for name in ("budget_options", "crowd_options"):
+        monkeypatch.setattr(f"dpmarket.report.from_campaign.{name}", lambda *arguments: ())
 
 
 REPORT = ("report", "reports.csv", "--quotes", "quotes.csv")
@@ -68,6 +69,25 @@ def test_a_report_from_files_says_on_paper_and_in_json_the_same(folder):
     assert data["totals"]["sellers"] == 119
     assert [audit["passed"] for audit in data["audits"]] == [True] * 4
     assert data["score"]["records"] == 120
+
+
+def test_the_error_is_told_group_by_group_of_the_public_test_cases(folder, tmp_path, without_plans):
+    lines = (folder / "data.csv").read_text(encoding="utf-8").splitlines()
+    regions = ["region", *("north" if k % 3 else "=south" for k in range(len(lines) - 1))]
+    table = "\n".join(f"{line},{region}" for line, region in zip(lines, regions, strict=True))
+    (tmp_path / "test.csv").write_text(table + "\n", encoding="utf-8")
+    asked = (*REPORT, "--test", tmp_path / "test.csv", "--groups")
+    data = json.loads(run(*asked, "region", "-o", tmp_path / "a.html", "--json", cwd=folder).stdout)
+    score = data["score"]
+    assert {group["name"]: group["records"] for group in score["groups"]} == {"=south": 40, "north": 80}
+    assert sum(group["wrong"] for group in score["groups"]) == score["wrong"]
+    assert all(group["low"] <= group["error"] <= group["high"] for group in score["groups"])
+    page = Page((tmp_path / "a.html").read_text(encoding="utf-8"))
+    assert [value for name, _, value, _ in page.numbers if name == "score.groups.1.records"] == ["80"]
+    many = run(*asked, "seller", "-o", tmp_path / "b.html", cwd=folder, code=1)
+    assert "at most 20 different ones" in many
+    assert "give --test" in run(*REPORT, "--groups", "region", "-o", tmp_path / "b.html", cwd=folder, code=1)
+    assert not (tmp_path / "b.html").exists()
 
 
 def test_a_report_is_overwritten_only_when_told_to(folder, tmp_path, without_plans):

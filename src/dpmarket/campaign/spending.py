@@ -6,7 +6,6 @@ Shared by every desk: who reads the records is passed in.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,13 +18,13 @@ from dpmarket.campaign.limits import refuse_too_much
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file
 from dpmarket.campaign.records import Records
-from dpmarket.errors import EntropyUnavailable, FileProblem, Infeasible, LedgerRefusal
+from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
 from dpmarket.files import positions_in
 from dpmarket.ledger import Connection, Ledger, Round, outside, reading, releases, rounds, writing
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.restoring import describe_round, end_attempt, refuse_other_copy
 from dpmarket.ledger.rounds import SELLER
-from dpmarket.privacy.noise import NoiseDraw, SecureNoise
+from dpmarket.privacy.noise import Bits, SecureNoise, entropy
 from dpmarket.progress import StageProgress
 
 ReadRecords = Callable[[pl.DataFrame, FloatArray], Records]
@@ -44,21 +43,17 @@ class LastMoment(SecureNoise):
 
     mark: Callable[[], None]
 
-    def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
-    ) -> NoiseDraw:
-        """Mark, then return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
-        try:
-            os.urandom(32)
-        except NotImplementedError:
-            raise EntropyUnavailable("the operating system gave no entropy; no noise was drawn.") from None
+    def bits(self) -> Bits:
+        """Mark, then return a stream of fresh random bits.
+
+        Raises
+        ------
+        EntropyUnavailable
+            There are none; nothing was marked.
+        """
+        entropy(32)
         self.mark()
-        return super().draw(n_coefficients, noise_rate, accuracy, independent, blocks)
+        return super().bits()
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,8 +107,31 @@ class NoiseSource(Protocol):
         ...
 
 
+class _NoiseFromBits:
+    """What a source does with its random bits: turns them into noise."""
+
+    def bits(self) -> Bits:
+        """Return a stream of random bits, the ones of a draw or for noise of another law."""
+        raise NotImplementedError
+
+    def draw(
+        self,
+        n_coefficients: int,
+        noise_rate: float,
+        accuracy: float,
+        independent: int = 0,
+        blocks: int = 1,
+    ) -> NoiseDraw:
+        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
+
+        The last ``independent`` coefficients have noise of their own, the others radial noise together;
+        ``blocks`` such draws are independent of each other.
+        """
+        return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
+
+
 @dataclass(frozen=True)
-class SecureNoise:
+class SecureNoise(_NoiseFromBits):
     """Noise from the operating system's entropy. It has no seed and keeps no state.
 
     Notes
@@ -132,28 +155,13 @@ class SecureNoise:
         """True: nobody can know or repeat this noise."""
         return True
 
-    def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
-    ) -> NoiseDraw:
-        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
-
-        The last ``independent`` coefficients have noise of their own, the others radial noise together;
-        ``blocks`` such draws are independent of each other.
-        """
-        return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
-
     def bits(self) -> Bits:
-        """Return a stream of fresh random bits, for noise of another law than :meth:`draw` gives."""
+        """Return a stream of fresh random bits."""
         return Bits(entropy)
 
 
 @dataclass(frozen=True)
-class SeededNoise:
+class SeededNoise(_NoiseFromBits):
     """Noise that anybody who knows the seed can repeat and subtract: for tests only.
 
     The same seed gives the same noise at every draw. A model made with it says so (``certifiable_`` is false)
@@ -177,21 +185,6 @@ class SeededNoise:
     def certifiable(self) -> bool:
         """False: the noise can be repeated."""
         return False
-
-    def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
-    ) -> NoiseDraw:
-        """Return the noise of this seed, of rate ``noise_rate``, within ``accuracy`` of its limit.
-
-        The last ``independent`` coefficients have noise of their own, the others radial noise together;
-        ``blocks`` such draws are independent of each other.
-        """
-        return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
 
     def bits(self) -> Bits:
         """Return the stream of random bits of this seed: the same one at every call."""

@@ -12,6 +12,10 @@ from dpmarket.mechanisms import Outcome
 from dpmarket.privacy import SoftmaxWeights, Weights
 from dpmarket.report.rule import mechanism_behind
 
+GAIN = "Could anybody have gained by naming another cost?"
+LOSS = "Was anybody paid less than the promise costs them?"
+KEPT = "Does the model keep the promises?"
+SEALED = "Does the certificate hold together?"
 _SELLERS, _MARKETS, _LIES = 30, 2, 60  # simulated markets that are searched for lies
 _ACCOUNTS = 500  # promises whose spending is recomputed
 
@@ -27,7 +31,7 @@ def truthfulness_of(outcome: Outcome) -> tuple[str, Audit]:
         _LIES,
         np.random.default_rng(0),
     )
-    return "Could anybody have gained by naming another cost?", audit
+    return GAIN, audit
 
 
 def participation_of(
@@ -36,7 +40,7 @@ def participation_of(
     """Check that whoever was bought from is paid what the promise costs them, if they told the truth."""
     bought = epsilons > 0.0
     audit = audit_paid_amounts(epsilons[bought], amounts[bought], costs[bought], minor_units)
-    return "Was anybody paid less than the promise costs them?", audit
+    return LOSS, audit
 
 
 def accounting_of(
@@ -46,9 +50,7 @@ def accounting_of(
     used = np.flatnonzero(loss_weights > 0.0)
     if used.size > _ACCOUNTS:
         used = rng.choice(used, _ACCOUNTS, replace=False)
-    return "Does the model keep the promises?", audit_accounting(
-        _weights(model, loss_weights[used]), promises[used]
-    )
+    return KEPT, audit_accounting(_weights(model, loss_weights[used]), promises[used])
 
 
 def _weights(model: ModelFile, loss_weights: FloatArray) -> Weights | SoftmaxWeights:

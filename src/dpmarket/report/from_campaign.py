@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
@@ -40,10 +41,10 @@ from dpmarket.ledger import Round, reading
 from dpmarket.ledger.releases import released_model
 from dpmarket.ledger.rounds import SELLER, amounts_of, campaign_of, quotes_of, weights_of, withdrawn_of
 from dpmarket.mechanisms import Outcome
-from dpmarket.report.evidence import Verified, accounting_of, participation_of, truthfulness_of
-from dpmarket.report.options import budget_options
+from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
+from dpmarket.report.options import Option, budget_options, crowd_options
 from dpmarket.report.page import render_page
-from dpmarket.report.score import score_model
+from dpmarket.report.score import Groups, score_model
 from dpmarket.report.summary import Material, Summary, summarise
 
 Path = str | os.PathLike[str]
@@ -56,6 +57,7 @@ def report_campaign(
     output: Path,
     *,
     test: Path | None = None,
+    groups: str | None = None,
     certificate: Path | None = None,
     title: str = "A market for privacy: what was bought",
     overwrite: bool = False,
@@ -77,6 +79,8 @@ def report_campaign(
         Where the page goes, ``-`` for standard output.
     test
         .csv or .parquet with features and labels of public records, for the model's error.
+    groups
+        A column of the test data, such as a region: the model's error is then told for each of its values.
     certificate
         The certificate, whose digest the page then names.
     title
@@ -109,15 +113,16 @@ def report_campaign(
     if test is not None:
         if found.model is None:
             raise FileProblem("expected a trained model for the test data: these quotes were not trained on.")
-        score = score_model(found.model, read_public_data(found.model, test))
+        score = score_model(found.model, *read_public_data(found.model, test, groups))
+    elif groups is not None:
+        raise FileProblem("expected public test data beside the column of its groups: give --test, too.")
     digest: str | None = None
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
         digest, verified = _certificate(certificate, found.model)
     budget = found.market.objective.budget
     paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
-    expect = partial(prospect_for, found.market, found.outcome.epsilons.size)
-    options = budget_options(expect, paid if budget is None else budget)
+    options = options_of(found, paid if budget is None else budget)
     progress("Auditing", 0.6)
     audits = (*audits_of(found), *verified)
     progress("Writing the page", 0.9)
@@ -127,6 +132,7 @@ def report_campaign(
             outcome=found.outcome,
             reported_costs=found.costs,
             minor_units=found.round.minor_units,
+            currency=found.market.money.currency,
             amounts=found.amounts,
             withdrawn=found.withdrawn,
             budget=budget,
@@ -200,6 +206,15 @@ def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | 
     )
 
 
+def options_of(campaign: Campaign, budget: float) -> tuple[Option, ...]:
+    """Return what other budgets, more and fewer people and fewer features could be expected to do."""
+    market, people = campaign.market, campaign.outcome.epsilons.size
+    return (
+        *budget_options(partial(prospect_for, market, people), budget),
+        *crowd_options(market, people, budget, prospect_for),
+    )
+
+
 def audits_of(campaign: Campaign) -> tuple[tuple[str, Audit], ...]:
     """Run the audits that a report shows; each with the question that it answers."""
     epsilons, scale = campaign.outcome.epsilons, campaign.round.minor_units
@@ -213,8 +228,10 @@ def audits_of(campaign: Campaign) -> tuple[tuple[str, Audit], ...]:
     return tuple(audits)
 
 
-def read_public_data(model: ModelFile, source: Path) -> PublicData:
-    """Read records that everybody may see, in the columns that a model names.
+def read_public_data(
+    model: ModelFile, source: Path, groups: str | None = None
+) -> tuple[PublicData, Groups | None]:
+    """Read records that everybody may see, in the columns that a model names, and the groups they belong to.
 
     Raises
     ------
@@ -222,13 +239,14 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
         Missing columns, cells without a number, labels that the model does not know.
     """
     names = [feature.name for feature in model.features]
-    table = read_table(source, [*names, model.label_column], [model.label_column], names)
+    texts_of = [model.label_column, *([] if groups is None else [groups])]
+    table = read_table(source, list(dict.fromkeys([*names, *texts_of])), texts_of, names)
     columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
     places, wrong = label_numbers(
         [str(label) for label in model.labels], table, model.label_column, np.arange(table.height)
     )
     refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
-    return PublicData(
+    data = PublicData(
         features=np.column_stack(columns),
         labels=np.asarray(model.labels)[places],
         classes=tuple(model.labels),
@@ -238,6 +256,9 @@ def read_public_data(model: ModelFile, source: Path) -> PublicData:
         source=os.path.basename(os.fspath(source)),
         feature_names=tuple(names),
     )
+    if groups is None:
+        return data, None
+    return data, Groups(groups, table.get_column(groups).cast(pl.String).fill_null("(none)").to_list())
 
 
 def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
@@ -252,8 +273,7 @@ def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tupl
         raise FileProblem(f"expected a certificate in {source}, as 'dpmarket certify' writes it.") from None
     if model is None or _whole(released) != _whole(model.coef_grid):
         raise FileProblem(f"the certificate in {source} is about another model than the one of these quotes.")
-    question = "Does the certificate hold together?"
-    return hashlib.sha256(body).hexdigest(), ((question, Verified(verify(data))),)
+    return hashlib.sha256(body).hexdigest(), ((SEALED, Verified(verify(data))),)
 
 
 def _whole(values: Sequence[Any]) -> list[Any]:
