@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 
 from dpmarket.campaign.market_file import read_market
-from dpmarket.campaign.model_file import ModelFile, model_from_json
+from dpmarket.campaign.model_file import ModelFile
 from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.campaign.publishing import refuse_other_rules
 from dpmarket.campaign.quotes import read_quotes
+from dpmarket.campaign.released import Released, released_from_json
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of
 from dpmarket.campaign.training import known_round
@@ -102,7 +103,7 @@ def certify_round(connection: Connection, found: Round, rules: PublishedRules | 
     whole = releases.release_with(connection, found.release or "")
     if kept is None or whole is None:
         raise NotCertifiable(_why_no_model(found))
-    model = model_from_json(kept)
+    model = released_from_json(kept)
     if not model.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
     purchase = purchase_of(connection, whole)
@@ -247,7 +248,9 @@ def _why_no_model(found: Round) -> str:
     return f"the promises of these quotes were spent at {found.debited_at}, and no model was released."
 
 
-def _released(model: ModelFile) -> ReleasedModel:
+def _released(model: Released) -> ReleasedModel:
+    if not isinstance(model, ModelFile):
+        raise NotCertifiable("expected a model; statistics have no certificate.")
     shape = None if model.noise_shape is None else NoiseShape.from_dict(model.noise_shape)
     return ReleasedModel(
         coef_grid=tuple(tuple(cell) if isinstance(cell, list) else cell for cell in model.coef_grid),  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmarket.campaign.deciding import budget_in_minor_units, decide_offline, online_curve
 from dpmarket.campaign.features import is_plain
-from dpmarket.campaign.market_file import Market, to_distribution
+from dpmarket.campaign.market_file import Market, questions_of, to_distribution
 from dpmarket.campaign.market_file import check_market as checked_market
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger.journal import canonical
@@ -86,6 +86,10 @@ def refuse_other_records(market: Market) -> None:
     MarketRefusal
         Categories, or several rows.
     """
+    if questions_of(market):
+        raise MarketRefusal(
+            "invalid", "expected a market that trains a model: statistics are bought by files."
+        )
     if not is_plain(market) or market.sellers.rows_per_person != 1:
         raise MarketRefusal("invalid", "expected features with public bounds only, and one row per person.")
 

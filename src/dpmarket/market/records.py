@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.features import plain_bounds
-from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.market_file import Market, label_of
 from dpmarket.campaign.records import Records
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection, reading
@@ -46,7 +46,7 @@ def encode_record(market: Market, values: Mapping[str, Any]) -> bytes:
     MarketRefusal
         Names what is missing or wrong, never a value, nor an unknown name.
     """
-    expected = [*market.features, market.label.column]
+    expected = [*market.features, label_of(market).column]
     if set(values) != set(expected):
         missing = [name for name in expected if name not in values]
         raise MarketRefusal("invalid", f"expected exactly {', '.join(expected)}; {len(missing)} are missing.")
@@ -58,10 +58,10 @@ def encode_record(market: Market, values: Mapping[str, Any]) -> bytes:
         if not low <= value <= high and market.training.outside_bounds == "refuse":
             raise MarketRefusal("invalid", f"{name}: expected a number from {low:g} to {high:g}.")
         numbers.append(min(max(float(value), low), high))
-    label = values[market.label.column]
-    if type(label) is not type(market.label.values[0]) or label not in market.label.values:
-        raise MarketRefusal("invalid", f"{market.label.column}: expected one of the labels.")
-    return struct.pack(f"<{len(numbers)}dB", *numbers, market.label.values.index(label))
+    label = values[label_of(market).column]
+    if type(label) is not type(label_of(market).values[0]) or label not in label_of(market).values:
+        raise MarketRefusal("invalid", f"{label_of(market).column}: expected one of the labels.")
+    return struct.pack(f"<{len(numbers)}dB", *numbers, label_of(market).values.index(label))
 
 
 def zero_row(market: Market) -> bytes:
@@ -149,4 +149,4 @@ def _is_row(content: bytes, zero: bytes, market: Market) -> bool:
     *numbers, label = struct.unpack(f"<{len(market.features)}dB", content)
     bounds = plain_bounds(market)
     inside = all(low <= number <= high for number, (_, low, high) in zip(numbers, bounds, strict=True))
-    return inside and label < len(market.label.values)
+    return inside and label < len(label_of(market).values)
