@@ -1,6 +1,7 @@
 """Campaigns that buy a number instead of a model: every promise entered, spent once, and split by shares."""
 
 import json
+import re
 import tomllib
 from fractions import Fraction
 
@@ -21,6 +22,7 @@ from dpmarket.campaign import (
     withdraw_sellers,
 )
 from dpmarket.campaign.pricing import error_model_of
+from dpmarket.campaign.questions import keys_of
 from dpmarket.campaign.rules import rules_of
 from dpmarket.errors import FileProblem, LedgerRefusal, MarketRefusal
 from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, rounds_of
@@ -239,6 +241,9 @@ def test_a_first_market_file_asks_for_the_statistic_that_was_chosen(kind):
     assert market.statistic.kind == kind
     assert market.label is None
     assert market.features == {}
+    every = tomllib.loads(re.sub(r"(?m)^# (\w+ = )", r"\1", market_template({"statistic.kind": kind})))
+    assert set(every["statistic"]) == keys_of(kind)
+    assert set(every["training"]) == {"outside_bounds"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,19 @@ from dpmarket.statistics.crowd import RESOLUTION
 
 @dataclass(frozen=True)
 class CertifiedStatistic:
-    """One statistic: its name, the columns it was asked of, its share of every promise, and its release."""
+    """One statistic of a release.
+
+    Attributes
+    ----------
+    name
+        Different from the others' of the same release.
+    columns
+        What it was asked of.
+    share
+        Its part of every promise, at most 1.
+    release
+        What was released.
+    """
 
     name: str
     columns: tuple[str, ...]
