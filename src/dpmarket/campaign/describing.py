@@ -11,6 +11,7 @@ from dpmarket.campaign.amounts import money_text
 from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
+    from dpmarket.campaign.statistic_file import StatisticFile
     from dpmarket.ledger import CampaignEntry, Connection, Ledger
 
 # Each kind of file is read by modules of its own, loaded when there is one to describe.
@@ -36,7 +37,7 @@ class Description:
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
-    """Describe a quotes file (.csv, .parquet), a model (.json), a market file (.toml) or a ledger (.ledger).
+    """Describe quotes (.csv, .parquet), a model or statistics (.json), a market file (.toml) or a .ledger.
 
     Only totals and means are in a description: no single seller's id, promise, payment or cost.
 
@@ -92,7 +93,11 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
 
 def _model(path: str | os.PathLike[str]) -> Description:
     from dpmarket.campaign.model_file import read_model
+    from dpmarket.campaign.statistic_file import is_statistic_data
+    from dpmarket.files import read_json
 
+    if is_statistic_data(read_json(path)):
+        return _statistics(path)
     model = read_model(path)
     second_first = list(map(repr, model.labels if model.has_many_labels else reversed(model.labels)))
     rows = [
@@ -108,6 +113,24 @@ def _model(path: str | os.PathLike[str]) -> Description:
         numbers = [f"{value:.6g}" for value in values.tolist()]
         rows += zip([*names, f"constant{of}"], numbers, strict=True)
     return Description(f"Model in {path}", rows, {"kind": "model", **model.to_dict()})
+
+
+def _statistics(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.campaign.statistic_file import read_statistics
+
+    found = read_statistics(path)
+    return Description(
+        f"Statistics in {path}", statistic_rows(found), {"kind": "statistics", **found.to_dict()}
+    )
+
+
+def statistic_rows(found: StatisticFile) -> list[tuple[str, str]]:
+    """Return released statistics as rows for people: values with their intervals, and what they rest on."""
+    rows = []
+    for name, release in found.releases().items():
+        several = f"{name}, " if len(found.statistics) > 1 else ""
+        rows += [(f"{several}{words}", told) for words, told in release.summary()]
+    return [*rows, ("records", f"{found.records:,}")]
 
 
 def _market(path: str | os.PathLike[str]) -> Description:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.features import columns_of_market, is_plain
-from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.market_file import Market, label_of
 from dpmarket.errors import InvalidInput, MarketRefusal
 from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo
 
@@ -92,7 +92,7 @@ def decode_records(market: Market, contents: Sequence[bytes]) -> tuple[Any, IntA
     whole = b"".join(one if len(one) == len(zero) else zero for one in contents)
     table = np.frombuffer(whole, dtype=kind).reshape(shape).copy()
     there = table["label"] != _NO_ROW
-    good = ((table["label"] < len(market.label.values)) | ~there).all(axis=1) & there[:, 0]
+    good = ((table["label"] < len(label_of(market).values)) | ~there).all(axis=1) & there[:, 0]
     for place, column in enumerate(columns.values()):
         good &= (_fits(column, table["codes"][:, :, place]) | ~there).all(axis=1)
     table[~good] = np.frombuffer(zero, dtype=kind)
@@ -116,7 +116,7 @@ def _encoded(market: Market, columns: Mapping[str, Column], codes: FloatArray) -
 
 def _codes(market: Market, columns: Mapping[str, Column], row: Mapping[str, Any]) -> list[float]:
     """Return a row's values as numbers, checked by what is declared about each."""
-    expected = [*columns, market.label.column]
+    expected = [*columns, label_of(market).column]
     if set(row) != set(expected):
         missing = sum(name not in row for name in expected)
         raise MarketRefusal("invalid", f"expected exactly {', '.join(expected)}; {missing} are missing.")
@@ -138,9 +138,9 @@ def _codes(market: Market, columns: Mapping[str, Column], row: Mapping[str, Any]
 
 
 def _label(market: Market, row: Mapping[str, Any]) -> int:
-    label, values = row[market.label.column], market.label.values
+    label, values = row[label_of(market).column], label_of(market).values
     if type(label) is not type(values[0]) or label not in values:
-        raise MarketRefusal("invalid", f"{market.label.column}: expected one of the labels.")
+        raise MarketRefusal("invalid", f"{label_of(market).column}: expected one of the labels.")
     return list(values).index(label)
 
 
