@@ -15,6 +15,7 @@ import scipy
 from dpmarket.certificates.commitments import Lines
 from dpmarket.certificates.purchase import Purchase, ReleasedModel
 from dpmarket.certificates.rules import RulesReference
+from dpmarket.certificates.statistic import ReleasedStatistics, statistic_part
 from dpmarket.certificates.verifier.constants import LARGEST_NUMBER, RANGES
 from dpmarket.certificates.verifier.statements import NOT_PROMISED
 from dpmarket.costs import distribution_from_dict
@@ -27,11 +28,17 @@ SCHEMA = "dpmarket.certificate/2"
 BINARY_MODEL = "binary model"
 SHAPED_MODEL = "shaped binary model"
 SOFTMAX_MODEL = "softmax model"
+GAUSSIAN_MODEL = "gaussian binary model"
+GAUSSIAN_SOFTMAX_MODEL = "gaussian softmax model"
 _MENU_POINTS = 200
 
 
 def body_of(
-    purchase: Purchase, model: ReleasedModel, lines: Lines, root: bytes, rules: RulesReference | None
+    purchase: Purchase,
+    model: ReleasedModel | ReleasedStatistics,
+    lines: Lines,
+    root: bytes,
+    rules: RulesReference | None,
 ) -> dict[str, Any]:
     """Return the body: everything public, with the root of all commitments.
 
@@ -40,8 +47,12 @@ def body_of(
     NotCertifiable
         If a public constant is not within the verifier's table of what makes sense.
     """
-    release = _release(model, float(purchase.weights.sum()))
-    _refuse_unusual(release, lines)
+    totals = _totals(lines)
+    if isinstance(model, ReleasedStatistics):
+        release = statistic_part(model, totals["total_promise"], float(lines.values.max()))
+    else:
+        release = _release(model, float(purchase.weights.sum()))
+        _refuse_unusual(release, lines)
     return {
         "schema": SCHEMA,
         "mechanism": purchase.mechanism,
@@ -49,7 +60,7 @@ def body_of(
         "menu": _menu(purchase.mechanism, purchase.parameters),
         "release": release,
         "money": {"currency": purchase.currency, "minor_units": purchase.minor_units},
-        "totals": _totals(lines),
+        "totals": totals,
         "commitment": None if rules is None else rules.to_dict(),
         "root": root.hex(),
         "versions": {
@@ -75,7 +86,7 @@ def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
         }
     return more | {
         "kind": _kind(model, shaped=shaped),
-        "delta": 0.0,
+        "delta": model.delta,
         "features": {"name": list(names), "low": list(map(float, lows)), "high": list(map(float, highs))},
         "classes": list(model.classes),
         "coef_grid": [list(cell) if isinstance(cell, tuple) else cell for cell in model.coef_grid],
@@ -96,6 +107,10 @@ def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
 
 
 def _kind(model: ReleasedModel, *, shaped: bool) -> str:
+    if model.delta > 0.0:
+        if shaped:
+            raise NotCertifiable("expected plain features with a delta: encoded ones have no certificate.")
+        return GAUSSIAN_SOFTMAX_MODEL if model.has_many_classes else GAUSSIAN_MODEL
     if not model.has_many_classes:
         return SHAPED_MODEL if shaped else BINARY_MODEL
     if shaped:
@@ -105,7 +120,7 @@ def _kind(model: ReleasedModel, *, shaped: bool) -> str:
 
 def _refuse_unusual(release: Mapping[str, Any], lines: Lines) -> None:
     cells = release["coef_grid"]
-    many = release["kind"] == SOFTMAX_MODEL
+    many = release["kind"] in (SOFTMAX_MODEL, GAUSSIAN_SOFTMAX_MODEL)
     values = {**release, "n_coefficients": len(cells[0]) if many else len(cells)}
     wrong = [name for name, (low, high) in RANGES.items() if not low <= values[name] <= high]
     if wrong:

@@ -47,6 +47,9 @@ app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-wei
 )
 app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(campaign.withdraw)
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
+app.command("release", epilog="Example: dpmarket release data.csv --quotes quotes.csv -o mean.json")(
+    campaign.train
+)
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
 app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
 app.add_typer(ledger.app, name="ledger")

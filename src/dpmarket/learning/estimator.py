@@ -26,7 +26,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.gaussian_geometry import GaussianGeometry
-from dpmarket.learning.geometry import geometry_of, shape_of
+from dpmarket.learning.geometry import carried_shape, geometry_of, shape_of
 from dpmarket.learning.labels import read_classes
 from dpmarket.learning.messages import refuse_arguments, refuse_known, validated
 from dpmarket.learning.problem import check_constant
@@ -276,7 +276,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.people_ = holding.people
         self.classes_ = classes
         secure = isinstance(source, SecureNoise) and bool(source.certifiable)
-        self.certifiable_ = secure and self.classes is not None and self.delta is None
+        self.certifiable_ = secure and self.classes is not None
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -286,7 +286,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         largest wins.
         """
         check_is_fitted(self)
-        carried = getattr(X, "noise_shape", None)
+        carried = carried_shape(X)
         if carried is not None and carried != self.noise_shape_:
             raise InvalidInput("expected rows encoded as those of the fit were: their noise shapes differ.")
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)

@@ -11,17 +11,11 @@ A discrete Gaussian would be the wrong tool: the outputs of neighbours would lie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from dpmarket import checks
-from dpmarket.privacy.noise import _CHUNK as CHUNK
-from dpmarket.privacy.noise import NoiseDraw
-from dpmarket.privacy.noise import _Bits as Bits
-from dpmarket.privacy.noise import _cut_off_each as cut_off_each
-from dpmarket.privacy.noise import _half_normal as half_normal
-from dpmarket.privacy.noise import _sign as sign
+from dpmarket.privacy.noise import CHUNK, Bits, NoiseDraw, cut_off_each, half_normal, sign
 
 
 @runtime_checkable
@@ -42,10 +36,8 @@ class GaussianSource(Protocol):
         ...
 
 
-def draw_normals(
-    random_bytes: Callable[[int], bytes], n_coefficients: int, noise_rate: float, accuracy: float
-) -> NoiseDraw:
-    """Return independent normals of standard deviation ``2 / noise_rate`` from a function that gives bytes.
+def draw_normals(stream: Bits, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+    """Return independent normals of standard deviation ``2 / noise_rate`` from a stream of random bits.
 
     The draw is within ``accuracy`` of the ideal sample, in the Euclidean norm over all coefficients. Always,
     not only with high probability.
@@ -53,7 +45,6 @@ def draw_normals(
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
     eta = Fraction(checks.positive("noise_rate", noise_rate))
     beta = Fraction(checks.positive("accuracy", accuracy))
-    stream = Bits(random_bytes)
     sizes = [half_normal(stream) for _ in range(n)]
     signs = [sign(stream) for _ in range(n)]
     bits = max(CHUNK, math.ceil(math.log2(n) / 2.0 - math.log2(float(eta)) - math.log2(float(beta))) + 16)

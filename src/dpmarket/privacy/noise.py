@@ -33,7 +33,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import EntropyUnavailable, InvalidInput, NotConverged
 
-_CHUNK = 64
+CHUNK = 64
 _BUFFER = 4096
 
 
@@ -107,11 +107,11 @@ class NoiseSource(Protocol):
         ...
 
 
-class _NoiseFromBytes:
-    """What a source does with its random bytes: turns them into noise."""
+class _NoiseFromBits:
+    """What a source does with its random bits: turns them into noise."""
 
-    def _random_bytes(self) -> Callable[[int], bytes]:
-        """Return the function that gives the bytes of one draw."""
+    def bits(self) -> Bits:
+        """Return a stream of random bits, the ones of a draw or for noise of another law."""
         raise NotImplementedError
 
     def draw(
@@ -127,11 +127,17 @@ class _NoiseFromBytes:
         The last ``independent`` coefficients have noise of their own, the others radial noise together;
         ``blocks`` such draws are independent of each other.
         """
-        return _draw(self._random_bytes(), n_coefficients, noise_rate, accuracy, independent, blocks)
+        return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
+
+    def draw_normal(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Return independent normals of standard deviation ``2 / noise_rate``, within ``accuracy``."""
+        from dpmarket.privacy.gaussian_noise import draw_normals  # which builds on this module
+
+        return draw_normals(self.bits(), n_coefficients, noise_rate, accuracy)
 
 
 @dataclass(frozen=True)
-class SecureNoise(_NoiseFromBytes):
+class SecureNoise(_NoiseFromBits):
     """Noise from the operating system's entropy. It has no seed and keeps no state.
 
     Notes
@@ -155,18 +161,13 @@ class SecureNoise(_NoiseFromBytes):
         """True: nobody can know or repeat this noise."""
         return True
 
-    def _random_bytes(self) -> Callable[[int], bytes]:
-        return _entropy
-
-    def draw_normal(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
-        """Return independent normals of standard deviation ``2 / noise_rate``, within ``accuracy``."""
-        from dpmarket.privacy.gaussian_noise import draw_normals  # which builds on this module
-
-        return draw_normals(_entropy, n_coefficients, noise_rate, accuracy)
+    def bits(self) -> Bits:
+        """Return a stream of fresh random bits."""
+        return Bits(entropy)
 
 
 @dataclass(frozen=True)
-class SeededNoise(_NoiseFromBytes):
+class SeededNoise(_NoiseFromBits):
     """Noise that anybody who knows the seed can repeat and subtract: for tests only.
 
     The same seed gives the same noise at every draw. A model made with it says so (``certifiable_`` is false)
@@ -191,17 +192,19 @@ class SeededNoise(_NoiseFromBytes):
         """False: the noise can be repeated."""
         return False
 
-    def _random_bytes(self) -> Callable[[int], bytes]:
-        return random.Random(self.seed).randbytes
-
-    def draw_normal(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
-        """Return this seed's independent normals of standard deviation ``2 / noise_rate``."""
-        from dpmarket.privacy.gaussian_noise import draw_normals  # which builds on this module
-
-        return draw_normals(random.Random(self.seed).randbytes, n_coefficients, noise_rate, accuracy)
+    def bits(self) -> Bits:
+        """Return the stream of random bits of this seed: the same one at every call."""
+        return Bits(random.Random(self.seed).randbytes)
 
 
-def _entropy(count: int) -> bytes:
+def entropy(count: int) -> bytes:
+    """Return so many random bytes of the operating system.
+
+    Raises
+    ------
+    EntropyUnavailable
+        It gives none, or fewer.
+    """
     try:
         found = os.urandom(count)
     except (OSError, NotImplementedError) as error:
@@ -211,7 +214,7 @@ def _entropy(count: int) -> bytes:
     return found
 
 
-class _Bits:
+class Bits:
     """A stream of random bits, 64 at a time, from a function that returns random bytes."""
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
@@ -219,45 +222,47 @@ class _Bits:
         self._words: list[int] = []
 
     def word(self) -> int:
+        """Return the next 64 bits."""
         if not self._words:
             self._words = np.frombuffer(self._random_bytes(_BUFFER), dtype="<u8").tolist()
         return self._words.pop()
 
 
-class _Real:
+class Real:
     """A real number ``whole + 0.bits``, of which ``known`` bits have been drawn."""
 
     __slots__ = ("_stream", "known", "part", "whole")
 
-    def __init__(self, stream: _Bits) -> None:
+    def __init__(self, stream: Bits) -> None:
         self._stream = stream
         self.whole = 0
         self.part = stream.word()
-        self.known = _CHUNK
+        self.known = CHUNK
 
     def floor(self, bits: int) -> int:
         """Return ``floor(number * 2**bits)``, drawing further bits if needed."""
         while self.known < bits:
-            self.part = (self.part << _CHUNK) | self._stream.word()
-            self.known += _CHUNK
+            self.part = (self.part << CHUNK) | self._stream.word()
+            self.known += CHUNK
         return (self.whole << bits) + (self.part >> (self.known - bits))
 
-    def below(self, other: _Real) -> bool:
+    def below(self, other: Real) -> bool:
         """Tell whether this fraction is below another one; equal bits are continued until they differ."""
-        bits = _CHUNK
+        bits = CHUNK
         if self.known == bits and other.known == bits and self.part != other.part:
             return self.part < other.part
         while self.floor(bits) == other.floor(bits):
-            bits += _CHUNK
+            bits += CHUNK
         return self.floor(bits) < other.floor(bits)
 
 
-def _exponential(stream: _Bits) -> _Real:
+def exponential(stream: Bits) -> Real:
+    """Draw an exponential of mean 1, exactly, by von Neumann's runs."""
     whole = 0
     while True:
-        first = previous = _Real(stream)
+        first = previous = Real(stream)
         odd = True
-        while (following := _Real(stream)).below(previous):
+        while (following := Real(stream)).below(previous):
             previous = following
             odd = not odd
         if odd:
@@ -266,10 +271,11 @@ def _exponential(stream: _Bits) -> _Real:
         whole += 1
 
 
-def _half_normal(stream: _Bits) -> _Real:
+def half_normal(stream: Bits) -> Real:
+    """Draw the absolute value of a standard normal, exactly, by rejection from an exponential."""
     while True:
-        x, y = _exponential(stream), _exponential(stream)
-        bits = _CHUNK
+        x, y = exponential(stream), exponential(stream)
+        bits = CHUNK
         while True:
             # (X - 1)^2 and 2 Y lie in these intervals, in units of 2**(-2 bits).
             away = x.floor(bits) - (1 << bits)
@@ -279,38 +285,38 @@ def _half_normal(stream: _Bits) -> _Real:
                 return x
             if twice + (2 << bits) <= min(squares):
                 break
-            bits += _CHUNK
+            bits += CHUNK
 
 
 class _Parts(NamedTuple):
     """The exact real numbers that one block of noise is made of."""
 
-    lengths: list[_Real]
-    normals: list[_Real]
+    lengths: list[Real]
+    normals: list[Real]
     signs: list[int]
-    sizes: list[_Real]
+    sizes: list[Real]
     own_signs: list[int]
 
     @classmethod
-    def drawn(cls, stream: _Bits, joint: int, alone: int) -> _Parts:
+    def drawn(cls, stream: Bits, joint: int, alone: int) -> _Parts:
         return cls(
-            [_exponential(stream) for _ in range(joint)],
-            [_half_normal(stream) for _ in range(joint)],
-            [_sign(stream) for _ in range(joint)],
-            [_exponential(stream) for _ in range(alone)],
-            [_sign(stream) for _ in range(alone)],
+            [exponential(stream) for _ in range(joint)],
+            [half_normal(stream) for _ in range(joint)],
+            [sign(stream) for _ in range(joint)],
+            [exponential(stream) for _ in range(alone)],
+            [sign(stream) for _ in range(alone)],
         )
 
-    def cut_off(self, eta: Fraction, bits: int) -> tuple[tuple[int, ...] | None, Fraction]:
+    def rounded(self, eta: Fraction, bits: int) -> tuple[tuple[int, ...] | None, Fraction]:
         radial, error = (
-            _cut_off(self.lengths, self.normals, self.signs, eta, bits) if self.lengths else ((), Fraction(0))
+            cut_off(self.lengths, self.normals, self.signs, eta, bits) if self.lengths else ((), Fraction(0))
         )
-        own, own_error = _cut_off_each(self.sizes, self.own_signs, eta, bits)
+        own, own_error = cut_off_each(self.sizes, self.own_signs, eta, bits)
         return None if radial is None else (*radial, *own), error + own_error
 
 
 def _draw(
-    random_bytes: Callable[[int], bytes],
+    stream: Bits,
     n_coefficients: int,
     noise_rate: float,
     accuracy: float,
@@ -324,33 +330,33 @@ def _draw(
         raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
     eta = Fraction(checks.positive("noise_rate", noise_rate))
     beta = Fraction(checks.positive("accuracy", accuracy))
-    stream = _Bits(random_bytes)
     parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
     size = math.log2(n) + math.log2(count) / 2.0
-    bits = max(_CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
-    level = _CHUNK
+    bits = max(CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
+    level = CHUNK
     while True:
         while level < bits:
             # Everybody's next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
-            level += _CHUNK
+            level += CHUNK
             for part in parts:
                 for number in (*part.lengths, *part.normals, *part.sizes):
                     number.floor(level)
-        cut = [part.cut_off(eta, bits) for part in parts]
+        cut = [part.rounded(eta, bits) for part in parts]
         found = [numerators for numerators, _ in cut if numerators is not None]
         error = sum((block**2 for _, block in cut), Fraction(0))
         # Half of the accuracy is kept for writing the draw as two floats.
         if len(found) == count and error <= (beta / 2) ** 2:
             return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
-        bits += _CHUNK
+        bits += CHUNK
 
 
-def _sign(stream: _Bits) -> int:
+def sign(stream: Bits) -> int:
+    """Return 1 or -1, each with the probability one half."""
     return 1 if (stream.word() & 1) else -1
 
 
-def _cut_off_each(
-    sizes: list[_Real], signs: list[int], eta: Fraction, bits: int
+def cut_off_each(
+    sizes: list[Real], signs: list[int], eta: Fraction, bits: int
 ) -> tuple[tuple[int, ...], Fraction]:
     """Cut independent noise off after ``bits`` bits; return it in units of 2**-bits and an error bound.
 
@@ -364,8 +370,8 @@ def _cut_off_each(
     return numerators, root * (2 / eta + 1) * Fraction(1, 2**bits)
 
 
-def _cut_off(
-    lengths: list[_Real], normals: list[_Real], signs: list[int], eta: Fraction, bits: int
+def cut_off(
+    lengths: list[Real], normals: list[Real], signs: list[int], eta: Fraction, bits: int
 ) -> tuple[tuple[int, ...] | None, Fraction]:
     """Cut all numbers off after ``bits`` bits; return the noise in units of 2**-bits and an error bound.
 

@@ -14,6 +14,7 @@ from typing import Any
 from .layout import Body, Release, Totals
 from .losses import release_up
 from .money import is_currency
+from .numbers_released import StatisticRelease, wrong_parts
 from .shapes import misshapen
 from .verdicts import Check, judged
 
@@ -43,9 +44,7 @@ LARGEST_NUMBER = 1e15
 def public_checks(body: Body) -> list[Check]:
     """Return what can be said of a certificate's public numbers by themselves."""
     release, totals, units = body.release, body.totals, body.minor_units
-    wrong = [
-        name for name, (low, high) in RANGES.items() if not low <= getattr(release, name) <= high
-    ] + _inconsistent(release)
+    wrong = _out_of_range(release, totals)
     if not (units is None or 1 <= units <= LARGEST_UNITS):
         wrong.append("minor_units")
     if not is_currency(body.currency):
@@ -63,7 +62,8 @@ def public_checks(body: Body) -> list[Check]:
     if wrong:
         return checks
     cost = release_up(release)
-    covered = cost is not None and cost <= Fraction(release.numerical_epsilon)
+    charged = 0.0 if isinstance(release, StatisticRelease) else release.numerical_epsilon
+    covered = cost is not None and cost <= Fraction(charged)
     sums = (totals.promise, totals.payment, totals.spent)
     kept = all(0.0 <= total <= LARGEST_NUMBER for total in sums) and totals.spent <= totals.promise
     shown = "" if cost is None else f"{float(cost):.4g}"
@@ -74,12 +74,20 @@ def public_checks(body: Body) -> list[Check]:
     ]
 
 
+def _out_of_range(release: Release | StatisticRelease, totals: Totals) -> list[str]:
+    if isinstance(release, StatisticRelease):
+        return wrong_parts(release, totals.promise)
+    return [
+        name for name, (low, high) in RANGES.items() if not low <= getattr(release, name) <= high
+    ] + _inconsistent(release, totals)
+
+
 def _counted(totals: Totals) -> bool:
     counts = (totals.bought_from, totals.withdrawn)
     return 1 <= totals.sellers <= LARGEST_MARKET and min(counts) >= 0 and sum(counts) <= totals.sellers
 
 
-def _inconsistent(release: Release) -> list[str]:
+def _inconsistent(release: Release, totals: Totals) -> list[str]:
     constant = Fraction(release.intercept_scaling) if release.fit_intercept else Fraction(0)
     wrong = misshapen(release, constant)
     if not _whole_grid(release):
@@ -88,8 +96,10 @@ def _inconsistent(release: Release) -> list[str]:
         wrong.append("grid")
     if not _different(release.classes, many=release.has_many_classes):
         wrong.append("classes")
-    if release.delta != 0.0:
-        wrong.append("delta")  # noise of this kind needs none
+    # A tenth of a person at most; noise of other kinds needs none.
+    most = Fraction(1, 10 * max(totals.bought_from, 1)) if release.is_gaussian else Fraction(0)
+    if not (0.0 < release.delta <= most if release.is_gaussian else release.delta == 0.0):
+        wrong.append("delta")
     if release.features is not None and not _bounded(
         release.features, release.n_coefficients - release.fit_intercept
     ):

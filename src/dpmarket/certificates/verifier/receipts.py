@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from .commitments import climbs, leaf_of
-from .layout import Body, receipt_of
+from .gaussian import gaussian_covers
+from .layout import Body, Release, receipt_of
 from .losses import loss_up, release_up
 from .menus import Menu
 from .money import amount_text
 from .reading import MOST_RECEIPT, only_line, parsed
-from .verdicts import NOT_MADE, Check, judged
+from .verdicts import FAILS, NOT_MADE, Check, judged
 
 
 def receipt_checks(
@@ -62,6 +63,9 @@ def receipt_checks(
 def is_covered(weight: float, spent: float, body: Body) -> bool:
     """Whether a spent epsilon covers a weight and, if it is above 0, the release: by exact comparison."""
     release = release_up(body.release) if weight > 0.0 else Fraction(0)
+    told = body.release
+    if weight > 0.0 and release is not None and isinstance(told, Release) and told.is_gaussian:
+        return gaussian_covers(weight, Fraction(spent) - release, release, told)
     return release is not None and loss_up(weight, body.release) + release <= Fraction(spent)
 
 
@@ -97,6 +101,6 @@ def _participation(line: Mapping[str, Any], body: Body, cost: float | None) -> C
     if cost is None:
         return Check(name, NOT_MADE, "enter your own cost to check it")
     if not 0.0 <= cost < math.inf:
-        return judged(name, False, "", "the cost given is none: expected a number of at least 0")
+        return Check(name, FAILS, "the cost given is none: expected a number of at least 0")
     worth = is_worth_it(line["promise"], line["payment"], cost, body.minor_units)
     return judged(name, worth, "the payment covers the loss", "the payment is too small")
