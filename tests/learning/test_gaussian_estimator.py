@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from dpmarket.audit import weights_of
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.learning.rows import Rows
@@ -260,3 +261,11 @@ def test_two_fits_differ_without_a_seed():
     x, y = records(40)
     fits = [model(epsilon=1.0, noise_source=None).fit(x, y).coef_grid_ for _ in range(2)]
     assert (fits[0] != fits[1]).any()
+
+
+def test_an_audit_of_densities_refuses_a_model_with_a_delta():
+    x, y = records(40)
+    fitted = model(epsilon=1.0).fit(x, y)
+    with pytest.raises(InvalidInput, match="without a delta"):
+        weights_of(fitted)
+    assert weights_of(model(delta=None, epsilon=1.0).fit(x, y)) is not None

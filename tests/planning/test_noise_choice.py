@@ -30,7 +30,7 @@ def test_the_expected_noise_is_that_of_a_model_that_was_trained(features, classe
         # Its own public bound: the noise of all coefficients together, in units of the gradient.
         n = (features + 1) * (1 if classes == 2 else classes)
         squared = n * (model.noise_standard_error_ / model.stretch_ * model.l2_) ** 2
-        assert found.errors[name].noise_part == pytest.approx(squared, rel=0.1)
+        assert found.errors[name].noise_part == pytest.approx(squared, rel=0.25)
 
 
 def test_gaussian_noise_wins_from_about_fourteen_coefficients_on():
