@@ -16,6 +16,7 @@ from dpmarket.allocation.kernels.segments import Segment, scaled_slope, square_r
 from dpmarket.allocation.kernels.walk import Sight, minima_on
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.compiling import compiled
+from dpmarket.payments.kernels.brackets import Bracket, guess, narrowed
 from dpmarket.payments.kernels.moves import (
     CAPPED,
     INTERIOR,
@@ -31,6 +32,7 @@ from dpmarket.payments.kernels.moves import (
     with_mover,
 )
 from dpmarket.payments.kernels.resolve import (
+    Point,
     Solution,
     after_plateau,
     epsilon_of,
@@ -50,6 +52,10 @@ _MOVES = 48
 _SETTLING_MOVES = 300
 # By how much neighbouring stretches overlap, so that no minimum falls between them by rounding.
 _EDGE = 1e-9
+# Steps of a search for equal values; the room first left around them, in proportion, and how often it grows.
+_STEPS = 24
+_ROOM = 1e-13
+_WIDER = 4
 
 
 class Stretches(NamedTuple):
@@ -71,13 +77,14 @@ class Several(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A mover's epsilon, the value of the minimum it belongs to, its stretch, and place and cutoff there."""
+    """A mover's epsilon, the value of the minimum it belongs to, its stretch, and place, cutoff and edge there."""
 
     epsilon: float
     value: float
     stretch: int
     status: int
     cutoff: float
+    edge: float
 
 
 @compiled(forceinline=True)
@@ -91,21 +98,23 @@ def anchor_of(stretches: Any, k: int) -> Any:
 def answer(case: Any, own: float, x: float) -> Any:
     """Return what the seller with cost ``own`` would get if they reported ``x``, by the least minimum."""
     problem, stretches = case
-    best = Answer(np.nan, np.inf, -1, OUT, np.nan)
+    best = Answer(np.nan, np.inf, -1, OUT, np.nan, np.nan)
     for k in range(stretches.kind.size):
         found, reference = on_stretch(problem, stretches, k, own, x)
         # Equal values: the smaller total promise, which comes later on the path.
         if found.settled and found.value <= best.value:
             epsilon = epsilon_of(problem, found, x - reference)
-            best = Answer(epsilon, found.value, k, found.status, found.r + reference)
+            cutoff = found.r + reference
+            edge = cutoff - problem.rules.cap * found.s
+            best = Answer(epsilon, found.value, k, found.status, cutoff, edge)
     return best
 
 
 @compiled()
-def epsilon_of_several(case: Any, own: float, x: float) -> float:
-    """Return the epsilon of the seller with cost ``own`` if they reported ``x``."""
-    epsilon: float = answer(case, own, x).epsilon
-    return epsilon
+def point_of_several(case: Any, own: float, x: float) -> Any:
+    """Return what the seller with cost ``own`` would get if they reported ``x``, without where it is from."""
+    found = answer(case, own, x)
+    return Point(found.epsilon, found.cutoff, found.edge)
 
 
 @compiled()
@@ -342,14 +351,19 @@ def last_report_of_several(case: Any, own: float, start: float, table: Any) -> f
     # The minimum without the seller tells the cutoff they face, unless another one lasts longer.
     report: float = report_at(table, top.cutoff, start, high)
     above = min(report * (1.0 + 1e-12) + 1e-300, high)
-    if above == high or not answer(case, own, value_at(table, above)).epsilon > 0.0:
+    if above == high:
         return report
-    low = start
+    beyond = answer(case, own, value_at(table, above))
+    if not beyond.epsilon > 0.0:
+        return report
+    low = above
+    if beyond.stretch != top.stretch:
+        low, high = around_equal_values(case, own, table, (low, high), (beyond, top))
     while True:
         middle = 0.5 * (low + high)
         if not low < middle < high:
             return high
-        if middle <= report or answer(case, own, value_at(table, middle)).epsilon > 0.0:
+        if answer(case, own, value_at(table, middle)).epsilon > 0.0:
             low = middle
         else:
             high = middle
@@ -365,6 +379,8 @@ def next_switch(case: Any, own: float, table: Any, low: float, high: float) -> f
     last = answer(case, own, value_at(table, np.nextafter(high, low)))
     if kind_of(first) == kind_of(last):
         return high
+    if first.stretch != last.stretch:
+        low, high = around_equal_values(case, own, table, (low, high), (first, last))
     # To the last bit: the quadrature must not see a jump inside of a piece.
     while True:
         middle = 0.5 * (low + high)
@@ -374,6 +390,50 @@ def next_switch(case: Any, own: float, table: Any, low: float, high: float) -> f
             low = middle
         else:
             high = middle
+
+
+@compiled()
+def around_equal_values(case: Any, own: float, table: Any, ends: tuple[float, float], both: Any) -> Any:
+    """Return two close reports between which one minimum takes over from another, or ``ends``.
+
+    ``both``: the answers at the ends, by different stretches. Where their values are equal is found from how
+    much they differ; rounding then leaves a little room on either side.
+    """
+    first, last = both
+    inside = np.nextafter(ends[1], ends[0])
+    f_low = value_gap(case, own, value_at(table, ends[0]), first.stretch, last.stretch)
+    f_high = value_gap(case, own, value_at(table, inside), first.stretch, last.stretch)
+    if not (f_low < 0.0 < f_high):
+        return ends
+    bracket = Bracket(ends[0], inside, f_low, f_high, 0)
+    z = ends[0]
+    for _ in range(_STEPS):
+        before, z = z, guess(bracket)
+        f = value_gap(case, own, value_at(table, z), first.stretch, last.stretch)
+        if np.isnan(f):
+            return ends
+        if abs(z - before) <= _ROOM * abs(z):
+            break
+        bracket = narrowed(bracket, z, f)
+    room = _ROOM * abs(z)
+    for _ in range(_WIDER):
+        below, above = max(z - room, ends[0]), min(z + room, ends[1])
+        starts = kind_of(answer(case, own, value_at(table, below))) == kind_of(first)
+        if starts and kind_of(answer(case, own, value_at(table, above))) != kind_of(first):
+            return below, above
+        room *= 16.0
+    return ends
+
+
+@compiled()
+def value_gap(case: Any, own: float, x: float, first: int, last: int) -> float:
+    """Return by how much the minimum on one stretch is worse than that on another; NaN: one has none."""
+    a, _ = on_stretch(case.problem, case.stretches, first, own, x)
+    b, _ = on_stretch(case.problem, case.stretches, last, own, x)
+    if not (a.settled and b.settled):
+        return np.nan
+    gap: float = a.value - b.value
+    return gap
 
 
 @compiled(forceinline=True)
