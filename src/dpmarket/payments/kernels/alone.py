@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmarket.compiling import compiled
-from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover, Problem, run_end
+from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover, Problem
 from dpmarket.payments.kernels.resolve import Point, epsilon_of, resolve
 from dpmarket.payments.kernels.tables import report_at, value_at
 
@@ -51,13 +51,16 @@ def many_may_enter(case: Alone) -> bool:
     """
     problem, anchor = case
     psi, first = problem.psi, anchor.bought
-    if first == psi.size or _MANY * (run_end(psi, first, psi.size) - first) < first:
-        return False
     own = float(psi[0]) - anchor.reference
     found = resolve(problem, anchor, Mover(own, np.inf), OUT, moves(problem))
     base = resolve(problem, anchor, Mover(own, own), INTERIOR, moves(problem))
+    if not found.settled:
+        return True
     # On its way up the report may move the cutoff farther than leaving does.
-    return not found.settled or bool(psi[first] - anchor.reference < base.r + 4.0 * (found.r - base.r))
+    reach = base.r + 4.0 * (found.r - base.r) + anchor.reference
+    close = psi[first : np.searchsorted(psi, reach)]
+    _, counts = np.unique(close, return_counts=True)
+    return bool(_MANY * counts.max(initial=0) >= first)
 
 
 @compiled()

@@ -13,13 +13,17 @@ from dpmarket.arrays import FloatArray
 from dpmarket.compiling import compiled
 from dpmarket.payments.kernels.kinks import MOST, cuts_within
 from dpmarket.payments.kernels.points import Case, kinks, last_report, point_at
-from dpmarket.payments.kernels.quadrature import NODES, rule
+from dpmarket.payments.kernels.quadrature import GAUSS, NODES, rule, rule_of_few
 from dpmarket.payments.kernels.tables import value_at
 from dpmarket.payments.kernels.threads import in_threads
 
 # Places for the ends of pieces that wait, beyond those at the walls, and for kinks of a seller's own.
 _WAITING = 140
 _KINKS = 8
+# What a piece may be missing, in proportion to the payment, if it is to be done with few values; and what
+# part of that with two.
+_LITTLE = 1e-14
+_NOTHING = 1e-3
 
 
 class Asked(NamedTuple):
@@ -58,25 +62,42 @@ def cuts_of(case: Any, own: float, table: Any, span: Any) -> Any:
 
 
 @compiled()
-def piece(case: Any, own: float, table: Any, ends: tuple[float, float], work: Any) -> tuple[float, float]:
+def piece(case: Any, own: float, table: Any, span: Any, work: Any) -> tuple[float, float]:
     """Return the integral over one piece, and what it may be missing.
 
-    ``work`` takes the values at the nodes, and cutoff and edge at the ends and the nodes.
+    ``work`` takes the values at the nodes, and cutoff and edge at the ends and the nodes. A piece so short or
+    so smooth that a few values leave next to nothing open is not asked for more.
+
+    ``span``: its ends, and the little that it may be missing after a few values.
     """
-    left, right = ends
+    left, right, little = span
     values, seen = work
-    middle, half = 0.5 * (left + right), 0.5 * (right - left)
-    first = point_at(case, own, value_at(table, left))
-    seen[0, 0], seen[0, 1] = first.cutoff, first.edge
-    for j in range(15):
-        point = point_at(case, own, value_at(table, middle + half * NODES[j]))
-        values[j] = point.epsilon
-        seen[j + 1, 0], seen[j + 1, 1] = point.cutoff, point.edge
+    length = right - left
+    first = look(case, own, table, left, seen[0])
     # Not at the end itself: at a wall psi may jump.
-    last = point_at(case, own, value_at(table, np.nextafter(right, left)))
-    seen[16, 0], seen[16, 1] = last.cutoff, last.edge
-    mean, missing = rule(values, first.epsilon, last.epsilon)
-    return mean * (right - left), missing * (right - left)
+    last = look(case, own, table, np.nextafter(right, left), seen[16])
+    # A promise never rises with the report: its fall bounds what the mean of both ends is missing.
+    fall = 0.5 * abs(first - last) * length
+    if fall <= _NOTHING * little:
+        return 0.5 * (first + last) * length, fall
+    for j in GAUSS:
+        values[j] = look(case, own, table, left + 0.5 * length * (1.0 + NODES[j]), seen[j + 1])
+    mean, missing = rule_of_few(values, first, last)
+    if missing * length <= little:
+        return mean * length, missing * length
+    for j in range(0, 15, 2):
+        values[j] = look(case, own, table, left + 0.5 * length * (1.0 + NODES[j]), seen[j + 1])
+    mean, missing = rule(values, first, last)
+    return mean * length, missing * length
+
+
+@compiled(forceinline=True)
+def look(case: Any, own: float, table: Any, report: float, seen: Any) -> float:
+    """Return the seller's epsilon at a report, and write cutoff and edge."""
+    point = point_at(case, own, value_at(table, report))
+    seen[0], seen[1] = point.cutoff, point.edge
+    epsilon: float = point.epsilon
+    return epsilon
 
 
 @compiled()
@@ -105,12 +126,14 @@ def integral(case: Any, own: float, table: Any, span: Any, split: Any) -> tuple[
     while depth > 0:
         depth -= 1
         left, right = waiting[depth, 0], waiting[depth, 1]
-        fine, missing = piece(case, own, table, (left, right), work)
+        enough = tolerance * ((right - left) / (end - start))
+        ends = left, right, min(_LITTLE, enough) * (already + total)
+        fine, missing = piece(case, own, table, ends, work)
         if not np.isfinite(fine):
             return fine, np.inf
         scale = already + total + fine
         middle = 0.5 * (left + right)
-        small = missing <= tolerance * scale * ((right - left) / (end - start)) or missing <= 1e-16 * scale
+        small = missing <= enough * scale or missing <= 1e-16 * scale
         if small or not (left < middle < right) or depth + MOST >= waiting.shape[0]:
             total += fine
             error += missing

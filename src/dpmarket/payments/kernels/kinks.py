@@ -98,7 +98,7 @@ def cuts_at_kinks(case: Any, own: float, table: Any, seen: Any, ends: tuple[floa
 def kink_between(
     case: Any, own: float, table: Any, seen: Any, ends: tuple[float, float], where: Any
 ) -> float:
-    """Return where the middle one of the costs is passed that are between two neighbours of left, nodes, right.
+    """Return where the middle one of the costs passed between two neighbouring places is passed.
 
     ``where``: the number of the first of the two, and 0 for the cutoff, 1 for the edge.
     """

@@ -15,12 +15,8 @@ from dpmarket.compiling import compiled
 from dpmarket.payments.kernels.alone import Alone, last_report_alone, leaves_cap, point_alone
 from dpmarket.payments.kernels.limits import Limit, epsilon_in_limit
 from dpmarket.payments.kernels.resolve import Point
-from dpmarket.payments.kernels.several import (
-    Several,
-    last_report_of_several,
-    next_switch,
-    point_of_several,
-)
+from dpmarket.payments.kernels.several import Several, point_of_several
+from dpmarket.payments.kernels.switches import last_report_of_several, next_switch
 from dpmarket.payments.kernels.tables import report_at, value_at
 from dpmarket.payments.kernels.whole import Whole, epsilon_by_walking
 

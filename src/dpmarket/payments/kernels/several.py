@@ -16,7 +16,6 @@ from dpmarket.allocation.kernels.segments import Segment, scaled_slope, square_r
 from dpmarket.allocation.kernels.walk import Sight, minima_on
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.compiling import compiled
-from dpmarket.payments.kernels.brackets import Bracket, guess, narrowed
 from dpmarket.payments.kernels.moves import (
     CAPPED,
     INTERIOR,
@@ -43,7 +42,6 @@ from dpmarket.payments.kernels.resolve import (
     resolve,
     unsettled,
 )
-from dpmarket.payments.kernels.tables import report_at, value_at
 
 ONE, NEW, ANY = 0, 1, 2
 LOW, START, HIGH = 0, 1, 2
@@ -52,10 +50,6 @@ _MOVES = 48
 _SETTLING_MOVES = 300
 # By how much neighbouring stretches overlap, so that no minimum falls between them by rounding.
 _EDGE = 1e-9
-# Steps of a search for equal values; the room first left around them, in proportion, and how often it grows.
-_STEPS = 24
-_ROOM = 1e-13
-_WIDER = 4
 
 
 class Stretches(NamedTuple):
@@ -77,7 +71,7 @@ class Several(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A mover's epsilon, the value of the minimum it belongs to, its stretch, and place, cutoff and edge there."""
+    """A mover's epsilon, the value of the minimum it belongs to, its stretch; place, cutoff, edge there."""
 
     epsilon: float
     value: float
@@ -337,107 +331,3 @@ def after_leaving(psi: Any, others: Any, mover: Any, status: int, known: Any) ->
     if status == CAPPED and mover.x >= dearest:
         return others, INTERIOR
     return released(psi, others, reference, mover.own), status
-
-
-@compiled()
-def last_report_of_several(case: Any, own: float, start: float, table: Any) -> float:
-    """Return the highest report, from ``start`` on and within the table, that still gets an epsilon."""
-    high: float = table.edges[-1]
-    top = answer(case, own, value_at(table, high))
-    if np.isnan(top.epsilon):
-        return np.nan
-    if top.epsilon > 0.0:
-        return high
-    # The minimum without the seller tells the cutoff they face, unless another one lasts longer.
-    report: float = report_at(table, top.cutoff, start, high)
-    above = min(report * (1.0 + 1e-12) + 1e-300, high)
-    if above == high:
-        return report
-    beyond = answer(case, own, value_at(table, above))
-    if not beyond.epsilon > 0.0:
-        return report
-    low = above
-    if beyond.stretch != top.stretch:
-        low, high = around_equal_values(case, own, table, (low, high), (beyond, top))
-    while True:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            return high
-        if answer(case, own, value_at(table, middle)).epsilon > 0.0:
-            low = middle
-        else:
-            high = middle
-
-
-@compiled()
-def next_switch(case: Any, own: float, table: Any, low: float, high: float) -> float:
-    """Return the report between ``low`` and ``high`` up to which the minimum stays on one stretch.
-
-    ``high`` if it does so all the way. With several switches it is one of them.
-    """
-    first = answer(case, own, value_at(table, low))
-    last = answer(case, own, value_at(table, np.nextafter(high, low)))
-    if kind_of(first) == kind_of(last):
-        return high
-    if first.stretch != last.stretch:
-        low, high = around_equal_values(case, own, table, (low, high), (first, last))
-    # To the last bit: the quadrature must not see a jump inside of a piece.
-    while True:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            return high
-        if kind_of(answer(case, own, value_at(table, middle))) == kind_of(first):
-            low = middle
-        else:
-            high = middle
-
-
-@compiled()
-def around_equal_values(case: Any, own: float, table: Any, ends: tuple[float, float], both: Any) -> Any:
-    """Return two close reports between which one minimum takes over from another, or ``ends``.
-
-    ``both``: the answers at the ends, by different stretches. Where their values are equal is found from how
-    much they differ; rounding then leaves a little room on either side.
-    """
-    first, last = both
-    inside = np.nextafter(ends[1], ends[0])
-    f_low = value_gap(case, own, value_at(table, ends[0]), first.stretch, last.stretch)
-    f_high = value_gap(case, own, value_at(table, inside), first.stretch, last.stretch)
-    if not (f_low < 0.0 < f_high):
-        return ends
-    bracket = Bracket(ends[0], inside, f_low, f_high, 0)
-    z = ends[0]
-    for _ in range(_STEPS):
-        before, z = z, guess(bracket)
-        f = value_gap(case, own, value_at(table, z), first.stretch, last.stretch)
-        if np.isnan(f):
-            return ends
-        if abs(z - before) <= _ROOM * abs(z):
-            break
-        bracket = narrowed(bracket, z, f)
-    room = _ROOM * abs(z)
-    for _ in range(_WIDER):
-        below, above = max(z - room, ends[0]), min(z + room, ends[1])
-        starts = kind_of(answer(case, own, value_at(table, below))) == kind_of(first)
-        if starts and kind_of(answer(case, own, value_at(table, above))) != kind_of(first):
-            return below, above
-        room *= 16.0
-    return ends
-
-
-@compiled()
-def value_gap(case: Any, own: float, x: float, first: int, last: int) -> float:
-    """Return by how much the minimum on one stretch is worse than that on another; NaN: one has none."""
-    a, _ = on_stretch(case.problem, case.stretches, first, own, x)
-    b, _ = on_stretch(case.problem, case.stretches, last, own, x)
-    if not (a.settled and b.settled):
-        return np.nan
-    gap: float = a.value - b.value
-    return gap
-
-
-@compiled(forceinline=True)
-def kind_of(given: Any) -> int:
-    """Return a number for stretch and place: where it changes, the epsilon jumps or has a kink."""
-    kind: int = 3 * given.stretch + given.status
-    return kind
