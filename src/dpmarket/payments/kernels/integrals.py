@@ -94,7 +94,8 @@ def piece(case: Any, own: float, table: Any, span: Any, work: Any) -> tuple[floa
 @compiled(forceinline=True)
 def look(case: Any, own: float, table: Any, report: float, seen: Any) -> float:
     """Return the seller's epsilon at a report, and write cutoff and edge."""
-    point = point_at(case, own, value_at(table, report))
+    # Where psi goes to infinity its table may swing below what no higher report can have.
+    point = point_at(case, own, max(value_at(table, report), own))
     seen[0], seen[1] = point.cutoff, point.edge
     epsilon: float = point.epsilon
     return epsilon
