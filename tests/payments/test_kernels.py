@@ -10,7 +10,17 @@ from dpmarket.allocation.kernels import segments, walk
 from dpmarket.allocation.settings import path_settings
 from dpmarket.payments.cases import case_of
 from dpmarket.payments.interpolation import PiecewiseSeries
-from dpmarket.payments.kernels import alone, integrals, limits, moves, resolve, several, switches, tables, whole
+from dpmarket.payments.kernels import (
+    alone,
+    integrals,
+    limits,
+    moves,
+    resolve,
+    several,
+    switches,
+    tables,
+    whole,
+)
 from dpmarket.payments.kernels.alone import Alone
 from dpmarket.payments.kernels.limits import Limit
 from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Mover, anchor_at
