@@ -119,16 +119,18 @@ def test_ties_count_as_close_with_a_single_seller_before_them():
     assert many_may_enter(market.case)
 
 
-def test_a_bracket_closes_on_the_root_of_a_bent_line():
-    def bent(x):
-        return min(x - 2.0, 0.1 * (x - 2.0))
+def test_a_bracket_closes_on_a_root_and_both_ends_move():
+    def curved(x):
+        return x**3 - 8.0
 
-    bracket = Bracket(0.0, 7.0, bent(0.0), bent(7.0), 0)
-    for _ in range(20):
+    bracket = Bracket(0.0, 7.0, curved(0.0), curved(7.0), 0)
+    for _ in range(16):
         x = guess(bracket)
-        bracket = narrowed(bracket, x, bent(x))
+        bracket = narrowed(bracket, x, curved(x))
         assert bracket.low <= 2.0 <= bracket.high
-    assert bracket.high - bracket.low < 1e-9
+    assert bracket.low > 1.9
+    assert bracket.high < 2.1
+    assert x == pytest.approx(2.0, rel=1e-9)
 
 
 def test_everybody_s_integral_is_within_the_tolerance_of_a_much_finer_one():
