@@ -54,8 +54,7 @@ _HALF_GAUSS = np.array(
 NODES = np.concatenate((-_HALF_NODES, [0.0], _HALF_NODES[::-1]))
 _KRONROD = np.concatenate((_HALF_KRONROD, [0.209482141084727828012999174891714], _HALF_KRONROD[::-1]))
 _GAUSS = np.concatenate((_HALF_GAUSS, [0.417959183673469387755102040816327], _HALF_GAUSS[::-1]))
-GAUSS = np.arange(1, 15, 2)
-"""Which of the nodes are those of the 7-point rule."""
+_FEW = NODES[1::2]  # those of the 7-point rule
 
 
 def _to_upper_end(nodes: FloatArray) -> FloatArray:
@@ -65,17 +64,18 @@ def _to_upper_end(nodes: FloatArray) -> FloatArray:
 
 def _highest(nodes: FloatArray, count: int) -> FloatArray:
     """Return rows that turn values at the nodes into their highest Legendre coefficients."""
-    return np.linalg.inv(legendre.legvander(nodes, nodes.size - 1))[-count:]
+    rows: FloatArray = np.linalg.inv(legendre.legvander(nodes, nodes.size - 1))[-count:].astype(np.float64)
+    return rows
 
 
 _TO_END, _HIGHEST = _to_upper_end(NODES), _highest(NODES, 4)
-_TO_END_OF_FEW, _HIGHEST_OF_FEW = _to_upper_end(NODES[GAUSS]), _highest(NODES[GAUSS], 3)
+_TO_END_OF_FEW, _HIGHEST_OF_FEW = _to_upper_end(_FEW), _highest(_FEW, 3)
 _SHARE = 0.25
 
 
 @compiled()
 def rule_of_few(values: Any, at_left: float, at_right: float) -> tuple[float, float]:
-    """Return what :func:`rule` does, from the values at the nodes ``GAUSS`` alone."""
+    """Return what :func:`rule` does, from every second value alone."""
     mean = to_left = to_right = 0.0
     for j in range(7):
         value = values[2 * j + 1]
