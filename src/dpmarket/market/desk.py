@@ -163,11 +163,11 @@ def time_text(moment: datetime) -> str:
 
 
 def _prepare(ledger: Ledger) -> None:
-    """Make the desk's tables if there are none."""
+    """Make the desk's tables if there are none, and bring earlier ones up to date."""
     found = _revision(ledger)
     if found == tables.HEAD:
         return
-    if found is not None:
+    if found is not None and found not in tables.EARLIER:
         raise FileProblem(
             f"cannot use {ledger.place}: expected revision {tables.HEAD} of the desk's tables, found {found}."
         )

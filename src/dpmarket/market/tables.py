@@ -24,8 +24,10 @@ from sqlalchemy import (
 
 from dpmarket.ledger import tables as ledger_tables
 
-HEAD = "market_1"
+HEAD = "market_2"
 """The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
+EARLIER = ("market_1",)
+"""Revisions that are brought up to date when a desk is opened."""
 
 CAMPAIGN_STATES = (
     "draft", "open", "clearing", "unpaid", "deciding", "closed", "training", "released", "lost", "cancelled",
@@ -241,6 +243,17 @@ idempotency = Table(
     Column("request", Text, nullable=False),
     Column("response", Text),
     Column("made_at", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# How often something may be done: by whom is known by a keyed digest only.
+bucket = Table(
+    "bucket",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("tokens", Double, nullable=False),
+    # Seconds since 1970: parts of seconds count here.
+    Column("at", Double, nullable=False),
     sqlite_with_rowid=False,
 )
 
