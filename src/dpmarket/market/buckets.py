@@ -1,4 +1,4 @@
-"""Let somebody do something so often and no oftener, however many processes they ask: buckets in the database.
+"""Let somebody do something so often and no oftener, whichever process they ask: buckets in the database.
 
 A bucket holds as many tokens as may be used at once and is filled again at a steady rate. What is limited is
 known by a digest under the ledger's key: no address of a caller is in the table.

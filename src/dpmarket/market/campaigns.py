@@ -146,7 +146,9 @@ def draft_campaign(
     lock_ledger(connection)
     checked = checked_market(market)
     if checked.sellers.excluded is not None or checked.ledger.url is not None:
-        raise MarketRefusal("invalid", "expected a market without sellers.excluded and ledger.url: files are not read here.")
+        raise MarketRefusal(
+            "invalid", "expected a market without sellers.excluded and ledger.url: files are not read here."
+        )
     role = sa.select(tables.member.c.role).where(tables.member.c.id == buyer)
     if connection.execute(role).scalar() != "buyer":
         raise MarketRefusal("unknown", "there is no such buyer.")

@@ -140,7 +140,13 @@ def enter_payments(
 
 
 def enter_payments_in(
-    connection: Connection, caller: Caller, campaign: str, kind: str, references: Sequence[str], *, now: datetime
+    connection: Connection,
+    caller: Caller,
+    campaign: str,
+    kind: str,
+    references: Sequence[str],
+    *,
+    now: datetime,
 ) -> int:
     """Enter what became of payments, in a transaction that is open; as :func:`enter_payments`."""
     _refuse_other(caller)

@@ -1,4 +1,4 @@
-"""Turn random tokens into callers: what is kept of a token is its digest, and until when it opens anything."""
+"""Turn random tokens into callers: what is kept of a token is its digest, and until when it is good."""
 
 from __future__ import annotations
 

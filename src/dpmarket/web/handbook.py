@@ -43,7 +43,8 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> Markup:
         told += Markup("<p>Body: {}</p>").format(_link(body))
     rows = []
     for status, answer in operation["responses"].items():
-        content = next(iter(answer.get("content", {}).values()), {}).get("schema", {})
+        contents: list[dict[str, Any]] = [*answer.get("content", {}).values(), {}]
+        content = contents[0].get("schema", {})
         rows.append(Markup("<li>{}: {} {}</li>").format(status, answer["description"], _link(content)))
     return told + Markup("<ul>") + Markup("").join(rows) + Markup("</ul>")
 

@@ -134,8 +134,9 @@ def tell_problems(app: FastAPI, known: Iterable[str]) -> None:
     def http(request: Request, refusal: Exception) -> Response:
         assert isinstance(refusal, HTTPException)
         _note(request, str(refusal.status_code))
-        headers = {name.replace("-", "_"): value for name, value in (refusal.headers or {}).items()}
-        return problem(refusal.status_code, **headers)
+        answer = problem(refusal.status_code)
+        answer.headers.update(refusal.headers or {})
+        return answer
 
     def unexpected(request: Request, refusal: Exception) -> Response:
         _note(request, type(refusal).__name__)

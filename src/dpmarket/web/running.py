@@ -104,7 +104,9 @@ def serving(desk: Desk, settings: Settings, tells_time: Clock = clock) -> Iterat
     metrics = Metrics()
     app = make_app(desk, settings.model_copy(update={"public_url": url}), metrics, tells_time)
     server = make_server(app, settings)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, name="dpmarket-serve", daemon=True)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [taken]}, name="dpmarket-serve", daemon=True
+    )
     thread.start()
     try:
         _wait_for(lambda: server.started or not thread.is_alive(), 30.0)
@@ -203,7 +205,9 @@ def _workers(settings: Settings) -> Iterator[None]:
     """Have worker processes beside this one; one that dies is followed by another."""
     stopped = threading.Event()
     threads = [
-        threading.Thread(target=_keep_worker, args=(settings, stopped), name=f"dpmarket-worker-{k}", daemon=True)
+        threading.Thread(
+            target=_keep_worker, args=(settings, stopped), name=f"dpmarket-worker-{k}", daemon=True
+        )
         for k in range(settings.workers)
     ]
     for thread in threads:

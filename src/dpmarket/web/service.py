@@ -83,9 +83,7 @@ class Service:
         with acting(self.desk) as connection:
             if key is None:
                 return dict(act(connection, now))
-            kept = once(
-                connection, caller.id, key, request, lambda: _sealed(key, act(connection, now)), now
-            )
+            kept = once(connection, caller.id, key, request, lambda: _sealed(key, act(connection, now)), now)
         return _opened(key, kept)
 
 

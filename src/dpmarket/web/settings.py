@@ -1,4 +1,4 @@
-"""Read how a service is set up: from its folder's ``settings.toml``, and from ``DPMARKET_...`` on top of it."""
+"""Read how a service is set up: from its folder's ``settings.toml``, and ``DPMARKET_...`` on top of it."""
 
 from __future__ import annotations
 

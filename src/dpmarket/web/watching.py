@@ -76,9 +76,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         labels = ("method", "route")
-        self.requests = Counter(
-            "dpmarket_requests", "Requests.", (*labels, "status"), registry=self.registry
-        )
+        self.requests = Counter("dpmarket_requests", "Requests.", (*labels, "status"), registry=self.registry)
         self.seconds = Histogram(
             "dpmarket_request_seconds", "Time to an answer.", labels, buckets=_BUCKETS, registry=self.registry
         )
@@ -120,7 +118,9 @@ class _DeskCollector(Collector):
         yield family
         yield GaugeMetricFamily("dpmarket_escrow_short", "Campaigns that wait for a debt.", value=short)
         yield GaugeMetricFamily(
-            "dpmarket_books_balanced", "Whether all accounts add up; at most a minute old.", value=self._books[1]
+            "dpmarket_books_balanced",
+            "Whether all accounts add up; at most a minute old.",
+            value=self._books[1],
         )
 
 

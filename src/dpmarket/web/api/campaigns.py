@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,14 +24,16 @@ from dpmarket.web.service import INVITING, Service
 
 router = APIRouter(prefix="/api/v1/campaigns", tags=["campaigns"], responses=documented(401, 404, 422, 503))
 _ACTING = documented(400, 403, 409, 413, 415)
-_JSON: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
+_JSON: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}}}
+}
 
 
 @router.post("", status_code=201, responses=_ACTING)
 def draft(
     body: models.NewCampaign, caller: Buyer, service: TheService, key: MaybeKey = None
 ) -> models.CampaignAnswer:
-    """Draft a campaign from the market file's own tables. Nobody is invited, and it can still be cancelled."""
+    """Draft a campaign from the market file's own tables. It can still be cancelled."""
     data = body.market.model_dump(mode="json", exclude_none=True)
     found = contradictions(data, set(Bounds.model_fields))
     if found:
@@ -133,7 +134,7 @@ def open_(
 def close(
     campaign_id: CampaignId, caller: Buyer, service: TheService, key: MaybeKey = None
 ) -> models.CampaignAnswer:
-    """Close a campaign whose time is over, if no worker did yet. Never earlier: nobody decides after sums."""
+    """Close a campaign whose time is over, if no worker did yet. Never earlier: sums decide nothing."""
 
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
         market.show_campaign(connection, caller, campaign_id)
@@ -225,7 +226,10 @@ def report(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> m
         found = market.show_campaign(connection, caller, campaign_id)
         content = market.show_certificate(connection, caller, campaign_id)
     ceiling = float(found.ceiling or 0.0)
-    checks = [models.Check.model_validate({"name": one.name, "verdict": one.verdict}) for one in verify(content).checks]
+    checks = [
+        models.Check.model_validate({"name": one.name, "verdict": one.verdict})
+        for one in verify(content).checks
+    ]
     return models.Report(
         title=found.title,
         state=found.state,
@@ -275,4 +279,4 @@ def _totals(service: Service, connection: Connection, caller: Caller, campaign: 
 def _told(found: market.LiveCampaign) -> dict[str, Any]:
     """Return of a campaign what everybody may see who may see it at all."""
     names = [name for name in models.CampaignAnswer.model_fields if name != "id"]
-    return json.loads(json.dumps({"id": found.campaign, **{name: getattr(found, name) for name in names}}))
+    return {"id": found.campaign, **{name: getattr(found, name) for name in names}}

@@ -158,7 +158,7 @@ class Report(Answer):
     totals: Totals
     largest_promise: float = Field(description="The campaign's ceiling, epsilon.")
     even_guess_becomes: float = Field(
-        description="How sure somebody can become of an even guess about a seller with that promise, rounded up."
+        description="How sure an even guess about a seller with that promise can become, rounded up."
     )
     certificate: list[Check] = Field(description="What the verifier, which shares no code with us, says.")
 
@@ -241,7 +241,9 @@ class Record(Strict):
     """A record, checked, then sealed to the campaign's key."""
 
     values: dict[Annotated[str, StringConstraints(max_length=200)], float | int | str | bool | None] = Field(
-        min_length=1, max_length=10_000, description="By name: every feature and the label of the market file."
+        min_length=1,
+        max_length=10_000,
+        description="By name: every feature and the label of the market file.",
     )
 
 

@@ -76,9 +76,7 @@ def confirm(
         if not known.issuperset(body.references):
             raise MarketRefusal("invalid", "expected references of this payout.")
         campaign = found.campaign
-        entered = market.enter_payments_in(
-            connection, caller, campaign, body.kind, body.references, now=now
-        )
+        entered = market.enter_payments_in(connection, caller, campaign, body.kind, body.references, now=now)
         return {"entered": entered}
 
     return models.Entered(**service.act(caller, key, {"confirm": payout_id, **plain(body)}, act))

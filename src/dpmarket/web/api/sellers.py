@@ -19,7 +19,9 @@ from dpmarket.web.service import QUOTING
 
 router = APIRouter(prefix="/api/v1/me", tags=["sellers"], responses=documented(401, 404, 422, 503))
 _ACTING = documented(400, 403, 409, 410, 413, 415)
-_JSON: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
+_JSON: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}}}
+}
 
 
 @router.get("")
@@ -50,9 +52,7 @@ def consent_page(caller: Seller, service: TheService) -> models.ConsentAnswer:
 
 
 @router.post("/consent", responses=_ACTING)
-def consent(
-    body: models.Consent, caller: Seller, service: TheService, key: MaybeKey = None
-) -> models.State:
+def consent(body: models.Consent, caller: Seller, service: TheService, key: MaybeKey = None) -> models.State:
     """Take part. You wait if your limit has no room for what the campaign could ask."""
 
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
@@ -89,9 +89,7 @@ def menu(caller: Seller, service: TheService) -> models.Menu:
 
 
 @router.post("/quote", responses=_ACTING | documented(429))
-def choose(
-    body: models.Cost, caller: Seller, service: TheService, key: NeededKey
-) -> models.QuoteAnswer:
+def choose(body: models.Cost, caller: Seller, service: TheService, key: NeededKey) -> models.QuoteAnswer:
     """Choose: name your cost, or that of a line of the menu. It is used for the offer and kept nowhere."""
     service.limit("quote", caller.id, QUOTING)
 
