@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess  # nosec B404: workers are this program itself
+import subprocess  # nosec B404
 import sys
 import threading
 import time
@@ -223,7 +223,8 @@ def _workers(settings: Settings) -> Iterator[None]:
 def _keep_worker(settings: Settings, stopped: threading.Event) -> None:
     command = [sys.executable, "-c", _WORKER, "worker", str(settings.folder), "--beside", str(os.getpid())]
     while not stopped.is_set():
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # nosec B603: a fixed program
+        # This program itself, with arguments of its own: no shell, and nothing from outside.
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # nosec B603
         while not stopped.wait(0.2) and child.poll() is None:
             pass
         if not stopped.is_set():
