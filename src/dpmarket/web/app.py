@@ -49,7 +49,7 @@ def make_app(
 
 
 def make_routes() -> FastAPI:
-    """Return the routes alone, without a desk: enough for the OpenAPI document."""
+    """Return the routes alone, without a desk; ``state.document`` is the OpenAPI document."""
     app = FastAPI(
         title="dpmarket",
         version=__version__,
@@ -71,7 +71,7 @@ def make_routes() -> FastAPI:
         return campaigns.told_contradictions(refusal, known)
 
     app.add_exception_handler(campaigns.Contradicting, contradicting)
-    document = _document(app)
+    document = app.state.document = _document(app)
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)
     async def openapi() -> dict[str, Any]:
