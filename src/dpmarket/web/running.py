@@ -24,6 +24,7 @@ from dpmarket.web.app import make_app
 from dpmarket.web.guard import Application
 from dpmarket.web.service import Clock, clock
 from dpmarket.web.settings import Settings
+from dpmarket.web.warming import compile_kernels
 from dpmarket.web.watching import Metrics, log_event
 
 _PAUSE = 1.0  # seconds between a worker's rounds
@@ -45,6 +46,15 @@ def opened(settings: Settings) -> Iterator[Desk]:
         make_folder(Path(settings.database).parent)
     with open_desk(settings.database, settings.keys, settings.terms) as desk:
         yield desk
+
+
+@contextlib.contextmanager
+def held_open(desk: Desk) -> Iterator[None]:
+    """Hold a SQLite file open: it would be tidied up whenever its last user leaves, after every request."""
+    with contextlib.ExitStack() as stack:
+        if desk.ledger.path is not None:
+            stack.enter_context(desk.ledger.engine.connect())
+        yield
 
 
 def make_folder(folder: Path) -> None:
@@ -109,8 +119,9 @@ def serving(desk: Desk, settings: Settings, tells_time: Clock = clock) -> Iterat
     )
     thread.start()
     try:
-        _wait_for(lambda: server.started or not thread.is_alive(), 30.0)
-        yield url, metrics
+        with held_open(desk):
+            _wait_for(lambda: server.started or not thread.is_alive(), 30.0)
+            yield url, metrics
     finally:
         server.should_exit = True
         thread.join(30.0)
@@ -168,10 +179,12 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
         if settings.port == 0:
             url = f"http://{settings.host}:{taken.getsockname()[1]}"
             settings = settings.model_copy(update={"public_url": url})
-        desk = stack.enter_context(opened(settings))
         metrics = Metrics()
-        metrics.watch_desk(desk)
         stack.enter_context(_metrics_server(metrics, settings))
+        desk = stack.enter_context(opened(settings))
+        stack.enter_context(held_open(desk))
+        metrics.watch_desk(desk)
+        compile_kernels()
         stack.enter_context(_workers(settings))
         server = make_server(make_app(desk, settings, metrics), settings)
         # The server handles signals itself and repeats them when it has stopped: then they mean nothing more.
