@@ -59,9 +59,12 @@ def test_a_token_ends_with_its_time_or_when_it_is_revoked(desk):
         whose(desk, lasting, "session")
 
 
-def take(desk, now, who="a", kind="quote", rate=market.Rate(3, 60.0)):
+RATE = market.Rate(3, 60.0)
+
+
+def take(desk, now, who="a", kind="quote"):
     with market.acting(desk) as connection:
-        return market.take_token(connection, kind, who, rate, now)
+        return market.take_token(connection, kind, who, RATE, now)
 
 
 def test_a_bucket_is_emptied_and_filled_again_at_a_steady_rate(desk):

@@ -240,3 +240,14 @@ def test_the_code_has_no_finding_of_medium_or_high_severity(folder):
     assert report["errors"] == []
     assert len(report["metrics"]) > 15
     assert [(one["filename"], one["line_number"], one["test_id"]) for one in report["results"]] == []
+
+
+def test_answers_do_not_wait_for_more_to_send():
+    """Without TCP_NODELAY every answer would wait 40 ms; asyncio sets it where the protocol is named."""
+    import socket
+
+    from dpmarket.web.running import listening
+
+    taken = listening("127.0.0.1", 0)
+    with taken, socket.create_connection(taken.getsockname()), taken.accept()[0] as accepted:
+        assert accepted.proto == socket.IPPROTO_TCP
