@@ -43,19 +43,16 @@ def acts():
             for token in tokens[:SELLERS]:
                 one_seller(url, http, token, times)
         with httpx.Client(trust_env=False, timeout=60.0) as http, ThreadPoolExecutor(8) as pool:
+            start = time.perf_counter()
             several = list(pool.map(lambda token: timed(Client(url, token, http).me), tokens[SELLERS:]))
+            rate = len(several) / (time.perf_counter() - start)
     empty = statistics.median(times["empty route"])
     rows = []
     for name, found in [*times.items(), ("me, 8 callers at once", several)]:
         middle, late = statistics.median(found), statistics.quantiles(found, n=100)[98]
+        each = rate if found is several else 1 / middle
         rows.append(
-            [
-                name,
-                f"{1e3 * middle:.1f} ms",
-                f"{1 / middle:.0f}",
-                f"{middle / empty:.1f}",
-                f"{late / middle:.1f}",
-            ]
+            [name, f"{1e3 * middle:.1f} ms", f"{each:.0f}", f"{middle / empty:.1f}", f"{late / middle:.1f}"]
         )
     yield Table(
         f"Requests of {SELLERS} sellers, one after the other",

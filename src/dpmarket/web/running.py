@@ -74,7 +74,7 @@ def listening(host: str, port: int) -> socket.socket:
         The address is taken, or not one of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # By its name: asyncio turns off Nagle's waiting, 40 ms for every answer, on sockets of this protocol only.
+    # By its name: asyncio turns off Nagle's waiting, 40 ms an answer, on sockets of this protocol only.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
