@@ -12,14 +12,15 @@ _METHODS = ("get", "post")
 _INTRODUCTION = """\
 # The API of the service
 
-Made from the service itself (`python -m dpmarket.web.reference > docs/reference/api.md`); a running service shows the same
-with all fields at `/api/v1/docs`, and as an OpenAPI document at `/api/v1/openapi.json`.
+Made from the service itself (`python -m dpmarket.web.reference > docs/reference/api.md`). A running service
+shows the same with all fields at `/api/v1/docs`, and as an OpenAPI document at `/api/v1/openapi.json`.
 [](../how-to/run-the-service.md) goes through a campaign.
 
-Requests and answers are JSON in UTF-8, strictly: no doubled key, no unknown key, no NaN. Money is in whole minor units, times
-are in UTC. Every call below `/api/v1` needs the header `Authorization: Bearer TOKEN`. What is somebody else's is 404, as is what
-is not there. Every POST takes the header `Idempotency-Key`, at least 16 random characters: the same request with the same key
-is done once, and answered again. *Key* says where it is required.
+Requests and answers are JSON in UTF-8, strictly: no doubled key, no unknown key, no NaN. Money is in whole
+minor units, times are in UTC. Every call below `/api/v1` needs the header `Authorization: Bearer TOKEN`. What
+is somebody else's is 404, as is what is not there. Every POST takes the header `Idempotency-Key`, at least 16
+random characters: the same request with the same key is done once, and answered again. *Key* says where it is
+required.
 """
 
 
@@ -35,7 +36,7 @@ def _routes(document: dict[str, Any]) -> list[str]:
     for path, item in document["paths"].items():
         for method in _METHODS:
             if method in item:
-                row = _row(method, path, item[method])
+                row = _row(method, path, item[method], document["components"]["schemas"])
                 tags.setdefault(item[method]["tags"][0], []).append(row)
     for tag, rows in tags.items():
         head = ["| call | key | what it does | refusals |", "|---|---|---|---|"]
@@ -43,21 +44,21 @@ def _routes(document: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _row(method: str, path: str, operation: dict[str, Any]) -> str:
+def _row(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
     keys = [one for one in operation.get("parameters", []) if one["name"] == "Idempotency-Key"]
     key = ("required" if keys[0]["required"] else "optional") if keys else ""
     said = " ".join(operation["description"].split())
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    fields = _fields(body)
+    fields = _fields(body, schemas)
     told = f"{said} Body: {fields}." if fields else said
     statuses = ", ".join(status for status in sorted(operation["responses"]) if "400" <= status < "500")
     return f"| `{method.upper()} {path}` | {key} | {told} | {statuses} |"
 
 
-def _fields(schema: dict[str, Any]) -> str:
+def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
     if "$ref" not in schema:
         return ""
-    found = make_routes().state.document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+    found = schemas[schema["$ref"].rsplit("/", 1)[-1]]
     needed = found.get("required", [])
     names = [f"`{name}`" if name in needed else f"`{name}` (optional)" for name in found["properties"]]
     return ", ".join(names)
@@ -72,9 +73,9 @@ def _refusals() -> list[str]:
     return [
         "## Refusals",
         "",
-        "A refusal is `application/problem+json`: `title` for people, `status`, and `problems`, a list of `where` and `kind`;",
-        "never a value of the request, nor the name of a key that nobody asked for. After a refusal everything is as before.",
-        "429 and 503 say in `Retry-After` when to come again.",
+        "A refusal is `application/problem+json`: `title` for people, `status`, and `problems`, a list of `where`",
+        "and `kind`; never a value of the request, nor the name of a key that nobody asked for. After a refusal",
+        "everything is as before. 429 and 503 say in `Retry-After` when to come again.",
         "",
         "| status | meaning | kinds of the desk |",
         "|---|---|---|",
