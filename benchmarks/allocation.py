@@ -168,7 +168,7 @@ def buckets() -> Iterator[Table]:
         "Sorting in buckets of the leading bits against `numpy.sort`: processor time",
         ["costs", "`numpy.sort`", "in buckets", "ratio"],
         rows,
-        f"From {SMALLEST:,} costs on the allocation and the payments sort in buckets; the result is the same.",
+        f"From {SMALLEST:,} costs on allocation and payments sort in buckets; the result is the same.",
     )
 
 

@@ -25,6 +25,7 @@ from dpmarket.cli import (
     quote,
     report,
     reproduce,
+    serve,
     sweep,
 )
 from dpmarket.errors import DpmarketError, FileProblem
@@ -79,6 +80,9 @@ app.command(
 )(compare.compare)
 app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
+app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
+app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
+app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)
 
