@@ -25,6 +25,7 @@ from dpmarket.cli import (
     quote,
     report,
     reproduce,
+    serve,
     sweep,
 )
 from dpmarket.errors import DpmarketError, FileProblem
@@ -48,6 +49,9 @@ app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-wei
 )
 app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(campaign.withdraw)
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
+app.command("release", epilog="Example: dpmarket release data.csv --quotes quotes.csv -o mean.json")(
+    campaign.train
+)
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
 app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
 app.add_typer(ledger.app, name="ledger")
@@ -76,6 +80,9 @@ app.command(
 )(compare.compare)
 app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
+app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
+app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
+app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)
 

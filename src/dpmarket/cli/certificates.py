@@ -102,7 +102,7 @@ def certify(
         certificate = certify_quotes(market, quotes, rules=commitment, ledger=ledger)
         signed = None if key is None else sign(certificate, key)
         progress("Writing the certificate", 0.6)
-        write_certificate(certificate, output, openings, force)
+        write_certificate(certificate, output, openings, overwrite=force)
     rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
     if signed is not None:
         write_bytes(signature, signed, overwrite=force)
