@@ -12,7 +12,7 @@ from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
     from dpmarket.campaign.statistic_file import StatisticFile
-    from dpmarket.ledger import CampaignEntry, Connection
+    from dpmarket.ledger import CampaignEntry, Connection, Ledger
 
 # Each kind of file is read by modules of its own, loaded when there is one to describe.
 
@@ -154,9 +154,11 @@ def _market(path: str | os.PathLike[str]) -> Description:
 
 def _ledger(path: str | os.PathLike[str]) -> Description:
     from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, rounds
+    from dpmarket.ledger.engine import command_for
 
     with existing_ledger(path) as ledger, reading(ledger) as connection:
         check_ledger(connection)
+        agrees = _agrees(connection, ledger)
         found = [_campaign(connection, campaign) for campaign in rounds.campaigns_of(connection)]
         entered = rounds.rounds_of(connection)
         everybody = accounts(connection) if entered else None
@@ -173,9 +175,26 @@ def _ledger(path: str | os.PathLike[str]) -> Description:
         ("epsilon spent, in all", f"{totals['spent']:.6g}"),
         *(row for campaign_rows, _ in found for row in campaign_rows),
         ("adds up", "yes"),
+        ("agrees with the log outside", "yes" if agrees else f"no: see {command_for('check', path)}"),
     ]
-    data = {"kind": "ledger", "ledger": ledger.id, **totals, "campaigns": [data for _, data in found]}
+    data = {
+        "kind": "ledger",
+        "ledger": ledger.id,
+        **totals,
+        "agrees_with_log": agrees,
+        "campaigns": [data for _, data in found],
+    }
     return Description(f"Ledger in {path}", rows, data)
+
+
+def _agrees(connection: Connection, ledger: Ledger) -> bool:
+    """Whether a ledger knows all that was logged outside of it; an older copy may be shown, too."""
+    from dpmarket.ledger.restoring import log_problems
+
+    try:
+        return not log_problems(connection, ledger)
+    except FileProblem:  # the log itself cannot be read
+        return False
 
 
 def _campaign(

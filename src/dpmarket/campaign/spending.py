@@ -23,9 +23,9 @@ from dpmarket.campaign.releasing import release_statistics
 from dpmarket.campaign.statistic_records import StatisticRecords
 from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
 from dpmarket.files import positions_in
-from dpmarket.ledger import Connection, Ledger, Round, outside, reading, releases, rounds, writing
+from dpmarket.ledger import Connection, Ledger, Round, outside, releases, rounds, writing
+from dpmarket.ledger.attempts import end_attempt, log_debit, mark_attempt
 from dpmarket.ledger.engine import new_id
-from dpmarket.ledger.restoring import describe_round, end_attempt, refuse_other_copy
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.privacy.noise import Bits, SecureNoise, entropy
 from dpmarket.progress import StageProgress
@@ -180,7 +180,7 @@ def spend_and_train(
             refuse_too_much(connection, market, people.table, people.promised, spent)
             releases.debit(connection, attempt, numbers)
         try:
-            head, check = _log_debit(ledger, spent, attempt)
+            head, check = log_debit(ledger, attempt, spent)
             progress("Reading data", 0.1)
             records = read_records(people.table, people.promised)
             progress("Training", 0.3)
@@ -191,15 +191,7 @@ def spend_and_train(
                 nonlocal marked
                 if marked:  # of several statistics each draws noise
                     return
-                with writing(ledger) as connection:
-                    releases.mark(connection, attempt, head)
-                try:
-                    outside.append(ledger.id, attempt, "mark", check=check)
-                except (FileProblem, LedgerRefusal):
-                    # The log is as before, and no noise was drawn.
-                    with writing(ledger) as connection:
-                        releases.unmark(connection, attempt)
-                    raise
+                mark_attempt(ledger, attempt, head, check)
                 marked = True
                 before_noise()
 
@@ -218,16 +210,6 @@ def _refuse_nobody(people: People) -> None:
         raise LedgerRefusal(
             "everybody who was promised something has withdrawn, or nobody was: there is nothing to train on."
         )
-
-
-def _log_debit(
-    ledger: Ledger, spent: Sequence[Round], attempt: str
-) -> tuple[str, Callable[[Sequence[outside.Line]], None]]:
-    """Log a debit; return the line's digest, and what must hold in the moment of the mark, too."""
-    with reading(ledger) as connection:
-        known = [describe_round(connection, found, attempt, k) for k, found in enumerate(spent)]
-    check = refuse_other_copy(attempt, known)
-    return outside.append(ledger.id, attempt, "debit", known, check=check), check
 
 
 def _give_up(ledger: Ledger, attempt: str) -> None:

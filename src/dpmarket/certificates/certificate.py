@@ -330,8 +330,10 @@ def _spent_before(purchase: Purchase, already_spent: Mapping[Any, float] | None)
 
 def _named(outcome: Outcome, names: Iterable[Any]) -> BoolArray:
     """Return which sellers of an outcome are named."""
-    place = {name: k for k, name in enumerate(outcome.seller_ids.tolist())}
     wanted = set(names)
+    if not wanted:
+        return np.zeros(len(outcome.seller_ids), dtype=bool)
+    place = {name: k for k, name in enumerate(outcome.seller_ids.tolist())}
     strangers = len(wanted - place.keys())
     if strangers:
         raise InvalidInput(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import repeat
 from secrets import SystemRandom
 from typing import Any
 
 import numpy as np
 
-from .commitments import hashed_line
+from .commitments import hashed_line, state_of
 from .constants import LARGEST_NUMBER, MOST_QUOTES
 from .layout import Body, Lines, Totals, lines_of
 from .losses import losses, release_up
@@ -43,8 +44,7 @@ def openings_checks(
     rows = zip(
         lines.salts,
         zip(lines.promises, lines.payments, lines.spent, lines.weights, strict=True),
-        lines.withdrew,
-        lines.quotes,
+        map(state_of, lines.withdrew, lines.quotes) if body.version > 1 else repeat(b"", len(lines.ids)),
         lines.ids,
         strict=True,
     )
