@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from dpmarket.costs import Uniform
+from dpmarket.planning import plan_prices, statistic_error
+from dpmarket.statistics import PrivateMean
 from support.commands import run
+from support.statistics import MEAN
 
 UNIFORM = ("--costs", "uniform(1, 5)")
 
