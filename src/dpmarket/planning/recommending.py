@@ -11,7 +11,7 @@ import numpy as np
 from dpmarket.costs import CostDistribution
 from dpmarket.display import html_table, short_repr
 from dpmarket.planning.advice import NoiseAdvice, noise_advice
-from dpmarket.planning.error_model import estimator_error
+from dpmarket.planning.error_model import ErrorModel, estimator_error
 from dpmarket.planning.plan import Plan
 from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rules import RuleChoice, compare_rules
@@ -138,6 +138,7 @@ def plan_budget(
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
     n_classes: int = 2,
+    error_model: ErrorModel | None = None,
     confidence: float | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
@@ -149,11 +150,14 @@ def plan_budget(
     dist, sellers, budget, weight_cap, max_mean_epsilon, confidence, rng, progress
         As in :func:`~dpmarket.planning.prices.suggest_prices`.
     features
-        Number of columns of a record, the constant not counted; None only with a price.
+        Number of columns of a record, the constant not counted; None only with a price or an error model.
     concentration, noise
         Prices to keep. With one of them the other is 1; with neither, both are suggested.
     n_classes
         How many labels there are, at least 2.
+    error_model
+        What noise and few people cost, in place of the number of features: of a statistic, say. Then nothing
+        is said about fewer features.
 
     Returns
     -------
@@ -177,11 +181,13 @@ def plan_budget(
     Of the expected error 54% is noise and 46% comes from few people.
     """
     bounds = {"weight_cap": weight_cap, "max_mean_epsilon": max_mean_epsilon}
+    if error_model is None and features is not None:
+        error_model = estimator_error(features, n_classes=n_classes)
     plan = plan_prices(
         dist,
         sellers,
         budget,
-        None if features is None else estimator_error(features, n_classes=n_classes),
+        error_model,
         concentration=concentration,
         noise=noise,
         **bounds,
@@ -189,8 +195,10 @@ def plan_budget(
         rng=rng,
         progress=progress,
     )
-    if features is None or concentration is not None or noise is not None:
+    if error_model is None or concentration is not None or noise is not None:
         return BudgetPlan(budget, plan, prices_are_suggested=False, rules=None, advice=None)
     rules = compare_rules(dist, plan, budget)
-    advice = noise_advice(dist, sellers, budget, features, n_classes=n_classes, **bounds)
+    advice = None
+    if features is not None:
+        advice = noise_advice(dist, sellers, budget, features, n_classes=n_classes, **bounds)
     return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice)
