@@ -35,7 +35,7 @@ def draft(
 ) -> models.CampaignAnswer:
     """Draft a campaign from the market file's own tables. It can still be cancelled."""
     data = body.market.model_dump(mode="json", exclude_none=True)
-    found = contradictions(data, set(Bounds.model_fields))
+    found = contradictions(data, set(Bounds.model_fields), "")
     if found:
         raise Contradicting([path for path, _ in found])
     schedule = market.Schedule(body.opens_at, body.closes_at, body.deliver_until)
