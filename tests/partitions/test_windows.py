@@ -60,7 +60,9 @@ GAMMA = FromScipy(stats.gamma(3, scale=0.5), 0.0, 6.0)
 TWO_GROUPS = Mixture([Uniform(1, 2), Uniform(4, 5)], [0.5, 0.5])  # ironed between
 
 
-@pytest.mark.parametrize("dist", [Uniform(1, 5), Uniform(0, 1), GAMMA, TWO_GROUPS], ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize(
+    "dist", [Uniform(1, 5), Uniform(0, 1), GAMMA, TWO_GROUPS], ids=lambda d: type(d).__name__
+)
 @pytest.mark.parametrize(
     ("cap", "bound"), [(None, None), (1.3, None), (4.0, None), (2.0, None), (None, 3e-5), (3.0, 2e-5)]
 )

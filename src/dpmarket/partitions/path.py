@@ -22,8 +22,8 @@ from dpmarket.errors import NotConverged
 from dpmarket.partitions.sums import BucketSums, as_float
 
 _SLACK = 1e-11
-# Lists of edges that a seller's share is divided among, when the cheapest one leaves.
-_STEPS = tuple(1 << k for k in range(24))
+# How many edges above the cap's to begin with those among whom a seller's share is divided.
+_STEPS = (0, *(1 << k for k in range(24)))
 # Which gaps between sellers are wide, relative to costs; at how many places to look in one, evenly and ever
 # closer to its lower end.
 _WIDE = 2.0**-12
@@ -106,7 +106,7 @@ def _edges_of(sums: BucketSums) -> FloatArray:
     for k in wide.tolist():
         is_last = k + 1 == low.size
         last = gaps[k] if np.isfinite(gaps[k]) else 2.0**20 * (end[k] - low[0] + end[k])
-        steps = 0 if is_last else min(int(last / (_WIDE * end[k])), _IN_GAP)
+        steps = 0 if is_last else int(min(last / (_WIDE * max(end[k], 1e-200)), _IN_GAP))
         parts.append(end[k] + last * np.arange(1, steps) / max(steps, 1))
         # Who is between may have almost the same cost, and the cutoff lie as close above it.
         powers = 4 * fine if is_last else fine
@@ -311,7 +311,7 @@ def leaving(known: Prefixes, path: Path, rules: Rules) -> Leaving:
         with np.errstate(divide="ignore"):
             # One fewer than there are: the one who leaves may be among them.
             share = most / np.maximum(counts[path.at] - counts[start] - 1.0, 0.0)
-        room = np.where(path.cap_high >= 0, known.edges[start] - known.edges[path.cap_high], np.inf)
+        room = np.where(path.cap_high >= 0, known.edges[start] - (r - rules.cap * path.s[0]), np.inf)
         fits = inside & (share <= room)
         shift = np.where(fits, np.minimum(shift, share), shift)
         if not inside.any():

@@ -125,9 +125,7 @@ def single_premiums(around: Neighbourhood, asked: Asked) -> tuple[FloatArray, Fl
     return _integrated(around, asked, TOLERANCE)
 
 
-def premium_table(
-    around: Neighbourhood, low: float, high: float
-) -> tuple[PiecewiseSeries, float] | None:
+def premium_table(around: Neighbourhood, low: float, high: float) -> tuple[PiecewiseSeries, float] | None:
     """Return the premium as a function of the cost, between two of them, and its relative error.
 
     None where it is no smooth function.

@@ -232,9 +232,7 @@ class _Runner:
         self._partitions = partitions
         self.passes = 0
 
-    def map(
-        self, words: str, function: Callable[[_Item], _Result], items: Sequence[_Item]
-    ) -> list[_Result]:
+    def map(self, words: str, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """Run a pass over all partitions."""
         self.passes += 1
         number, done = self.passes, 0

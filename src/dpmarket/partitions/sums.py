@@ -67,7 +67,9 @@ class BucketSums:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BucketSums):
             return NotImplemented
-        return all(np.array_equal(one, another) for one, another in zip(self._parts, other._parts, strict=True))
+        return all(
+            np.array_equal(one, another) for one, another in zip(self._parts, other._parts, strict=True)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -44,6 +44,8 @@ class Windows:
         Of the cutoff.
     cap_low, cap_high
         Of the cap; equal where nobody is at the cap.
+    start
+        Where the walk begins: a cutoff for which the path is known.
     until
         The spread up to which they hold everybody who counts.
     """
@@ -52,6 +54,7 @@ class Windows:
     high: int
     cap_low: int
     cap_high: int
+    start: int
     until: float
 
 
@@ -147,9 +150,7 @@ def _value_without(path: Path, left: Leaving, rules: Rules) -> FloatArray:
     return np.where(np.isfinite(value), value * (1.0 + 1e-9), np.inf)
 
 
-def _refuse_doubt(
-    known: Prefixes, path: Path, left: Leaving, rules: Rules, ends: tuple[int, int]
-) -> None:
+def _refuse_doubt(known: Prefixes, path: Path, left: Leaving, rules: Rules, ends: tuple[int, int]) -> None:
     """Refuse where a moved problem may have two stationary points between two points of the path.
 
     The inequality is that of :mod:`dpmarket.payments.uniqueness`.
@@ -183,29 +184,26 @@ def _edge_above(known: Prefixes, cost: float) -> int:
 def _around(known: Prefixes, path: Path, left: Leaving, ends: tuple[int, int]) -> Windows:
     """Return windows a little wider than between two points, as far as a moved problem's cutoff can go."""
     points, last = path.at.size, known.edges.size - 1
-    low = _point_before(known, path, int(path.at[ends[0]]))
-    start, end, until = int(path.at[low]), last, np.inf
+    point = _point_before(known, path, ends[0])
+    start, end, until = int(path.at[point]), last, np.inf
+    low = _beyond(known, start, -1, _MARGIN)
     if ends[1] < points:
         until = float(path.s[1][ends[1]])
         end = _edge_above(known, float(known.edges[path.at[ends[1]]] + 4.0 * left.shift[ends[1]]))
         end = _beyond(known, end, 1, _MARGIN)
-    if path.cap_high[low] < 0:
-        return Windows(start, end, 0, 0, until)
+    if path.cap_high[point] < 0:
+        return Windows(low, end, 0, 0, start, until)
     high = min(ends[1], points - 1)
-    rise = float(known.edges[path.cap_high[low]] + 4.0 * left.shift[ends[0]])
+    rise = float(known.edges[path.cap_high[point]] + 4.0 * left.shift[ends[0]])
     cap_high = _beyond(known, _edge_above(known, rise), 1, _MARGIN)
     cap_low = _beyond(known, max(int(path.cap_low[high]), 0), -1, _MARGIN)
-    return Windows(start, end, cap_low, min(cap_high, start), until)
+    return Windows(low, end, min(cap_low, low), min(cap_high, low), start, until)
 
 
-def _point_before(known: Prefixes, path: Path, edge: int) -> int:
-    """Return a point of the path a few buckets that hold anything below an edge; at least one."""
-    for margin in range(_MARGIN, 0, -1):
-        start = _beyond(known, edge, -1, margin)
-        point = int(np.searchsorted(path.at, start, side="right")) - 1
-        if point >= 0 and known.counts[path.at[point]] < known.counts[edge]:
-            return point
-    raise TooClose
+def _point_before(known: Prefixes, path: Path, point: int) -> int:
+    """Return a point of the path a few buckets that hold anything before another, as far as there is one."""
+    start = _beyond(known, int(path.at[point]), -1, _MARGIN)
+    return max(int(np.searchsorted(path.at, start, side="right")) - 1, 0)
 
 
 def _beyond(known: Prefixes, edge: int, step: int, margin: int) -> int:
@@ -246,8 +244,6 @@ def solve(
             "cost nothing, so that more epsilon is always better: set max_mean_epsilon."
         )
     capped, bought = int(row[segments.CAPPED]), int(row[segments.BOUGHT])
-    if bought <= known.counts[windows.low]:
-        raise TooClose
     (S_c, _), (S_l, Q_l), (_, Q_n) = whole.below(capped), whole.below(bought), whole.below(capped)
     ends = [(known.counts[windows.cap_low], known.counts[windows.cap_high])]
     ends.append((known.counts[windows.low], count))
@@ -298,9 +294,11 @@ class _Sums:
 def _members_at(whole: _Sums, rules: Rules) -> tuple[Members, float]:
     """Return who is where with the cutoff at the low end of its window, and the spread there."""
     known, windows, psi = whole.known, whole.windows, whole.psi
-    edge = float(known.edges[windows.low])
-    bought = known.counts[windows.low]
-    cutoff = Fraction(edge)
+    bought = known.counts[windows.start]
+    if bought <= known.counts[windows.low]:
+        raise TooClose
+    cutoff = Fraction(float(known.edges[windows.start]))
+    dearest = Fraction(float(psi[bought - 1]))
     S_l, Q_l = whole.below(bought)
     capped = _capped_at(whole, rules, bought, cutoff)
     S_c, Q_c = whole.below(capped)
@@ -309,14 +307,16 @@ def _members_at(whole: _Sums, rules: Rules) -> tuple[Members, float]:
     if n <= 0 or rest <= 0.0:
         raise TooClose
     first = Fraction(float(psi[capped])) if capped else Fraction(0)
-    pairs = [_pair(value) for value in (n * cutoff - S, S - n * first if capped else 0, Q - S * S / n, S, S_c)]
+    pairs = [
+        _pair(value) for value in (n * dearest - S, S - n * first if capped else 0, Q - S * S / n, S, S_c)
+    ]
     above, below, V, S_pair, S_c_pair = pairs
     on_plateau = rules.first_rest == 0.0
     members = Members(
         N=capped,
         l=bought,
         n=n,
-        dearest=edge,
+        dearest=float(dearest),
         entries=bought - rules.first_capped - (not on_plateau),
         rest=rest,
         per_rest=1.0 / rest,
@@ -344,6 +344,8 @@ def _capped_at(whole: _Sums, rules: Rules, bought: int, cutoff: Fraction) -> int
     S_l, _ = whole.below(bought)
     cap = Fraction(rules.cap)
     low, high = known.counts[windows.cap_low], known.counts[windows.cap_high]
+    if windows.cap_high == windows.low:  # one window
+        high = bought
     while low < high:
         middle = (low + high) // 2
         # Whether this one would have more than the cap if all cheaper ones had it.
