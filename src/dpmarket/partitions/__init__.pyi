@@ -5,10 +5,10 @@ from .engines import Processes as Processes
 from .engines import Threads as Threads
 from .engines import as_engine as as_engine
 from .engines import engine_named as engine_named
-from .sums import BucketSums as BucketSums
-from .sums import exact_total as exact_total
-from .sums import merged as merged
 from .passes import Money as Money
 from .path import TooClose as TooClose
 from .quoting import PartitionQuotes as PartitionQuotes
 from .quoting import quote_partitions as quote_partitions
+from .sums import BucketSums as BucketSums
+from .sums import exact_total as exact_total
+from .sums import merged as merged

@@ -1,4 +1,4 @@
-"""Decide the market of all partitions: from everything where that is little, from windows where it is much."""
+"""Decide the market of all partitions: from everybody if they are few, from windows if they are many."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpmarket.costs import virtual_costs
 from dpmarket.errors import Infeasible
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.partitions.decisions import ByCost, ByIntegrals, ByRule, Decision, Quoted, quote_each
-from dpmarket.partitions.path import Prefixes, TooClose, prefixes
+from dpmarket.partitions.path import TooClose, prefixes
 from dpmarket.partitions.premiums import (
     MOST_SINGLE,
     Neighbourhood,

@@ -148,17 +148,17 @@ class DaskEngine:
         done: Callable[[], object] = lambda: None,
     ) -> list[Result]:
         """Return the function's results in the order of the items."""
-        from distributed import KilledWorker
-        from distributed import as_completed as dask_as_completed
+        import distributed
 
+        finished: Any = distributed.as_completed
         futures = self.client.map(function, list(items), pure=False)
         places = {future.key: place for place, future in enumerate(futures)}
         results: list[Any] = [None] * len(futures)
         try:
-            for future in dask_as_completed(futures):
+            for future in finished(futures, loop=self.client.loop):
                 results[places[future.key]] = future.result()
                 done()
-        except (KilledWorker, OSError) as problem:
+        except (distributed.KilledWorker, OSError) as problem:
             if isinstance(problem, DpmarketError):
                 raise
             raise EngineLost(
@@ -237,11 +237,12 @@ def _is_address(text: str) -> bool:
 
 def _client(address: str) -> Any:
     try:
-        from distributed import Client
+        import distributed
     except ImportError:
         raise EngineLost("expected Dask to be installed: pip install 'dpmarket[dask]'.") from None
     try:
-        return Client(f"tcp://{address}", timeout=10, set_as_default=False)
+        connect: Any = distributed.Client
+        return connect(f"tcp://{address}", timeout=10, set_as_default=False)
     except OSError:
         raise EngineLost(f"cannot reach a Dask scheduler at {address}.") from None
 

@@ -1,4 +1,4 @@
-"""Compiled loops of the partitions: exact sums per bucket, the walk inside of windows, everybody's promise."""
+"""Compiled loops of the partitions: exact sums per bucket, the walk within windows, everybody's promise."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def walk_windows(psi: Any, sellers: int, rules: Any, members: Any, where: Any) -
         if entry <= leave:
             members = entered(psi, members)
         else:
-            if members.N <= least:
+            if least >= members.N:
                 return table[:found], False
             members = left_cap(psi, rules, members)
     return table[:found], True

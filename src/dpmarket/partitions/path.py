@@ -103,14 +103,15 @@ def _edges_of(sums: BucketSums) -> FloatArray:
     wide = np.flatnonzero(gaps > _WIDE * end)
     parts = [low, end[wide]]
     fine = 4 if wide.size <= _IN_GAP else 1
+    atom = (low == high) & (sums.counts > 1)
     for k in wide.tolist():
         is_last = k + 1 == low.size
         last = gaps[k] if np.isfinite(gaps[k]) else 2.0**20 * (end[k] - low[0] + end[k])
         steps = 0 if is_last else int(min(last / (_WIDE * max(end[k], 1e-200)), _IN_GAP))
         parts.append(end[k] + last * np.arange(1, steps) / max(steps, 1))
-        # Who is between may have almost the same cost, and the cutoff lie as close above it.
-        powers = 4 * fine if is_last else fine
-        parts.append(end[k] + last * 2.0 ** (np.arange(-_CLOSEST * powers, int(is_last)) / powers))
+        if is_last or atom[k]:  # equal costs may be all that is between, and the cutoff lie close above them
+            powers = 4 * fine if is_last else fine
+            parts.append(end[k] + last * 2.0 ** (np.arange(-_CLOSEST * powers, int(is_last)) / powers))
     found = np.unique(np.concatenate(parts))
     return found[found < np.inf]
 
@@ -228,7 +229,7 @@ def _sums_at(known: Prefixes, j: int, k: int) -> tuple[float, float, float]:
 
 
 def _exactly_at(known: Prefixes, j: int, k: int, cap: Fraction) -> tuple[float, float, float]:
-    """Return the same where the cap's edge lies in a gap: then all below it are at the cap, all others not."""
+    """Return the same where the cap's edge lies in a gap: all below it are at the cap, all others not."""
     unit = Fraction(2) ** known.unit
     r, S_c, N = known.places[j] * unit, known.sums[k] * unit, known.counts[k]
     n, S = known.counts[j] - N, known.sums[j] * unit - S_c
@@ -268,7 +269,8 @@ def least_between(path: Path, rho: float, cheapest: float, mean: float) -> Float
         falls = lower - np.maximum((rho * t[1] + cheap / t[1]) - left, 0.0)
     found = np.append(-np.inf, rises)
     found[:-1] = np.maximum(found[:-1], falls)
-    return found - _SLACK * np.abs(np.append(lower, lower[-1]))
+    least: FloatArray = found - _SLACK * np.abs(np.append(lower, lower[-1]))
+    return least
 
 
 @dataclass(frozen=True, eq=False)

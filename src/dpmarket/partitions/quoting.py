@@ -41,13 +41,15 @@ from dpmarket.partitions.passes import (
     within,
     write,
 )
+from dpmarket.partitions.path import TooClose
 from dpmarket.partitions.premiums import MOST_SINGLE
 from dpmarket.partitions.sums import exact_total, merged
 from dpmarket.partitions.windows import Gathered
 from dpmarket.progress import StageProgress
 
 MOST_GATHERED = 1 << 21
-"""Up to so many sellers are gathered one by one; beyond, only those within windows are."""
+"""Up to so many sellers are gathered one by one where windows do not decide."""
+_FEW = 1 << 15
 SCHEMA = "dpmarket.partitions/1"
 _ROWS_IN_RANGE = 1 << 22
 _Item = TypeVar("_Item")
@@ -135,8 +137,9 @@ def quote_partitions(
     id_column, cost_column
         Of the reports.
     most_gathered
-        Up to so many sellers the driver takes all costs and decides as in memory. Beyond, it takes exact sums
-        of all and the few sellers around the cutoff and where the weight cap begins to hold.
+        The driver takes exact sums of all and the few sellers around the cutoff and where the weight cap
+        begins to hold. Where these do not decide, it takes everybody's cost, up to so many, and decides as in
+        memory.
     money
         If given, quotes are written as ``dpmarket quote`` writes them, payments in minor units rounded up.
     before
@@ -317,10 +320,22 @@ def _decide(
     mechanism: OfflineMechanism,
     most_gathered: int,
 ) -> Market:
+    """Decide by windows, or by everybody where they are few, or where windows do not decide."""
     sellers = sum(part.rows for part in scanned)
-    if sellers <= most_gathered:
-        costs = np.sort(np.concatenate(runner.map("gathering", costs_of, places)))
-        return decide_from_all(costs, mechanism)
+    if sellers > min(_FEW, most_gathered):
+        try:
+            return _decide_by_windows(runner, places, scanned, mechanism)
+        except TooClose:
+            if sellers > most_gathered:
+                raise
+    costs = np.sort(np.concatenate(runner.map("gathering", costs_of, places)))
+    return decide_from_all(costs, mechanism)
+
+
+def _decide_by_windows(
+    runner: _Runner, places: Sequence[Place], scanned: Sequence[Scanned], mechanism: OfflineMechanism
+) -> Market:
+    sellers = sum(part.rows for part in scanned)
     lists = [part.distinct for part in scanned if part.distinct is not None]
     distinct = np.unique(np.concatenate(lists)) if len(lists) == len(scanned) else None
     census = Census(

@@ -2,8 +2,8 @@
 
 A bucket holds all floats with the same exponent and the same 12 leading bits of the mantissa. What is left of
 a number are 40 trailing bits: a whole number, of which a bucket keeps the sum and the sum of squares, in
-whole numbers of two limbs each, and the least and the largest. So every sum is exact, and adding the sums of partitions is associative and
-commutative to the bit.
+whole numbers of two limbs each, and the least and the largest. So every sum is exact, and adding the sums of
+partitions is associative and commutative to the bit.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from dpmarket.partitions.path import (
     Path,
     Prefixes,
     TooClose,
-    leaving,
     least_between,
+    leaving,
     path_at_edges,
 )
 from dpmarket.partitions.sums import BucketSums, as_float
