@@ -138,3 +138,39 @@ def write_promises(psi: Any, rule: Any, epsilons: Any) -> None:
         if base - psi[i] >= 0.0:
             weight = min(((base - psi[i]) + gap) / spread, cap)
         epsilons[i] = min(weight * total, bound)
+
+
+@compiled(nogil=True)
+def grouped(values: Any, starts: Any, out: Any) -> None:
+    """Write numbers to ``out`` by their first byte; ``starts``: where each byte's begin, and the end."""
+    counts = np.zeros(257, dtype=np.int64)
+    for i in range(values.size):
+        counts[(values[i] >> np.uint64(56)) + np.uint64(1)] += 1
+    for k in range(256):
+        counts[k + 1] += counts[k]
+        starts[k + 1] = counts[k + 1]
+    starts[0] = 0
+    for i in range(values.size):
+        group = values[i] >> np.uint64(56)
+        out[counts[group]] = values[i]
+        counts[group] += 1
+
+
+@compiled(nogil=True)
+def mark_repeated(values: Any, table: Any, repeated: Any) -> int:
+    """Mark numbers that stand before in ``values``; return how many.
+
+    ``table``: int64, -1 throughout, as long as a power of two of at least twice as many.
+    """
+    mask = np.uint64(table.size - 1)
+    found = 0
+    for i in range(values.size):
+        place = values[i] & mask
+        while table[place] >= 0 and values[table[place]] != values[i]:
+            place = (place + np.uint64(1)) & mask
+        if table[place] >= 0:
+            repeated[i] = True
+            found += 1
+        else:
+            table[place] = i
+    return found

@@ -18,19 +18,19 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign.ids import id_problems, tidy_ids
+from dpmarket.campaign.ids import id_problems, spelling_problems, tidy_ids
 from dpmarket.costs import virtual_costs
 from dpmarket.errors import FileProblem
 from dpmarket.files import atomic_path, find, numbers_of, parquet_bytes, read_table
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.partitions.decisions import Decision
-from dpmarket.partitions.ids import hashes_of, rows_with
+from dpmarket.partitions.ids import Hashes, hashes_of, repeated_among, rows_with, write_hashes
 from dpmarket.partitions.premiums import MOST_SINGLE
 from dpmarket.partitions.sums import BucketSums
 from dpmarket.partitions.windows import Gathered
 
-EPSILON, PAYMENT, ERROR = "epsilon", "payment", "payment_error"
+EPSILON, PAYMENT = "epsilon", "payment"
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ def scan(place: Place) -> Scanned:
         table, costs, problems = _read(place)
     except FileProblem as problem:
         return Scanned((str(problem),))
+    hashes = hashes_of(table, place.id_column)
+    problems += _id_problems(place, table, hashes)
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
     psi = virtual_costs(costs, mechanism_of(place.mechanism).dist)
     finite = psi if float(psi.max()) < np.inf else psi[psi < np.inf]
-    with atomic_path(place.hashes, mode=PRIVATE) as temporary, temporary.open("wb") as file:
-        np.save(file, np.sort(hashes_of(table, place.id_column)))
     return Scanned(
         problems=(),
         rows=costs.size,
@@ -122,6 +122,17 @@ def scan(place: Place) -> Scanned:
         distinct=_few(costs),
         check=_check(costs),
     )
+
+
+def _id_problems(place: Place, table: pl.DataFrame, hashes: Hashes) -> list[str]:
+    """Return what is wrong with the ids; with all rows' hashes different, no two ids can be equal."""
+    problems = spelling_problems(table, place.id_column)
+    column = table.get_column(place.id_column)
+    if problems or column.null_count() or (column == "").any() or repeated_among(hashes).size:
+        problems = id_problems(table, place.id_column)
+    else:
+        write_hashes(place.hashes, hashes)
+    return [problem.sentence(table, place.source) for problem in problems]
 
 
 def costs_of(place: Place) -> FloatArray:
@@ -151,7 +162,7 @@ def write(order: Order) -> Written:
         The reports have changed since the first pass.
     """
     place = order.place
-    table, costs, problems = _read(place, look=False)
+    table, costs, problems = _read(place)
     if problems or _check(costs) != order.check:
         raise FileProblem(f"cannot use {place.source}: it has changed while it was read; quote again.")
     quoted = decision_in(order.decision).quote(costs)
@@ -162,7 +173,6 @@ def write(order: Order) -> Written:
             place.id_column: ids,
             EPSILON: quoted.epsilons,
             PAYMENT: quoted.payments,
-            ERROR: quoted.errors,
         }
         data = parquet_bytes(pl.DataFrame(columns))
     else:
@@ -195,13 +205,13 @@ def _money_file(
 def rows_of(asked: tuple[Place, tuple[int, ...]]) -> list[tuple[int, bytes]]:
     """Return the rows of a partition whose id has one of some hashes, with digests of these ids."""
     place, wanted = asked
-    return rows_with(_read(place, look=False)[0], place.id_column, wanted)
+    return rows_with(_read(place)[0], place.id_column, wanted)
 
 
 def sentence_of(asked: tuple[Place, tuple[int, ...]]) -> str:
     """Return the sentence about rows whose id stands in another partition, too."""
     place, rows = asked
-    table = _read(place, look=False)[0]
+    table = _read(place)[0]
     offends = np.zeros(table.height, dtype=bool)
     offends[list(rows)] = True
     words = "a seller id that another partition has already"
@@ -228,14 +238,12 @@ def mechanism_of(text: str) -> OfflineMechanism:
     return OfflineMechanism.from_dict(data)
 
 
-def _read(place: Place, *, look: bool = True) -> tuple[pl.DataFrame, FloatArray, list[str]]:
+def _read(place: Place) -> tuple[pl.DataFrame, FloatArray, list[str]]:
     id_column, cost_column = place.id_column, place.cost_column
     table = read_table(place.source, [id_column, cost_column], [id_column], [cost_column])
     table = tidy_ids(table, id_column)
     costs, problems = numbers_of(table, cost_column)
     problems += find(cost_column, "a cost below 0", costs < 0.0)
-    if look:
-        problems += id_problems(table, id_column)
     return table, costs + 0.0, [problem.sentence(table, place.source) for problem in problems]
 
 

@@ -25,7 +25,7 @@ from dpmarket.files.atomic import PRIVATE
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.partitions.deciding import Census, Market, Ranges, decide_from_all, decide_from_windows
 from dpmarket.partitions.engines import Engine, as_engine
-from dpmarket.partitions.ids import Range, repeated_hashes
+from dpmarket.partitions.ids import ranges_of, repeated_hashes
 from dpmarket.partitions.passes import (
     Ask,
     Money,
@@ -51,7 +51,6 @@ MOST_GATHERED = 1 << 21
 """Up to so many sellers are gathered one by one where windows do not decide."""
 _FEW = 1 << 15
 SCHEMA = "dpmarket.partitions/1"
-_ROWS_IN_RANGE = 1 << 22
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -150,8 +149,7 @@ def quote_partitions(
     Returns
     -------
     PartitionQuotes
-        Files have the columns of ids, ``epsilon``, ``payment`` and ``payment_error`` (an estimate of the
-        payment's error, money), in the order of the reports.
+        Files have the columns of ids, ``epsilon`` and ``payment``, in the order of the reports.
 
     Raises
     ------
@@ -187,7 +185,7 @@ def quote_partitions(
     >>> quotes.sellers, quotes.total_promise == mechanism.run([1.5, 2.0, 4.9]).total_promise
     (3, True)
     >>> north.columns
-    ['id', 'epsilon', 'payment', 'payment_error']
+    ['id', 'epsilon', 'payment']
     """
     if not isinstance(mechanism, OfflineMechanism):
         raise InvalidInput("expected an OfflineMechanism: others decide seller by seller, or need no market.")
@@ -293,8 +291,7 @@ def _refuse_problems(scanned: Sequence[Scanned]) -> None:
 
 def _refuse_repeated(runner: _Runner, places: Sequence[Place], sellers: int) -> None:
     lists = tuple(place.hashes for place in places)
-    count = 1 + sellers // _ROWS_IN_RANGE
-    found = runner.aside(repeated_hashes, [Range(lists, k, count) for k in range(count)])
+    found = runner.aside(repeated_hashes, ranges_of(lists, sellers))
     wanted = tuple(value for part in found for value in part)
     if not wanted:
         return
