@@ -250,11 +250,11 @@ def _why_no_model(found: Round) -> str:
 def _released(model: ModelFile) -> ReleasedModel:
     shape = None if model.noise_shape is None else NoiseShape.from_dict(model.noise_shape)
     return ReleasedModel(
-        coef_grid=tuple(model.coef_grid),
+        coef_grid=tuple(tuple(cell) if isinstance(cell, list) else cell for cell in model.coef_grid),  # type: ignore[arg-type]
         grid=model.grid,
         stretch=model.stretch,
         features=tuple((feature.name, feature.low, feature.high) for feature in model.features),
-        classes=(model.labels[0], model.labels[1]),
+        classes=tuple(model.labels),
         fit_intercept=True,
         intercept_scaling=model.intercept_scaling,
         clip=False,

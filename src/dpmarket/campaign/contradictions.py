@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpmarket.errors import InvalidInput
@@ -12,6 +12,11 @@ RESERVED_COLUMNS = (
     "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "round", "probability",
     "prediction",
 )  # fmt: skip
+
+
+def probability_columns(labels: Sequence[object]) -> list[str]:
+    """Return the columns in which predictions tell the probability of each of more than two labels."""
+    return [f"probability_{label}" for label in labels]
 
 
 def contradictions(data: Mapping[str, Any], feature_keys: set[str]) -> list[tuple[str, str]]:
@@ -46,9 +51,14 @@ def contradictions(data: Mapping[str, Any], feature_keys: set[str]) -> list[tupl
         if "budget" in objective and "expected" not in sellers:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))
+    many = len(_labels(data)) > 2
     for name, bounds in _table(data, "features").items():
         if isinstance(bounds, Mapping):
             found += _feature_problems(f"features.{name}", bounds, feature_keys)
+            if many and not set(bounds) <= {"low", "high"}:
+                path = f"features.{name}"
+                line = f"{path}: expected a number with low and high only, with more than two labels."
+                found.append((path, line))
     return found + _clashes(data, sellers)
 
 
@@ -86,10 +96,18 @@ def _clashes(data: Mapping[str, Any], sellers: Mapping[str, Any]) -> list[tuple[
             found.append((path, f"{path}: expected another column than {first[name]}, got {name!r} in both."))
         elif isinstance(name, str):
             first[name] = path
-    if ids in RESERVED_COLUMNS:
-        words = ", ".join(RESERVED_COLUMNS)
+    reserved = [*RESERVED_COLUMNS]
+    if len(_labels(data)) > 2:
+        reserved += probability_columns(_labels(data))
+    if ids in reserved:
+        words = ", ".join(reserved)
         found.append(("sellers.id_column", f"sellers.id_column: expected none of {words}, got {ids!r}."))
     return found
+
+
+def _labels(data: Mapping[str, Any]) -> list[Any]:
+    values = _table(data, "label").get("values")
+    return values if isinstance(values, list) else []
 
 
 def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

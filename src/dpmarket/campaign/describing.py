@@ -94,19 +94,19 @@ def _model(path: str | os.PathLike[str]) -> Description:
     from dpmarket.campaign.model_file import read_model
 
     model = read_model(path)
+    second_first = list(map(repr, model.labels if model.has_many_labels else reversed(model.labels)))
     rows = [
-        (feature.name, f"{value:.6g}")
-        for feature, value in zip(model.features, model.coefficients[:-1], strict=True)
-    ]
-    rows = [
-        ("predicts", f"{model.label_column}: {model.labels[1]!r} or {model.labels[0]!r}"),
+        ("predicts", f"{model.label_column}: {', '.join(second_first[:-1])} or {second_first[-1]}"),
         ("records", f"{model.records:,}"),
         ("noise rate", f"{model.noise_rate:.6g}"),
         ("l2", f"{model.l2:.4g}"),
         ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
-        *((f"coefficient of {name}", value) for name, value in rows),
-        ("constant", f"{model.coefficients[-1]:.6g}"),
     ]
+    for label, values in model.by_label():
+        of = f" for {label!r}" if model.has_many_labels else ""
+        names = [f"coefficient of {feature.name}{of}" for feature in model.features]
+        numbers = [f"{value:.6g}" for value in values.tolist()]
+        rows += zip([*names, f"constant{of}"], numbers, strict=True)
     return Description(f"Model in {path}", rows, {"kind": "model", **model.to_dict()})
 
 

@@ -23,6 +23,8 @@ from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo,
 
 if TYPE_CHECKING:
     from dpmarket.learning import PublicEncoder
+    from dpmarket.learning.geometry import Geometry
+    from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 _OUTSIDE = {
@@ -73,6 +75,20 @@ def encoder_of(market: Market) -> PublicEncoder:
     return PublicEncoder(
         columns_of_market(market), outside=market.training.outside_bounds, radius=market.training.radius
     )
+
+
+def geometry_of_market(market: Market) -> Geometry | SoftmaxGeometry:
+    """Return what is public about the rows, the noise and the classes that a market trains with."""
+    from dpmarket.learning.geometry import geometry_of
+    from dpmarket.learning.softmax_geometry import SoftmaxGeometry
+
+    if is_plain(market):
+        rows = geometry_of(len(market.features), None, None, wanted=True)
+    else:
+        encoder = encoder_of(market)
+        rows = geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape(), wanted=True)
+    classes = len(market.label.values)
+    return rows if classes == 2 else SoftmaxGeometry(rows, classes)
 
 
 def declared_by(

@@ -22,6 +22,8 @@ from dpmarket.files import read_json, read_toml
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
 
+MOST_LABELS = 256  # so that a label's number is one byte wherever records are kept
+
 
 def key(default: Any, expected: str, meaning: str, example: Any = None, **limits: Any) -> Any:
     """Describe one key: its default (``...``: required), what is expected, what it means, an example."""
@@ -34,11 +36,11 @@ def _usable_distribution(value: Any) -> Any:
     return value
 
 
-def _two_labels(values: list[Any]) -> list[Any]:
+def _labels(values: list[Any]) -> list[Any]:
     texts = all(isinstance(value, str) and value.strip() for value in values)
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
-    if len(values) != 2 or values[0] == values[1] or not (texts or whole):
-        raise ValueError("two different texts or two different whole numbers")
+    if not 2 <= len(values) <= MOST_LABELS or not (texts or whole) or len(set(values)) < len(values):
+        raise ValueError("different texts or different whole numbers, at least two")
     return values
 
 
@@ -263,10 +265,10 @@ class Label(_Table):
     """What the model predicts."""
 
     column: str = key("label", "the name of a column", "Column with the labels.", min_length=1)
-    values: Annotated[list[Any], AfterValidator(_two_labels)] = key(
+    values: Annotated[list[Any], AfterValidator(_labels)] = key(
         ...,
-        "two different texts or two different whole numbers, in brackets",
-        "The two labels, the negative one first.",
+        f"two to {MOST_LABELS} different texts or different whole numbers, in brackets",
+        "The labels; of two, the negative one first. All that may occur, whether anybody has them or not.",
         example=["no", "yes"],
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpmarket.campaign.features import encoder_of, is_plain
+from dpmarket.campaign.features import geometry_of_market
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.errors import FileProblem
 
@@ -24,10 +24,8 @@ def error_model_of(market: Market) -> ErrorModel:
     """Return what noise and few people cost the model that a market trains."""
     from dpmarket.planning import estimator_error
 
-    if is_plain(market):
-        return estimator_error(len(market.features))
-    encoder = encoder_of(market)
-    return estimator_error(len(encoder.get_feature_names_out()), encoder.noise_shape())
+    rows = geometry_of_market(market)
+    return estimator_error(rows.features, rows.shape, len(market.label.values))
 
 
 def prices_for(market: Market, people: int, budget: float) -> BuyerObjective:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.features import (
     cells_of,
     columns_of_market,
@@ -34,15 +34,15 @@ class Records:
     ----------
     owners
         Position of each row's owner among the people, shape (rows,).
-    features, positive
-        Numbers, shape (rows, features), or encoded rows, and whether the label is the second one.
+    features, labels
+        Numbers, shape (rows, features), or encoded rows, and the number of each row's label, from 0.
     clipped
         Counts, per feature, values outside their public bounds.
     """
 
     owners: IntArray
     features: Any
-    positive: BoolArray
+    labels: IntArray
     clipped: dict[str, int]
 
 
@@ -83,9 +83,38 @@ def read_records(
     rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
     read = _features if is_plain(market) else _encoded
     features, more, clipped = read(market, table, rows)
-    positive, wrong = _labels(market, table, rows)
+    labels, wrong = label_numbers(market.label.values, table, market.label.column, rows)
     refuse(table, source, [*problems, *more, *wrong])
-    return Records(owners[rows], features(), positive, clipped)
+    return Records(owners[rows], features(), labels, clipped)
+
+
+def label_numbers(
+    values: Sequence[str] | Sequence[int], table: pl.DataFrame, column: str, rows: IntArray
+) -> tuple[IntArray, list[ColumnProblem]]:
+    """Return the number of each row's label, from 0, and rows that have none of the labels.
+
+    Parameters
+    ----------
+    values
+        The labels, all texts or all whole numbers.
+    table
+        With their column, read as text.
+    column
+        Its name.
+    rows
+        Positions of the rows to look at.
+    """
+    if isinstance(values[0], int):
+        numbers, _ = numbers_of(table, column, rows)
+        matches = [numbers == value for value in values]
+    else:
+        texts = table.get_column(column).gather(rows)
+        matches = [(texts == value).fill_null(False).to_numpy() for value in values]
+    places = np.full(rows.size, -1, dtype=np.int64)
+    for number, here in enumerate(matches):
+        places[here] = number
+    words = "neither of the two labels" if len(values) == 2 else "none of the labels"
+    return places, find(column, words, places < 0, rows)
 
 
 def refuse_absent(
@@ -138,14 +167,3 @@ def _features(
         elif outside.any():
             clipped[name] = int(outside.sum())
     return lambda: values, problems, clipped
-
-
-def _labels(market: Market, table: pl.DataFrame, rows: IntArray) -> tuple[BoolArray, list[ColumnProblem]]:
-    column, values = market.label.column, market.label.values
-    if isinstance(values[0], int):
-        numbers, _ = numbers_of(table, column, rows)
-        negative, positive = numbers == values[0], numbers == values[1]
-    else:
-        texts = table.get_column(column).gather(rows)
-        negative, positive = ((texts == str(value)).fill_null(False).to_numpy() for value in values)
-    return positive, find(column, "neither of the two labels", ~(negative | positive), rows)

@@ -9,13 +9,12 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign.features import encoder_of, is_plain, plain_bounds
+from dpmarket.campaign.features import encoder_of, geometry_of_market, is_plain, plain_bounds
 from dpmarket.campaign.limits import refuse_too_much
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file
@@ -26,12 +25,8 @@ from dpmarket.ledger import Connection, Ledger, Round, outside, reading, release
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.restoring import describe_round, end_attempt, refuse_other_copy
 from dpmarket.ledger.rounds import SELLER
-from dpmarket.privacy import weights_for
 from dpmarket.privacy.noise import NoiseDraw, SecureNoise
 from dpmarket.progress import StageProgress
-
-if TYPE_CHECKING:
-    from dpmarket.learning.geometry import Geometry
 
 ReadRecords = Callable[[pl.DataFrame, FloatArray], Records]
 """Reads the records of people (column seller) who were promised something (0: not to be looked at)."""
@@ -250,12 +245,12 @@ def _fitted(
     raised = raised_penalty(market, promised) if people.withdrawn else None
     estimator = PrivateLogisticRegression(
         l2=market.training.l2 if raised is None else raised,
-        classes=(0, 1),
+        classes=tuple(range(len(market.label.values))),
         numerical_epsilon=market.training.numerical_epsilon,
         rows_per_person=market.sellers.rows_per_person,
         noise_source=noise,
     )
-    rows, labels = records.features, records.positive.astype(np.int64)
+    rows, labels = records.features, records.labels
     if plain:
         _, low, high = zip(*plain_bounds(market), strict=True)
         rows = PublicScaler(low, high, market.training.radius).fit_transform(rows)
@@ -287,16 +282,6 @@ def _model_features(market: Market) -> list[FeatureBounds]:
     return [FeatureBounds(name=str(name), low=-1.0, high=1.0) for name in columns]
 
 
-def _geometry(market: Market) -> Geometry:
-    """Return what is public about the rows that a market trains on."""
-    from dpmarket.learning.geometry import geometry_of
-
-    if is_plain(market):
-        return geometry_of(len(market.features), None, None, wanted=True)
-    encoder = encoder_of(market)
-    return geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape(), wanted=True)
-
-
 def raised_penalty(market: Market, promised: FloatArray) -> float | None:
     """Return the least penalty that keeps promises without slack, where the market file's cannot keep them.
 
@@ -306,14 +291,11 @@ def raised_penalty(market: Market, promised: FloatArray) -> float | None:
     l2, reserve = market.training.l2, market.training.numerical_epsilon
     if l2 is None:
         return None
-    geometry = _geometry(market)
-    rows = min(market.sellers.rows_per_person, geometry.n_coefficients)
+    geometry = geometry_of_market(market)
     try:
-        weights_for(promised, l2, geometry.row_bound, rows, reserve, geometry.euclidean_bound)
+        geometry.weights(promised, l2, market.sellers.rows_per_person, reserve)
     except Infeasible:
-        total = float(np.maximum(promised - reserve, 0.0).sum())
-        bound = geometry.euclidean_bound or geometry.row_bound
-        return 2.0 * bound * bound / total * (1.0 + 2.0**-40)
+        return geometry.least_l2(float(np.maximum(promised - reserve, 0.0).sum()))
     return None
 
 

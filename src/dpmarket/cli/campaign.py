@@ -183,10 +183,15 @@ def predict(
         progress("Predicting", 0.0)
         found = read_model(model)
         done = predict_file(found, data, output, force)
-    counts = {"rows": done.rows, "positive": done.positive, "clipped_values": done.clipped}
+    by_label = {str(label): count for label, count in zip(found.labels, done.counts, strict=True)}
+    counts: dict[str, Any] = {"rows": done.rows, "positive": done.positive, "clipped_values": done.clipped}
+    told = [(repr(found.labels[1]), done.positive)]
+    if found.has_many_labels:
+        counts = {"rows": done.rows, "predicted": by_label, "clipped_values": done.clipped}
+        told = list(zip(map(repr, found.labels), done.counts, strict=True))
     rows = [
         ("rows", f"{done.rows:,}"),
-        (f"predicted {found.labels[1]!r}", f"{done.positive:,}"),
+        *((f"predicted {label}", f"{count:,}") for label, count in told),
         ("values clipped to their bounds", f"{done.clipped:,}"),
     ]
     note = None if str(output) == "-" else f"The predictions are in {output}."

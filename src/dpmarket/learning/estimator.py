@@ -244,6 +244,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         shorten = clipping_scales if self.clip else rounding_scales
         rows = replace(rows, scales=shorten(rows, geometry.shape))
+        geometry.check_source(source)
         plan = geometry.plan(weights)
         problem = geometry.problem(rows, weights, plan)
         problem.check_attainable(geometry.largest_noise(weights.noise_rate))

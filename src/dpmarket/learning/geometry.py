@@ -7,6 +7,7 @@ Without a shape everything is the Euclidean norm's: :math:`R = \sqrt{1 + c^2}`.
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,11 @@ class Geometry:
             total_promise / bound, self.n_coefficients, bound, self.euclidean_bound, self.joint_columns
         )
 
+    def least_l2(self, total_promise: float) -> float:
+        r"""Return the least penalty that keeps promises of this sum without slack, :math:`2 R^2 / total`."""
+        bound = self.euclidean_bound or self.row_bound
+        return 2.0 * bound * bound / total_promise * (1.0 + 2.0**-40)
+
     def weights(self, promises: FloatArray, l2: float, rows_per_person: int, reserve: float) -> Weights:
         """Return the weights that keep these promises."""
         rows = min(rows_per_person, self.n_coefficients)
@@ -135,13 +141,24 @@ class Geometry:
         """Return a norm of the noise that is exceeded practically never."""
         return 20.0 * (self.n_coefficients + 50.0) / noise_rate
 
+    def check_source(self, source: NoiseSource) -> None:
+        """Refuse a noise source that cannot draw what this model needs, before anybody is charged.
+
+        Raises
+        ------
+        InvalidInput
+            Its ``draw`` lacks an argument.
+        """
+        if self.shape is not None:
+            refuse_other_source(source, "independent", "noise of another shape than the Euclidean norm's")
+
     def noise(self, source: NoiseSource, noise_rate: float, accuracy: float) -> tuple[FloatArray, FloatArray]:
         """Draw the noise of every coefficient, as the exact sum of two vectors."""
         n = self.n_coefficients
         if self.shape is None:
             return source.draw(n, noise_rate, accuracy).high_low()
         joint = self.shape.joint_columns
-        drawn = source.draw(n, noise_rate, accuracy, n - joint).high_low()
+        drawn = source.draw(n, noise_rate, accuracy, independent=n - joint).high_low()
         # Drawn are the joint columns first, then the separate ones, the constant's last.
         order = np.argsort(np.append(self.shape.mask, [True] * (n - self.features)), kind="stable")
         high, low = (np.empty(n) for _ in drawn)
@@ -195,6 +212,25 @@ def _suggested(features: int, shape: NoiseShape | None) -> float:
     if shape is None:
         return suggest_constant(features)
     return 2.0 ** round(2.0 * math.log2(shape.euclidean_bound) - 1.0)
+
+
+def refuse_other_source(source: NoiseSource, argument: str, purpose: str) -> None:
+    """Refuse a noise source of one's own whose ``draw`` does not take an argument.
+
+    Raises
+    ------
+    InvalidInput
+        Names the argument and what it is for.
+    """
+    try:
+        known = inspect.signature(source.draw).parameters
+    except (TypeError, ValueError):  # of compiled code nothing is known beforehand
+        return
+    if argument not in known and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        raise InvalidInput(
+            f"expected a noise_source whose draw takes {argument!r}, which {purpose} needs; "
+            f"{type(source).__name__} does not."
+        )
 
 
 def shape_of(declared: Any, features: Any) -> NoiseShape | None:

@@ -39,7 +39,7 @@ def encode_record(market: Market, values: Mapping[str, Any]) -> bytes:
     market
         Which features, bounds and labels to expect.
     values
-        By name: a number for every feature, and one of the two labels.
+        By name: a number for every feature, and one of the labels.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def encode_record(market: Market, values: Mapping[str, Any]) -> bytes:
         numbers.append(min(max(float(value), low), high))
     label = values[market.label.column]
     if type(label) is not type(market.label.values[0]) or label not in market.label.values:
-        raise MarketRefusal("invalid", f"{market.label.column}: expected one of the two labels.")
+        raise MarketRefusal("invalid", f"{market.label.column}: expected one of the labels.")
     return struct.pack(f"<{len(numbers)}dB", *numbers, market.label.values.index(label))
 
 
@@ -139,7 +139,7 @@ def opened_records(desk: Desk, found: LiveCampaign, people: pl.DataFrame, promis
     kind = np.dtype([("features", "<f8", (len(market.features),)), ("label", "u1")])
     table = np.frombuffer(chosen, dtype=kind)
     features = np.ascontiguousarray(table["features"].astype(np.float64))
-    return Records(owners, features, table["label"] == 1, {})
+    return Records(owners, features, table["label"].astype(np.int64), {})
 
 
 def _is_row(content: bytes, zero: bytes, market: Market) -> bool:
@@ -149,4 +149,4 @@ def _is_row(content: bytes, zero: bytes, market: Market) -> bool:
     *numbers, label = struct.unpack(f"<{len(market.features)}dB", content)
     bounds = plain_bounds(market)
     inside = all(low <= number <= high for number, (_, low, high) in zip(numbers, bounds, strict=True))
-    return inside and label in (0, 1)
+    return inside and label < len(market.label.values)

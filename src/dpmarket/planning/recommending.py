@@ -109,6 +109,7 @@ def plan_budget(
     noise: float | None = None,
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
+    n_classes: int = 2,
     confidence: float | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
@@ -123,6 +124,8 @@ def plan_budget(
         Number of columns of a record, the constant not counted; None only with a price.
     concentration, noise
         Prices to keep. With one of them the other is 1; with neither, both are suggested.
+    n_classes
+        How many labels there are, at least 2.
 
     Returns
     -------
@@ -150,7 +153,7 @@ def plan_budget(
         dist,
         sellers,
         budget,
-        None if features is None else estimator_error(features),
+        None if features is None else estimator_error(features, n_classes=n_classes),
         concentration=concentration,
         noise=noise,
         **bounds,
@@ -161,5 +164,5 @@ def plan_budget(
     if features is None or concentration is not None or noise is not None:
         return BudgetPlan(budget, plan, prices_are_suggested=False, rules=None, advice=None)
     rules = compare_rules(dist, plan, budget)
-    advice = noise_advice(dist, sellers, budget, features, **bounds)
+    advice = noise_advice(dist, sellers, budget, features, n_classes=n_classes, **bounds)
     return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice)

@@ -107,8 +107,31 @@ class NoiseSource(Protocol):
         ...
 
 
+class _NoiseFromBytes:
+    """What a source does with its random bytes: turns them into noise."""
+
+    def _random_bytes(self) -> Callable[[int], bytes]:
+        """Return the function that gives the bytes of one draw."""
+        raise NotImplementedError
+
+    def draw(
+        self,
+        n_coefficients: int,
+        noise_rate: float,
+        accuracy: float,
+        independent: int = 0,
+        blocks: int = 1,
+    ) -> NoiseDraw:
+        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
+
+        The last ``independent`` coefficients have noise of their own, the others radial noise together;
+        ``blocks`` such draws are independent of each other.
+        """
+        return _draw(self._random_bytes(), n_coefficients, noise_rate, accuracy, independent, blocks)
+
+
 @dataclass(frozen=True)
-class SecureNoise:
+class SecureNoise(_NoiseFromBytes):
     """Noise from the operating system's entropy. It has no seed and keeps no state.
 
     Notes
@@ -132,24 +155,12 @@ class SecureNoise:
         """True: nobody can know or repeat this noise."""
         return True
 
-    def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
-    ) -> NoiseDraw:
-        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
-
-        The last ``independent`` coefficients have noise of their own, the others radial noise together;
-        ``blocks`` such draws are independent of each other.
-        """
-        return _draw(_entropy, n_coefficients, noise_rate, accuracy, independent, blocks)
+    def _random_bytes(self) -> Callable[[int], bytes]:
+        return _entropy
 
 
 @dataclass(frozen=True)
-class SeededNoise:
+class SeededNoise(_NoiseFromBytes):
     """Noise that anybody who knows the seed can repeat and subtract: for tests only.
 
     The same seed gives the same noise at every draw. A model made with it says so (``certifiable_`` is false)
@@ -174,21 +185,8 @@ class SeededNoise:
         """False: the noise can be repeated."""
         return False
 
-    def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
-    ) -> NoiseDraw:
-        """Return the noise of this seed, of rate ``noise_rate``, within ``accuracy`` of its limit.
-
-        The last ``independent`` coefficients have noise of their own, the others radial noise together;
-        ``blocks`` such draws are independent of each other.
-        """
-        stream = random.Random(self.seed).randbytes
-        return _draw(stream, n_coefficients, noise_rate, accuracy, independent, blocks)
+    def _random_bytes(self) -> Callable[[int], bytes]:
+        return random.Random(self.seed).randbytes
 
 
 def _entropy(count: int) -> bytes:

@@ -20,6 +20,7 @@ from dpmarket.campaign import ModelFile
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import Curve, OnlineMechanism, Outcome
 from dpmarket.planning import Comparison, ErrorModel, expected_error
+from dpmarket.report.evidence import GAIN, KEPT, LOSS, SEALED
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
@@ -27,8 +28,18 @@ from dpmarket.report.promise import Meaning, meaning
 from dpmarket.report.rule import mechanism_behind, planned_rule, rule_of
 from dpmarket.report.score import Score
 
-SCHEMA = "dpmarket.report/2"
+SCHEMA = "dpmarket.report/3"
 _POINTS = 81  # of the rule, as drawn
+_TRIED = {
+    GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
+    "ones, and those where offers change. A lie that brings more than the truth, beyond rounding, is found.",
+    LOSS: "Every payment was held against the reported cost times the promise, in exact arithmetic and in "
+    "whole smallest units of money.",
+    KEPT: "What the model spent of the promises was computed again, by other code, from the weights and the "
+    "noise that were used.",
+    SEALED: "A program that shares no code with the rest read the certificate as a stranger would, and "
+    "checked its layout, its sums, the model's noise and its limits.",
+}
 _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
 
 
@@ -46,6 +57,8 @@ class Material:
         In the outcome's order, shape (m,).
     minor_units
         Smallest units of money to one unit; payments are counted as they are rounded to them.
+    currency
+        Its short name; empty if it has none.
     amounts
         Payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
     withdrawn
@@ -70,6 +83,7 @@ class Material:
     outcome: Outcome
     reported_costs: FloatArray
     minor_units: int
+    currency: str = ""
     amounts: IntArray | None = None
     withdrawn: BoolArray | None = None
     budget: float | None = None
@@ -119,10 +133,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class AuditNote:
-    """The question that an audit answers, its verdict, and its evidence as rows."""
+    """The question that an audit answers, its verdict, what was done in words, and its evidence as rows."""
 
     question: str
     passed: bool
+    words: str
     rows: tuple[tuple[str, str], ...]
 
 
@@ -132,7 +147,7 @@ class Summary:
 
     Attributes
     ----------
-    title, budget, options, score, digest
+    title, currency, budget, options, score, digest
         As in :class:`Material`.
     mechanism
         Which one decided.
@@ -162,6 +177,7 @@ class Summary:
     """
 
     title: str
+    currency: str
     mechanism: str
     totals: Totals
     rule: Rule
@@ -232,6 +248,7 @@ def summarise(material: Material) -> Summary:
         error = expected_error(outcome, material.error_model)
     return Summary(
         title=material.title,
+        currency=material.currency,
         mechanism=outcome.mechanism,
         totals=totals,
         rule=_rule(curve, is_planned=few_withdrew),
@@ -306,4 +323,5 @@ def _meanings(totals: Totals, curve: Curve) -> tuple[Meaning, ...]:
 
 def _note(question: str, audit: Audit) -> AuditNote:
     rows: Sequence[tuple[str, str]] = audit.summary()
-    return AuditNote(question, audit.passed, tuple(row for row in rows if row[0] not in _UNSHOWN))
+    told = tuple(row for row in rows if row[0] not in _UNSHOWN)
+    return AuditNote(question, audit.passed, _TRIED.get(question, ""), told)

@@ -259,7 +259,11 @@ def _body_2(found: Mapping[str, Any]) -> Body:
     names = ("sellers", "bought_from", "withdrawn", "total_promise", "total_payment", "total_spent")
     constants = {name: value for name, value in found["release"].items() if name != "clip"}
     cells = constants["coef_grid"]
-    constants["n_coefficients"] = len(cells[0]) if kind == SOFTMAX else len(cells)
+    if kind == SOFTMAX:
+        if not cells or type(cells[0]) is not list:
+            raise Broken("'coef_grid' in 'release' in the certificate is not of the type that it must have")
+        cells = cells[0]
+    constants["n_coefficients"] = len(cells)
     return Body(
         version=2,
         release=Release(**constants),
