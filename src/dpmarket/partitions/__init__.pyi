@@ -1,3 +1,5 @@
+from .desk import CampaignQuotes as CampaignQuotes
+from .desk import quote_campaign as quote_campaign
 from .engines import DaskEngine as DaskEngine
 from .engines import Engine as Engine
 from .engines import EngineLost as EngineLost

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,13 +18,18 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.ids import id_problems, spelling_problems, tidy_ids
-from dpmarket.costs import virtual_costs
+from dpmarket.campaign.quotes import Quotes
+from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
 from dpmarket.errors import FileProblem
 from dpmarket.files import atomic_path, find, numbers_of, parquet_bytes, read_table
 from dpmarket.files.atomic import PRIVATE
-from dpmarket.mechanisms import OfflineMechanism
-from dpmarket.partitions.decisions import Decision
-from dpmarket.partitions.ids import Hashes, hashes_of, repeated_among, rows_with, write_hashes
+from dpmarket.ledger.digests import sums_of_reports
+from dpmarket.ledger.manifests import Hashes, hashes_of
+from dpmarket.ledger.rounds import PAYMENT as UNITS
+from dpmarket.ledger.rounds import SELLER
+from dpmarket.mechanisms.outcome import minor_amounts
+from dpmarket.partitions.decisions import Decision, Quoted
+from dpmarket.partitions.ids import repeated_among, rows_with, write_hashes
 from dpmarket.partitions.premiums import MOST_SINGLE
 from dpmarket.partitions.sums import BucketSums
 from dpmarket.partitions.windows import Gathered
@@ -35,14 +39,18 @@ EPSILON, PAYMENT = "epsilon", "payment"
 
 @dataclass(frozen=True)
 class Place:
-    """One partition: its file, its columns, by which rules it is quoted, and where lists and quotes go."""
+    """One partition: its file and columns, the distribution of costs, and where lists and quotes go.
+
+    ``keys``: under which reports are hashed for a round's identity; None: they are not.
+    """
 
     source: str
     id_column: str
     cost_column: str
-    mechanism: str
+    distribution: str
     hashes: str
     quotes: str
+    keys: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +58,8 @@ class Scanned:
     """What the first pass tells of a partition.
 
     ``problems``: sentences without a value; all else is missing if there are any. ``check``: a sum over the
-    bits of all costs, by which a later pass sees that the file is still the same.
+    bits of all costs, by which a later pass sees that the file is still the same. ``below``, ``above``: how
+    many costs lie outside of the distribution. ``sums``: of the hashes of all reports.
     """
 
     problems: tuple[str, ...]
@@ -60,6 +69,9 @@ class Scanned:
     cheapest: float = np.inf
     distinct: FloatArray | None = None
     check: int = 0
+    below: int = 0
+    above: int = 0
+    sums: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,8 @@ def scan(place: Place) -> Scanned:
     problems += _id_problems(place, table, hashes)
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
-    psi = virtual_costs(costs, mechanism_of(place.mechanism).dist)
+    dist = distribution_of(place.distribution)
+    psi = virtual_costs(costs, dist)
     finite = psi if float(psi.max()) < np.inf else psi[psi < np.inf]
     return Scanned(
         problems=(),
@@ -121,6 +134,9 @@ def scan(place: Place) -> Scanned:
         cheapest=float(costs.min()),
         distinct=_few(costs),
         check=_check(costs),
+        below=int(np.count_nonzero(costs < dist.support[0])),
+        above=int(np.count_nonzero(costs > dist.support[1])),
+        sums=(0, 0) if place.keys is None else sums_of_reports(place.keys, table, place.id_column, costs),
     )
 
 
@@ -130,7 +146,7 @@ def _id_problems(place: Place, table: pl.DataFrame, hashes: Hashes) -> list[str]
     column = table.get_column(place.id_column)
     if problems or column.null_count() or (column == "").any() or repeated_among(hashes).size:
         problems = id_problems(table, place.id_column)
-    else:
+    if not problems:
         write_hashes(place.hashes, hashes)
     return [problem.sentence(table, place.source) for problem in problems]
 
@@ -143,7 +159,7 @@ def costs_of(place: Place) -> FloatArray:
 def within(ask: Ask) -> Gathered:
     """Second pass, where they are many: who lies in some ranges of virtual costs."""
     costs = _costs(ask.place)
-    psi = virtual_costs(costs, mechanism_of(ask.place.mechanism).dist)
+    psi = virtual_costs(costs, distribution_of(ask.place.distribution))
     inside = np.zeros(psi.size, dtype=bool)
     for low, high in ask.ranges:
         inside |= (psi >= low) & (psi < high)
@@ -176,7 +192,7 @@ def write(order: Order) -> Written:
         }
         data = parquet_bytes(pl.DataFrame(columns))
     else:
-        data, amount = _money_file(place, ids, quoted.epsilons, quoted.payments + quoted.errors, order.money)
+        data, amount = _money_file(place, ids, quoted, order.money)
     with atomic_path(place.quotes, mode=PRIVATE) as temporary:
         temporary.write_bytes(data)
     return Written(
@@ -189,15 +205,9 @@ def write(order: Order) -> Written:
     )
 
 
-def _money_file(
-    place: Place, ids: pl.Series, epsilons: FloatArray, payments: FloatArray, money: Money
-) -> tuple[bytes, int]:
-    from dpmarket.campaign.quotes import Quotes
-    from dpmarket.ledger.rounds import PAYMENT as UNITS
-    from dpmarket.ledger.rounds import SELLER
-
-    amounts = np.ceil(payments * money.minor_units).astype(np.int64)
-    table = pl.DataFrame({SELLER: ids, EPSILON: epsilons, UNITS: amounts})
+def _money_file(place: Place, ids: pl.Series, quoted: Quoted, money: Money) -> tuple[bytes, int]:
+    amounts = minor_amounts(quoted.payments, quoted.errors, money.minor_units)
+    table = pl.DataFrame({SELLER: ids, EPSILON: quoted.epsilons, UNITS: amounts})
     quotes = Quotes(table, money.minor_units, money.currency, money.round)
     return parquet_bytes(quotes.as_written(place.id_column)), int(amounts.sum())
 
@@ -232,10 +242,9 @@ def decision_in(path: str) -> Decision:
 
 
 @lru_cache(maxsize=8)
-def mechanism_of(text: str) -> OfflineMechanism:
-    """Make the mechanism of its plain data."""
-    data: Mapping[str, Any] = json.loads(text)
-    return OfflineMechanism.from_dict(data)
+def distribution_of(text: str) -> CostDistribution:
+    """Make the distribution of its plain data."""
+    return distribution_from_dict(json.loads(text))
 
 
 def _read(place: Place) -> tuple[pl.DataFrame, FloatArray, list[str]]:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpmarket import checks
+from dpmarket.costs import CostDistribution
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import refuse_existing, refuse_unwritable, to_json
 from dpmarket.files.atomic import PRIVATE
@@ -76,8 +77,8 @@ class PartitionQuotes:
         How many sellers the driver looked at one by one.
     passes
         How often all reports were read.
-    digests
-        Of each file of quotes, in the order of the partitions.
+    names, rows, digests
+        Of each file of quotes: its name, how many sellers it has, the SHA-256 of its bytes.
     """
 
     folder: Path
@@ -91,6 +92,8 @@ class PartitionQuotes:
     minor_units: int
     gathered: int
     passes: int
+    names: tuple[str, ...]
+    rows: tuple[int, ...]
     digests: tuple[str, ...]
 
 
@@ -117,8 +120,6 @@ def quote_partitions(
     id_column: str = "id",
     cost_column: str = "cost",
     most_gathered: int = MOST_GATHERED,
-    money: Money | None = None,
-    before: Callable[[PartitionQuotes], object] = lambda quotes: None,
     progress: StageProgress = lambda what, share: None,
 ) -> PartitionQuotes:
     """Quote the sellers of many files as one market.
@@ -139,10 +140,6 @@ def quote_partitions(
         The driver takes exact sums of all and the few sellers around the cutoff and where the weight cap
         begins to hold. Where these do not decide, it takes everybody's cost, up to so many, and decides as in
         memory.
-    money
-        If given, quotes are written as ``dpmarket quote`` writes them, payments in minor units rounded up.
-    before
-        Called with the result before the folder appears; if it raises, nothing does.
     progress
         Called with what is being done.
 
@@ -189,22 +186,88 @@ def quote_partitions(
     """
     if not isinstance(mechanism, OfflineMechanism):
         raise InvalidInput("expected an OfflineMechanism: others decide seller by seller, or need no market.")
+    return quote_all(
+        paths,
+        out,
+        mechanism.dist,
+        lambda counts: (mechanism, None),
+        engine=engine,
+        columns=(id_column, cost_column),
+        most_gathered=most_gathered,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is known of all reports after the first pass, without a look at a cost.
+
+    Attributes
+    ----------
+    sellers, below, above
+        How many there are, and how many of them report less or more than the distribution knows.
+    sums
+        Of the hashes of all reports, modulo 2**64.
+    lists
+        The files of hashes of the sellers' ids.
+    """
+
+    sellers: int
+    below: int
+    above: int
+    sums: tuple[int, int]
+    lists: tuple[str, ...]
+
+
+def quote_all(
+    paths: Sequence[str | os.PathLike[str]] | str,
+    out: str | os.PathLike[str],
+    dist: CostDistribution,
+    choose: Callable[[Counts], tuple[OfflineMechanism, Money | None]],
+    *,
+    engine: Any,
+    columns: tuple[str, str],
+    most_gathered: int = MOST_GATHERED,
+    keys: tuple[int, int, int] | None = None,
+    before: Callable[[PartitionQuotes], object] = lambda quotes: None,
+    progress: StageProgress = lambda what, share: None,
+) -> PartitionQuotes:
+    """Quote as :func:`quote_partitions` does, by a mechanism that is chosen when all reports were counted.
+
+    Parameters
+    ----------
+    paths, out, engine, most_gathered, progress
+        As there.
+    dist
+        The distribution of costs.
+    choose
+        Given the counts, returns the mechanism, and how payments become money. With money, quotes are written
+        as ``dpmarket quote`` writes them, payments in minor units rounded up.
+    columns
+        Of ids and costs.
+    keys
+        Under which reports are hashed.
+    before
+        Called with the result before the folder appears; if it raises, nothing does.
+    """
     checks.at_least("most_gathered", most_gathered, 0)
     sources = partition_paths(paths) if isinstance(paths, str) else [Path(path) for path in paths]
     target = Path(out)
     _refuse(sources, target)
     work = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    runner = _Runner(as_engine(engine), progress, len(sources))
+    runner = _Runner(as_engine(engine), progress)
     try:
         work.mkdir(mode=0o700)
         (work / "hashes").mkdir(mode=0o700)
     except OSError as problem:
         raise FileProblem(f"cannot write {target}: {problem.strerror or problem}.") from None
     try:
-        places = _places(sources, work, mechanism, (id_column, cost_column))
+        places = _places(sources, work, dist, columns, keys)
         scanned = runner.map("reading", scan, places)
         _refuse_problems(scanned)
-        _refuse_repeated(runner, places, sum(part.rows for part in scanned))
+        counts = _counts(places, scanned)
+        _refuse_repeated(runner, places, counts)
+        mechanism, money = choose(counts)
         market = _decide(runner, places, scanned, mechanism, most_gathered)
         decision = work / "decision"
         keep_decision(decision, market.decision)
@@ -214,8 +277,8 @@ def quote_partitions(
         ]
         written = runner.map("writing", write, orders)
         decision.unlink()
-        result = _result(target, market, written, runner.passes)
-        _write_manifest(work, result, places, written, mechanism)
+        result = _result(target, market, places, written, runner.passes)
+        _write_manifest(work, result, columns[0], mechanism)
         before(result)
         os.rename(work, target)
     except BaseException:
@@ -224,13 +287,23 @@ def quote_partitions(
     return result
 
 
+def _counts(places: Sequence[Place], scanned: Sequence[Scanned]) -> Counts:
+    first, second = (sum(part.sums[k] for part in scanned) % (1 << 64) for k in range(2))
+    return Counts(
+        sellers=sum(part.rows for part in scanned),
+        below=sum(part.below for part in scanned),
+        above=sum(part.above for part in scanned),
+        sums=(first, second),
+        lists=tuple(place.hashes for place in places),
+    )
+
+
 class _Runner:
     """Runs passes on an engine, counts them, and tells how far they are."""
 
-    def __init__(self, engine: Engine, progress: StageProgress, partitions: int) -> None:
+    def __init__(self, engine: Engine, progress: StageProgress) -> None:
         self._engine = engine
         self._progress = progress
-        self._partitions = partitions
         self.passes = 0
 
     def map(self, words: str, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
@@ -265,18 +338,23 @@ def _refuse(sources: Sequence[Path], target: Path) -> None:
 
 
 def _places(
-    sources: Sequence[Path], work: Path, mechanism: OfflineMechanism, columns: tuple[str, str]
+    sources: Sequence[Path],
+    work: Path,
+    dist: CostDistribution,
+    columns: tuple[str, str],
+    keys: tuple[int, int, int] | None,
 ) -> list[Place]:
-    text = json.dumps(mechanism.to_dict())
+    text = json.dumps(dist.to_dict())
     folder = work.absolute()
     return [
         Place(
             source=str(source.absolute()),
             id_column=columns[0],
             cost_column=columns[1],
-            mechanism=text,
+            distribution=text,
             hashes=str(folder / "hashes" / f"{source.stem}.npy"),
             quotes=str(folder / f"{source.stem}.parquet"),
+            keys=keys,
         )
         for source in sources
     ]
@@ -289,9 +367,8 @@ def _refuse_problems(scanned: Sequence[Scanned]) -> None:
         raise FileProblem(f"cannot use {bad} of {len(scanned)} partitions; nothing was written.", problems)
 
 
-def _refuse_repeated(runner: _Runner, places: Sequence[Place], sellers: int) -> None:
-    lists = tuple(place.hashes for place in places)
-    found = runner.aside(repeated_hashes, ranges_of(lists, sellers))
+def _refuse_repeated(runner: _Runner, places: Sequence[Place], counts: Counts) -> None:
+    found = runner.aside(repeated_hashes, ranges_of(counts.lists, counts.sellers))
     wanted = tuple(value for part in found for value in part)
     if not wanted:
         return
@@ -349,7 +426,9 @@ def _decide_by_windows(
     return decide_from_windows(census, mechanism, gather)
 
 
-def _result(target: Path, market: Market, written: Sequence[Written], passes: int) -> PartitionQuotes:
+def _result(
+    target: Path, market: Market, places: Sequence[Place], written: Sequence[Written], passes: int
+) -> PartitionQuotes:
     return PartitionQuotes(
         folder=target,
         sellers=sum(part.rows for part in written),
@@ -362,21 +441,18 @@ def _result(target: Path, market: Market, written: Sequence[Written], passes: in
         minor_units=sum(part.minor_units for part in written),
         gathered=market.gathered,
         passes=passes,
+        names=tuple(Path(place.quotes).name for place in places),
+        rows=tuple(part.rows for part in written),
         digests=tuple(part.digest for part in written),
     )
 
 
-def _write_manifest(
-    work: Path,
-    result: PartitionQuotes,
-    places: Sequence[Place],
-    written: Sequence[Written],
-    mechanism: OfflineMechanism,
-) -> None:
+def _write_manifest(work: Path, result: PartitionQuotes, id_column: str, mechanism: OfflineMechanism) -> None:
+    each = zip(result.names, result.rows, result.digests, strict=True)
     manifest = {
         "schema": SCHEMA,
         **mechanism.to_dict(),
-        "id_column": places[0].id_column,
+        "id_column": id_column,
         "sellers": result.sellers,
         "n_bought": result.n_bought,
         "n_capped": result.n_capped,
@@ -385,10 +461,7 @@ def _write_manifest(
         "promised": result.promised,
         "total_payment": result.total_payment,
         "payment_minor_units": result.minor_units,
-        "partitions": [
-            {"name": Path(place.quotes).name, "rows": part.rows, "sha256": part.digest}
-            for place, part in zip(places, written, strict=True)
-        ],
+        "partitions": [{"name": name, "rows": rows, "sha256": digest} for name, rows, digest in each],
     }
     path = work / "manifest.json"
     path.write_text(to_json(manifest))
