@@ -33,7 +33,7 @@ from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewR
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.partitions.passes import Money
-from dpmarket.partitions.quoting import Counts, PartitionQuotes, partition_paths, quote_all
+from dpmarket.partitions.quoting import Counts, PartitionQuotes, check_partitions, partition_paths, quote_all
 from dpmarket.progress import StageProgress
 
 
@@ -99,6 +99,10 @@ def quote_campaign(
     _refuse_unfit(market)
     sources = partition_paths(paths) if isinstance(paths, str) else [Path(path) for path in paths]
     dist = to_distribution(market.costs.distribution)
+    columns = market.sellers.id_column, market.sellers.cost_column
+    if not place.is_there:
+        # Reports that are refused leave no ledger behind.
+        check_partitions(sources, out, dist, engine=engine, columns=columns)
     with opened(place) as book:
         desk = _Desk(book, place, market, os.fspath(market_path), Path(out).absolute())
         desk.refuse_first()
@@ -108,7 +112,7 @@ def quote_campaign(
             dist,
             desk.choose,
             engine=engine,
-            columns=(market.sellers.id_column, market.sellers.cost_column),
+            columns=columns,
             keys=keys_for_reports(book.key),
             before=desk.enter,
             progress=progress,
@@ -229,8 +233,8 @@ def _refuse_open(connection: Connection, campaign: CampaignEntry | None) -> None
         return
     if any(found.state == "open" for found in rounds.rounds_of(connection, campaign.id)):
         raise LedgerRefusal(
-            "this campaign has open promises, perhaps to the same people: train on these quotes first, or let "
-            "everybody in them withdraw."
+            "this campaign has open promises, perhaps to the same people: train on these quotes first, or "
+            "let everybody in them withdraw."
         )
 
 

@@ -11,7 +11,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -254,19 +255,10 @@ def quote_all(
     sources = partition_paths(paths) if isinstance(paths, str) else [Path(path) for path in paths]
     target = Path(out)
     _refuse(sources, target)
-    work = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     runner = _Runner(as_engine(engine), progress)
-    try:
-        work.mkdir(mode=0o700)
-        (work / "hashes").mkdir(mode=0o700)
-    except OSError as problem:
-        raise FileProblem(f"cannot write {target}: {problem.strerror or problem}.") from None
-    try:
+    with _folder_beside(target) as work:
         places = _places(sources, work, dist, columns, keys)
-        scanned = runner.map("reading", scan, places)
-        _refuse_problems(scanned)
-        counts = _counts(places, scanned)
-        _refuse_repeated(runner, places, counts)
+        scanned, counts = _looked_at(runner, places)
         mechanism, money = choose(counts)
         market = _decide(runner, places, scanned, mechanism, most_gathered)
         decision = work / "decision"
@@ -281,10 +273,46 @@ def quote_all(
         _write_manifest(work, result, columns[0], mechanism)
         before(result)
         os.rename(work, target)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
     return result
+
+
+def check_partitions(
+    paths: Sequence[Path],
+    out: str | os.PathLike[str],
+    dist: CostDistribution,
+    *,
+    engine: Any,
+    columns: tuple[str, str],
+) -> Counts:
+    """Look at all partitions as the first pass does, refuse as it does, and leave nothing behind."""
+    _refuse(paths, Path(out))
+    with _folder_beside(Path(out)) as work:
+        places = _places(paths, work, dist, columns, None)
+        return _looked_at(_Runner(as_engine(engine), lambda what, share: None), places)[1]
+
+
+@contextmanager
+def _folder_beside(target: Path) -> Iterator[Path]:
+    """Give an empty folder that only its owner may look into; what is still there at the end is removed."""
+    work = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        work.mkdir(mode=0o700)
+        (work / "hashes").mkdir(mode=0o700)
+    except OSError as problem:
+        raise FileProblem(f"cannot write {target}: {problem.strerror or problem}.") from None
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _looked_at(runner: _Runner, places: Sequence[Place]) -> tuple[list[Scanned], Counts]:
+    """Return what the first pass tells, or refuse with all problems."""
+    scanned = runner.map("reading", scan, places)
+    _refuse_problems(scanned)
+    counts = _counts(places, scanned)
+    _refuse_repeated(runner, places, counts)
+    return scanned, counts
 
 
 def _counts(places: Sequence[Place], scanned: Sequence[Scanned]) -> Counts:
