@@ -30,6 +30,7 @@ MAKES = {
     "market": "the live desk",
     "figures": "drawings",
     "report": "one page",
+    "web": "the service",
     "paper": "claims judged",
     "cli": "commands",
 }

@@ -52,6 +52,7 @@ class Geometry:
         """R1: no row with its constant is longer in the norm of the noise; rounded up."""
         if self.constant is None:
             return 1.0
+        # A constant is a power of two between 2^-20 and 2^20: the sum is exact.
         return bound_with_constant(self.constant) if self.shape is None else 1.0 + self.constant
 
     @property
@@ -60,7 +61,8 @@ class Geometry:
         if self.shape is None:
             return None
         c = self.constant or 0.0
-        return math.nextafter(math.hypot(self.shape.euclidean_bound, c) * (1.0 + 2.0**-50), math.inf)
+        bound = math.nextafter(math.hypot(self.shape.euclidean_bound, c) * (1.0 + 2.0**-50), math.inf)
+        return min(bound, self.row_bound)  # no row is longer in the Euclidean norm than in another one
 
     @property
     def joint_columns(self) -> int | None:
@@ -214,6 +216,12 @@ def _suggested(features: int, shape: NoiseShape | None) -> float:
     return 2.0 ** round(2.0 * math.log2(shape.euclidean_bound) - 1.0)
 
 
+def carried_shape(features: Any) -> NoiseShape | None:
+    """Return the shape that rows carry; a table's column of that name is none."""
+    carried = getattr(features, "noise_shape", None)
+    return carried if isinstance(carried, NoiseShape) else None
+
+
 def refuse_other_source(source: NoiseSource, argument: str, purpose: str) -> None:
     """Refuse a noise source of one's own whose ``draw`` does not take an argument.
 
@@ -243,8 +251,7 @@ def shape_of(declared: Any, features: Any) -> NoiseShape | None:
     InvalidInput
         If what is declared is no shape, or another one than the rows were scaled for.
     """
-    carried = getattr(features, "noise_shape", None)
-    carried = carried if isinstance(carried, NoiseShape) else None
+    carried = carried_shape(features)
     if declared is None:
         return carried
     if not isinstance(declared, NoiseShape):

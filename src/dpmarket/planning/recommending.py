@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_table, short_repr
 from dpmarket.planning.advice import NoiseAdvice, noise_advice
 from dpmarket.planning.error_model import estimator_error
 from dpmarket.planning.plan import Plan
 from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rules import RuleChoice, compare_rules
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.budget-plan/1"
 _PROTECTS_LITTLE = 3.0  # an epsilon that makes an even guess more than 95% sure
@@ -43,6 +47,30 @@ class BudgetPlan:
     prices_are_suggested: bool
     rules: RuleChoice | None
     advice: NoiseAdvice | None
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:5])
+
+    def _repr_html_(self) -> str:
+        return html_table("What a budget buys", self.summary())
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the budget, the recommended rule and the plan as rows of a table."""
+        rows = [("budget", f"{self.budget:,.6g}")]
+        if self.rules is not None:
+            rows.append(("recommended rule", self.rules.recommended))
+        # A plan with confidence names the budget itself.
+        rows += [row for row in self.plan.summary() if row[0] != "budget"]
+        if self.advice is not None:
+            rows.append(("advice", self.advice.sentence()))
+        return rows
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row: the budget, the recommended rule, prices and what to expect of them."""
+        import polars as pl
+
+        rule = None if self.rules is None else self.rules.recommended
+        return pl.DataFrame([{"budget": self.budget, "recommended_rule": rule, **self.plan.as_row()}])
 
     def sentences(self) -> list[str]:
         """Say what the error comes from, what people give up, which rule is recommended, what to change."""

@@ -14,7 +14,7 @@ from dpmarket.report.rule import mechanism_behind
 
 GAIN = "Could anybody have gained by naming another cost?"
 LOSS = "Was anybody paid less than the promise costs them?"
-KEPT = "Does the model keep the promises?"
+KEPT = "Does what was released keep the promises?"
 SEALED = "Does the certificate hold together?"
 _SELLERS, _MARKETS, _LIES = 30, 2, 60  # simulated markets that are searched for lies
 _ACCOUNTS = 500  # promises whose spending is recomputed

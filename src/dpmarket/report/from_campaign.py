@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,12 +14,20 @@ import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign import Market, ModelFile, place_of, read_market, read_quotes, stored_outcome
+from dpmarket.campaign import (
+    Market,
+    ModelFile,
+    StatisticFile,
+    place_of,
+    read_market,
+    read_quotes,
+    stored_outcome,
+)
 from dpmarket.campaign.identity import was_reported
-from dpmarket.campaign.model_file import model_from_json
 from dpmarket.campaign.place import opened_existing
 from dpmarket.campaign.pricing import error_model_of, prospect_for
 from dpmarket.campaign.records import label_numbers
+from dpmarket.campaign.released import Released, released_from_json
 from dpmarket.campaign.reports import read_reports
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.training import known_round
@@ -42,6 +50,7 @@ from dpmarket.ledger.releases import released_model
 from dpmarket.ledger.rounds import SELLER, amounts_of, campaign_of, quotes_of, weights_of, withdrawn_of
 from dpmarket.mechanisms import Outcome
 from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
+from dpmarket.report.numbers import spending_of
 from dpmarket.report.options import Option, budget_options, crowd_options
 from dpmarket.report.page import render_page
 from dpmarket.report.score import Groups, score_model
@@ -119,7 +128,7 @@ def report_campaign(
     digest: str | None = None
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
-        digest, verified = _certificate(certificate, found.model)
+        digest, verified = _certificate(certificate, found.released)
     budget = found.market.objective.budget
     paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
     options = options_of(found, paid if budget is None else budget)
@@ -139,6 +148,7 @@ def report_campaign(
             error_model=error_model_of(found.market),
             options=options,
             model=found.model,
+            statistics=found.statistics,
             score=score,
             audits=audits,
             digest=digest,
@@ -161,8 +171,8 @@ class Campaign:
         What the mechanism decided, with the ledger's promises.
     costs, amounts, withdrawn
         Reports, payments in smallest units, and who withdrew.
-    model, loss_weights
-        The released model and everybody's weight in it, or None.
+    released, loss_weights
+        The released model or statistics, and everybody's weight in it, or None.
     """
 
     market: Market
@@ -171,8 +181,18 @@ class Campaign:
     costs: FloatArray
     amounts: IntArray
     withdrawn: BoolArray
-    model: ModelFile | None
+    released: Released | None
     loss_weights: FloatArray | None
+
+    @property
+    def model(self) -> ModelFile | None:
+        """The released model, or None."""
+        return self.released if isinstance(self.released, ModelFile) else None
+
+    @property
+    def statistics(self) -> StatisticFile | None:
+        """The released statistics, or None."""
+        return self.released if isinstance(self.released, StatisticFile) else None
 
 
 def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | None = None) -> Campaign:
@@ -201,7 +221,7 @@ def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | 
         costs=reported.costs[rows],
         amounts=amounts_of(table)[1],
         withdrawn=withdrawn,
-        model=None if kept is None else model_from_json(kept),
+        released=None if kept is None else released_from_json(kept),
         loss_weights=loss_weights,
     )
 
@@ -225,6 +245,8 @@ def audits_of(campaign: Campaign) -> tuple[tuple[str, Audit], ...]:
     if campaign.model is not None and campaign.loss_weights is not None:
         rng = np.random.default_rng(0)
         audits.append(accounting_of(campaign.model, campaign.loss_weights, epsilons, rng))
+    if campaign.statistics is not None and campaign.loss_weights is not None:
+        audits.append(spending_of(campaign.statistics, campaign.loss_weights, epsilons))
     return tuple(audits)
 
 
@@ -261,19 +283,36 @@ def read_public_data(
     return data, Groups(groups, table.get_column(groups).cast(pl.String).fill_null("(none)").to_list())
 
 
-def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
-    """Return the digest of a certificate and its verification, or refuse one of another model."""
+def _certificate(source: Path, released: Released | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
+    """Return the digest of a certificate and its verification, or refuse one of another release."""
     data = read_bytes(source)
     start, end = b'{"body":', b',\n"commitments"'
     try:
         body = data[len(start) : data.index(end)]
         found = parse_json(body)
-        released = (found["release"] if "release" in found else found["model"])["coef_grid"]
+        certified = _cells(found["release"] if "release" in found else found["model"])
     except (KeyError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source}, as 'dpmarket certify' writes it.") from None
-    if model is None or _whole(released) != _whole(model.coef_grid):
-        raise FileProblem(f"the certificate in {source} is about another model than the one of these quotes.")
+    if released is None or certified != _cells(_as_certified(released)):
+        raise FileProblem(
+            f"the certificate in {source} is about another release than the one of these quotes."
+        )
     return hashlib.sha256(body).hexdigest(), ((SEALED, Verified(verify(data))),)
+
+
+def _as_certified(released: Released) -> dict[str, Any]:
+    """Return the whole numbers of a release under the names that a certificate gives them."""
+    if isinstance(released, ModelFile):
+        return {"coef_grid": released.coef_grid}
+    named = released.statistics.items()
+    return {"statistics": [{"name": name, "numerators": one.release["numerators"]} for name, one in named]}
+
+
+def _cells(release: Mapping[str, Any]) -> Any:
+    """Return the whole numbers of a release."""
+    if "coef_grid" in release:
+        return _whole(release["coef_grid"])
+    return [(part["name"], [int(number) for number in part["numerators"]]) for part in release["statistics"]]
 
 
 def _whole(values: Sequence[Any]) -> list[Any]:

@@ -16,12 +16,13 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign import ModelFile
+from dpmarket.campaign import ModelFile, StatisticFile
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import Curve, OnlineMechanism, Outcome
 from dpmarket.planning import Comparison, ErrorModel, expected_error
 from dpmarket.report.evidence import GAIN, KEPT, LOSS, SEALED
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
+from dpmarket.report.numbers import Numbers, numbers_in
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
@@ -35,10 +36,10 @@ _TRIED = {
     "ones, and those where offers change. A lie that brings more than the truth, beyond rounding, is found.",
     LOSS: "Every payment was held against the reported cost times the promise, in exact arithmetic and in "
     "whole smallest units of money.",
-    KEPT: "What the model spent of the promises was computed again, by other code, from the weights and the "
-    "noise that were used.",
+    KEPT: "What was spent of the promises was computed again, by other code, from the weights and the noise "
+    "that were used.",
     SEALED: "A program that shares no code with the rest read the certificate as a stranger would, and "
-    "checked its layout, its sums, the model's noise and its limits.",
+    "checked its layout, its sums, the noise of the release and its limits.",
 }
 _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
 
@@ -71,6 +72,8 @@ class Material:
         What more and less money would have bought.
     model, score
         The released model, and its error on public data.
+    statistics
+        The released statistics, where no model was trained.
     comparison
         What other buyers would have got for the same money.
     audits
@@ -90,6 +93,7 @@ class Material:
     error_model: ErrorModel | None = None
     options: tuple[Option, ...] = ()
     model: ModelFile | None = None
+    statistics: StatisticFile | None = None
     score: Score | None = None
     comparison: Comparison | None = None
     audits: tuple[tuple[str, Audit], ...] = ()
@@ -168,6 +172,8 @@ class Summary:
         What the promises mean for the people who got them.
     noise_standard_error
         Bound on what noise adds to a coefficient; None without a model.
+    numbers
+        Released statistics; None without any.
     comparison
         Other buyers, as plain data; None if they were not compared.
     audits
@@ -192,6 +198,7 @@ class Summary:
     meanings: tuple[Meaning, ...]
     score: Score | None
     noise_standard_error: float | None
+    numbers: Numbers | None
     comparison: dict[str, Any] | None
     audits: tuple[AuditNote, ...]
     parameters: tuple[Parameter, ...]
@@ -263,6 +270,7 @@ def summarise(material: Material) -> Summary:
         meanings=_meanings(totals, curve),
         score=material.score,
         noise_standard_error=None if material.model is None else material.model.noise_standard_error,
+        numbers=None if material.statistics is None else numbers_in(material.statistics),
         comparison=None if material.comparison is None else material.comparison.to_dict(),
         audits=tuple(_note(question, audit) for question, audit in material.audits),
         parameters=parameters_of(outcome, material.minor_units, material.model),

@@ -39,7 +39,7 @@ class File:
     rest: bytes | None
 
 
-def read(certificate: Any, first_line_only: bool) -> File:
+def read(certificate: Any, *, first_line_only: bool) -> File:
     """Read a certificate: a path, bytes, or anything with ``bytes(certificate)``.
 
     Raises
@@ -51,7 +51,7 @@ def read(certificate: Any, first_line_only: bool) -> File:
     """
     if isinstance(certificate, str | os.PathLike):
         with open(certificate, "rb") as file:
-            return _from_file(file, first_line_only)
+            return _from_file(file, first_line_only=first_line_only)
     data = bytes(certificate)
     end = data.find(b"\n", 0, MOST_BODY) + 1
     rest = data[end:] if not first_line_only or len(data) > end else None
@@ -123,7 +123,7 @@ def hash_of(digits: Any) -> bytes:
     return bytes.fromhex(digits)
 
 
-def _from_file(file: BinaryIO, first_line_only: bool) -> File:
+def _from_file(file: BinaryIO, *, first_line_only: bool) -> File:
     body = _body(file.readline(MOST_BODY + 1))
     return File(body, None if first_line_only else file.read())
 
