@@ -1,4 +1,5 @@
 # make demo   set up what users need, run the main job end to end
+# make serve  a live market on loopback, with an invented campaign to try
 # make test   set up what developers need too, run every check that decides whether a change is good
 PYTHON ?= python3
 VENV   := .venv
@@ -13,7 +14,7 @@ ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py
 TOOLS := benchmarks/alternate.py benchmarks/same_results.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow faults bench accuracy lint docs clean
+.PHONY: help demo serve test test-slow faults bench accuracy lint docs clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -37,6 +38,11 @@ $(VENV)/ready-developers: pyproject.toml $(VENV)/ready-users
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
+$(VENV)/ready-service: pyproject.toml $(VENV)/ready-users
+	@echo "Installing what the service needs ..."
+	@$(PIP) --no-build-isolation --editable '.[service]'
+	@touch $@
+
 $(VENV)/ready-docs: pyproject.toml $(VENV)/ready-users
 	@echo "Installing what the documentation needs ..."
 	@$(PIP) --no-build-isolation --editable '.[docs]'
@@ -49,6 +55,9 @@ $(VENV)/ready-real-data: pyproject.toml $(VENV)/ready-users
 
 demo: $(VENV)/ready-users
 	@$(BIN)/dpmarket demo
+
+serve: $(VENV)/ready-service
+	@$(BIN)/dpmarket serve --demonstration
 
 lint: $(VENV)/ready-developers
 	$(BIN)/ruff check .

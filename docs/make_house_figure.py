@@ -28,8 +28,10 @@ MAKES = {
     "ledger": "one account",
     "campaign": "the file desk",
     "market": "the live desk",
+    "partitions": "quotes of many files",
     "figures": "drawings",
     "report": "one page",
+    "web": "the service",
     "paper": "claims judged",
     "cli": "commands",
 }

@@ -156,8 +156,8 @@ class MarketRefusal(DpmarketError):
     ----------
     kind
         ``unknown`` (no such thing, or not yours), ``state`` (not possible any more, or not yet), ``expired``
-        (too late), ``early`` (too soon), ``invalid`` (not what was asked for) or ``reused`` (an idempotency
-        key that belongs to another request).
+        (too late), ``early`` (too soon), ``invalid`` (not what was asked for), ``funds`` (too little money is
+        set aside) or ``reused`` (an idempotency key that belongs to another request).
     message
         What was expected and, where there is one, the way out.
 

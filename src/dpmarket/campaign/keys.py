@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 def key(default: Any, expected: str, meaning: str, example: Any = None, **limits: Any) -> Any:
     """Describe one key: its default (``...``: required), what is expected, what it means, an example."""
     extra = {"expected": expected, "example": default if example is None else example}
+    if extra["example"] is ...:
+        del extra["example"]  # a required key whose example stands in the template itself
     return Field(default, description=meaning, json_schema_extra=extra, **limits)
 
 

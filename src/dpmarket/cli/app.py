@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer.models import CommandInfo
 
 from dpmarket.cli import (
     audit,
@@ -24,6 +25,7 @@ from dpmarket.cli import (
     quote,
     report,
     reproduce,
+    serve,
     sweep,
 )
 from dpmarket.errors import DpmarketError, FileProblem
@@ -78,6 +80,9 @@ app.command(
 )(compare.compare)
 app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
+app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
+app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
+app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)
 
@@ -113,6 +118,23 @@ def overview(group: typer.Typer) -> typer.Typer:
     return result
 
 
+def only(group: typer.Typer, name: str) -> typer.Typer:
+    """Return a group with the one command or group of this name, or ``group`` itself where it has none.
+
+    Typer reads the options of every command that it knows, whichever is called.
+    """
+    result = copy.copy(group)
+    commands = group.registered_commands
+    result.registered_commands = [info for info in commands if _name_of(info) == name]
+    result.registered_groups = [info for info in group.registered_groups if info.name == name]
+    return result if result.registered_commands or result.registered_groups else group
+
+
+def _name_of(command: CommandInfo) -> str | None:
+    """Return how a command is called."""
+    return command.name or (command.callback.__name__ if command.callback else None)
+
+
 def _without_options(command: Callable[..., object] | None) -> Callable[[], None]:
     def nothing() -> None: ...
 
@@ -137,7 +159,7 @@ def main() -> None:
         if sys.argv[1:] in ([], ["--help"]):
             overview(app)()
         else:
-            app()
+            only(app, sys.argv[1])()
     except DpmarketError as problem:
         _tell(problem)
         sys.exit(1)

@@ -1,3 +1,6 @@
+from .buckets import Rate as Rate
+from .buckets import drop_old_buckets as drop_old_buckets
+from .buckets import take_token as take_token
 from .campaigns import LiveCampaign as LiveCampaign
 from .campaigns import Schedule as Schedule
 from .campaigns import add_member as add_member
@@ -29,6 +32,12 @@ from .jobs import Job as Job
 from .jobs import claim_job as claim_job
 from .keys import new_key as new_key
 from .keys import operator_key as operator_key
+from .listing import Paying as Paying
+from .listing import campaign_of_payout as campaign_of_payout
+from .listing import job_counts as job_counts
+from .listing import list_campaigns as list_campaigns
+from .listing import list_paying as list_paying
+from .listing import references_of as references_of
 from .opening import Opening as Opening
 from .opening import plan_opening as plan_opening
 from .participations import Invitation as Invitation
@@ -38,6 +47,8 @@ from .participations import participation_with as participation_with
 from .participations import withdraw_participation as withdraw_participation
 from .payouts import PayoutLine as PayoutLine
 from .payouts import enter_payments as enter_payments
+from .payouts import enter_payments_in as enter_payments_in
+from .payouts import enter_payout as enter_payout
 from .payouts import make_payout as make_payout
 from .payouts import payout_lines as payout_lines
 from .payouts import set_payee as set_payee
@@ -55,6 +66,9 @@ from .seating import Seat as Seat
 from .seating import call_waiting as call_waiting
 from .seating import free_ended as free_ended
 from .seating import take_seat as take_seat
+from .tokens import caller_with as caller_with
+from .tokens import issue_token as issue_token
+from .tokens import revoke_token as revoke_token
 from .training import certificate_of as certificate_of
 from .training import certify_campaign as certify_campaign
 from .training import model_of as model_of

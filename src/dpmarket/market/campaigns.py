@@ -145,6 +145,10 @@ def draft_campaign(
     """
     lock_ledger(connection)
     checked = checked_market(market)
+    if checked.sellers.excluded is not None or checked.ledger.url is not None:
+        raise MarketRefusal(
+            "invalid", "expected a market without sellers.excluded and ledger.url: files are not read here."
+        )
     role = sa.select(tables.member.c.role).where(tables.member.c.id == buyer)
     if connection.execute(role).scalar() != "buyer":
         raise MarketRefusal("unknown", "there is no such buyer.")
@@ -250,7 +254,7 @@ def open_campaign(
     available = balance_of(connection, campaign).available
     if available < opening.escrow:
         raise MarketRefusal(
-            "state", f"expected at least {opening.escrow} minor units in escrow, found {available}."
+            "funds", f"expected at least {opening.escrow} minor units in escrow, found {available}."
         )
     step(
         connection,

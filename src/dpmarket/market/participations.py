@@ -81,7 +81,7 @@ def invite(
         if connection.execute(entering.returning(tables.participation.c.id)).scalar() is None:
             continue
         owner = {"kind": "invitation", "participation": identity, "made_at": at}
-        connection.execute(tables.token.insert().values(hash=_hash(token), **owner))
+        connection.execute(tables.token.insert().values(hash=token_hash(token), **owner))
         enter_event(connection, campaign, identity, "invited", at)
         made.append(Invitation(identity, token))
     return made
@@ -97,7 +97,7 @@ def participation_with(connection: Connection, token: str) -> str:
     """
     columns = tables.token.c
     query = sa.select(columns.participation).where(
-        columns.hash == _hash(token), columns.kind == "invitation", columns.revoked_at.is_(None)
+        columns.hash == token_hash(token), columns.kind == "invitation", columns.revoked_at.is_(None)
     )
     found = connection.execute(query).scalar()
     if found is None:
@@ -175,5 +175,6 @@ def withdraw_participation(
     return "withdrawn"
 
 
-def _hash(token: str) -> str:
+def token_hash(token: str) -> str:
+    """Return what is kept of a token: its digest. Tokens are random, so that it needs no salt."""
     return hashlib.sha256(token.encode()).hexdigest()

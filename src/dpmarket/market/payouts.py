@@ -82,13 +82,19 @@ def make_payout(desk: Desk, caller: Caller, campaign: str, now: datetime) -> lis
     LedgerRefusal
         Nothing is owed.
     """
-    _refuse_other(caller)
     with acting(desk) as connection:
-        lock_ledger(connection)
-        campaign_of(connection, campaign)
-        made, _ = payouts.make_payout(connection, campaign)
-        enter_event(connection, campaign, None, "payout", time_text(now))
+        made = enter_payout(connection, caller, campaign, now)
     return payout_lines(desk, caller, campaign, made.number)
+
+
+def enter_payout(connection: Connection, caller: Caller, campaign: str, now: datetime) -> payouts.Payout:
+    """Enter all that a campaign's sellers are owed as a new payout; raises as :func:`make_payout`."""
+    _refuse_other(caller)
+    lock_ledger(connection)
+    campaign_of(connection, campaign)
+    made, _ = payouts.make_payout(connection, campaign)
+    enter_event(connection, campaign, None, "payout", time_text(now))
+    return made
 
 
 def payout_lines(desk: Desk, caller: Caller, campaign: str, number: int) -> list[PayoutLine]:
@@ -129,14 +135,27 @@ def enter_payments(
     LedgerRefusal
         A reference that is in no payout, or of which the other was entered already.
     """
+    with acting(desk) as connection:
+        return enter_payments_in(connection, caller, campaign, kind, references, now=now)
+
+
+def enter_payments_in(
+    connection: Connection,
+    caller: Caller,
+    campaign: str,
+    kind: str,
+    references: Sequence[str],
+    *,
+    now: datetime,
+) -> int:
+    """Enter what became of payments, in a transaction that is open; as :func:`enter_payments`."""
     _refuse_other(caller)
     if kind not in ("confirmed", "returned"):
         raise MarketRefusal("invalid", "expected that payments were confirmed or returned.")
-    with acting(desk) as connection:
-        lock_ledger(connection)
-        campaign_of(connection, campaign)
-        entered = payouts.enter_payments(connection, campaign, kind, references)
-        enter_event(connection, campaign, None, f"payments {kind}", time_text(now))
+    lock_ledger(connection)
+    campaign_of(connection, campaign)
+    entered = payouts.enter_payments(connection, campaign, kind, references)
+    enter_event(connection, campaign, None, f"payments {kind}", time_text(now))
     return entered
 
 

@@ -25,10 +25,9 @@ from sqlalchemy import (
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.tables import ID, one_of
 
-HEAD = "market_2"
+HEAD = "market_3"
 """The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
-
-EARLIER = ("market_1",)
+EARLIER = ("market_1", "market_2")
 """Revisions from which a desk is brought up to date when it is opened."""
 
 CAMPAIGN_STATES = (
@@ -239,6 +238,17 @@ idempotency = Table(
     Column("request", Text, nullable=False),
     Column("response", Text),
     Column("made_at", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# How often something may be done: by whom is known by a keyed digest only.
+bucket = Table(
+    "bucket",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("tokens", Double, nullable=False),
+    # Seconds since 1970: parts of seconds count here.
+    Column("at", Double, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -1,0 +1,94 @@
+"""List what there is for a caller: campaigns, what is to be paid out, and what workers have to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from dpmarket.errors import MarketRefusal
+from dpmarket.ledger import Balance, Connection, balance_of, payouts
+from dpmarket.ledger import tables as ledger_tables
+from dpmarket.ledger.payouts import Payout
+from dpmarket.market import tables
+from dpmarket.market.campaigns import LiveCampaign, campaign_of
+from dpmarket.market.checking import live_campaigns
+from dpmarket.market.views import Caller
+
+
+@dataclass(frozen=True)
+class Paying:
+    """What of a campaign concerns who pays.
+
+    Attributes
+    ----------
+    campaign
+        Which, with its money's name.
+    balance
+        What its accounts hold.
+    payouts
+        Its payouts, oldest first.
+    """
+
+    campaign: LiveCampaign
+    balance: Balance
+    payouts: list[Payout]
+
+
+def list_campaigns(connection: Connection, caller: Caller) -> list[LiveCampaign]:
+    """Return a buyer's own campaigns, or all to an auditor or operator; oldest first.
+
+    Raises
+    ------
+    MarketRefusal
+        There are none for this caller.
+    """
+    if caller.role not in ("buyer", "auditor", "operator"):
+        raise MarketRefusal("unknown", "there is nothing here for this caller.")
+    found = live_campaigns(connection)
+    return [one for one in found if caller.role != "buyer" or one.buyer == caller.id]
+
+
+def list_paying(connection: Connection, caller: Caller) -> list[Paying]:
+    """Return what a paymaster has to do with, campaign by campaign; oldest first.
+
+    Raises
+    ------
+    MarketRefusal
+        The caller is no paymaster.
+    """
+    if caller.role != "paymaster":
+        raise MarketRefusal("unknown", "there is nothing here for this caller.")
+    return [
+        Paying(one, balance_of(connection, one.campaign), payouts.payouts_of(connection, one.campaign))
+        for one in live_campaigns(connection)
+    ]
+
+
+def campaign_of_payout(connection: Connection, payout: str) -> tuple[LiveCampaign, Payout]:
+    """Return a payout and its campaign by the payout's id.
+
+    Raises
+    ------
+    MarketRefusal
+        There is none.
+    """
+    columns = ledger_tables.payout.c
+    campaign = connection.execute(sa.select(columns.campaign).where(columns.id == payout)).scalar()
+    if campaign is None:
+        raise MarketRefusal("unknown", "there is no such payout.")
+    made = next(one for one in payouts.payouts_of(connection, campaign) if one.id == payout)
+    return campaign_of(connection, campaign), made
+
+
+def references_of(connection: Connection, payout: Payout) -> set[str]:
+    """Return the references of a payout's lines."""
+    lines = payouts.lines_of(connection, payout)
+    return set(lines.get_column(payouts.REFERENCE).to_list())
+
+
+def job_counts(connection: Connection) -> dict[tuple[str, str], int]:
+    """Return how many jobs of which kind are in which state."""
+    job = tables.job.c
+    query = sa.select(job.kind, job.state, sa.func.count()).group_by(job.kind, job.state)
+    return {(kind, state): int(number) for kind, state, number in connection.execute(query)}

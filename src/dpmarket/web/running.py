@@ -1,0 +1,276 @@
+"""Run a service: open its desk, answer on a socket, have workers beside it, and stop all of it cleanly."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess  # nosec B404
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import uvicorn
+from prometheus_client import start_http_server
+
+from dpmarket.errors import DpmarketError, FileProblem
+from dpmarket.ledger.engine import is_address
+from dpmarket.market import Desk, acting, drop_old_buckets, open_desk, work
+from dpmarket.web.app import make_app
+from dpmarket.web.guard import Application
+from dpmarket.web.service import Clock, clock
+from dpmarket.web.settings import Settings
+from dpmarket.web.warming import compile_kernels
+from dpmarket.web.watching import Metrics, log_event
+
+_PAUSE = 1.0  # seconds between a worker's rounds
+_HOUR = 3600.0
+_WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
+_WORKER = "from dpmarket.cli import main; main()"
+
+
+@contextlib.contextmanager
+def opened(settings: Settings) -> Iterator[Desk]:
+    """Open the desk of a service for a ``with`` block: its tables are brought up to date.
+
+    The log outside of the ledger goes to the folder ``state``, unless ``DPMARKET_STATE`` names another.
+    """
+    os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
+    for folder in (settings.folder, Path(os.environ["DPMARKET_STATE"])):
+        make_folder(folder)
+    if not is_address(settings.database):
+        make_folder(Path(settings.database).parent)
+    with open_desk(settings.database, settings.keys, settings.terms) as desk:
+        yield desk
+
+
+@contextlib.contextmanager
+def held_open(desk: Desk) -> Iterator[None]:
+    """Hold a SQLite file open: it would be tidied up whenever its last user leaves, after every request."""
+    with contextlib.ExitStack() as stack:
+        if desk.ledger.path is not None:
+            stack.enter_context(desk.ledger.engine.connect())
+        yield
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for its owner only, if there is none."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileProblem(f"cannot make the folder {folder}: {problem.strerror or problem}.") from None
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises
+    ------
+    FileProblem
+        The address is taken, or not one of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # By its name: asyncio turns off Nagle's waiting, 40 ms an answer, on sockets of this protocol only.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as problem:
+        made.close()
+        raise FileProblem(f"cannot listen on {host}:{port}: {problem.strerror or problem}.") from None
+    made.listen(128)
+    return made
+
+
+def make_server(app: Application, settings: Settings) -> uvicorn.Server:
+    """Return the server, which logs no request and tells nobody what it is."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,  # its lines would hold tokens
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            proxy_headers=settings.behind_proxy,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=10,
+            limit_concurrency=500,
+        )
+    )
+
+
+@contextlib.contextmanager
+def serving(desk: Desk, settings: Settings, tells_time: Clock = clock) -> Iterator[tuple[str, Metrics]]:
+    """Serve a desk on a free port of loopback in a thread of this process; for a ``with`` block.
+
+    Gives the address, and what is counted.
+    """
+    taken = listening("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    metrics = Metrics()
+    app = make_app(desk, settings.model_copy(update={"public_url": url}), metrics, tells_time)
+    server = make_server(app, settings)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [taken]}, name="dpmarket-serve", daemon=True
+    )
+    thread.start()
+    try:
+        with held_open(desk):
+            _wait_for(lambda: server.started or not thread.is_alive(), 30.0)
+            yield url, metrics
+    finally:
+        server.should_exit = True
+        thread.join(30.0)
+        taken.close()
+
+
+@contextlib.contextmanager
+def working(desk: Desk, tells_time: Clock = clock, pause: float = 0.05) -> Iterator[None]:
+    """Have a worker in a thread of this process; for a ``with`` block."""
+    stopped = threading.Event()
+    thread = threading.Thread(
+        target=run_worker, args=(desk, stopped.is_set, tells_time, pause), name="dpmarket-worker", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join(120.0)
+
+
+def run_worker(
+    desk: Desk, stopped: Callable[[], bool], tells_time: Clock = clock, pause: float = _PAUSE
+) -> None:
+    """Do what is due, again and again, until it is to stop; a job that was begun is ended first."""
+    tidied = 0.0
+    while not stopped():
+        try:
+            for job in work(desk, tells_time()):
+                log_event("job", kind=job.kind, attempts=job.attempts)
+            if time.monotonic() - tidied > _HOUR:
+                tidied = time.monotonic()
+                with acting(desk) as connection:
+                    drop_old_buckets(connection, tells_time() - timedelta(days=1))
+        except DpmarketError as problem:  # a full disk, a server that is away: they come back
+            log_event("worker failed", error=type(problem).__name__)
+        end = time.monotonic() + pause
+        while not stopped() and time.monotonic() < end:
+            time.sleep(min(0.1, pause))
+
+
+def serve(settings: Settings, tell: Callable[[str], None]) -> None:
+    """Serve until a signal says to stop: workers beside it end the job that they are at.
+
+    Parameters
+    ----------
+    settings
+        How the service is set up.
+    tell
+        Called with the address once requests are answered.
+    """
+    with contextlib.ExitStack() as stack:
+        taken = listening(settings.host, settings.port)
+        stack.callback(taken.close)
+        if settings.port == 0:
+            url = f"http://{settings.host}:{taken.getsockname()[1]}"
+            settings = settings.model_copy(update={"public_url": url})
+        metrics = Metrics()
+        stack.enter_context(_metrics_server(metrics, settings))
+        desk = stack.enter_context(opened(settings))
+        stack.enter_context(held_open(desk))
+        metrics.watch_desk(desk)
+        compile_kernels()
+        stack.enter_context(_workers(settings))
+        server = make_server(make_app(desk, settings, metrics), settings)
+        # The server handles signals itself and repeats them when it has stopped: then they mean nothing more.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        log_event("serving", workers=settings.workers)
+        tell(settings.public_url)
+        server.run(sockets=[taken])
+        log_event("stopping")
+
+
+@contextlib.contextmanager
+def _metrics_server(metrics: Metrics, settings: Settings) -> Iterator[None]:
+    try:
+        server, thread = start_http_server(settings.metrics_port, settings.host, metrics.registry)
+    except OSError as problem:
+        raise FileProblem(
+            f"cannot listen on {settings.host}:{settings.metrics_port} for metrics: "
+            f"{problem.strerror or problem}."
+        ) from None
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5.0)
+
+
+@contextlib.contextmanager
+def _workers(settings: Settings) -> Iterator[None]:
+    """Have worker processes beside this one; one that dies is followed by another."""
+    stopped = threading.Event()
+    threads = [
+        threading.Thread(
+            target=_keep_worker, args=(settings, stopped), name=f"dpmarket-worker-{k}", daemon=True
+        )
+        for k in range(settings.workers)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join(_WORKER_SECONDS + 10.0)
+
+
+def _keep_worker(settings: Settings, stopped: threading.Event) -> None:
+    command = [sys.executable, "-c", _WORKER, "worker", str(settings.folder), "--beside", str(os.getpid())]
+    while not stopped.is_set():
+        # This program itself, with arguments of its own: no shell, and nothing from outside.
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # nosec B603
+        while not stopped.wait(0.2) and child.poll() is None:
+            pass
+        if not stopped.is_set():
+            log_event("worker died", code=child.returncode)
+            stopped.wait(5.0)
+            continue
+        child.terminate()
+        try:
+            child.wait(_WORKER_SECONDS)
+        except subprocess.TimeoutExpired:
+            log_event("worker killed")
+            child.kill()
+            child.wait()
+
+
+def run_worker_process(settings: Settings, beside: int | None) -> None:
+    """Work until a signal says to stop, or the process that this one was started beside is gone."""
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+
+    def stopped() -> bool:
+        return asked.is_set() or (beside is not None and os.getppid() != beside)
+
+    with opened(settings) as desk:
+        log_event("working")
+        run_worker(desk, stopped)
+
+
+def _wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise FileProblem("the service did not start in time.")
+        time.sleep(0.01)

@@ -1,0 +1,141 @@
+"""Read how a service is set up: from its folder's ``settings.toml``, and ``DPMARKET_...`` on top of it."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from dpmarket.errors import FileProblem
+from dpmarket.market import Terms
+
+SETTINGS_FILE = "settings.toml"
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Settings(BaseSettings):
+    """How a service is set up; every name can be set as ``DPMARKET_`` and the name in capitals.
+
+    Attributes
+    ----------
+    folder
+        Where everything is that has no place of its own: ``data``, ``keys``, ``state``.
+    database_url
+        A file, or ``postgresql://...``; None: ``data/market.ledger`` in the folder.
+    keys_folder
+        Private keys; None: ``keys`` in the folder.
+    public_url
+        As callers know the service; its host, and loopback, are the only ones that are answered.
+    host
+        Where to listen: loopback, unless said otherwise.
+    port
+        On which port; 0: a free one.
+    metrics_port
+        On which port metrics are told; 0: a free one.
+    behind_proxy
+        Whether a proxy on this machine says who calls.
+    funding
+        Who may enter that money has arrived: ``paymaster`` (and operator), or ``buyer`` as well.
+    inviting
+        Who may invite, and so sees links that act for sellers: ``operator``, or ``buyer`` as well.
+    quote_hours
+        How long a quote can be accepted, online.
+    seat_minutes
+        How long money for any choice is set aside for somebody at the menu.
+    lifetime_cap
+        The most epsilon that a person gives over all campaigns, unless an invitation says otherwise.
+    batch
+        Buyers see sums over whole batches of so many acceptances.
+    max_body
+        Bytes of a request.
+    workers
+        How many workers ``dpmarket serve`` starts beside itself.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="DPMARKET_", extra="forbid", frozen=True)
+
+    folder: Path = Path("dpmarket-service")
+    database_url: str | None = None
+    keys_folder: Path | None = None
+    public_url: str = "http://127.0.0.1:8000"
+    host: str = "127.0.0.1"
+    port: Port = 8000
+    metrics_port: Port = 8001
+    behind_proxy: bool = False
+    funding: Literal["paymaster", "buyer"] = "paymaster"
+    inviting: Literal["operator", "buyer"] = "operator"
+    quote_hours: float = Field(default=48.0, gt=0, le=10_000)
+    seat_minutes: float = Field(default=15.0, gt=0, le=100_000)
+    lifetime_cap: float = Field(default=5.0, gt=0, le=1e6)
+    batch: int = Field(default=20, ge=2)
+    max_body: int = Field(default=1_000_000, ge=1_000)
+    workers: int = Field(default=1, ge=0, le=32)
+
+    @field_validator("public_url")
+    @classmethod
+    def _an_address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+            raise ValueError("expected http(s)://host")
+        return value.rstrip("/")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before what is handed over, which comes from the file."""
+        return env_settings, init_settings
+
+    @property
+    def database(self) -> str:
+        """Where the ledger is."""
+        return self.database_url or str(self.folder / "data" / "market.ledger")
+
+    @property
+    def keys(self) -> Path:
+        """Where private keys are."""
+        return self.keys_folder or self.folder / "keys"
+
+    @property
+    def terms(self) -> Terms:
+        """How long things last at the desk."""
+        return Terms(
+            seat=timedelta(minutes=self.seat_minutes),
+            quote=timedelta(hours=self.quote_hours),
+            batch=self.batch,
+        )
+
+
+def read_settings(folder: Path, **given: Any) -> Settings:
+    """Return the settings of a service: what is given, over the environment, over the folder's file.
+
+    Raises
+    ------
+    FileProblem
+        The file cannot be read, or a setting is not what is expected; no value is quoted.
+    """
+    path = folder / SETTINGS_FILE
+    written: dict[str, Any] = {}
+    if path.is_file():
+        try:
+            written = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+            raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
+    if isinstance(written.get("keys_folder"), str):
+        written["keys_folder"] = folder / written["keys_folder"]
+    try:
+        settings = Settings(**{**written, "folder": folder})
+    except ValidationError as problem:
+        names = sorted({str(found["loc"][0]) for found in problem.errors() if found["loc"]})
+        raise FileProblem(f"cannot use the settings of {folder}: look at {', '.join(names)}.") from None
+    return settings.model_copy(update={"folder": folder, **given})

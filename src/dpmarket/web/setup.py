@@ -1,0 +1,126 @@
+"""Set a service up: its folder, keys, the first consent text, members with their tokens."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from dpmarket.errors import FileProblem
+from dpmarket.market import (
+    ENGLISH,
+    Caller,
+    Desk,
+    acting,
+    add_consent,
+    add_member,
+    issue_token,
+    operator_key,
+)
+from dpmarket.web.running import make_folder, opened
+from dpmarket.web.service import clock
+from dpmarket.web.settings import SETTINGS_FILE, read_settings
+
+_LOGIN = timedelta(days=7)
+_WRITTEN = """\
+# How this service is set up. Every setting can also be given as DPMARKET_ and its name in capitals.
+# As callers know the service; put a proxy with TLS before it and name its https address here.
+public_url = "http://127.0.0.1:8000"
+host = "127.0.0.1"
+port = 8000
+metrics_port = 8001
+# Where the ledger is; left out: data/market.ledger beside this file.
+# database_url = "postgresql://market@localhost/market"
+# Who may enter that money has arrived: "paymaster" (and operator), or "buyer" as well.
+funding = "paymaster"
+# Who may invite, and so sees links that act for sellers: "operator", or "buyer" as well.
+inviting = "operator"
+quote_hours = 48
+seat_minutes = 15
+lifetime_cap = 5.0
+batch = 20
+max_body = 1000000
+workers = 1
+"""
+
+
+@dataclass(frozen=True)
+class NewMember:
+    """Somebody who works with a service; tokens are told once.
+
+    Attributes
+    ----------
+    id, role
+        Who.
+    token
+        For the API.
+    link
+        Signs in once, within a week.
+    """
+
+    id: str
+    role: str
+    token: str
+    link: str
+
+    def __repr__(self) -> str:
+        return f"NewMember({self.id!r})"
+
+
+def init_service(folder: Path, name: str) -> NewMember:
+    """Make a service's folder with its settings, keys, ledger and first member, an operator.
+
+    Raises
+    ------
+    FileProblem
+        There is a service already, or the folder cannot be written.
+    """
+    path = folder / SETTINGS_FILE
+    make_folder(folder)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise FileProblem(f"there is a service in {folder} already: {path} exists.") from None
+    except OSError as problem:
+        raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(_WRITTEN)
+    settings = read_settings(folder)
+    with opened(settings) as desk:
+        prepare(desk)
+        return new_member(desk, name, "operator", settings.public_url)
+
+
+def prepare(desk: Desk) -> None:
+    """Make the operator's key, and keep the first consent text."""
+    operator_key(desk.keys)
+    with acting(desk) as connection:
+        add_consent(connection, "en", ENGLISH, clock())
+
+
+def invite_member(folder: Path, name: str, role: str) -> NewMember:
+    """Enter somebody who works with a service, and return what lets them in.
+
+    Raises
+    ------
+    FileProblem
+        There is no service in the folder.
+    MarketRefusal
+        No such role.
+    """
+    if not (folder / SETTINGS_FILE).is_file():
+        raise FileProblem(f"there is no service in {folder}: 'dpmarket service init' makes one.")
+    settings = read_settings(folder)
+    with opened(settings) as desk:
+        return new_member(desk, name, role, settings.public_url)
+
+
+def new_member(desk: Desk, name: str, role: str, public_url: str) -> NewMember:
+    """Enter a member with a token for the API and a link to sign in."""
+    now = clock()
+    with acting(desk) as connection:
+        made = Caller(role, add_member(connection, name, role, now))
+        token = issue_token(connection, "api", made, now)
+        link = issue_token(connection, "login", made, now, _LOGIN)
+    return NewMember(made.id, role, token, f"{public_url}/login/{link}")

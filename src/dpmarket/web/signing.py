@@ -1,0 +1,98 @@
+"""Sign in by links: looking at one shows a button and changes nothing, pressing the button signs in.
+
+Mail scanners open every link of a mail. So a link that is only opened is not used up; members' links sign in
+once, sellers' links as often as they come back.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from markupsafe import escape
+
+from dpmarket.errors import MarketRefusal
+from dpmarket.market import Caller, acting, caller_with, issue_token, revoke_token
+from dpmarket.web.auth import COOKIE, SESSION, TheService, session
+from dpmarket.web.problems import documented
+from dpmarket.web.service import LOGIN, Service
+
+router = APIRouter(tags=["signing in"], default_response_class=HTMLResponse, include_in_schema=False)
+Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{20,100}$")]
+SignedIn = Annotated[Caller, Depends(session)]
+_REFUSALS = documented(404, 422, 429)
+
+
+@router.get("/i/{token}")
+@router.get("/login/{token}")
+def button(token: Token, request: Request, service: TheService) -> HTMLResponse:
+    """Show a button. Whether the link is good is told when it is pressed."""
+    return _page(
+        "Sign in", f'<form method="post" action="{escape(request.url.path)}"><button>Sign in</button></form>'
+    )
+
+
+@router.post("/i/{token}", responses=_REFUSALS)
+def sign_in_seller(token: Token, request: Request, service: TheService) -> Response:
+    """Sign a seller in by the link of an invitation."""
+    return _sign_in(service, request, token, "invitation")
+
+
+@router.post("/login/{token}", responses=_REFUSALS)
+def sign_in_member(token: Token, request: Request, service: TheService) -> Response:
+    """Sign a member in by a link, once."""
+    return _sign_in(service, request, token, "login")
+
+
+@router.get("/signed-in")
+def signed_in(caller: SignedIn) -> HTMLResponse:
+    """Say who is signed in."""
+    return _page(
+        "Signed in",
+        f"<p>You are signed in as {escape(caller.role)}. Pages follow; the API has everything: "
+        '<a href="/api/v1/docs">what it offers</a>.</p>'
+        '<form method="post" action="/sign-out"><button>Sign out</button></form>',
+    )
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, service: TheService) -> Response:
+    """End a session."""
+    with acting(service.desk) as connection:
+        revoke_token(connection, request.cookies.get(COOKIE, ""), service.clock())
+    answer = _page("Signed out", "<p>You are signed out.</p>")
+    answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
+    return answer
+
+
+def _sign_in(service: Service, request: Request, token: str, kind: str) -> Response:
+    service.limit("login", request.client.host if request.client else "", LOGIN)
+    now = service.clock()
+    try:
+        with acting(service.desk) as connection:
+            caller = caller_with(connection, token, [kind], now)
+            if kind == "login":
+                revoke_token(connection, token, now)
+            made = issue_token(connection, "session", caller, now, SESSION)
+    except MarketRefusal:
+        raise MarketRefusal("unknown", "this link opens nothing (any more).") from None
+    answer = RedirectResponse("/signed-in", status_code=303)
+    answer.set_cookie(
+        COOKIE,
+        made,
+        max_age=int(SESSION.total_seconds()),
+        path="/",
+        secure=True,
+        httponly=True,
+        samesite="lax",
+    )
+    return answer
+
+
+def _page(title: str, content: str) -> HTMLResponse:
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width"><meta name="robots" content="noindex">'
+        f"<main><h1>{escape(title)}</h1>{content}</main></html>"
+    )

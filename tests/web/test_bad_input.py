@@ -1,0 +1,225 @@
+"""Input that is wrong: refused with place and kind, not echoed, without a trace in the database."""
+
+import gzip
+import json
+import socket
+import tracemalloc
+
+import pytest
+import sqlalchemy as sa
+
+from dpmarket.ledger import reading
+from dpmarket.market import tables
+from support.live import MARKET
+from support.shop import RECORD, body_of
+
+KEY = {"Idempotency-Key": "0123456789abcdef-key"}
+HUGE = "1" + "0" * 400
+
+
+@pytest.fixture(scope="module")
+def seated(shop):
+    """Somebody at the menu, whom no bad request moves."""
+    return shop.seller(shop.open(), "consent", "menu")
+
+
+def rows(shop):
+    """Return how many rows each table has that a bad request could have filled."""
+    names = (tables.quote, tables.record, tables.idempotency, tables.event, tables.live_campaign)
+    with reading(shop.desk.ledger) as connection:
+        return [connection.execute(sa.select(sa.func.count()).select_from(name)).scalar() for name in names]
+
+
+def post(shop, token, path, content, **headers):
+    return shop.request(
+        "POST", path, token, content=content, headers={**KEY, "Content-Type": "application/json", **headers}
+    )
+
+
+@pytest.mark.parametrize(
+    "cost",
+    ["NaN", "Infinity", "1e999", '"nan"', "-1", "true", "null", HUGE, "[1]", '{"a":1}', '"2.5"', "-0.001"],
+)
+def test_what_is_no_cost_is_refused_and_not_echoed(shop, seated, cost):
+    before = rows(shop)
+    answer = post(shop, seated.token, "/api/v1/me/quote", f'{{"cost": {cost}}}')
+    assert answer.status_code in (400, 422)
+    told = body_of(answer)
+    assert told["problems"][0]["where"].split(".")[0] == "body"
+    if len(cost) > 3:
+        assert cost.strip('"') not in answer.text
+    assert rows(shop) == before
+    assert seated.me()["state"] == "seated"
+
+
+BODIES = {
+    "duplicate key": (b'{"cost": 1, "cost": 2}', "duplicate key"),
+    "utf-16": ('{"cost": 1}'.encode("utf-16"), "not utf-8"),
+    "utf-16 without a mark": ('{"cost": 1}'.encode("utf-16-le"), "not json"),
+    "a byte order mark": ('{"cost": 1}'.encode("utf-8-sig"), "not json"),
+    "deep lists": (b"[" * 5_000 + b"]" * 5_000, "too deep"),
+    "deep objects": (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, "too deep"),
+    "half a character": (b'{"cost": "\\ud800"}', "not text"),
+    "a text's end": (b'{"cost": "\\u0000"}', "not text"),
+    "no json": (b"cost=1", "not json"),
+    "half of it": (b'{"cost": 1', "not json"),
+    "many digits": (f'{{"cost": {"9" * 5_000}}}'.encode(), "number too large"),
+    "digits after the point": (f'{{"cost": 1.{"9" * 5_000}}}'.encode(), "number too large"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_body_that_is_not_strict_json_is_refused(shop, seated, name):
+    body, kind = BODIES[name]
+    before = rows(shop)
+    answer = post(shop, seated.token, "/api/v1/me/quote", body)
+    assert answer.status_code == 400
+    assert body_of(answer)["problems"] == [{"where": "body", "kind": kind}]
+    assert rows(shop) == before
+
+
+def test_a_bracket_in_a_text_is_not_depth(shop, seated):
+    body = json.dumps({"payee": "[" * 60}).encode()
+    assert post(shop, seated.token, "/api/v1/me/payee", body).status_code == 200
+
+
+def test_a_compressed_body_is_refused(shop, seated):
+    body = gzip.compress(b'{"cost": 2}')
+    answer = post(shop, seated.token, "/api/v1/me/quote", body, **{"Content-Encoding": "gzip"})
+    assert answer.status_code == 415
+    assert body_of(answer)["problems"] == [{"where": "header.Content-Encoding", "kind": "refused"}]
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_another_kind_of_content_is_refused(shop, seated, kind):
+    answer = post(shop, seated.token, "/api/v1/me/quote", b'{"cost": 2}', **{"Content-Type": kind})
+    assert answer.status_code == 415
+    assert seated.me()["state"] == "seated"
+
+
+def test_a_large_body_is_refused_by_its_length_before_it_is_read(shop, seated):
+    answer = post(shop, seated.token, "/api/v1/me/quote", b" " * 1_000_001)
+    assert answer.status_code == 413
+    assert body_of(answer)["problems"] == [{"where": "body", "kind": "too large"}]
+
+
+def test_a_large_body_without_a_length_is_refused_while_it_comes_and_not_kept(shop, seated):
+    host, port = shop.url.removeprefix("http://").split(":")
+    head = (
+        f"POST /api/v1/me/quote HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {seated.token}\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    tracemalloc.start()
+    with socket.create_connection((host, int(port)), timeout=30) as line:
+        line.sendall(head.encode())
+        sent = 0
+        answer = b""
+        line.settimeout(0.001)
+        while not answer and sent < 200 << 20:
+            try:
+                line.settimeout(10)
+                line.sendall(chunk)
+                sent += 0x10000
+                line.settimeout(0.001)
+                answer = line.recv(4096)
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sent < 200 << 20
+    assert peak < 20 << 20
+    if answer:
+        assert b" 413 " in answer.split(b"\r\n")[0]
+
+
+def test_an_unknown_key_is_not_named(shop, seated):
+    answer = post(shop, seated.token, "/api/v1/me/quote", b'{"cost": 2, "diagnosis-f32": 1}')
+    assert answer.status_code == 422
+    assert body_of(answer)["problems"] == [{"where": "body", "kind": "unknown key"}]
+    assert "f32" not in answer.text
+
+
+def test_names_that_a_request_made_up_are_not_named_inside_either(shop, seated):
+    market = {**MARKET, "features": {"secret-name": {"low": 1, "high": 2, "colour-x": 3}}}
+    times = dict(zip(("opens_at", "closes_at", "deliver_until"), shop.times(), strict=True))
+    body = {"title": "x", "mechanism": "online", "market": market, **times}
+    answer = post(shop, shop.tokens["buyer"], "/api/v1/campaigns", json.dumps(body).encode())
+    assert answer.status_code == 422
+    assert {"where": "body.market.features.*", "kind": "unknown key"} in body_of(answer)["problems"]
+    assert "secret-name" not in answer.text
+    assert "colour-x" not in answer.text
+
+
+def test_a_market_that_contradicts_itself_is_refused_by_place(shop):
+    both = {**MARKET, "objective": {"payment_weight": 0.1, "budget": 5.0}}
+    times = dict(zip(("opens_at", "closes_at", "deliver_until"), shop.times(), strict=True))
+    body = {"title": "y", "mechanism": "online", "market": both, **times}
+    answer = post(shop, shop.tokens["buyer"], "/api/v1/campaigns", json.dumps(body).encode())
+    assert answer.status_code == 422
+    assert {"where": "body.market.objective", "kind": "contradiction"} in body_of(answer)["problems"]
+
+
+@pytest.mark.parametrize(
+    "sellers", [{"expected": 10, "excluded": "pilot.csv"}, {"expected": 10}], ids=["excluded", "ledger"]
+)
+def test_a_market_that_names_files_is_refused(shop, sellers):
+    market = {**MARKET, "sellers": sellers}
+    if "excluded" not in sellers:
+        market["ledger"] = {"url": "other.ledger", "campaign": "x"}
+    times = dict(zip(("opens_at", "closes_at", "deliver_until"), shop.times(), strict=True))
+    body = {"title": "z", "mechanism": "online", "market": market, **times}
+    answer = post(shop, shop.tokens["buyer"], "/api/v1/campaigns", json.dumps(body).encode())
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {**RECORD, "age": "canary-age"},
+        {**RECORD, "canary-name": 1},
+        {"age": 41},
+        {**RECORD, "bought": "canary-label"},
+        {**RECORD, "age": True},
+        {**RECORD, "age": [1]},
+    ],
+)
+def test_a_record_that_was_not_asked_for_is_refused_without_an_echo(shop, values):
+    seller = shop.seller(shop.open(), "consent", "menu", "quote", "accept")
+    answer = post(shop, seller.token, "/api/v1/me/record", json.dumps({"values": values}).encode())
+    assert answer.status_code == 422
+    assert "canary" not in answer.text
+    assert seller.me()["state"] == "accepted"
+
+
+@pytest.mark.parametrize("key", ["short", "x" * 300])
+def test_an_idempotency_key_that_is_none_is_refused(shop, seated, key):
+    answer = post(shop, seated.token, "/api/v1/me/quote", b'{"cost": 2}', **{"Idempotency-Key": key})
+    assert answer.status_code == 422
+    assert body_of(answer)["problems"][0]["where"] == "header.Idempotency-Key"
+
+
+@pytest.mark.parametrize("people", [[], [" blank"], ["a\nb"], [""], ["x" * 300], [3], "a"])
+def test_people_who_cannot_be_told_apart_are_not_invited(shop, people):
+    body = json.dumps({"people": people}).encode()
+    path = f"/api/v1/campaigns/{shop.open()}/invitations"
+    answer = post(shop, shop.tokens["operator"], path, body)
+    assert answer.status_code == 422
+
+
+def test_times_that_are_out_of_order_or_without_a_zone_are_refused(shop):
+    opens, closes, until = shop.times()
+    for times in [
+        (closes, opens, until),
+        (opens, until, closes),
+        (opens[:19], closes, until),
+        ("1", "2", "3"),
+    ]:
+        body = dict(zip(("opens_at", "closes_at", "deliver_until"), times, strict=True))
+        body |= {"title": "t", "mechanism": "online", "market": MARKET}
+        answer = post(shop, shop.tokens["buyer"], "/api/v1/campaigns", json.dumps(body).encode())
+        assert answer.status_code == 422

@@ -1,0 +1,148 @@
+"""What stands before the application: other sites, other hosts, strict headers, limits, sign-in links."""
+
+import re
+
+import pytest
+
+from dpmarket.market import acting, issue_token
+from dpmarket.market.views import Caller
+from dpmarket.web.setup import new_member
+from support.shop import body_of, open_shop
+
+COOKIE = "__Host-dpmarket"
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
+        ("Origin", "https://elsewhere.example"),
+        ("Origin", "null"),
+    ],
+)
+def test_a_change_that_another_sites_page_asks_for_is_refused(shop, header, value):
+    seller = shop.seller(shop.open(), "consent")
+    key = {"Idempotency-Key": "0123456789abcdef-key"}
+    answer = shop.request("POST", "/api/v1/me/withdrawal", seller.token, headers={header: value, **key})
+    assert answer.status_code == 403
+    assert body_of(answer)["problems"] == [{"where": f"header.{header}", "kind": "cross-site"}]
+    assert seller.me()["state"] == "consented"
+    answer = shop.request(
+        "POST",
+        "/api/v1/me/withdrawal",
+        seller.token,
+        headers={"Origin": shop.url, "Sec-Fetch-Site": "same-origin", **key},
+    )
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "", "[bad"])
+def test_a_name_that_somebody_else_points_here_opens_nothing(shop, host):
+    answer = shop.request("GET", "/healthz", headers={"Host": host})
+    assert answer.status_code in (400, 421)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/api/v1/docs", "/nowhere", "/api/v1/me", "/login/" + "x" * 43])
+def test_every_answer_is_strict(shop, path):
+    answer = shop.request("GET", path)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+    assert "server" not in answer.headers
+    assert "strict-transport-security" not in answer.headers  # this one is not behind TLS
+
+
+def test_behind_tls_browsers_are_told_to_stay_there():
+    from dpmarket.web.guard import Guard
+
+    async def nothing(scope, receive, send): ...
+
+    assert "Strict-Transport-Security" in Guard(nothing, "https://market.example", 1000)._headers
+
+
+def test_what_is_not_there_is_a_problem_as_well(shop):
+    assert body_of(shop.request("GET", "/nowhere"))["status"] == 404
+    answer = shop.request("DELETE", "/api/v1/me")
+    assert body_of(answer)["status"] == 405
+    assert "GET" in answer.headers["allow"]
+
+
+def test_quotes_are_limited_and_told_when_to_come_again(shop):
+    seller = shop.seller(shop.open(), "consent")
+    answers = [shop.request("POST", "/api/v1/me/menu", seller.token) for _ in range(12)]
+    assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 2
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 7
+    assert body_of(answers[-1])["problems"] == [{"where": "request", "kind": "too often"}]
+    other = shop.seller(shop.open(), "consent", "menu")  # not limited by somebody else
+    assert other.me()["state"] == "seated"
+    shop.clock.pass_(seconds=int(answers[-1].headers["retry-after"]))
+    assert shop.request("POST", "/api/v1/me/menu", seller.token).status_code == 200
+
+
+def link_of(shop):
+    made = new_member(shop.desk, "Somebody", "auditor", shop.url)
+    return made.link.removeprefix(shop.url)
+
+
+def test_a_mail_scanner_that_opens_a_link_does_not_use_it_up(shop):
+    path = link_of(shop)
+    for _ in range(3):
+        seen = shop.request("GET", path)
+        assert seen.status_code == 200
+        assert "set-cookie" not in seen.headers
+        assert f'<form method="post" action="{path}">' in seen.text
+    answer = shop.request("POST", path)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/signed-in")
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"{COOKIE}=")
+    for part in ("HttpOnly", "Secure", "Path=/", "SameSite=lax", "Max-Age=43200"):
+        assert part in cookie
+    assert "Domain" not in cookie
+    assert shop.request("POST", path).status_code == 404  # members' links sign in once
+
+
+def test_a_session_shows_who_is_signed_in_until_they_sign_out(shop):
+    cookie = shop.request("POST", link_of(shop)).headers["set-cookie"].split(";")[0]
+    page = shop.request("GET", "/signed-in", headers={"Cookie": cookie})
+    assert "signed in as auditor" in page.text
+    assert shop.request("GET", "/signed-in").status_code == 401
+    out = shop.request("POST", "/sign-out", headers={"Cookie": cookie})
+    assert re.search(rf'{COOKIE}="?"?;', out.headers["set-cookie"])
+    assert shop.request("GET", "/signed-in", headers={"Cookie": cookie}).status_code == 401
+
+
+def test_a_session_ends_after_twelve_hours_and_a_link_after_a_week(shop):
+    cookie = shop.request("POST", link_of(shop)).headers["set-cookie"].split(";")[0]
+    late = link_of(shop)
+    shop.clock.pass_(hours=12)
+    assert shop.request("GET", "/signed-in", headers={"Cookie": cookie}).status_code == 401
+    shop.clock.pass_(days=8)
+    assert shop.request("POST", late).status_code == 404
+
+
+def test_a_sellers_link_lasts_because_people_come_back(shop):
+    (token,) = shop.invite(shop.open())
+    for _ in range(2):
+        answer = shop.request("POST", f"/i/{token}")
+        assert answer.status_code == 303
+        cookie = answer.headers["set-cookie"].split(";")[0]
+        assert "as seller" in shop.request("GET", "/signed-in", headers={"Cookie": cookie}).text
+    assert shop.request("POST", f"/login/{token}").status_code == 404
+
+
+def test_guessing_links_is_limited(tmp_path):
+    with open_shop(tmp_path) as other:
+        answers = [other.request("POST", f"/i/{'x' * 42}{k}").status_code for k in range(12)]
+    assert answers == [404] * 10 + [429] * 2
+
+
+def test_an_unknown_token_kind_is_not_issued(shop):
+    from dpmarket.errors import MarketRefusal
+
+    with pytest.raises(MarketRefusal, match="login, session or api"), acting(shop.desk) as connection:
+        issue_token(connection, "invitation", Caller("buyer", "x"), shop.clock())
