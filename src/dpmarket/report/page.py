@@ -42,7 +42,7 @@ def render_page(summary: Summary) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     source = resources.files("dpmarket.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    # Drawn by us from numbers, as the place of the contents is our own: no text of anybody is in them unescaped.
+    # Drawn by us from numbers, as the place of the contents is ours: no text of others is in them unescaped.
     charts = {name: Markup(chart) for name, chart in charts_of(summary).items()}  # nosec B704
     parts: dict[str, list[int]] = {}
     for k, row in enumerate(summary.parameters):
