@@ -1,14 +1,14 @@
 """Quote partitions as one market, against polars reading the same reports and writing the same quotes.
 
-In turns in one run. ``python benchmarks/partitions.py --sellers 1e8 --partitions 100`` for more, where the
-disk allows: reports and quotes of 1e8 sellers take about 6 GB.
+In turns in one run. ``python benchmarks/partitions.py --sellers 1e8 --partitions 100`` for more, if the disk
+allows: reports and quotes of 1e8 sellers take about 6 GB.
 """
 
 import argparse
+import itertools
 import shutil
 import sys
 import tempfile
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +71,7 @@ def quoting():
                     f"{memory / 2**30:.2f} GB",
                 ]
             ],
-            "polars reads the reports and writes the quotes; memory is that of the whole process.",
+            "polars reads the reports and writes the quotes, as fast as it can; memory is the process's.",
         )
         yield from on_cluster(quote, written)
 
@@ -105,7 +105,7 @@ def write_reports(place):
     rng = np.random.default_rng(0)
     (place / "reports").mkdir()
     bounds = np.linspace(0, SELLERS, ASKED.partitions + 1).astype(np.int64)
-    for k, (first, last) in enumerate(pairwise(bounds)):
+    for k, (first, last) in enumerate(itertools.pairwise(bounds)):
         ids = pl.Series(np.arange(first, last)).cast(pl.String).str.pad_start(9, "0")
         table = pl.DataFrame({"id": ids, "cost": rng.uniform(1, 5, int(last - first))})
         table.write_parquet(place / "reports" / f"part-{k:05d}.parquet", compression_level=1)
