@@ -241,7 +241,7 @@ def keep_decision(path: Path, decision: Decision) -> None:
 def decision_in(path: str) -> Decision:
     """Read what this very run decided."""
     # Not a stranger's file: the driver wrote it a moment ago into a folder that only its owner may write.
-    return cast(Decision, pickle.loads(Path(path).read_bytes()))
+    return cast(Decision, pickle.loads(Path(path).read_bytes()))  # nosec B301
 
 
 @lru_cache(maxsize=8)
