@@ -386,3 +386,22 @@ def test_limits_know_what_was_spent_before_anybody_can_act_on_a_desk_that_was_pu
             )
             market.work(old.desk, old.now)
             assert old.limits(again).cap <= cap
+
+
+def test_who_delivered_is_paid_although_escrow_held_more_than_the_market_files_budget(desk):
+    rules = {**MARKET, "objective": {"budget": 1.5, "max_mean_epsilon": 0.1, "max_epsilon": 1.0}}
+    rules["sellers"] = {"expected": 5}
+    live = Live(desk, rules=rules, seats=12)
+    people = [live.newcomer(f"p{k}", *SOLD, cost=1.0) for k in range(12)]
+    total = sum(live.looked(market.quote_of, who).payment for who in people)
+    assert total > 150
+    live.close()
+    assert live.train() == "released"
+    assert live.balance().owed == total
+
+
+def test_a_live_market_has_no_lifetime_limit_of_its_own(desk):
+    """It would bind people in the campaigns of other buyers, too."""
+    rules = {**MARKET, "sellers": {"expected": 30, "lifetime_epsilon": 0.7}}
+    with pytest.raises(MarketRefusal, match=r"without sellers\.lifetime_epsilon"):
+        Live(desk, rules=rules)

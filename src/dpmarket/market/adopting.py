@@ -16,6 +16,7 @@ from dpmarket.ledger import Connection, Round, reading, rounds
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.journal import canonical
+from dpmarket.ledger.rounds import LIVE
 from dpmarket.market import tables
 from dpmarket.market.campaigns import ENDED, LiveCampaign, add_member, campaign_of, step
 from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
@@ -26,9 +27,6 @@ from dpmarket.market.people import free_epsilon_of_all, on_grid
 from dpmarket.market.statements import insert
 
 _own, _person = tables.participation.c, tables.person.c
-LIVE = "live "
-"""The digest of a live campaign's round begins so; those of the file desk do not."""
-
 _NOBODY = "unknown since a backup was put back"
 _ACTIVE = ("invited", "consented", "waiting", "seated", "reported", "quoted", "accepted", "delivered")
 
