@@ -34,6 +34,9 @@ _RUN = 6
 _DOUBT = 3.5
 """By how many standard errors a rule is thought to do worse than where it was the best of very many."""
 
+_DISBELIEF = 2.0
+"""By how many standard errors a likelihood ratio may do better than it was seen to do, at most."""
+
 
 @dataclass(frozen=True, eq=False)
 class Guess:
@@ -77,7 +80,7 @@ def choose_guess(
         What to choose from; each is also tried the other way round.
     ratio
         The log likelihood ratio, if one is known: how often its guesses are right need not be counted, it
-        says so itself.
+        says so itself, and is believed as far as the outputs do not contradict it.
     tests
         How many models the rule will be tested on.
     alpha
@@ -88,6 +91,9 @@ def choose_guess(
     if ratio is not None:
         known, best = _best_certainty(ratio(np.concatenate([first, second])), tests, deviations)
         chosen = Guess(ratio, -known, known)
+        best = min(
+            best, _not_contradicted(*chosen.count(first, second), len(first) + len(second), tests, deviations)
+        )
         scores = [*scores, ratio]  # counted as well: a learner with too little noise shows more than it says
     for score in scores:
         x, y = score(first), score(second)
@@ -157,6 +163,14 @@ def _best_certainty(ratios: FloatArray, tests: int, deviations: float) -> tuple[
     values = _lower(np.cumsum(expit(sure)) / made * tested, tested, deviations)
     k = int(values.argmax())
     return float(np.nextafter(sure[k], 0.0)), _log_odds(float(values[k]))
+
+
+def _not_contradicted(right: int, made: int, samples: int, tests: int, deviations: float) -> float:
+    """Return the most that so many right guesses let one expect of a rule that was not chosen by them."""
+    made = max(made, 1)
+    share = 1.0 - float(_lower(made - right, made, _DISBELIEF))
+    tested = made * tests / samples
+    return _log_odds(float(_lower(share * tested, tested, deviations)))
 
 
 def _best_thresholds(
