@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.distinguishing import Guess, choose_guess, seldom_guess
+from dpmarket.audit.distinguishing import Guess, choose_guess, expected_epsilon, seldom_guess
 from dpmarket.audit.neighbours import Neighbours
 from dpmarket.audit.scores import fitted_scores, likelihood_ratio
 from dpmarket.privacy import Weights
@@ -47,6 +47,15 @@ class Look:
         ratio = likelihood_ratio(self.pair, self.first, weights)
         return choose_guess(self.first, self.second, scores, ratio, tests, alpha)
 
+    def promised(self, weights: Weights, tests: int, alpha: float) -> float:
+        """Return the epsilon that the better of both rules promises."""
+        _, value = self.guess(weights, tests, alpha)
+        seldom = self.seldom()
+        if seldom is None:
+            return value
+        samples = len(self.first) + len(self.second)
+        return max(value, expected_epsilon(*seldom.count(self.first, self.second), tests / samples, alpha))
+
     def seldom(self) -> Guess | None:
         """Return a rule for outputs far out, if there is one."""
         return seldom_guess(self.first, self.second, fitted_scores(self.pair, self.first, self.second))
@@ -54,7 +63,7 @@ class Look:
 
 def best_look(looks: Sequence[Look], weights: Weights, tests: int, alpha: float) -> Look:
     """Return the look that promises the largest epsilon."""
-    return max(looks, key=lambda look: look.guess(weights, tests, alpha)[1])
+    return max(looks, key=lambda look: look.promised(weights, tests, alpha))
 
 
 def finalists(looks: Sequence[Look], weights: Weights, tests: int, alpha: float) -> list[Look]:
