@@ -113,26 +113,35 @@ def seldom_guess(first: FloatArray, second: FloatArray, scores: Sequence[Score])
     A learner may tell outright, but so seldom that no rule which is thought to do worse than it did would be
     chosen for it. This rule counts on what it saw, so it is tested beside the other one, not in its place.
     """
-    most, chosen = _RUN - 1, None
+    rules: list[tuple[int, float, Guess]] = []
     for score in scores:
         for turned in (score, _turned(score)):
             x, y = turned(first), turned(second)
-            high, above = _alone_beyond(x, y)
-            low, below = _alone_beyond(-y, -x)
-            if above + below > most:
-                most, chosen = above + below, Guess(turned, -low, high)
+            high, above, gap_above = _alone_beyond(x, y)
+            low, below, gap_below = _alone_beyond(-y, -x)
+            rules.append((above + below, min(gap_above, gap_below), Guess(turned, -low, high)))
+    most = max(run for run, _, _ in rules)
+    if most < _RUN:
+        return None
+    # The longest run is often one that begins among the others by chance: a clear gap is worth more.
+    _, _, chosen = max((rule for rule in rules if 3 * rule[0] >= 2 * most), key=lambda rule: rule[1])
     return chosen
 
 
-def _alone_beyond(own: FloatArray, others: FloatArray) -> tuple[float, int]:
-    """Return beyond which value only own samples lie, and how many: in the widest gap of the lower half."""
+def _alone_beyond(own: FloatArray, others: FloatArray) -> tuple[float, int, float]:
+    """Return beyond which value only own samples lie, how many, and the gap there in spreads of the others.
+
+    The widest gap of the run's lower half; infinite if there is no run.
+    """
     end = float(others.max())
     run = np.sort(own[own > end])
     if not run.size:
-        return math.inf, 0
+        return math.inf, 0, math.inf
     places = np.append(end, run)
-    k = int(np.diff(places[: run.size // 2 + 2]).argmax())
-    return float(0.5 * (places[k] + places[k + 1])), run.size - k
+    gaps = np.diff(places[: run.size // 2 + 2])
+    k = int(gaps.argmax())
+    spread = max(end - float(np.median(others)), 1e-300)
+    return float(0.5 * (places[k] + places[k + 1])), run.size - k, float(gaps[k]) / spread
 
 
 def epsilon_bound(right: int, guesses: int, alpha: float) -> float:
