@@ -100,8 +100,8 @@ class Available(Answer):
     """What lies in escrow."""
 
     available: int | None = Field(
-        description="What is promised to nobody, in minor units, before the opening; null afterwards, because it "
-        "would tell what single sellers are paid."
+        description="What is promised to nobody, in minor units, before the opening; null afterwards, "
+        "because it would tell what single sellers are paid."
     )
 
 
