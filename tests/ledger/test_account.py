@@ -62,7 +62,9 @@ def test_who_is_charged_is_in_the_log_before_noise_is_drawn(ledger):
     assert seen == [["debit", "mark"]]
 
 
-@pytest.mark.parametrize("people", [["a", "a"], [1, 2], ["a", ""], ["a"], ["a", " b"], ["Zo\u00eb", "Zoe\u0308"]])
+@pytest.mark.parametrize(
+    "people", [["a", "a"], [1, 2], ["a", ""], ["a"], ["a", " b"], ["Zo\u00eb", "Zoe\u0308"]]
+)
 def test_people_that_no_ledger_knows_by_such_names_are_refused(ledger, people):
     with pytest.raises(InvalidInput):
         LedgerAccount(ledger, 1.0).charge(people, [0.1, 0.1])
