@@ -1,8 +1,8 @@
 """Take over what the ledger knows and the desk forgot: a round that was spent after the backup was made.
 
 When an older copy of a database is put back, ``dpmarket.ledger.repair`` enters from the log outside what was
-spent since. Here the desk's own rows follow: who sold has spent, and their limits know it. This is done when a
-desk is opened, before anybody can act: afterwards limits would have been used a second time.
+spent since. Here the desk's own rows follow: who sold has spent, and their limits know it. This is done when
+a desk is opened, before anybody can act: afterwards limits would have been used a second time.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ def fund_campaign(connection: Connection, campaign: str, amount: int, now: datet
     Returns
     -------
     int or None
-        What is promised to nobody then, in minor units, while it is a draft. Afterwards None: from one call to
-        the next it would change by what one seller is paid, and a payment tells the cost.
+        What is promised to nobody then, in minor units, while it is a draft. Afterwards None: from one call
+        to the next it would change by what one seller is paid, and a payment tells the cost.
 
     Raises
     ------

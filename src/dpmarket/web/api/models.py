@@ -79,8 +79,8 @@ class CampaignAnswer(Answer):
     ceiling: float | None = Field(description="What nobody is asked to exceed, epsilon; once it is open.")
     largest_payment: int | None = Field(description="What nobody is paid more than, online, minor units.")
     debt: int | None = Field(
-        description="What must be paid before sellers are asked for anything, minor units; null to a seller: when "
-        "somebody leaves it changes by what they would have been paid."
+        description="What must be paid before sellers are asked for anything, minor units; null to a seller: "
+        "when somebody leaves it changes by what they would have been paid."
     )
     opens_at: str
     closes_at: str
@@ -103,8 +103,8 @@ class Available(Answer):
     """What lies in escrow."""
 
     available: int | None = Field(
-        description="What is promised to nobody, in minor units, before the opening; null afterwards, because it "
-        "would tell what single sellers are paid."
+        description="What is promised to nobody, in minor units, before the opening; null afterwards: "
+        "it would tell what single sellers are paid."
     )
 
 
