@@ -28,7 +28,7 @@ def refuse_too_much(
 ) -> None:
     """Refuse to spend rounds after which somebody, or an online campaign, would be above a limit.
 
-    Not asked of the live desk: there a person's own limit and the money in escrow are held from the beginning,
+    Not asked of the live desk: there a person's own limit and the money in escrow are held from the start,
     and whoever was quoted and delivered is paid, whatever the market file of this or another campaign says.
 
     Parameters

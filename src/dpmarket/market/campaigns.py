@@ -151,7 +151,8 @@ def draft_campaign(
         )
     if checked.sellers.lifetime_epsilon is not None:
         raise MarketRefusal(
-            "invalid", "expected a market without sellers.lifetime_epsilon: here people's own limits are kept."
+            "invalid",
+            "expected a market without sellers.lifetime_epsilon: here people's own limits are kept.",
         )
     role = sa.select(tables.member.c.role).where(tables.member.c.id == buyer)
     if connection.execute(role).scalar() != "buyer":

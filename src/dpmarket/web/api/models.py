@@ -78,7 +78,10 @@ class CampaignAnswer(Answer):
     curve_digest: str | None = Field(description="Of the offers at each cost; online, once it is open.")
     ceiling: float | None = Field(description="What nobody is asked to exceed, epsilon; once it is open.")
     largest_payment: int | None = Field(description="What nobody is paid more than, online, minor units.")
-    debt: int = Field(description="What must be paid before sellers are asked for anything, minor units.")
+    debt: int | None = Field(
+        description="What must be paid before sellers are asked for anything, minor units; null to a seller: "
+        "when somebody leaves it changes by what they would have been paid."
+    )
     opens_at: str
     closes_at: str
     deliver_until: str
@@ -100,8 +103,8 @@ class Available(Answer):
     """What lies in escrow."""
 
     available: int | None = Field(
-        description="What is promised to nobody, in minor units, before the opening; null afterwards, "
-        "because it would tell what single sellers are paid."
+        description="What is promised to nobody, in minor units, before the opening; null afterwards: "
+        "it would tell what single sellers are paid."
     )
 
 
@@ -118,7 +121,10 @@ class NewInvitations(Strict):
         min_length=1, max_length=2_000, description="What the panel calls them; kept as keyed digests only."
     )
     lifetime_epsilon: float | None = Field(
-        None, gt=0, le=1e6, description="What each gives over all campaigns at most; left out: the setting."
+        None,
+        gt=0,
+        le=1e6,
+        description="What each gives over all campaigns at most, said by an operator; left out: the setting.",
     )
 
 
