@@ -37,7 +37,8 @@ def post(shop, token, path, content, **headers):
 
 
 @pytest.mark.parametrize(
-    "cost", ["NaN", "Infinity", "1e999", '"nan"', "-1", "true", "null", HUGE, "[1]", '{"a":1}', '"2.5"', "-0.001"]
+    "cost",
+    ["NaN", "Infinity", "1e999", '"nan"', "-1", "true", "null", HUGE, "[1]", '{"a":1}', '"2.5"', "-0.001"],
 )
 def test_what_is_no_cost_is_refused_and_not_echoed(shop, seated, cost):
     before = rows(shop)
@@ -89,7 +90,9 @@ def test_a_compressed_body_is_refused(shop, seated):
     assert body_of(answer)["problems"] == [{"where": "header.Content-Encoding", "kind": "refused"}]
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
 def test_another_kind_of_content_is_refused(shop, seated, kind):
     answer = post(shop, seated.token, "/api/v1/me/quote", b'{"cost": 2}', **{"Content-Type": kind})
     assert answer.status_code == 415
@@ -210,7 +213,12 @@ def test_people_who_cannot_be_told_apart_are_not_invited(shop, people):
 
 def test_times_that_are_out_of_order_or_without_a_zone_are_refused(shop):
     opens, closes, until = shop.times()
-    for times in [(closes, opens, until), (opens, until, closes), (opens[:19], closes, until), ("1", "2", "3")]:
+    for times in [
+        (closes, opens, until),
+        (opens, until, closes),
+        (opens[:19], closes, until),
+        ("1", "2", "3"),
+    ]:
         body = dict(zip(("opens_at", "closes_at", "deliver_until"), times, strict=True))
         body |= {"title": "t", "mechanism": "online", "market": MARKET}
         answer = post(shop, shop.tokens["buyer"], "/api/v1/campaigns", json.dumps(body).encode())

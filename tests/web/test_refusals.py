@@ -66,7 +66,11 @@ def test_a_session_is_no_token_for_the_api(shop):
 def _member(connection, role):
     from dpmarket.market import tables
 
-    return connection.execute(sa.select(tables.member.c.id).where(tables.member.c.role == role)).scalars().first()
+    return (
+        connection.execute(sa.select(tables.member.c.id).where(tables.member.c.role == role))
+        .scalars()
+        .first()
+    )
 
 
 def test_what_is_somebody_elses_does_not_exist(shop):

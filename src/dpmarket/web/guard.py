@@ -35,6 +35,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_POLICY = "Content-Security-Policy"
 _HSTS = "max-age=31536000"
 
 
@@ -71,8 +72,11 @@ class Guard:
         async def strictly(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
+                own = headers.get(_POLICY)  # of a page that is stricter than all others
                 for name, value in self._headers.items():
                     headers[name] = value
+                if own is not None:
+                    headers[_POLICY] = own
             await send(message)
 
         headers = _single(scope)
