@@ -109,7 +109,7 @@ def test_a_mail_scanner_that_opens_a_link_does_not_use_it_up(shop):
 def test_a_session_shows_who_is_signed_in_until_they_sign_out(shop):
     cookie = shop.request("POST", link_of(shop)).headers["set-cookie"].split(";")[0]
     page = shop.request("GET", "/signed-in", headers={"Cookie": cookie})
-    assert (page.status_code, page.headers["location"]) == (303, "/a")
+    assert (page.status_code, page.headers["location"]) == (303, "/b")
     assert shop.request("GET", "/signed-in").status_code == 401
     out = shop.request("POST", "/sign-out", headers={"Cookie": cookie})
     assert re.search(rf'{COOKIE}="?"?;', out.headers["set-cookie"])

@@ -6,7 +6,7 @@ import pytest
 
 from dpmarket.market import work
 from support.live import MARKET
-from support.readers import Reader, Seen, member_of, seller_of
+from support.readers import Reader, Seen, again, member_of, seller_of
 from support.shop import SOLD, open_shop
 
 MOST = 60_000
@@ -49,7 +49,7 @@ def test_a_seller_goes_all_the_way_with_forms_and_links_alone(tmp_path):
         assert offered in page.text
         shop.clock.pass_(days=9)
         work(shop.desk, shop.clock())
-        reader = again(shop, reader)
+        again(reader)
         page = reader.see("/s")
         assert page.heading == "The model is released"
         page = reader.see("/s/receipt")
@@ -68,13 +68,6 @@ def test_a_seller_goes_all_the_way_with_forms_and_links_alone(tmp_path):
         assert "Your answers were used for the model, and deleted." in told
         assert "an account" not in told
         shop.check()
-
-
-def again(shop, reader):
-    """Sign in again: sessions end."""
-    made = Reader(shop)
-    made.enter(reader.link)
-    return made
 
 
 def test_the_slider_works_without_a_script_and_both_ends_are_told(shop):
@@ -223,7 +216,7 @@ def test_in_an_offline_campaign_a_seller_reports_waits_and_is_offered(tmp_path):
         assert "0.5" not in page.text
         shop.clock.pass_(days=7)
         work(shop.desk, shop.clock())
-        assert again(shop, reader).see("/s").heading == "Your offer"
+        assert again(reader).see("/s").heading == "Your offer"
 
 
 def test_a_form_of_another_site_or_of_nobody_changes_nothing(shop):

@@ -124,7 +124,7 @@ def payout_lines(desk: Desk, caller: Caller, campaign: str, number: int) -> list
 
 
 def payment_state(connection: Connection, participation: str) -> str:
-    """Return what became of a seller's payment: ``owed``, ``on its way`` or ``paid``; one that came back is owed.
+    """Return what became of a seller's payment: ``owed`` (also if it came back), ``on its way`` or ``paid``.
 
     For who is paid at all: whose promise was spent.
     """

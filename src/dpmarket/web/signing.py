@@ -22,7 +22,7 @@ router = APIRouter(tags=["signing in"], default_response_class=HTMLResponse, inc
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{20,100}$")]
 SignedIn = Annotated[Caller, Depends(session)]
 _REFUSALS = documented(404, 422, 429)
-HOMES = {"seller": "/s", "buyer": "/b", "paymaster": "/p", "operator": "/o", "auditor": "/a"}
+HOMES = {"seller": "/s", "buyer": "/b", "paymaster": "/p", "operator": "/b", "auditor": "/b"}
 
 
 @router.get("/i/{token}")

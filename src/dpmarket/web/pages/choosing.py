@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -90,7 +90,7 @@ def _choose(
 ) -> Response:
     view = look(service, caller)
     status = 200 if problem is None else 422
-    shown = {"problem": problem, "reference": REFERENCE, "strangers": STRANGERS}
+    shown: dict[str, Any] = {"problem": problem, "reference": REFERENCE, "strangers": STRANGERS}
     if view.situation == _REPORT:
         return page(request, "report", status=status, **frame(view), **shown)
     if view.situation != "seated":

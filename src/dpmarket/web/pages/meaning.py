@@ -1,7 +1,8 @@
 """Turn an epsilon into a number of people that everybody can picture; always rounded up, against us.
 
-Of 100 strangers who guess a yes-or-no answer by a coin, 50 are right. A promise of epsilon multiplies the odds
-of any guess by at most ``exp(epsilon)``: after reading the model at most ``100 / (1 + exp(-epsilon))`` are.
+Of 100 strangers who guess a yes-or-no answer by a coin, 50 are right. A promise of epsilon multiplies the
+odds of any guess by at most ``exp(epsilon)``: after reading the model at most
+``100 / (1 + exp(-epsilon))`` are.
 """
 
 from __future__ import annotations

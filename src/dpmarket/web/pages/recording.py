@@ -1,7 +1,7 @@
 """Make the form of a record from what the market file declares, and read it back, field by field.
 
-Every kind of column has its own field: a number, a date, a choice, yes or no; a gap is offered where the market
-file says what a gap means. What the browser checks is checked here again, and once more by the desk.
+Every kind of column has its own field: a number, a date, a choice, yes or no; a gap is offered where the
+market file says what a gap means. What the browser checks is checked here again, and once more by the desk.
 """
 
 from __future__ import annotations

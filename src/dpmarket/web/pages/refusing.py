@@ -55,9 +55,7 @@ def _for_people(before: Callable[..., Any]) -> Callable[[Request, Exception], Aw
 
 def home_of(path: str) -> str | None:
     """Return where a reader of a page goes on; None for who may have no place."""
-    return next(
-        (home for home in ("/s", "/b", "/p", "/o", "/a") if path == home or path.startswith(home + "/")), None
-    )
+    return next((home for home in ("/s", "/b", "/p") if path == home or path.startswith(home + "/")), None)
 
 
 def _name(refusal: Exception, status: int) -> str:
@@ -81,4 +79,4 @@ def _detail(request: Request, refusal: Exception) -> str | None:
     sentences = isinstance(refusal, MarketRefusal | LedgerRefusal) and not isinstance(refusal, FileProblem)
     if not sentences or (isinstance(refusal, MarketRefusal) and refusal.kind == "unknown"):
         return None
-    return str(refusal) if home_of(request.url.path) in ("/b", "/p", "/o", "/a") else None
+    return str(refusal) if home_of(request.url.path) in ("/b", "/p") else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from dpmarket import market
@@ -120,13 +122,13 @@ def payee(request: Request, form: Sent, caller: SignedSeller, service: TheServic
 def receipt(request: Request, caller: SignedSeller, service: TheService) -> Response:
     """Show a seller's receipt, with what the verifier says about it."""
     view = look(service, caller)
-    checks = None
+    checks = kept = certificate = None
     with reading(service.desk.ledger) as connection:
         try:
             kept = market.show_receipt(connection, caller, caller.id)
             certificate = market.show_certificate(connection, caller, view.standing.campaign)
         except MarketRefusal:
-            kept = certificate = None
+            kept = None
     if kept is not None and certificate is not None:
         checks = verify(certificate, receipt=kept)
     return page(request, "receipt", **frame(view), offer=offer_of(request, view), checks=checks)
@@ -156,12 +158,12 @@ def model_file(caller: SignedSeller, service: TheService) -> Response:
     return _file(Response(found, media_type="application/json"), "model.json")
 
 
-def frame(view: View) -> dict[str, object]:
+def frame(view: View) -> dict[str, Any]:
     """Return what every page of a seller shows around its own content."""
     return {"view": view, "title": view.title, "steps": STEPS, "step": step_of(view.situation), "home": HOME}
 
 
-def offer_of(request: Request, view: View) -> dict[str, object] | None:
+def offer_of(request: Request, view: View) -> dict[str, Any] | None:
     """Return a seller's offer as pages write it, or None."""
     if view.quote is None:
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from dpmarket.certificates import receipt_page
+from dpmarket.web.pages.rendering import page
 
 router = APIRouter(include_in_schema=False)
 _STATIC = resources.files("dpmarket.web").joinpath("static")
@@ -15,6 +16,13 @@ _STYLE = _STATIC.joinpath("dpmarket.css").read_bytes()
 _SCRIPT = _STATIC.joinpath("dpmarket.js").read_bytes()
 _ICON = _STATIC.joinpath("icon.svg").read_bytes()
 _POLICY = re.compile(r'Content-Security-Policy" content="([^"]*)"')
+
+
+@router.get("/")
+@router.get("/login")
+def door(request: Request) -> Response:
+    """Say to who comes without a link how one signs in."""
+    return page(request, "door", title=None, home=None)
 
 
 @router.get("/static/dpmarket.css")

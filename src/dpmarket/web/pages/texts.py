@@ -56,7 +56,7 @@ class Texts:
         if isinstance(found, dict):
             found = found.get(str(self.locale.plural_form(values["n"])), found["other"])
             values["n"] = self.number(values["n"])
-        return found.format(**values) if values else found
+        return Markup(found.format(**values)) if values else Markup(found)
 
     def has(self, name: str) -> bool:
         """Whether there is such a text."""
