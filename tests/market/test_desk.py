@@ -60,8 +60,25 @@ def test_a_desk_is_opened_again_as_it_was_and_one_of_a_later_version_is_refused(
             assert market.show_standing(connection, caller, who).state == "consented"
         with desk.ledger.engine.begin() as connection:
             connection.execute(sa.text("UPDATE market_version SET version_num = 'market_99'"))
-    with pytest.raises(FileProblem, match="market_1"), market.open_desk(place, tmp_path / "keys"):
+    with pytest.raises(FileProblem, match="market_2"), market.open_desk(place, tmp_path / "keys"):
         pass
+
+
+def test_a_desk_of_the_first_version_is_brought_up_to_date_with_everybody_in_it(place, tmp_path):
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        who = Live(desk).newcomer("a", "consent")
+        with desk.ledger.engine.begin() as connection:
+            connection.execute(sa.text("DROP TABLE bucket"))
+            connection.execute(sa.text("UPDATE market_version SET version_num = 'market_1'"))
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        with market.acting(desk) as connection:
+            assert market.take_token(connection, "quote", who, market.Rate(1, 60.0), START) == 0.0
+        with reading(desk.ledger) as connection:
+            found = market.show_standing(connection, market.Caller("seller", who), who)
+            assert found.state == "consented"
+            assert (
+                connection.execute(sa.text("SELECT version_num FROM market_version")).scalar() == tables.HEAD
+            )
 
 
 def test_keys_are_for_their_owner_only_and_destroyed_for_good(tmp_path):

@@ -1,4 +1,4 @@
-"""What stands before the application: other sites, other hosts, strict headers, limits, links that sign in."""
+"""What stands before the application: other sites, other hosts, strict headers, limits, sign-in links."""
 
 import re
 

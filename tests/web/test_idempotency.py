@@ -24,7 +24,7 @@ def key():
 
 
 def test_every_post_takes_a_key_and_where_money_moves_it_is_required():
-    document = make_routes().openapi()
+    document = make_routes().state.document
     posts = {path: item["post"] for path, item in document["paths"].items() if "post" in item}
     needed = {}
     for path, operation in posts.items():

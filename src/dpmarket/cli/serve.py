@@ -98,11 +98,9 @@ def invite_member(
 
 def _serve(settings: Settings, lines: list[str]) -> None:
     from dpmarket.web.running import serve as run
-    from dpmarket.web.warming import compile_kernels
     from dpmarket.web.watching import log_to
 
     log_to()
-    compile_kernels()
 
     def tell(url: str) -> None:
         for line in [f"Serving on {url}; Ctrl-C stops.", f"What the API offers: {url}/api/v1/docs", *lines]:

@@ -50,7 +50,7 @@ def make_app(
 
 
 def make_routes() -> FastAPI:
-    """Return the routes alone, without a desk: enough for the OpenAPI document."""
+    """Return the routes alone, without a desk; ``state.document`` is the OpenAPI document."""
     app = FastAPI(
         title="dpmarket",
         version=__version__,
@@ -73,7 +73,7 @@ def make_routes() -> FastAPI:
 
     app.add_exception_handler(campaigns.Contradicting, contradicting)
     include_pages(app)
-    document = _document(app)
+    document = app.state.document = _document(app)
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)
     async def openapi() -> dict[str, Any]:

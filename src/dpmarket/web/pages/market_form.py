@@ -39,6 +39,7 @@ _LEFT_OUT = (
 _STARTS = {
     "costs.distribution": "uniform(1, 5)",
     "objective.max_epsilon": "1",
+    "objective.weight_cap": "3",
     "money.currency": "EUR",
     "sellers.expected": "100",
 }

@@ -1,0 +1,253 @@
+"""``dpmarket serve`` and what belongs to it, as processes: they start, work, stop on signals, and say no."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dpmarket.web.client import Client
+from dpmarket.web.settings import read_settings
+from support.commands import run
+from support.live import MARKET, RECORD
+
+ENTRY = [sys.executable, "-c", "from dpmarket.cli import main; main()"]
+
+
+def start(folder, *arguments):
+    """Start a service; return the process and its address."""
+    with (folder.parent / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [*ENTRY, "serve", str(folder), "--port", "0", "--metrics-port", "0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, "DPMARKET_STATE": str(folder / "state")},
+        )
+    for line in process.stdout:
+        if line.startswith("Serving on "):
+            return process, line.split()[2].rstrip(";")
+    raise AssertionError((folder.parent / "log").read_text())
+
+
+def stop(process, number=signal.SIGTERM):
+    process.send_signal(number)
+    try:
+        return process.wait(90)
+    finally:
+        process.kill()
+        process.stdout.close()
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        found = [int(one) for one in file.read().split()]
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            found += [int(one) for one in file.read().split()]
+    return sorted(set(found))
+
+
+def until(look, seconds=90.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.2)
+    raise AssertionError("it did not happen in time")
+
+
+@pytest.fixture
+def members(tmp_path, monkeypatch):
+    """A service that is set up; the tokens of its members."""
+    folder = tmp_path / "hospital"
+    monkeypatch.setenv("DPMARKET_STATE", str(folder / "state"))
+    made = {"operator": json.loads(run("service", "init", folder, "--name", "An operator", "--json").stdout)}
+    for role in ("buyer", "paymaster"):
+        text = run("service", "invite-member", folder, f"A {role}", role, "--json").stdout
+        made[role] = json.loads(text)
+    return folder, {role: one["token"] for role, one in made.items()}
+
+
+def test_a_service_trains_by_itself_and_stops_on_a_signal(members):
+    folder, tokens = members
+    process, url = start(folder)
+    try:
+        (worker,) = until(lambda: children_of(process.pid))
+        callers = {role: Client(url, token) for role, token in tokens.items()}
+        now = datetime.now(UTC)
+        times = [(now + timedelta(seconds=seconds)).isoformat() for seconds in (-1, 20, 20)]
+        campaign = callers["buyer"].draft("spring", "online", MARKET, *times)["id"]
+        callers["paymaster"].fund(campaign, 10_000)
+        callers["buyer"].open_campaign(campaign)
+        (invited,) = callers["operator"].invite(campaign, ["a"])
+        seller = Client(url, invited["token"])
+        seller.consent()
+        seller.menu()
+        seller.quote(2.0)
+        seller.accept()
+        seller.deliver(RECORD)
+        until(lambda: callers["buyer"].campaign(campaign)["state"] == "released")
+        assert seller.events()[-1] == "trained"
+        for client in (*callers.values(), seller):
+            client.close()
+        assert stop(process) == 0
+        until(lambda: not os.path.exists(f"/proc/{worker}"), 30.0)
+    finally:
+        process.kill()
+    log = (folder.parent / "log").read_text()
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert {"serving", "stopping", "job"} <= {line.get("event") for line in lines}
+    assert not any(token in log for token in (*tokens.values(), invited["token"]))
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_followed_by_another_and_none_outlives_its_service(members):
+    folder, _ = members
+    process, _ = start(folder)
+    try:
+        (first,) = until(lambda: children_of(process.pid))
+        os.kill(first, signal.SIGKILL)
+        (second,) = until(lambda: [pid for pid in children_of(process.pid) if pid != first])
+        process.kill()  # without a chance to tell its worker
+        process.wait(30)
+        process.stdout.close()
+        until(lambda: not os.path.exists(f"/proc/{second}"))
+    finally:
+        process.kill()
+
+
+def test_a_demonstration_prints_what_to_do_and_is_gone_afterwards(tmp_path):
+    process = subprocess.Popen(
+        [*ENTRY, "serve", "--demonstration", "--port", "0", "--metrics-port", "0", "--no-worker"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "DPMARKET_STATE"} | {"TMPDIR": str(tmp_path)},
+    )
+    try:
+        lines = [process.stdout.readline()]
+        while lines[-1] and "me/menu" not in lines[-1]:
+            lines.append(process.stdout.readline())
+        url = lines[0].split()[2].rstrip(";")
+        assert url.startswith("http://127.0.0.1:")
+        assert children_of(process.pid) == []
+        with urllib.request.urlopen(f"{url}/readyz", timeout=30) as answer:
+            assert json.load(answer) == {"state": "ready"}
+        (command,) = [line for line in lines if line.strip().endswith("/api/v1/me")]
+        token = command.split("Bearer ")[1].split('"')[0]
+        with Client(url, token) as seller:
+            assert seller.me()["state"] == "invited"
+            assert seller.consent() == {"state": "consented"}
+            assert seller.menu()["state"] == "seated"
+        assert stop(process, signal.SIGINT) == 0
+    finally:
+        process.kill()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_there_is_one_service_in_a_folder_and_one_is_needed(tmp_path, members):
+    folder, _ = members
+    assert "already" in run("service", "init", folder, code=1).stderr
+    assert "service init" in run("serve", tmp_path, code=1).stderr
+    assert "service init" in run("service", "invite-member", tmp_path, "x", "buyer", code=1).stderr
+    assert "expected the role" in run("service", "invite-member", folder, "x", "king", code=1).stderr
+    for path in (folder, folder / "keys", folder / "settings.toml", folder / "data" / "market.ledger"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(members):
+    import socket
+
+    folder, _ = members
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [*ENTRY, "serve", str(folder), "--port", str(port), "--no-worker"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"dpmarket: cannot listen on 127.0.0.1:{port}: Address already in use."
+    ]
+
+
+def test_the_environment_goes_over_the_file_and_a_wrong_setting_is_named_without_its_value(
+    members, monkeypatch
+):
+    folder, _ = members
+    assert read_settings(folder).port == 8000
+    monkeypatch.setenv("DPMARKET_PORT", "8123")
+    monkeypatch.setenv("DPMARKET_DATABASE_URL", "postgresql://market@db/market")
+    settings = read_settings(folder)
+    assert (settings.port, settings.database) == (8123, "postgresql://market@db/market")
+    assert read_settings(folder, port=0).port == 0
+    monkeypatch.setenv("DPMARKET_BATCH", "canary")
+    done = run("serve", folder, code=1)
+    assert "look at batch" in done.stderr
+    assert "canary" not in done.stderr
+
+
+def test_without_the_extra_one_line_says_which_is_needed():
+    code = (
+        "import sys, importlib.util as u\n"
+        "found = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'fastapi' else found(name, *rest)\n"
+        "from dpmarket.cli import main\n"
+        "sys.argv = ['dpmarket', *sys.argv[1:]]\nmain()\n"
+    )
+    for arguments in (["service", "init"], ["demo", "--service"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 1
+        assert done.stderr == "dpmarket: this needs the extra 'service': pip install 'dpmarket[service]'.\n"
+
+
+def test_other_commands_load_nothing_of_the_service():
+    code = (
+        "import sys\nimport dpmarket, dpmarket.cli.app, dpmarket.market\nfrom dpmarket.market import *\n"
+        "print([name for name in ('fastapi', 'uvicorn', 'httpx', 'prometheus_client', 'pydantic_settings')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "folder", ["src/dpmarket/web", "src/dpmarket/market", pytest.param("src", marks=pytest.mark.slow)]
+)
+def test_the_code_has_no_finding_of_medium_or_high_severity(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "bandit", "-q", "-ll", "-r", folder, "-f", "json"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    report = json.loads(done.stdout)
+    assert report["errors"] == []
+    assert len(report["metrics"]) > 15
+    assert [(one["filename"], one["line_number"], one["test_id"]) for one in report["results"]] == []
+
+
+def test_answers_do_not_wait_for_more_to_send():
+    """Without TCP_NODELAY every answer would wait 40 ms; asyncio sets it where the protocol is named."""
+    import socket
+
+    from dpmarket.web.running import listening
+
+    taken = listening("127.0.0.1", 0)
+    with taken, socket.create_connection(taken.getsockname()), taken.accept()[0] as accepted:
+        assert accepted.proto == socket.IPPROTO_TCP
