@@ -37,6 +37,13 @@ def test_a_change_that_another_sites_page_asks_for_is_refused(shop, header, valu
     assert answer.status_code == 200
 
 
+def test_a_page_that_tells_nobody_where_it_was_can_ask_its_own_site(shop):
+    seller = shop.seller(shop.open(), "consent")
+    headers = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Idempotency-Key": "0123456789abcdef-key"}
+    answer = shop.request("POST", "/api/v1/me/withdrawal", seller.token, headers=headers)
+    assert answer.status_code == 200
+
+
 @pytest.mark.parametrize("host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "", "[bad"])
 def test_a_name_that_somebody_else_points_here_opens_nothing(shop, host):
     answer = shop.request("GET", "/healthz", headers={"Host": host})
