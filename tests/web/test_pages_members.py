@@ -66,7 +66,9 @@ def test_a_buyer_goes_from_the_form_to_the_results_and_a_paymaster_pays(tmp_path
             again(one)
         page = buyer.see(f"/b/{campaign}")
         assert "released" in page.text
-        assert {f"/b/{campaign}/{name}" for name in ("model.json", "certificate.json", "report")} <= set(page.links)
+        assert {f"/b/{campaign}/{name}" for name in ("model.json", "certificate.json", "report")} <= set(
+            page.links
+        )
         assert f"/b/{campaign}/openings.json" not in page.links
         assert buyer.send("GET", f"/b/{campaign}/openings.json").status_code == 404
         page = auditor.see(f"/b/{campaign}")

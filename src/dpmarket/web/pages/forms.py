@@ -13,8 +13,8 @@ from dpmarket.errors import MarketRefusal
 
 _FIELDS = 2_000
 _KEY = re.compile(r"^[A-Za-z0-9_-]{16,200}$")
-_NUMBER = re.compile(r"^[+-]?(\d{1,40}([.,]\d{0,40})?|[.,]\d{1,40})([eE][+-]?\d{1,3})?$")
-_THOUSANDS = re.compile(r"^[+-]?[1-9]\d*,\d{3}$")
+_NUMBER = re.compile(r"^[+-]?(\d{1,40}([.,]\d{0,40})?|[.,]\d{1,40})([eE][+-]?\d{1,3})?$", re.ASCII)
+_THOUSANDS = re.compile(r"^[+-]?[1-9]\d*,\d{3}$", re.ASCII)
 URLENCODED = "application/x-www-form-urlencoded"
 
 

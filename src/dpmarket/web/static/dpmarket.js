@@ -30,9 +30,11 @@ if (slider) {
   show();
 }
 
+const language = document.documentElement.lang;
+const locale = navigator.language.startsWith(language) ? navigator.language : language;
 for (const time of document.querySelectorAll("time[datetime]")) {
   const options = { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
-  time.textContent = new Date(time.dateTime).toLocaleString(document.documentElement.lang, options);
+  time.textContent = new Date(time.dateTime).toLocaleString(locale, options);
 }
 
 // A second press sends nothing; were it sent, the form's key would make it do nothing.
