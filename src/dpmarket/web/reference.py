@@ -73,9 +73,9 @@ def _refusals() -> list[str]:
     return [
         "## Refusals",
         "",
-        "A refusal is `application/problem+json`: `title` for people, `status`, and `problems`, a list of `where`",
-        "and `kind`; never a value of the request, nor the name of a key that nobody asked for. After a refusal",
-        "everything is as before. 429 and 503 say in `Retry-After` when to come again.",
+        "A refusal is `application/problem+json`: `title` for people, `status`, and `problems`, a list of",
+        "`where` and `kind`; never a value of the request, nor the name of a key that nobody asked for.",
+        "After a refusal everything is as before. 429 and 503 say in `Retry-After` when to come again.",
         "",
         "| status | meaning | kinds of the desk |",
         "|---|---|---|",
@@ -89,7 +89,9 @@ def _settings() -> list[str]:
     rows = []
     for name, field in Settings.model_fields.items():
         default = "" if field.default is None else f"`{field.default}`"
-        rows.append(f"| `{name}` | `DPMARKET_{name.upper()}` | {default} | {words[name]} |")
+        rows.append(
+            f"| `{name}` | `DPMARKET_{name.upper()}` | {default} | {words[name].replace('``', '`')} |"
+        )
     return [
         "## Settings",
         "",

@@ -31,16 +31,22 @@ class Settings(BaseSettings):
         Private keys; None: ``keys`` in the folder.
     public_url
         As callers know the service; its host, and loopback, are the only ones that are answered.
-    host, port, metrics_port
-        Where to listen, loopback unless said otherwise; 0: a free port. Metrics have their own.
+    host
+        Where to listen: loopback, unless said otherwise.
+    port
+        On which port; 0: a free one.
+    metrics_port
+        On which port metrics are told; 0: a free one.
     behind_proxy
         Whether a proxy on this machine says who calls.
     funding
         Who may enter that money has arrived: ``paymaster`` (and operator), or ``buyer`` as well.
     inviting
         Who may invite, and so sees links that act for sellers: ``operator``, or ``buyer`` as well.
-    quote_hours, seat_minutes
-        How long a quote can be accepted, and a seat is held.
+    quote_hours
+        How long a quote can be accepted, online.
+    seat_minutes
+        How long money for any choice is set aside for somebody at the menu.
     lifetime_cap
         The most epsilon that a person gives over all campaigns, unless an invitation says otherwise.
     batch
