@@ -81,6 +81,8 @@ def standing(buyer, budget):
 def planned():
     """Values of planning, each with the number of rows that its table has."""
     yield dpm.plan_payment_weight(DIST, OBJECTIVE, sellers=50, budget=5.0), 1
+    yield dpm.planning.plan_budget(DIST, 50, 5.0, 3), 1
+    yield dpm.planning.plan_budget(DIST, 50, 5.0, 3, concentration=1.0, noise=1.0), 1
     yield dpm.planning.budget_for_loss(DIST, OBJECTIVE, target=0.3, sellers=(10, 100)), 2
     objectives = [OBJECTIVE, dpm.BuyerObjective(1.0, 1.0, 1e-3, weight_cap=3.0)]
     yield dpm.planning.sweep(DIST, objectives, 30, repetitions=2), 2
@@ -102,7 +104,7 @@ def test_plans_and_tables_print_as_one_line_and_are_frames_with_their_rows():
         assert len(line) < 250
         assert "BuyerObjective" not in line
         assert frame.height == rows
-        if "concentration" in frame.columns:
+        if "concentration" in frame.columns and "recommended_rule" not in frame.columns:
             assert frame["concentration"].drop_nulls().to_list()[0] == 1.0
 
 
@@ -111,6 +113,20 @@ def test_a_notebook_shows_a_line_for_every_row_of_a_table_and_escapes_it():
         table = value._repr_html_()
         assert "<i>" not in table
         assert table.count("<tr>") == (len(value.summary()) if hasattr(value, "summary") else rows + 1)
+
+
+def test_what_a_budget_buys_is_shown_with_the_budget_and_the_rule_to_announce():
+    suggested = dpm.planning.plan_budget(DIST, 50, 5.0, 3)
+    given = dpm.planning.plan_budget(DIST, 50, 5.0, 3, concentration=1.0, noise=1.0)
+    assert repr(suggested).startswith("BudgetPlan(budget: 5, recommended rule: ")
+    assert "rule" not in repr(given)
+    frame = suggested.to_frame()
+    assert frame["budget"].to_list() == [5.0]
+    assert frame["recommended_rule"].to_list() == [suggested.rules.recommended]
+    assert frame["expected_payment"].to_list() == [suggested.plan.expected_payment]
+    assert given.to_frame()["recommended_rule"].to_list() == [None]
+    names = [name for name, _ in suggested.summary()]
+    assert len(set(names)) == len(names)
 
 
 def test_what_cannot_be_planned_is_an_empty_line():

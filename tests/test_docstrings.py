@@ -24,6 +24,7 @@ WorstCase Minimum Rows BatchMechanism Bought MinorUnits Offers keep_prior BoundC
 Comparison ErrorBound Guarantee Standing Sweep SweepRow Tuning best_cheapest_k BudgetPlan compare_rules
 NoiseAdvice Prospect posted_prospect Scores TypicalPurchase typical_purchase Audit
 GainProfile Lie PrivacyFindings weights_of Check Purchase ReleasedModel certify_purchase
+CertifiedStatistic ReleasedStatistics
 check_certificate new_signing_key read_certificate read_signature sign write_certificate
 PublishedRules RulesReference publishable_rules read_rules InnerProblem Statistic
 InnerSolution InnerSolver JointMarket PaperAllocation PaymentRule Reading affairs german_health

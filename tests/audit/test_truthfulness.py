@@ -85,7 +85,9 @@ def test_a_local_instead_of_the_global_minimum_is_caught():
 
 
 def test_a_payment_weight_chosen_from_the_reports_is_caught():
-    audit = audit_truthfulness_at(PAPER_EXAMPLE, Uniform(0, 1), [0.2, 0.5, 0.7], 24, rng(), 1e-4, pairs=0)
+    audit = audit_truthfulness_at(
+        PAPER_EXAMPLE, Uniform(0, 1), [0.2, 0.5, 0.7], 24, rng(), tolerance=1e-4, pairs=0
+    )
     assert not audit.passed
     # The example of the mathematics page: reporting .42 for .2 brings .1165 instead of .1077.
     assert audit.worst.gain > 0.008

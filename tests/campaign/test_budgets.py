@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmarket import Infeasible, Uniform, plan_payment_weight
-from dpmarket.campaign import Remaining, check_market, decide_offline, decide_online, online_curve
+from dpmarket.campaign import Remaining, check_market, decide_offline, decide_online, deciding, online_curve
 from dpmarket.errors import DpmarketError, LedgerRefusal
 from dpmarket.ledger import rounds
 from support.campaigns import read_rows
@@ -149,16 +149,75 @@ def test_an_offline_round_gets_its_share_or_what_earlier_rounds_leave(tmp_path):
 def test_what_a_buyer_owed_beyond_the_budget_is_no_room_when_it_is_freed(tmp_path):
     text = market_text(sellers={"expected": 20}, objective={"budget": 100.0})
     desk = Desk(tmp_path / "desk", sellers=20, market=text)
+    desk.report("dear.csv", [(f"dear {k}", 4.0 + k / 100) for k in range(20)])
+    owed = desk.quote("dear.csv").payments  # far more than what is met on average
+    assert owed > 11_000
+    desk.report("online.csv", rows_of("on", 60, 7))
+    with pytest.raises(LedgerRefusal, match="the budget is full"):
+        desk.quote("online.csv", "online-quotes.csv", online=True)
+    desk.withdraw(*(row["seller"] for row in read_rows(desk / "quotes.csv")))
+    assert desk.balance().available == owed
+    found = desk.quote("online.csv", "online-quotes.csv", online=True)
+    assert found.left_out["full"] > 0
+    assert found.payments <= 10_000
+
+
+def spent_desk(folder, **objective):
+    """Return a desk of 100 sellers whose only round is spent."""
+    text = market_text(sellers={"expected": 100}, objective={"budget": 40.0, **objective})
+    desk = Desk(folder / "desk", sellers=100, market=text)
     desk.quote()
     desk.train()
-    desk.report("online.csv", rows_of("on", 20, 7))
-    with pytest.raises(LedgerRefusal, match="the budget is full"):
-        desk.quote("online.csv", "online-quotes.csv", online=True)
-    desk.quote(output="again.csv", again=True)  # on top, and beyond the budget
-    desk.withdraw(*(row["seller"] for row in read_rows(desk / "again.csv")), quotes="again.csv")
-    assert desk.balance().available > 5_000
-    with pytest.raises(LedgerRefusal, match="the budget is full"):
-        desk.quote("online.csv", "online-quotes.csv", online=True)
+    return desk
+
+
+@pytest.mark.parametrize("objective", [{}, {"shares": [1.0]}, {"shares": [0.6, 0.4]}])
+def test_spent_quotes_are_not_promised_again_without_a_share_for_it(tmp_path, objective):
+    desk = spent_desk(tmp_path, **objective)
+    before = desk.files()
+    with pytest.raises(LedgerRefusal, match=r"the budget is used.*one more round.*objective\.shares"):
+        desk.quote(output="again.csv", again=True)
+    assert desk.files() == before
+
+
+def test_quotes_that_are_promised_again_take_the_share_of_another_round(tmp_path):
+    desk = spent_desk(tmp_path, shares=[0.4, 0.4, 0.2])
+    first = desk.rounds()[0].payments
+    assert desk.quote(output="again.csv", again=True).payments == first
+    assert first == pytest.approx(1600, rel=0.1)
+    desk.report("third.csv", rows_of("third", 100, 1))
+    third = desk.quote("third.csv", "third-quotes.csv").payments
+    assert third == pytest.approx(800, rel=0.15)  # the third share: the second is promised
+    desk.report("fourth.csv", rows_of("fourth", 100, 2))
+    with pytest.raises(LedgerRefusal, match="the 3 rounds"):
+        desk.quote("fourth.csv", "fourth-quotes.csv")
+
+
+def test_quotes_that_everybody_left_are_promised_again_from_the_same_share(tmp_path):
+    text = market_text(sellers={"expected": 60}, objective={"budget": 40.0})
+    desk = Desk(tmp_path / "desk", market=text)
+    payments = desk.quote().payments
+    desk.withdraw(*(row["seller"] for row in read_rows(desk / "quotes.csv")))
+    assert desk.quote(output="again.csv", again=True).payments == payments
+    assert desk.balance().held == payments
+
+
+def test_what_was_promised_online_is_not_promised_again_offline(tmp_path):
+    desk = spent_desk(tmp_path, shares=[0.5, 0.5])
+    desk.report("online.csv", rows_of("on", 10, 1))
+    desk.quote("online.csv", "online-quotes.csv", online=True)
+    with pytest.raises(LedgerRefusal, match="the budget is used: what was promised online"):
+        desk.quote(output="again.csv", again=True)
+
+
+def test_a_curve_is_planned_once_also_where_a_lifetime_is_limited(tmp_path, monkeypatch):
+    text = market_text(sellers={"expected": 60, "lifetime_epsilon": 9.0}, objective={"budget": 40.0})
+    desk = Desk(tmp_path / "desk", market=text)
+    planned = []
+    real = deciding.online_curve
+    monkeypatch.setattr(deciding, "online_curve", lambda market: planned.append(market) or real(market))
+    desk.quote(online=True)
+    assert len(planned) == 1
 
 
 def test_rounding_is_planned_for_all_who_report_also_if_fewer_were_expected():

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from dpmarket.campaign import spending, train_file
+from dpmarket.campaign import read_quotes, spending, train_file
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.ledger import existing_ledger, found_again, outside, repair
+from dpmarket.ledger import existing_ledger, found_again, outside, quotes_of, repair
 from support.campaigns import read_rows, seller_ids
 from support.desks import Desk, copy_ledger, market_text
 
@@ -48,7 +48,7 @@ def test_two_copies_of_which_one_was_opened_before_the_other_trained_release_one
 ):
     desk.quote()
     twin = copied(desk, tmp_path / "twin")
-    before(monkeypatch, "_log_debit", twin.train)
+    before(monkeypatch, "log_debit", twin.train)
     with pytest.raises(LedgerRefusal, match="with a copy of this ledger"):
         desk.train()
     assert not (desk / "model.json").exists()
@@ -71,13 +71,13 @@ def test_two_copies_that_train_at_the_same_time_draw_noise_once(desk, tmp_path, 
         together.wait()  # each has logged its debit when either goes on
         return fitted(*arguments)
 
-    debited = spending._log_debit
+    debited = spending.log_debit
 
     def opened(*arguments):
         together.wait()  # and each was opened before that
         return debited(*arguments)
 
-    monkeypatch.setattr(spending, "_log_debit", opened)
+    monkeypatch.setattr(spending, "log_debit", opened)
     monkeypatch.setattr(spending, "_fitted", both)
     released, refused = [], []
 
@@ -100,7 +100,7 @@ def test_two_copies_that_train_at_the_same_time_draw_noise_once(desk, tmp_path, 
 def test_who_leaves_by_a_copy_while_another_one_trains_is_not_trained_on(desk, tmp_path, monkeypatch):
     desk.quote()
     twin = copied(desk, tmp_path / "twin")
-    before(monkeypatch, "_log_debit", lambda: twin.withdraw("007"))
+    before(monkeypatch, "log_debit", lambda: twin.withdraw("007"))
     with pytest.raises(LedgerRefusal, match="with a copy of this ledger"):
         desk.train()
     with existing_ledger(desk / "market.ledger") as ledger:
@@ -187,6 +187,43 @@ def test_a_training_with_a_round_of_which_everybody_left_can_be_repaired(desk):
     assert desk.pay().payout.amount == payments
     with pytest.raises(LedgerRefusal, match="everybody who was quoted by these reports has withdrawn"):
         desk.quote() and desk.quote()
+
+
+@pytest.mark.parametrize("output", ["second.csv", "second.parquet"])
+def test_quotes_told_again_after_a_backup_from_before_them_list_nobody_who_left(desk, output):
+    desk.report("other.csv", [("somebody", 2.0), ("else", 3.0)])
+    desk.quote("other.csv", "other-quotes.csv")
+    copy_ledger(desk / "market.ledger", desk / "backup")
+    first = desk.quote()
+    left = {row["seller"]: int(row["payment_minor_units"]) for row in read_rows(desk / "quotes.csv")[:3]}
+    desk.withdraw(*left)
+    copy_ledger(desk / "backup", desk / "market.ledger")
+    second = desk.quote(output=output)
+    assert second.is_new
+    assert second.round.identity == first.round.identity
+    assert second.payments == first.payments - sum(left.values())
+    assert second.outcome.epsilons.size == 57
+    told = read_quotes(desk / output)
+    assert len(told) == 57
+    assert not set(left) & set(told.seller_ids)
+    assert desk.looked(lambda connection: quotes_of(connection, 2)).height == 60
+    desk.train(output)
+    assert desk.pay().payout.lines == 57
+
+
+def test_after_a_backup_from_before_them_quotes_that_everybody_left_are_told_only_again(desk):
+    desk.report("other.csv", [("somebody", 2.0), ("else", 3.0)])
+    desk.quote("other.csv", "other-quotes.csv")
+    copy_ledger(desk / "market.ledger", desk / "backup")
+    desk.quote()
+    desk.withdraw(*seller_ids(60))
+    copy_ledger(desk / "backup", desk / "market.ledger")
+    before = desk.files()
+    with pytest.raises(LedgerRefusal, match="everybody who was quoted by these reports has withdrawn"):
+        desk.quote(output="second.csv")
+    assert desk.files() == before
+    assert desk.quote(output="second.csv", again=True).round.repetition == 1
+    assert len(read_rows(desk / "second.csv")) == 60
 
 
 def test_what_everybody_left_is_on_top_of_what_they_were_promised_since(desk):

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -21,7 +20,6 @@ from hypothesis.stateful import (
     initialize,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 
 from dpmarket.campaign import read_quotes, spending
@@ -41,6 +39,7 @@ from dpmarket.privacy import noise
 from support.campaigns import HEADER, read_rows, write_rows
 from support.desks import Desk, market_text
 from support.ledgers import new_database, postgres_server
+from support.machines import run_machine
 
 PEOPLE = [f"person {k}" for k in range(8)]
 LIFETIME, BUDGET = (
@@ -290,35 +289,16 @@ def _failed(*_):
     raise ZeroDivisionError
 
 
-def run(place_of, examples, steps):
-    state = os.environ.get("DPMARKET_STATE")
-    own = type("Run", (Machine,), {"place_of": staticmethod(place_of)})
-    try:
-        run_state_machine_as_test(
-            own,
-            settings=settings(
-                max_examples=examples,
-                stateful_step_count=steps,
-                deadline=None,
-                derandomize=True,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    finally:
-        if state is not None:
-            os.environ["DPMARKET_STATE"] = state
-
-
 def test_everything_adds_up_whatever_happens():
-    run(lambda folder: folder / "people.ledger", examples=5, steps=15)
+    run_machine(Machine, lambda folder: folder / "people.ledger", examples=5, steps=15)
 
 
 @pytest.mark.slow
 def test_everything_adds_up_whatever_happens_for_long():
-    run(lambda folder: folder / "people.ledger", examples=100, steps=50)
+    run_machine(Machine, lambda folder: folder / "people.ledger", examples=100, steps=50)
 
 
 @pytest.mark.slow
 def test_everything_adds_up_whatever_happens_on_postgresql(tmp_path_factory):
     with postgres_server(tmp_path_factory.mktemp("postgres")) as address:
-        run(lambda folder: new_database(address), examples=40, steps=40)
+        run_machine(Machine, lambda folder: new_database(address), examples=40, steps=40)

@@ -1,10 +1,12 @@
-"""Make the good files of version 2 anew: ``python tests/certificates/make_files.py``.
+"""Make the good files of version 2 anew: ``python tests/certificates/make_files.py``, all or the named ones.
 
 They are kept because salts and noise are new at every run, and because files that were good once must stay
 good. Files of version 1 were made by the program that wrote version 1, and cannot be made again.
 """
 
 import csv
+import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -51,6 +53,23 @@ def withdrawn():
     )
 
 
+def purchase_of(outcome, model, mechanism, minor_units):
+    payments = outcome.payments if minor_units is None else outcome.in_minor_units(minor_units).amounts
+    return Purchase(
+        mechanism=mechanism,
+        parameters=outcome.parameters,
+        seller_ids=np.array(IDS),
+        promises=outcome.epsilons,
+        payments=np.array(payments, dtype=np.float64),
+        minor_units=minor_units,
+        spent=np.array(model.epsilons_),
+        weights=np.array(model.loss_weights_),
+        withdrew=np.zeros(SELLERS, dtype=bool),
+        quotes=np.ones(SELLERS, dtype=np.int64),
+        currency="EUR",
+    )
+
+
 def online():
     """Certify sellers who came one by one, by rules that were published."""
     objective = dpm.BuyerObjective(1.0, 1.0, 1e-2)
@@ -63,19 +82,7 @@ def online():
     at = datetime(2026, 1, 1, tzinfo=UTC)
     rules = publishable_rules(DIST.to_dict(), market, {"online": outcome.parameters}, at)
     model = fitted(outcome.epsilons)
-    purchase = Purchase(
-        mechanism="online",
-        parameters=outcome.parameters,
-        seller_ids=np.array(IDS),
-        promises=outcome.epsilons,
-        payments=outcome.in_minor_units(100).amounts.astype(np.float64),
-        minor_units=100,
-        spent=np.array(model.epsilons_),
-        weights=np.array(model.loss_weights_),
-        withdrew=np.zeros(SELLERS, dtype=bool),
-        quotes=np.ones(SELLERS, dtype=np.int64),
-        currency="EUR",
-    )
+    purchase = purchase_of(outcome, model, mechanism="online", minor_units=100)
     reference = rules.reference("2026-02-01T00:00:00+00:00")
     (FOLDER / "online.rules.json").write_bytes(rules.data)
     return certify_purchase(purchase, ReleasedModel.of(model, FEATURES), rules=reference)
@@ -93,18 +100,63 @@ def posted():
     return certify(outcome, fitted(outcome.epsilons), minor_units=100, currency="EUR", features=FEATURES)
 
 
-def main():
-    FOLDER.mkdir(exist_ok=True)
-    made = {
-        "offline": certify(
-            offline(), fitted(offline().epsilons), minor_units=100, currency="EUR", features=FEATURES
-        ),
-        "withdrawn": withdrawn(),
-        "online": online(),
-        "curved": curved(),
-        "posted": posted(),
+def shaped():
+    """Certify a model of a table with categories, whose noise has the shape of its rows."""
+    rng = np.random.default_rng(6)
+    letters = list("abcdefgh")
+    encoder = dpm.PublicEncoder(
+        {
+            "age": dpm.learning.Numbers(18.0, 90.0, missing=40.0),
+            "own": dpm.learning.YesNo(missing_category=True),
+        }
+        | {f"answer {k}": dpm.learning.Categories(tuple(letters), other=True) for k in range(4)}
+    )
+    table = {
+        "age": rng.uniform(18.0, 90.0, SELLERS).tolist(),
+        "own": (rng.uniform(size=SELLERS) < 0.5).tolist(),
     }
-    for name, certificate in made.items():
+    table |= {f"answer {k}": rng.choice(letters, SELLERS).tolist() for k in range(4)}
+    outcome = offline(payment_weight=1e-3)
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes"), l2=0.01)
+    y = np.where(rng.uniform(size=SELLERS) < 0.5, "no", "yes")
+    model.fit(encoder.fit_transform(table), y, epsilons=outcome.epsilons)
+    names = encoder.get_feature_names_out().tolist()
+    purchase = purchase_of(outcome, model, mechanism="offline", minor_units=None)
+    released = ReleasedModel.of(model, dict.fromkeys(names, (-1.0, 1.0)))
+    return certify_purchase(purchase, replace(released, encoder=encoder.to_dict()))
+
+
+def softmax(rows_per_person):
+    """Certify a model of four classes; with more rows than columns the other bound on losses decides."""
+    outcome = offline(payment_weight=1e-3)
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-0.5, 0.5, size=(SELLERS, 3))
+    y = np.array(["bus", "car", "ship", "train"])[rng.integers(0, 4, SELLERS)]
+    model = dpm.PrivateLogisticRegression(
+        classes=("bus", "car", "ship", "train"), rows_per_person=rows_per_person, l2=0.25
+    ).fit(x, y, epsilons=outcome.epsilons)
+    return certify(outcome, model, minor_units=100, currency="EUR", features=FEATURES)
+
+
+def offline_certificate():
+    model = fitted(offline().epsilons)
+    return certify(offline(), model, minor_units=100, currency="EUR", features=FEATURES)
+
+
+def main(names):
+    FOLDER.mkdir(exist_ok=True)
+    makers = {
+        "offline": offline_certificate,
+        "withdrawn": withdrawn,
+        "online": online,
+        "curved": curved,
+        "posted": posted,
+        "shaped": shaped,
+        "softmax": lambda: softmax(rows_per_person=1),
+        "softmax-many-rows": lambda: softmax(rows_per_person=9),
+    }
+    for name in names or makers:
+        certificate = makers[name]()
         (FOLDER / f"{name}.certificate.json").write_bytes(bytes(certificate))
         (FOLDER / f"{name}.openings.json").write_bytes(certificate.openings())
         with open(FOLDER / f"{name}.reports.csv", "w", newline="", encoding="utf-8") as file:
@@ -113,4 +165,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

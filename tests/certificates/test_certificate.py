@@ -440,7 +440,9 @@ def test_files_are_read_back_and_must_belong_together(certificate, outcome, mode
     assert opened.stat().st_mode & 0o077 == 0  # the openings are for their owner's eyes
     for overwrite in (False, True):
         with pytest.raises(FileProblem, match="exists"):
-            write_certificate(certificate, target, opened, overwrite)  # openings are never overwritten
+            write_certificate(
+                certificate, target, opened, overwrite=overwrite
+            )  # openings are never overwritten
     with pytest.raises(InvalidInput, match="two files"):
         write_certificate(certificate, tmp_path / "same", tmp_path / "same")
     with pytest.raises(InvalidInput, match="stream"):

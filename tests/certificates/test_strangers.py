@@ -264,3 +264,88 @@ def test_names_are_ordered_by_code_points_also_beyond_the_first_plane():
     ]
     text = json.dumps(names[::-1])
     assert by_the_page(b"", b"", f"const told = {text}.sort(byCodePoints);") == sorted(names)
+
+
+# --- brackets ---
+
+
+def test_openings_with_many_brackets_in_ids_are_read():
+    papers = Papers.read("version-2", "offline")
+
+    def rename(lines):
+        for k, line in enumerate(lines):
+            line["id"] = f'{k}: "[{{"\\' * 1_000
+
+    named = papers.with_lines(rename)
+    assert named.openings.count(b"[") + named.openings.count(b"{") > 2 * 10_000
+    assert failing(verify(named.certificate, openings=named.openings)) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":' + b"[" * 300_000,
+        b'{"a":"","b":[' + b'"",[],' * 100_000,
+        b'{"a":"\\\\",' + b"[" * 300_000,
+        b'{"\\"' * 200_000,
+        b'"' + b'\\"' * 400_000 + b"[" * 100_000,
+        b'{"a":"' + b"[" * 700_000,
+    ],
+)
+def test_openings_of_many_lists_are_refused_at_once_however_texts_stand_between(text):
+    papers = Papers.read("version-2", "offline")
+    start = time.process_time()
+    found = verify(papers.certificate, openings=text + b"\n")
+    assert time.process_time() - start < 1.0
+    assert "layout" in failing(found)
+
+
+# --- budgets ---
+
+
+def bought_online(budget, minor_units=100):
+    """Return the papers of sellers who came one by one, everybody of whom accepts what is offered."""
+    dist, sellers = dpm.Uniform(1.0, 5.0), 40
+    curve = population_curve(dist, dpm.BuyerObjective(1.0, 1.0, 1e-2), sellers)
+    costs = dist.sample(sellers, np.random.default_rng(3))
+    ids = [f"seller {k}" for k in range(sellers)]
+    units = None if budget is None else minor_units
+    mechanism = OnlineMechanism(dist, curve, budget=budget, minor_units=units)
+    outcome = mechanism.run(costs, seller_ids=ids)
+    x = np.random.default_rng(5).uniform(-0.5, 0.5, size=(sellers, 3))
+    y = np.where(x[:, 0] > 0.0, "yes", "no")
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=outcome.epsilons)
+    certificate = dpm.certify(outcome, model, minor_units=minor_units)
+    reports = dict(zip(ids, costs.tolist(), strict=True))
+    return Papers.of(bytes(certificate), certificate.openings(), reports)
+
+
+def left_out(papers, count):
+    """Promise, pay and use nothing of the first sellers who were bought from."""
+    chosen = [k for k, line in enumerate(papers.lines) if line["promise"] > 0.0][:count]
+
+    def leave_out(lines):
+        for k in chosen:
+            lines[k].update(promise=0.0, payment=0.0, spent=0.0, weight=0.0)
+
+    return papers.with_lines(leave_out)
+
+
+@pytest.mark.parametrize("minor_units", [100, None])
+def test_who_came_when_the_budget_was_used_up_is_rightly_offered_nothing(minor_units):
+    spent = sum(line["payment"] for line in bought_online(None, minor_units).lines) / (minor_units or 1)
+    papers = bought_online(0.6 * spent, minor_units)
+    found = verify_payments(papers.certificate, papers.openings, papers.reports)
+    assert failing(found) == set()
+    told = next(check.detail for check in found.checks if check.name == "allocation")
+    assert "were offered nothing when the stated budget was used up" in told
+
+
+def test_a_stated_budget_does_not_excuse_who_was_left_out_while_it_had_room():
+    papers = bought_online(None)
+    for budget in (1e6, 1.5 * sum(line["payment"] for line in papers.lines) / 100):
+        forged = left_out(papers.changed("market", "budget", to=budget), 25)
+        found = verify_payments(forged.certificate, forged.openings, papers.reports)
+        assert failing(found) == {"allocation"}
+    forged = left_out(papers, 1)
+    assert "allocation" in failing(verify_payments(forged.certificate, forged.openings, papers.reports))

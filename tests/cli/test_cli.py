@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -34,6 +35,35 @@ def test_help_takes_no_numerical_library_along():
         "import sys\nfrom dpmarket.cli import main\nsys.argv = ['dpmarket', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "assert not {'numpy', 'scipy', 'polars', 'numba', 'sklearn'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("words", [["show", "--help"], ["plan", "--help"], ["signing-key", "--help"]])
+def test_one_command_alone_says_what_it_says_among_all(words):
+    from typer.testing import CliRunner
+
+    from dpmarket.cli.app import only
+
+    alone = only(app, words[0])
+    assert len(alone.registered_commands) + len(alone.registered_groups) == 1
+    assert CliRunner().invoke(alone, words).stdout == CliRunner().invoke(app, words).stdout
+
+
+def test_names_that_no_command_has_leave_all_commands_to_choose_from():
+    from dpmarket.cli.app import only
+
+    assert only(app, "nosuch") is app
+    assert only(app, "--version") is app
+
+
+def test_a_certificate_is_checked_without_data_frames_and_compiler():
+    certificate = Path(__file__).parent.parent / "certificates/files/version-2/offline.certificate.json"
+    code = (
+        "import sys\nfrom dpmarket.cli import main\n"
+        f"sys.argv = ['dpmarket', 'verify', {str(certificate)!r}]\n"
+        "try:\n    main()\nexcept SystemExit as left:\n    assert not left.code\n"
+        "assert not {'scipy', 'polars', 'numba', 'sklearn'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 

@@ -1,13 +1,18 @@
 """What people meet when a file is not what it should be: one line that says where, and no value."""
 
+import json
 import os
+import re
+import shlex
 import threading
 import tomllib
 
 import pytest
 
-from support.campaigns import make_campaign
+from dpmarket.ledger.engine import command_for
+from support.campaigns import make_campaign, read_rows
 from support.commands import run
+from support.desks import copy_ledger
 
 
 @pytest.fixture
@@ -143,3 +148,77 @@ def test_the_pilots_people_are_spoken_of_where_a_distribution_is_fitted_and_a_ma
     assert "must not be sellers" in run("costs", "fit", "pilot.csv", cwd=tmp_path).stdout
     run("init", cwd=tmp_path)
     assert "sellers.excluded" in (tmp_path / "market.toml").read_text()
+
+
+def test_a_backup_that_was_put_back_is_repaired_by_the_command_that_the_refusal_names(folder):
+    def refused(*arguments):
+        said = run(*arguments, cwd=folder, code=1).stderr
+        assert len(said.splitlines()) == 1
+        return said
+
+    train = ("train", "data.csv", "--quotes", "quotes.csv", "-o")
+    run("quote", "reports.csv", *QUOTE, cwd=folder)
+    copy_ledger(folder / "market.ledger", folder / "my backup.ledger")
+    run("withdraw", "007", "--quotes", "quotes.csv", cwd=folder)
+    run(*train, "model.json", cwd=folder)
+    run("payouts", "-o", "payouts.csv", cwd=folder)
+    run("payouts", "--confirmed", "payouts.csv", cwd=folder)
+    before = run("show", "market.ledger", "--json", cwd=folder).stdout
+    copy_ledger(folder / "my backup.ledger", folder / "market.ledger")
+
+    shown = run("show", "market.ledger", cwd=folder).stdout
+    assert "no: see 'dpmarket ledger check market.ledger'" in shown
+    for arguments in (
+        (*train, "second.json"),
+        ("payouts", "-o", "second.csv"),
+        ("quote", "reports.csv", "-o", "second.csv"),
+        ("withdraw", "7", "--quotes", "quotes.csv"),
+    ):
+        assert "'dpmarket ledger repair market.ledger'" in refused(*arguments)
+    named = re.search(r"'dpmarket (ledger repair .*?)' enters everything", refused(*train, "second.json"))
+    assert "withdrawals that were not known" in run(*shlex.split(named[1]), cwd=folder).stdout
+
+    assert "sellers are paid" in refused(*train, "second.json")
+    assert not (folder / "second.json").exists()
+    run("payouts", "-o", "second.csv", cwd=folder)
+    assert (folder / "second.csv").read_bytes() == (folder / "payouts.csv").read_bytes()
+    assert all(row["seller"] != "007" for row in read_rows(folder / "second.csv"))
+    run("payouts", "--confirmed", "second.csv", cwd=folder)
+    run("ledger", "check", "market.ledger", cwd=folder)
+    after = json.loads(run("show", "market.ledger", "--json", cwd=folder).stdout)
+    before = json.loads(before)
+    assert (after["sellers"], after["promised"]) == (before["sellers"], before["promised"])
+    assert after["spent"] == after["promised"]
+    assert after["agrees_with_log"]
+    for data in (before, after):
+        data["campaigns"][0]["rounds"][0].pop("state")
+    assert after["campaigns"] == before["campaigns"]
+
+
+def test_a_repair_is_named_with_the_ledgers_whole_path_as_a_shell_takes_it(tmp_path):
+    for place in ("market.ledger", tmp_path / "a b.ledger"):
+        command = command_for("repair", place)
+        assert shlex.split(command[1:-1]) == ["dpmarket", "ledger", "repair", str(place)]
+    assert "ann:***@host/db" in command_for("check", "postgresql://ann:s3cret@host/db")
+
+
+def test_a_table_whose_name_is_no_text_is_refused_in_one_line(folder):
+    odd = os.fsdecode(b"odd \xff.csv")
+    try:
+        (folder / odd).write_bytes((folder / "reports.csv").read_bytes())
+    except OSError:
+        pytest.skip("this file system takes names in UTF-8 only")
+    run("quote", "reports.csv", *QUOTE, cwd=folder)
+    files = sorted(path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm")))
+    for arguments in (
+        ("quote", odd, "-o", "other.csv"),
+        ("quote", "reports.csv", "-o", odd, "--force"),
+        ("train", odd, "--quotes", "quotes.csv", "-o", "model.json"),
+        ("withdraw", "7", "--quotes", odd),
+        ("payouts", "--confirmed", odd),
+        ("show", odd),
+    ):
+        said = run(*arguments, cwd=folder, code=1).stderr
+        assert "a file's name in UTF-8" in said
+        assert len(said.splitlines()) == 1
+    assert sorted(p.name for p in folder.iterdir() if not p.name.endswith(("-wal", "-shm"))) == files

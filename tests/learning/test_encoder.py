@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import issparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -194,6 +195,27 @@ def test_a_pipeline_passes_the_shape_on_and_predicts_with_the_same_map():
     assert pipeline.score(frame, labels) > 0.9
     rows = pipeline[0].transform(frame)
     assert np.array_equal(model.predict(rows), model.predict(np.asarray(rows.toarray())))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_rows_are_never_turned_into_frames_that_would_lose_their_shape(kind):
+    columns = {f"c{k}": Categories(tuple(range(10))) for k in range(6)}
+    frame = pd.DataFrame(random_table(columns, np.random.default_rng(1), 200))
+    labels = (frame["c0"] > 4).astype(int)
+    for sparse in (True, False):
+        encoder = PublicEncoder(columns, sparse_output=sparse)
+        with pytest.raises(InvalidInput, match="a data frame loses"):
+            encoder.set_output(transform=kind)
+        pipeline = make_pipeline(encoder, PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)))
+        with pytest.raises(InvalidInput, match="a data frame loses"):
+            pipeline.set_output(transform=kind)
+        with config_context(transform_output=kind):
+            model = pipeline.fit(frame, labels)[-1]
+        assert model.noise_shape_ == encoder.noise_shape()
+        assert encoder.set_output(transform="default") is encoder
+    rows = pd.DataFrame(encoder.transform(frame), columns=encoder.get_feature_names_out())
+    model = PrivateLogisticRegression(epsilon=1.0, classes=(0, 1), noise_shape=encoder.noise_shape())
+    assert model.fit(rows, labels).noise_shape_ == encoder.noise_shape()
 
 
 def test_selecting_rows_keeps_their_shape_and_other_rows_are_refused():

@@ -283,3 +283,27 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, model.coef_.shape)
     peak, shape = told.split(maxsplit=1)
     assert int(peak) < 2_000_000  # kilobytes
     assert shape.strip() == "(20, 500)"
+
+
+class OldSource:
+    """A noise source of one's own from before models could have more than two classes or other shapes."""
+
+    certifiable = False
+
+    def draw(self, n_coefficients, noise_rate, accuracy):
+        return SeededNoise(1).draw(n_coefficients, noise_rate, accuracy)
+
+
+@pytest.mark.parametrize(
+    ("settings", "argument"),
+    [({}, "blocks"), ({"classes": ("a", "b"), "noise_shape": NoiseShape([True] * 4)}, "independent")],
+)
+def test_a_source_that_cannot_draw_what_is_needed_is_refused_before_anybody_is_charged(settings, argument):
+    x, y = records(classes=len(settings.get("classes", CLASSES)))
+    account = Account(np.full(300, 5.0))
+    before = account.left(range(300))
+    with pytest.raises(InvalidInput, match=f"whose draw takes '{argument}'"):
+        model(epsilon=3.0, clip=True, **settings | {"noise_source": OldSource()}).fit(x, y, account=account)
+    assert np.array_equal(account.left(range(300)), before)
+    model(epsilon=3.0, classes=("a", "b"), noise_source=OldSource()).fit(*records(classes=2), account=account)
+    assert (account.left(range(300)) < 3.0).all()

@@ -1,12 +1,16 @@
 """A ledger's odometer as the account of models that are fitted outside of a campaign."""
 
+import threading
+
 import numpy as np
 import pytest
 
 from dpmarket import Infeasible, InvalidInput, PrivateLogisticRegression
-from dpmarket.ledger import LedgerAccount, accounts, check_ledger, open_ledger, reading
+from dpmarket.errors import LedgerRefusal
+from dpmarket.ledger import LedgerAccount, account, accounts, check_ledger, open_ledger, reading, repair
 from dpmarket.ledger.outside import read_log
 from dpmarket.privacy import PrivacyAccount, SeededNoise
+from support.desks import copy_ledger
 
 PEOPLE = [f"p{k}" for k in range(40)]
 
@@ -63,3 +67,71 @@ def test_people_that_no_ledger_knows_by_such_names_are_refused(ledger, people):
     with pytest.raises(InvalidInput):
         LedgerAccount(ledger, 1.0).charge(people, [0.1, 0.1])
     assert read_log() == []
+
+
+def test_a_copy_of_a_ledger_that_charged_meanwhile_is_noticed(ledger, tmp_path, monkeypatch):
+    LedgerAccount(ledger, limit=2.0).charge(["ann"], [0.5])
+    copy_ledger(tmp_path / "market.ledger", tmp_path / "copy.ledger")
+    real, waiting = account.log_debit, [1.0]
+
+    def meanwhile(*arguments):
+        if waiting:
+            with open_ledger(tmp_path / "copy.ledger") as copy:
+                LedgerAccount(copy, limit=2.0).charge(["ann"], [waiting.pop()])
+        return real(*arguments)
+
+    monkeypatch.setattr(account, "log_debit", meanwhile)
+    with pytest.raises(LedgerRefusal, match=r"with a copy of this ledger.*ledger repair .*market\.ledger'"):
+        LedgerAccount(ledger, limit=2.0).charge(["ann"], [1.0])
+    assert [line.kind for line in read_log()].count("mark") == 2
+    assert LedgerAccount(ledger, limit=2.0).left(["ann"]) == pytest.approx([1.5])  # given back here
+    repair(ledger)
+    assert LedgerAccount(ledger, limit=2.0).left(["ann"]) == pytest.approx([0.5])
+    with pytest.raises(Infeasible):
+        LedgerAccount(ledger, limit=2.0).charge(["ann"], [1.0])
+
+
+def test_two_copies_of_a_ledger_that_charge_at_the_same_time_charge_once(ledger, tmp_path, monkeypatch):
+    LedgerAccount(ledger, limit=2.0).charge(["ann"], [0.5])
+    copy_ledger(tmp_path / "market.ledger", tmp_path / "copy.ledger")
+    together = threading.Barrier(2, timeout=60)
+
+    def at_once(real):
+        def called(*arguments):
+            together.wait()
+            return real(*arguments)
+
+        return called
+
+    for step in ("log_debit", "mark_attempt"):
+        monkeypatch.setattr(account, step, at_once(getattr(account, step)))
+    done, refused = [], []
+
+    def charge(place):
+        with open_ledger(place) as own:
+            try:
+                LedgerAccount(own, limit=2.0).charge(["ann"], [1.0])
+                done.append(place)
+            except LedgerRefusal as problem:
+                refused.append(str(problem))
+
+    places = (tmp_path / "market.ledger", tmp_path / "copy.ledger")
+    threads = [threading.Thread(target=charge, args=(place,)) for place in places]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(done) == len(refused) == 1
+    assert "with a copy of this ledger" in refused[0]
+    assert [line.kind for line in read_log()].count("mark") == 2
+
+
+def test_an_older_copy_that_was_put_back_charges_nobody(ledger, tmp_path):
+    LedgerAccount(ledger, limit=2.0).charge(["ann"], [0.5])
+    copy_ledger(tmp_path / "market.ledger", tmp_path / "backup")
+    LedgerAccount(ledger, limit=2.0).charge(["ann"], [1.0])
+    copy_ledger(tmp_path / "backup", tmp_path / "market.ledger")
+    lines = len(read_log())
+    with pytest.raises(LedgerRefusal, match="was an older copy put back"):
+        LedgerAccount(ledger, limit=2.0).charge(["ann"], [1.0])
+    assert len(read_log()) == lines

@@ -23,9 +23,10 @@ from dpmarket.ledger import (
     withdraw,
     writing,
 )
+from dpmarket.ledger.attempts import describe_round, end_attempt
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.places import forget_place, found_again, refuse_lost
-from dpmarket.ledger.restoring import describe_round, end_attempt, enter_logged_withdrawals
+from dpmarket.ledger.restoring import enter_logged_withdrawals
 from support.ledgers import enter, quotes
 
 

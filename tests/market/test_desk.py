@@ -1,5 +1,6 @@
 """Desks are opened, made and brought up to date; what they keep can be told from the tables' description."""
 
+import secrets
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from dpmarket.ledger import open_ledger, reading
 from dpmarket.market import keys, tables
 from dpmarket.market.desk import time_text
 from dpmarket.market.jobs import end_job, enter_job, renew_job
-from support.live import START, Live
+from support.live import SOLD, START, Live
 
 
 def described(connection):
@@ -60,25 +61,97 @@ def test_a_desk_is_opened_again_as_it_was_and_one_of_a_later_version_is_refused(
             assert market.show_standing(connection, caller, who).state == "consented"
         with desk.ledger.engine.begin() as connection:
             connection.execute(sa.text("UPDATE market_version SET version_num = 'market_99'"))
-    with pytest.raises(FileProblem, match="market_2"), market.open_desk(place, tmp_path / "keys"):
+    with pytest.raises(FileProblem, match="market_3"), market.open_desk(place, tmp_path / "keys"):
         pass
 
 
-def test_a_desk_of_the_first_version_is_brought_up_to_date_with_everybody_in_it(place, tmp_path):
+def test_a_desk_of_an_earlier_version_is_brought_up_to_date(place, tmp_path):
     with market.open_desk(place, tmp_path / "keys") as desk:
         who = Live(desk).newcomer("a", "consent")
-        with desk.ledger.engine.begin() as connection:
-            connection.execute(sa.text("DROP TABLE bucket"))
-            connection.execute(sa.text("UPDATE market_version SET version_num = 'market_1'"))
-    with market.open_desk(place, tmp_path / "keys") as desk:
-        with market.acting(desk) as connection:
-            assert market.take_token(connection, "quote", who, market.Rate(1, 60.0), START) == 0.0
         with reading(desk.ledger) as connection:
-            found = market.show_standing(connection, market.Caller("seller", who), who)
-            assert found.state == "consented"
-            assert (
-                connection.execute(sa.text("SELECT version_num FROM market_version")).scalar() == tables.HEAD
-            )
+            newest = described(connection)
+        with desk.ledger.engine.begin() as connection:  # as market_1 left it
+            for name in ("cleared_costs", "bucket"):
+                connection.execute(sa.text(f"DROP TABLE {name}"))
+            connection.execute(sa.text("UPDATE market_version SET version_num = 'market_1'"))
+    with market.open_desk(place, tmp_path / "keys") as desk, reading(desk.ledger) as connection:
+        assert described(connection) == newest
+        assert market.show_standing(connection, market.Caller("seller", who), who).state == "consented"
+
+
+@pytest.fixture
+def master(tmp_path, monkeypatch):
+    path = tmp_path / "master"
+    path.write_text(f"{secrets.token_hex(32)}\n")
+    path.chmod(0o600)
+    monkeypatch.setenv("DPMARKET_MASTER_KEY_FILE", str(path))
+    return path
+
+
+def test_with_a_master_key_no_private_key_lies_in_clear(place, master, tmp_path, monkeypatch):
+    with monkeypatch.context() as without:
+        without.delenv("DPMARKET_MASTER_KEY_FILE")
+        with market.open_desk(place, tmp_path / "keys") as desk:
+            live = Live(desk)
+            for name in "ab":
+                live.newcomer(name, *SOLD)
+            market.operator_key(desk.keys)
+        clear = {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    assert sorted(map(len, clear.values())) == [32, 32]
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        live.desk = desk
+        keys.new_key(desk.keys, "another")
+        held = {path.name: path for path in desk.keys.iterdir()}
+        assert set(clear) < set(held)
+        for path in held.values():
+            assert path.read_bytes().startswith(b"dpmarket wrapped key")
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert not any(content in path.read_bytes() for content in clear.values())
+        live.close()
+        assert live.train() == "released"  # records that were sealed before are opened
+        assert not any(path.name.startswith(live.campaign) for path in desk.keys.iterdir())
+
+
+def test_a_wrapped_key_opens_by_its_master_key_in_its_own_place_only(master, tmp_path, monkeypatch):
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    public, other = (keys.new_key(folder, name) for name in ("spring", "autumn"))
+    sealed = keys.seal(public, b"content", "record")
+    assert keys.Opener(folder, "spring", public).open(sealed, "record") == b"content"
+    (path,), (second,) = folder.glob("spring-*"), folder.glob("autumn-*")
+    right = path.read_bytes()
+    for wrong in (second.read_bytes(), right[:-1], right[:-1] + bytes([right[-1] ^ 1]), right[:30]):
+        path.write_bytes(wrong)
+        with pytest.raises(FileProblem, match="another master key, or changed"):
+            keys.Opener(folder, "spring", public)
+    path.write_bytes(right)
+    monkeypatch.delenv("DPMARKET_MASTER_KEY_FILE")
+    with pytest.raises(FileProblem, match="it is wrapped; name the master key's file"):
+        keys.Opener(folder, "spring", public)
+    assert other != public
+
+
+@pytest.mark.parametrize("wrong", ["missing", "wide", "short", "folder"])
+def test_a_master_key_that_cannot_be_trusted_is_refused_and_nothing_is_made(master, tmp_path, wrong):
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    if wrong == "wide":
+        master.chmod(0o640)
+    else:
+        content = master.read_text()
+        master.unlink()
+        if wrong == "short":
+            master.write_text(content[:-3])
+            master.chmod(0o600)
+        if wrong == "folder":
+            master.mkdir(mode=0o700)
+    with pytest.raises(FileProblem, match="master key") as problem:
+        keys.new_key(folder, "spring")
+    assert len(str(problem.value).splitlines()) == 1
+    assert list(folder.iterdir()) == []
+    with pytest.raises(FileProblem, match="master key"), market.open_desk(tmp_path / "x.ledger", folder):
+        pass
+    assert not (tmp_path / "x.ledger").exists()
 
 
 def test_keys_are_for_their_owner_only_and_destroyed_for_good(tmp_path):

@@ -1,7 +1,6 @@
 """Records, closing, debit, training, end: what is spent is paid, and what is sealed is gone."""
 
 import json
-import struct
 from datetime import timedelta
 
 import numpy as np
@@ -15,7 +14,7 @@ from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal, MarketRefusa
 from dpmarket.ledger import check_ledger, existing_ledger, outside, reading, repair, rounds_of, writing
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.market import keys, tables
-from dpmarket.market.records import encode_record, opened_records, zero_row
+from dpmarket.market.records import opened_records
 from dpmarket.privacy import noise
 from support.desks import copy_ledger
 from support.live import DELIVER, MARKET, RECORD, SOLD, Live
@@ -92,7 +91,7 @@ def test_training_uses_the_records_that_were_delivered(live):
         everybody = people_of(connection, [entered.number])
     records = opened_records(live.desk, found, everybody.table, everybody.promised)
     assert records.features.tolist() == [[41.0, 25000.0]] * 3
-    assert records.positive.all()
+    assert records.labels.all()
     # A record in the place of another does not open, and becomes the public row.
     with live.acting() as connection:
         rows = dict(
@@ -105,35 +104,7 @@ def test_training_uses_the_records_that_were_delivered(live):
     records = opened_records(live.desk, found, everybody.table, everybody.promised)
     middle = [54.0, 50000.0]
     assert sorted(records.features.tolist()) == sorted([middle, middle, [41.0, 25000.0]])
-    assert not records.positive.all()
-
-
-def test_a_record_has_one_length_and_a_wrong_one_is_refused_without_its_value():
-    rules = checked_market(MARKET)
-    lengths = {len(encode_record(rules, {**RECORD, "age": age, "bought": label}))
-               for age in (18, 1e9, 33.25) for label in ("no", "yes")}  # fmt: skip
-    assert lengths == {len(zero_row(rules))}
-    assert struct.unpack("<2dB", encode_record(rules, {**RECORD, "age": 1e9}))[0] == 90.0
-    strict = checked_market({**MARKET, "training": {"outside_bounds": "refuse"}})
-    wrong = [
-        (rules, {**RECORD, "age": "41"}), (rules, {**RECORD, "age": float("nan")}),
-        (rules, {**RECORD, "age": True}), (rules, {**RECORD, "bought": "perhaps 4711"}),
-        (rules, {**RECORD, "4711": 1}), (rules, {"age": 4711}), (strict, {**RECORD, "age": 4711}),
-    ]  # fmt: skip
-    for rule, record in wrong:
-        with pytest.raises(MarketRefusal) as refusal:
-            encode_record(rule, record)
-        assert refusal.value.kind == "invalid"
-        assert "4711" not in str(refusal.value)
-
-
-def test_a_market_with_categories_or_several_rows_is_not_opened_at_a_desk():
-    for table, change in (
-        ("features", {"town": {"categories": ["a", "b"]}}),
-        ("sellers", {"expected": 30, "rows_per_person": 2}),
-    ):
-        with pytest.raises(MarketRefusal, match="public bounds only, and one row per person"):
-            market.plan_opening(checked_market({**MARKET, table: change}), "online")
+    assert not records.labels.all()
 
 
 def test_a_refused_record_changes_nothing(live):

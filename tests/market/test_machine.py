@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -19,7 +18,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from dpmarket import market
@@ -31,6 +29,7 @@ from dpmarket.market.standing import look_at
 from dpmarket.privacy import noise
 from support.ledgers import new_database, postgres_server
 from support.live import CLOSES, DELIVER, Live, opening
+from support.machines import run_machine
 
 NAMES = [f"person {k}" for k in range(6)]
 CAMPAIGNS = ("online", "offline")
@@ -285,32 +284,13 @@ def _broken(*_):
     raise Infeasible("planted.")
 
 
-def run(place_of, examples, steps):
-    state = os.environ.get("DPMARKET_STATE")
-    own = type("Run", (Machine,), {"place_of": staticmethod(place_of)})
-    try:
-        run_state_machine_as_test(
-            own,
-            settings=settings(
-                max_examples=examples,
-                stateful_step_count=steps,
-                deadline=None,
-                derandomize=True,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    finally:
-        if state is not None:
-            os.environ["DPMARKET_STATE"] = state
-
-
 def test_everything_adds_up_whatever_happens():
-    run(lambda folder: folder / "market.ledger", examples=6, steps=30)
+    run_machine(Machine, lambda folder: folder / "market.ledger", examples=6, steps=30)
 
 
 @pytest.mark.slow
 def test_everything_adds_up_in_ten_thousand_steps():
-    run(lambda folder: folder / "market.ledger", examples=200, steps=50)
+    run_machine(Machine, lambda folder: folder / "market.ledger", examples=200, steps=50)
 
 
 @pytest.mark.slow
@@ -319,4 +299,4 @@ def test_everything_adds_up_in_ten_thousand_steps_on_postgresql():
         tempfile.TemporaryDirectory(dir=FAST) as folder,
         postgres_server(Path(folder)) as address,
     ):
-        run(lambda folder: new_database(address), examples=200, steps=50)
+        run_machine(Machine, lambda folder: new_database(address), examples=200, steps=50)

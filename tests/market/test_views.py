@@ -1,13 +1,16 @@
 """Who sees what: sums in batches, one's own things, and nothing of others."""
 
 import itertools
+import struct
 
 import pytest
+import sqlalchemy as sa
 
 from dpmarket import market
 from dpmarket.errors import LedgerRefusal, MarketRefusal
 from dpmarket.ledger import reading
-from support.live import SOLD, Live
+from dpmarket.market import tables
+from support.live import CLOSES, SOLD, Live
 
 ROLES = ("seller", "buyer", "paymaster", "auditor", "operator")
 
@@ -15,7 +18,7 @@ ROLES = ("seller", "buyer", "paymaster", "auditor", "operator")
 def seen(live, show, *values):
     """Return what a view shows, None if it does not exist for the caller."""
     try:
-        if show is market.show_openings:
+        if show in (market.show_openings, market.show_costs):
             return show(live.desk, *values)
         with reading(live.desk.ledger) as connection:
             return show(connection, *values)
@@ -88,6 +91,25 @@ def test_each_role_sees_its_column_of_the_table_and_others_do_not_exist(desk):
     for show, name in itertools.product(allowed, callers):
         subject = who if show in own else live.campaign
         assert (seen(live, show, callers[name], subject) is not None) == (name in allowed[show]), (show, name)
+
+
+def test_an_auditor_sees_the_costs_of_an_offline_campaign_and_nobody_else_does(desk):
+    live = Live(desk, "offline")
+    costs = {live.newcomer(f"p{k}", "consent", "report", cost=1.5 + k / 7): 1.5 + k / 7 for k in range(5)}
+    auditor = market.Caller("auditor", "any")
+    assert seen(live, market.show_costs, auditor, live.campaign) is None  # not before it is cleared
+    live.now = CLOSES
+    market.clear(desk, live.campaign, live.now)
+    shown = seen(live, market.show_costs, auditor, live.campaign)
+    assert dict(shown.rows()) == costs
+    who = next(iter(costs))
+    for role, name in (("buyer", live.buyer), ("seller", who), ("paymaster", "any"), ("operator", "any")):
+        assert seen(live, market.show_costs, market.Caller(role, name), live.campaign) is None
+    with reading(desk.ledger) as connection:
+        sealed = bytes(connection.execute(sa.select(tables.cleared_costs.c.sealed)).scalar_one())
+    assert not any(struct.pack("<d", cost) in sealed for cost in costs.values())
+    online = Live(desk, title="online")
+    assert seen(online, market.show_costs, auditor, online.campaign) is None
 
 
 def test_history_tells_what_happened_and_no_value(live):

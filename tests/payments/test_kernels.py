@@ -10,7 +10,17 @@ from dpmarket.allocation.kernels import segments, walk
 from dpmarket.allocation.settings import path_settings
 from dpmarket.payments.cases import case_of
 from dpmarket.payments.interpolation import PiecewiseSeries
-from dpmarket.payments.kernels import alone, integrals, limits, moves, resolve, several, tables, whole
+from dpmarket.payments.kernels import (
+    alone,
+    integrals,
+    limits,
+    moves,
+    resolve,
+    several,
+    switches,
+    tables,
+    whole,
+)
 from dpmarket.payments.kernels.alone import Alone
 from dpmarket.payments.kernels.limits import Limit
 from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Mover, anchor_at
@@ -278,7 +288,7 @@ def test_the_best_of_several_minima_is_taken_and_switches_are_found_to_the_last_
     assert isinstance(case, Several)
     line = PiecewiseSeries(np.array([1.0, 5.0]), np.array([[5.0, 4.0]]), np.array([1.0, 5.0]), True, 0.0)
     own = psi[0]
-    report = several.next_switch(case, own, line, 0.5 * (own + 1.0), 3.3)
+    report = switches.next_switch(case, own, line, 0.5 * (own + 1.0), 3.3)
     assert own < 2 * report - 1 < 2 * 3.3 - 1
     before, after = (
         several.answer(case, own, tables.value_at(line, z)) for z in (np.nextafter(report, 0.0), report)
@@ -289,7 +299,7 @@ def test_the_best_of_several_minima_is_taken_and_switches_are_found_to_the_last_
     for z in (0.999 * report, 1.001 * report):
         x = tables.value_at(line, z)
         expected = whole.epsilon_by_walking(Whole(case.problem), own, x)
-        assert several.epsilon_of_several(case, own, x) == pytest.approx(expected, rel=1e-12)
+        assert several.point_of_several(case, own, x).epsilon == pytest.approx(expected, rel=1e-12)
 
 
 # --- integrals -----------------------------------------------------------------------------------

@@ -53,9 +53,9 @@ def test_direction_and_length_are_independent():
 def test_tail_reaches_beyond_what_floats_with_53_bits_can_give():
     """A uniform with 53 bits never gives -log U above 36.8; exponentials here are sums of whole steps."""
     words = iter([1, 0, 5] * 50 + [7, 9])  # a run of two is even: add 1 and start again
-    stream = noise._Bits(lambda count: b"")
+    stream = noise.Bits(lambda count: b"")
     stream.word = lambda: next(words)
-    assert noise._exponential(stream).floor(64) == (50 << 64) + 7
+    assert noise.exponential(stream).floor(64) == (50 << 64) + 7
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -91,7 +91,9 @@ def test_numbers_that_need_more_bits_than_usual_get_them():
     def draw(accuracy):
         later = np.random.default_rng(0)
         buffers = iter([np.array(words[::-1], dtype="<u8").tobytes()])
-        return noise._draw(lambda count: next(buffers, None) or later.bytes(count), 2, 1.0, accuracy)
+        return noise._draw(
+            noise.Bits(lambda count: next(buffers, None) or later.bytes(count)), 2, 1.0, accuracy
+        )
 
     coarse, fine = draw(1e-6), draw(1e-40)
     off = sum(
@@ -103,15 +105,15 @@ def test_numbers_that_need_more_bits_than_usual_get_them():
 
 
 def test_a_direction_too_short_for_its_bits_gets_more_bits():
-    reals = [noise._Real(noise._Bits(lambda count: bytes(count))) for _ in range(2)]
-    assert noise._cut_off(reals[:1], reals[1:], [1], Fraction(1), 64)[0] is None
+    reals = [noise.Real(noise.Bits(lambda count: bytes(count))) for _ in range(2)]
+    assert noise.cut_off(reals[:1], reals[1:], [1], Fraction(1), 64)[0] is None
 
 
 def test_fractions_with_equal_first_bits_are_continued_until_they_differ():
     words = iter([5, 5, 3, 4])
-    stream = noise._Bits(lambda count: b"")
+    stream = noise.Bits(lambda count: b"")
     stream.word = lambda: next(words)
-    first, second = noise._Real(stream), noise._Real(stream)
+    first, second = noise.Real(stream), noise.Real(stream)
     assert first.below(second)
     assert first.known == 128
 

@@ -10,6 +10,7 @@ from dpmarket.campaign import (
     certify_quotes,
     decide_offline,
     decide_online,
+    predict_file,
     quote_file,
     train_file,
     withdraw_sellers,
@@ -17,7 +18,7 @@ from dpmarket.campaign import (
 from dpmarket.certificates import write_certificate
 from dpmarket.cli.app import app
 from dpmarket.errors import DpmarketError
-from support.campaigns import MARKET, make_campaign
+from support.campaigns import MARKET, make_campaign, make_three, read_rows
 from support.pages import Page
 
 
@@ -48,7 +49,8 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def without_plans(monkeypatch):
     """Leave out what takes longest, where it is not what is tested."""
-    monkeypatch.setattr("dpmarket.report.from_campaign.budget_options", lambda *arguments: ())
+    for name in ("budget_options", "crowd_options"):
+        monkeypatch.setattr(f"dpmarket.report.from_campaign.{name}", lambda *arguments: ())
 
 
 REPORT = ("report", "reports.csv", "--quotes", "quotes.csv")
@@ -67,6 +69,25 @@ def test_a_report_from_files_says_on_paper_and_in_json_the_same(folder):
     assert data["totals"]["sellers"] == 119
     assert [audit["passed"] for audit in data["audits"]] == [True] * 4
     assert data["score"]["records"] == 120
+
+
+def test_the_error_is_told_group_by_group_of_the_public_test_cases(folder, tmp_path, without_plans):
+    lines = (folder / "data.csv").read_text(encoding="utf-8").splitlines()
+    regions = ["region", *("north" if k % 3 else "=south" for k in range(len(lines) - 1))]
+    table = "\n".join(f"{line},{region}" for line, region in zip(lines, regions, strict=True))
+    (tmp_path / "test.csv").write_text(table + "\n", encoding="utf-8")
+    asked = (*REPORT, "--test", tmp_path / "test.csv", "--groups")
+    data = json.loads(run(*asked, "region", "-o", tmp_path / "a.html", "--json", cwd=folder).stdout)
+    score = data["score"]
+    assert {group["name"]: group["records"] for group in score["groups"]} == {"=south": 40, "north": 80}
+    assert sum(group["wrong"] for group in score["groups"]) == score["wrong"]
+    assert all(group["low"] <= group["error"] <= group["high"] for group in score["groups"])
+    page = Page((tmp_path / "a.html").read_text(encoding="utf-8"))
+    assert [value for name, _, value, _ in page.numbers if name == "score.groups.1.records"] == ["80"]
+    many = run(*asked, "seller", "-o", tmp_path / "b.html", cwd=folder, code=1)
+    assert "at most 20 different ones" in many
+    assert "give --test" in run(*REPORT, "--groups", "region", "-o", tmp_path / "b.html", cwd=folder, code=1)
+    assert not (tmp_path / "b.html").exists()
 
 
 def test_a_report_is_overwritten_only_when_told_to(folder, tmp_path, without_plans):
@@ -127,3 +148,30 @@ def test_a_file_that_is_still_needed_is_not_overwritten(folder, without_plans, n
     )
     assert "still needed" in said
     assert (folder / needed).read_bytes() == before
+
+
+def test_a_report_on_three_labels_shows_who_is_taken_for_whom(tmp_path, without_plans):
+    make_three(tmp_path, sellers=120)
+    market, quotes = tmp_path / "market.toml", tmp_path / "quotes.csv"
+    quote_file(market, tmp_path / "reports.csv", quotes, decide_offline)
+    model = train_file(market, quotes, tmp_path / "data.csv", tmp_path / "model.json").model
+    write_certificate(certify_quotes(market, quotes), tmp_path / "certificate.json", tmp_path / "open.json")
+    done = run(
+        *REPORT, "--test", "data.csv", "--certificate", "certificate.json", "-o", "report.html", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    score = json.loads(done.stdout)["score"]
+    assert score["labels"] == ["bus", "car", "train"]
+    predict_file(model, tmp_path / "data.csv", tmp_path / "out.csv")
+    truth = {row["seller"]: row["has bought"] for row in read_rows(tmp_path / "data.csv")}
+    pairs = [(truth[row["seller"]], row["prediction"]) for row in read_rows(tmp_path / "out.csv")]
+    counted = [[pairs.count((true, told)) for told in score["labels"]] for true in score["labels"]]
+    assert score["confusion"] == counted
+    assert score["wrong"] == 120 - sum(counted[k][k] for k in range(3))
+    assert score["guessing"] == pytest.approx(1.0 - max(map(sum, counted)) / 120)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    shown = {name: value for name, _, value, _ in page.numbers}
+    assert [shown[f"score.confusion.{i}.{j}"] for i in range(3) for j in range(3)] == [
+        str(count) for row in counted for count in row
+    ]
+    assert {shown[f"features.{k}.label"] for k in range(6)} == {"bus", "car", "train"}

@@ -52,13 +52,17 @@ def test_every_number_on_the_page_is_the_summarys_and_shown_as_what_it_is(demo, 
             assert shown == ("none" if truth is None else str(truth)), name
             continue
         assert float(value) == truth, name
-        seen = float(shown.rstrip("%").replace(",", ""))
+        seen = float(shown.removesuffix(" EUR").rstrip("%").replace(",", ""))
+        assert shown.endswith(" EUR") == (style in ("money", "cost")), name
         if style == "exact" or isinstance(truth, int):
             assert seen == truth, name
         elif style in ("percent", "share"):
             assert abs(seen - 100 * truth) <= (0.0501 if style == "percent" else 0.501), name
-        elif style == "money":
+        elif style in ("money", "amount"):
             assert abs(seen - truth) <= 0.00501, name
+        elif style.isdigit():
+            assert abs(seen - truth) <= 0.501 * 10.0 ** -int(style), name
+            assert shown.partition(".")[2].isdigit() or style == "0", name
         else:
             assert math.isclose(seen, truth, rel_tol=5.01e-4), name
 
@@ -144,6 +148,38 @@ def test_the_page_stands_alone_and_every_chart_has_a_text_alternative(page, demo
         assert chart["aria-label"] == f"{chart['title']}. {chart['desc']}"
         assert len(chart["desc"]) > 40
     assert demo.report.stat().st_size < 300_000
+
+
+def test_the_contents_name_every_section_and_lead_to_it(demo, page):
+    text = demo.report.read_text(encoding="utf-8")
+    headings = re.findall(r'<h2 id="([a-z]+)">([^<]+)</h2>', text)
+    assert len(headings) == text.count("<h2") == 11
+    assert re.findall(r'<li><a href="#([a-z]+)">([^<]+)</a></li>', text) == headings
+
+
+def test_what_few_readers_need_is_folded_and_audits_are_told_in_words(demo):
+    text = demo.report.read_text(encoding="utf-8")
+    assert text.count("<details>") == 5  # four audits, and the parameters
+    assert all(len(audit.words) > 60 and audit.words[:40] in text for audit in demo.summary.audits)
+
+
+def test_more_people_and_fewer_features_are_planned_beside_other_budgets(demo):
+    errors = {(option.what, option.factor): option.expected_error for option in demo.summary.options}
+    own = errors["budget", 1.0]
+    assert errors["people", 0.5] > own > errors["people", 2.0]
+    assert own > errors["features", 0.5]
+    assert sorted(factor for what, factor in errors if what == "budget") == [0.25, 0.5, 1.0, 2.0]
+
+
+def test_no_number_is_a_negative_nothing_and_ranges_have_equal_decimals(page):
+    shown = [text for *_, text in page.numbers]
+    assert "-0.0%" not in shown
+    lengths = {
+        len(text.partition(".")[2])
+        for name, _, _, text in page.numbers
+        if re.search(r"groups.\d+.(low|high)", name)
+    }
+    assert len(lengths) == 1
 
 
 def test_a_title_is_text_and_never_markup(without_charts):

@@ -13,22 +13,22 @@ from scipy.stats import chisquare, gamma, kstest
 
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import SecureNoise, SeededNoise
-from dpmarket.privacy.noise import _Bits, _Real
+from dpmarket.privacy.noise import Bits, Real
 from dpmarket.statistics.exact import discrete_laplace, race, random_bits, rounded_sphere, scaled_floor
 
 FALSE_ALARM = 1e-6
 
 
 def stream_of(seed):
-    return _Bits(random.Random(seed).randbytes)
+    return Bits(random.Random(seed).randbytes)
 
 
 def known_real(whole, bits):
     """A number whose bits after the point are given, then 1010..."""
     words = iter([*bits, *[0xAAAAAAAAAAAAAAAA] * 50])
-    stream = _Bits(lambda count: b"")
+    stream = Bits(lambda count: b"")
     stream.word = lambda: next(words)
-    number = _Real(stream)
+    number = Real(stream)
     number.whole = whole
     return number
 
@@ -63,7 +63,7 @@ def test_discrete_laplace_has_its_law_and_another_scale_is_noticed(scale):
 def test_a_scaled_floor_is_that_of_the_number_with_all_its_bits(scale):
     for seed in range(50):
         stream = stream_of(seed)
-        number = _Real(stream)
+        number = Real(stream)
         number.whole = seed
         found = scaled_floor(number, scale)
         exact = scale * Fraction(number.floor(1_000), 2**1_000)
@@ -117,7 +117,7 @@ def test_a_race_that_the_first_bits_leave_open_goes_on():
     """Two exponentials with the same first 64 bits: the next ones decide."""
     half = 1 << 63
     words = iter([half, half + 5, half, half + 5, 1, 2])  # runs of one: both are 1/2 so far
-    stream = _Bits(lambda count: b"")
+    stream = Bits(lambda count: b"")
     stream.word = lambda: next(words)
     assert race(stream, [4, 4], Fraction(1)) == 1
 
@@ -127,7 +127,7 @@ def test_a_race_is_decided_by_the_winner_and_not_by_who_leads_at_first():
     first = 1 << 63
     second = first - (2**64 - 1) // 3  # about a third below, as is the handicap of the first
     words = iter([first, first + 5, second, second + 5, 2**64 - 1, 0])
-    stream = _Bits(lambda count: b"")
+    stream = Bits(lambda count: b"")
     stream.word = lambda: next(words)
     assert race(stream, [1, 0], Fraction(1, 3)) == 0
 

@@ -5,6 +5,7 @@ import os
 from fractions import Fraction
 
 import numpy as np
+import pandas
 import pytest
 
 import dpmarket as dpm
@@ -123,13 +124,43 @@ def test_values_outside_the_public_bounds_are_cut_off():
     assert on_grid(np.array([-5.0, 2.0, 9.0]), 0.0, 4.0).tolist() == [0, RESOLUTION // 2, RESOLUTION]
 
 
+def test_values_outside_are_counted_for_the_data_holder_and_not_told_to_the_public():
+    mean = PrivateMean(0.0, 1.0, epsilon=1.0).fit([2.0, 1.0, 0.0, -0.1])
+    assert mean.outside_ == 2
+    vectors = PrivateVectorMean(("a", "b"), 5.0, epsilon=1.0).fit([[3.0, 4.0], [4.0, 4.0], [1e308, 1e308]])
+    assert vectors.outside_ == 2
+    assert not any("outside" in name for name in (*mean.release_.to_dict(), *vectors.release_.to_dict()))
+
+
+def test_values_outside_are_refused_where_that_is_declared_and_nothing_is_released():
+    mean = PrivateMean(0.0, 1.0, epsilon=1.0, outside="refuse")
+    with pytest.raises(InvalidInput, match="found 1 outside"):
+        mean.fit([0.5, 2.0])
+    assert not hasattr(mean, "release_")
+    with pytest.raises(InvalidInput, match="found 1 outside"):
+        PrivateVectorMean(("a",), 1.0, epsilon=1.0, outside="refuse").fit([[0.5], [-1.5]])
+    assert mean.fit([0.0, 1.0]).outside_ == 0
+    with pytest.raises(InvalidInput, match="'clip' or 'refuse'"):
+        PrivateMean(0.0, 1.0, outside="drop")
+
+
+def test_promises_in_another_order_than_the_records_are_refused():
+    records = pandas.Series([0.1, 0.9], index=["ann", "bob"])
+    promises = pandas.Series([2.0, 1.0], index=["bob", "ann"])
+    with pytest.raises(InvalidInput, match="index"):
+        PrivateMean(0.0, 1.0).fit(records, epsilons=promises)
+    both = SeveralStatistics({"a": PrivateMean(0.0, 1.0), "b": PrivateShare()})
+    with pytest.raises(InvalidInput, match="index"):
+        both.fit({"a": records, "b": records > 0.5}, epsilons=promises)
+
+
 def test_no_row_is_longer_than_the_bound_in_whole_numbers():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(5_000, 7)) * 10.0 ** rng.integers(-200, 200, (5_000, 1))
-    squares = (whole_rows(rows, 3.0) ** 2).sum(axis=1)
+    squares = (whole_rows(rows, 3.0)[0] ** 2).sum(axis=1)
     assert (squares <= RESOLUTION**2).all()
     assert (squares[np.abs(rows).max(axis=1) > 3.0] > 0.999 * RESOLUTION**2).all()
-    assert whole_rows(np.zeros((1, 7)), 3.0).tolist() == [[0] * 7]
+    assert whole_rows(np.zeros((1, 7)), 3.0)[0].tolist() == [[0] * 7]
 
 
 def test_a_released_value_lies_within_its_public_range_whatever_the_noise():
@@ -400,7 +431,7 @@ def test_several_statistics_that_do_not_fit_together_are_refused(make, words):
 
 
 def test_a_crowd_with_one_record_each_is_recognised():
-    crowd, _ = read_crowd(PrivateShare(), 3, [1.0, 2.0, 3.0], None)
+    crowd = read_crowd(PrivateShare(), None, 3, [1.0, 2.0, 3.0], None)
     assert crowd.is_one_each
-    crowd, _ = read_crowd(PrivateShare(), 2, {"x": 1.0, "y": 2.0}, ["y", "x"])
+    crowd = read_crowd(PrivateShare(), None, 2, {"x": 1.0, "y": 2.0}, ["y", "x"])
     assert not crowd.is_one_each

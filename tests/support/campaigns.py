@@ -19,6 +19,8 @@ age = { low = 18, high = 90 }
 column = "has bought"
 values = ["no", "yes"]
 """
+LABELS = ["bus", "car", "train"]
+THREE = MARKET.replace('["no", "yes"]', '["bus", "car", "train"]')
 FEATURES = ("age", "yearly income")
 HEADER = ["yearly income", "seller", "age", "has bought"]
 
@@ -46,6 +48,17 @@ def make_campaign(folder, sellers=60, market=MARKET, seed=0):
     write_rows(folder / "reports.csv", ["seller", "cost"], zip(ids, costs.tolist(), strict=True))
     rows = list(zip(incomes.tolist(), ids, ages.tolist(), labels.tolist(), strict=True))
     write_rows(folder / "data.csv", HEADER, [rows[k] for k in rng.permutation(sellers)])
+    return costs
+
+
+def make_three(folder, market=THREE, sellers=60, labels=tuple(LABELS)):
+    """Write a campaign whose label is bus for the young, car for the rich and train for the others."""
+    costs = make_campaign(folder, sellers=sellers, market=market)
+    rows = [list(row.values()) for row in read_rows(folder / "data.csv")]
+    for row in rows:
+        young, rich = float(row[2]) < 45.0, float(row[0]) > 5e4
+        row[3] = labels[0 if young else 1 if rich else 2]
+    write_rows(folder / "data.csv", HEADER, rows)
     return costs
 
 

@@ -53,6 +53,8 @@ def _good():
         for k in range(0, len(papers.lines), 3):
             cost = papers.reports[papers.lines[k]["id"]]
             yield _case(f"{version} {name} {k}", papers, k, cost, papers.digest, good=True)
+        named = papers.with_lines(lambda lines: lines[0].update(id='[{"\\' * 5_000))
+        yield _case(f"{version} {name} and brackets in the id", named, 0, good=True)
 
 
 def _forged_lines():
@@ -92,7 +94,8 @@ def _forged_bodies():
         "grid": (0.3, 2.0**-40, 0.0), "stretch": (0.0,),
         "classes": (["a", "a"], [1, True], [0, -0.0], ["a"], [[], "a"]),
         "coef_grid": ([1], [1, 2, 3, True], [2**70, 1, 2, 3], []), "weight_total": (1e-10, 2e3),
-        "intercept_scaling": (1e7, "1"), "clip": (1,), "delta": (1e-6, -0.0), "kind": ("gaussian model", 3),
+        "intercept_scaling": (1e7, "1"), "clip": (1,), "delta": (1e-6, -0.0),
+        "kind": ("binary model", "shaped binary model", "softmax model", 3),
     }  # fmt: skip
     for version, name in _names():
         papers = Papers.read(version, name)
@@ -107,9 +110,8 @@ def _forged_bodies():
                     part[known] = value
                 else:
                     forged.body["release"][key] = value
-                yield _case(
-                    f"{version} {name} {key} = {value!r}", forged, good=None if value == -0.0 else False
-                )
+                same = value == -0.0 or forged.body == papers.body
+                yield _case(f"{version} {name} {key} = {value!r}", forged, good=None if same else False)
         for path, value in (
             (("schema",), "dpmarket.certificate/3"),
             (("more",), 1),
@@ -129,6 +131,82 @@ def _forged_bodies():
             yield Case(what, forged.first, canonical(receipt) + b"\n", None, None, False)
         if version == "version-2":
             yield from _forged_words(name, papers)
+    yield from _forged_shapes()
+    yield from _forged_classes()
+
+
+def _forged_shapes():
+    papers = Papers.read("version-2", "shaped")
+    bound = papers.body["release"]["euclidean_bound"]
+    for key, values in {
+        "euclidean_bound": (bound / 2, bound * (1.0 - 2e-8), bound * (1.0 - 1e-9), 0.01, 2.0, 1, math.inf),
+        "joint_columns": (0, 2, 39, 40, -1, 10**30, 1.0),
+        "row_bound": (1.0, 1.0624999, 2.0),
+        "fit_intercept": (False,),
+        "intercept_scaling": (0.0, 0.07, 0.5),
+    }.items():
+        for value in values:
+            if value != math.inf:
+                forged = papers.changed("release", key, to=value)
+                yield _case(f"shaped {key} = {value!r}", forged, good=None)
+    encoder = papers.body["release"]["encoder"]
+    columns = encoder["columns"]
+    for name, other in {
+        "none": None,
+        "empty": {},
+        "no columns": {"radius": 1.0},
+        "no radius": {"columns": columns},
+        "columns as a list": encoder | {"columns": list(columns)},
+        "radius as text": encoder | {"radius": "1.0"},
+        "radius 0": encoder | {"radius": 0.0},
+        "radius 1": encoder | {"radius": 1},
+        "a smaller radius": encoder | {"radius": 0.5},
+        "a larger radius": encoder | {"radius": 50.0},
+        "a column less": encoder | {"columns": {"age": columns["age"]}},
+        "an odd column": encoder | {"columns": columns | {"age": {"sort": 1}}},
+        "a column that is a list": encoder | {"columns": columns | {"age": ["low", "high"]}},
+        "categories as text": encoder | {"columns": columns | {"answer 1": {"categories": "abcdefgh"}}},
+        "a category that is none": encoder | {"columns": columns | {"answer 1": {"categories": [None]}}},
+        "other = 1": encoder | {"columns": columns | {"answer 1": columns["answer 1"] | {"other": 1}}},
+        "a number for a choice": encoder | {"columns": columns | {"own": {"low": 0.0, "high": 1.0}}},
+    }.items():
+        yield _case(f"shaped encoder {name}", papers.changed("release", "encoder", to=other), good=None)
+    levels = papers.copy()
+    levels.body["release"]["encoder"]["columns"]["answer 1"]["categories"][:4] = [1, 2.0, True, 1e22]
+    names = levels.body["release"]["features"]["name"]
+    start = names.index("answer 1=a")
+    names[start : start + 4] = ["answer 1=1", "answer 1=2.0", "answer 1=True", "answer 1=1e+22"]
+    yield _case("shaped categories of other types", levels, good=True)
+    names[start] = "answer 1=1.0"
+    yield _case("shaped categories of other types, other names", levels.copy())
+
+
+def _forged_classes():
+    for name in ("softmax", "softmax-many-rows"):
+        papers = Papers.read("version-2", name)
+        cells = papers.body["release"]["coef_grid"]
+        for key, values in {
+            "coef_grid": (
+                cells[:-1], [cells[0][:-1], *cells[1:]], [*cells[:-1], cells[-1][:-1]], [[], [], [], []],
+                ["abcd", *cells[1:]], [7, *cells[1:]], [{}, *cells[1:]], [[0.5, *cells[0][1:]], *cells[1:]],
+            ),
+            "classes": (["a", "b"], ["a", "b", "a", "c"], ["a", 1, True, "c"], ["a", 1, "1", None], []),
+            "rows_per_person": (1, 4, 5, 6, 100),
+            "l2": (0.1, 0.2499999999, 0.25000001, 1.0),
+            "noise_rate": (1.0, 30.0, 1000.0),
+        }.items():  # fmt: skip
+            for value in values:
+                forged = papers.changed("release", key, to=value)
+                yield _case(f"{name} {key} = {value!r}", forged, good=None)
+
+
+def strange_cases():
+    """Return certificates of releases that the page does not know: it must say neither yes nor no."""
+    for kind in ("statistic", "gaussian model", "", "__proto__", "toString"):
+        for more in ({}, {"mean": 1.0}):
+            papers = Papers.read("version-2", "offline")
+            papers.body["release"] |= {"kind": kind} | more
+            yield _case(f"kind {kind!r} with {more}", papers)
 
 
 def _forged_words(name, papers):
@@ -181,6 +259,9 @@ def _forged_texts():
         "a float as 1E5": lambda text: text.replace(b'"weight":', b'"weight":1E5,"w":'),
         "minus nothing": lambda text: text.replace(b'"position":', b'"position":-0,"p":'),
         "deep": lambda text: b"[" * 9_000 + b"]" * 9_000 + b"\n",
+        "as many lists as fit": lambda text: b"[" + b"[]," * 11_000 + b"1]\n",
+        "lists after a text that does not end": lambda text: b'["' + b"[" * 11_000 + b"\n",
+        "lists after a text that ends": lambda text: b'["\\\\",' + b"[" * 11_000 + b"\n",
         "many digits": lambda text: text.replace(b'"position":', b'"position":' + b"9" * 5_000),
         "nothing": lambda text: b"",
         "the certificate": lambda text: papers.first,

@@ -26,12 +26,16 @@ def opening(mechanism):
     return market.plan_opening(checked_market(MARKET), mechanism)
 
 
+def opening_of(rules, mechanism):
+    return opening(mechanism) if rules is MARKET else market.plan_opening(checked_market(rules), mechanism)
+
+
 class Live:
     """A desk with one open campaign; every act is a transaction of its own, at the desk's clock."""
 
-    def __init__(self, desk, mechanism="online", seats=5, title="spring", escrow=None):
+    def __init__(self, desk, mechanism="online", seats=5, title="spring", escrow=None, rules=MARKET):
         self.desk, self.now = desk, START
-        self.opening = opening(mechanism)
+        self.opening = opening_of(rules, mechanism)
         with self.acting() as connection:
             self.buyer = market.add_member(connection, "A buyer", "buyer", self.now)
             version = market.add_consent(connection, "en", market.ENGLISH, self.now)
@@ -40,7 +44,7 @@ class Live:
                 connection,
                 self.buyer,
                 title,
-                MARKET,
+                rules,
                 mechanism,
                 schedule,
                 consent_version=version,

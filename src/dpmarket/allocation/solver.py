@@ -21,6 +21,7 @@ from dpmarket.allocation.objective import BuyerObjective, max_epsilon
 from dpmarket.allocation.result import Allocation, LocalMinimum
 from dpmarket.allocation.settings import PathSettings, path_settings
 from dpmarket.allocation.simplex import UNCAPPED, split_cap
+from dpmarket.allocation.sorting import sorted_costs
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 
@@ -234,9 +235,7 @@ def _walk_sorted(costs: FloatArray, sellers: int, mean: float, settings: PathSet
 
 
 def _sorted(costs: FloatArray, settings: PathSettings) -> FloatArray:
-    scaled = np.array(costs) if settings.unit == 1.0 else costs / settings.unit
-    scaled.sort()
-    return scaled
+    return sorted_costs(costs if settings.unit == 1.0 else costs / settings.unit)
 
 
 def _cheap_part(

@@ -29,6 +29,8 @@ from dpmarket.audit.scores import Score
 _TAIL = np.array([0.0005, 0.001, 0.002, 0.005])
 _LEVELS = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 50), 1.0 - _TAIL[::-1]])
 """Quantiles to try as thresholds: a learner that tells all, but seldom, tells it in the tails."""
+_RUN = 6
+"""How many outputs must lie on their sides alone before they are a rule of their own."""
 _DOUBT = 3.5
 """By how many standard errors a rule is thought to do worse than where it was the best of very many."""
 
@@ -95,6 +97,34 @@ def choose_guess(
                 best, chosen = value, Guess(score if sign > 0.0 else _turned(score), low, high)
     assert chosen is not None
     return chosen, best
+
+
+def seldom_guess(first: FloatArray, second: FloatArray, scores: Sequence[Score]) -> Guess | None:
+    """Return a rule for the outputs farthest out, if they lie on the right sides there; otherwise None.
+
+    A learner may tell outright, but so seldom that no rule which is thought to do worse than it did would be
+    chosen for it. This rule counts on what it saw, so it is tested beside the other one, not in its place.
+    """
+    most, chosen = _RUN - 1, None
+    for score in scores:
+        for turned in (score, _turned(score)):
+            x, y = turned(first), turned(second)
+            high, above = _alone_beyond(x, y)
+            low, below = _alone_beyond(-y, -x)
+            if above + below > most:
+                most, chosen = above + below, Guess(turned, -low, high)
+    return chosen
+
+
+def _alone_beyond(own: FloatArray, others: FloatArray) -> tuple[float, int]:
+    """Return beyond which value only own samples lie, and how many: in the widest gap of the lower half."""
+    end = float(others.max())
+    run = np.sort(own[own > end])
+    if not run.size:
+        return math.inf, 0
+    places = np.append(end, run)
+    k = int(np.diff(places[: run.size // 2 + 2]).argmax())
+    return float(0.5 * (places[k] + places[k + 1])), run.size - k
 
 
 def epsilon_bound(right: int, guesses: int, alpha: float) -> float:

@@ -38,7 +38,7 @@ class Audit(Protocol):
         ...
 
 
-def verdict(passed: bool) -> str:
+def verdict(*, passed: bool) -> str:
     """Return the verdict in words, the same for every audit."""
     return "passed" if passed else "FAILED"
 
@@ -95,7 +95,7 @@ class PrivacyFindings:
         """Return the evidence as rows of a table."""
         shares = [f / p for f, p in zip(self.found.tolist(), self.promises.tolist(), strict=True) if p > 0.0]
         return [
-            ("verdict", verdict(self.passed)),
+            ("verdict", verdict(passed=self.passed)),
             ("method", self.title),
             ("people audited", f"{self.people.size:,}"),
             ("promises broken", f"{self.broken:,}"),

@@ -77,7 +77,7 @@ class ParticipationAudit:
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table; no cost is in it."""
         rows = [
-            ("verdict", verdict(self.passed)),
+            ("verdict", verdict(passed=self.passed)),
             ("sellers", f"{self.sellers:,}"),
             ("paid less than cost * epsilon", f"{self.losers:,}"),
             (f"the same in units of 1/{self.scale}", f"{self.losers_in_minor_units:,}"),
@@ -149,7 +149,7 @@ def audit_participation(outcome: Outcome, costs: object, scale: int = 100) -> Pa
     short, more = _short_amounts(amounts, own, epsilons, scale)
     lower, _ = _short_amounts(amounts, payments, np.ones(own.size), scale)
     total = money.total == sum(amounts.tolist())
-    return _described(own.size, exactly + more, lost, short | lower, scale, total)
+    return _described(own.size, exactly + more, lost, short | lower, scale, total=total)
 
 
 def audit_paid_amounts(
@@ -190,11 +190,11 @@ def audit_paid_amounts(
     if (paid != np.floor(paid)).any() or (np.abs(paid) >= 2.0**53).any():
         raise InvalidInput("expected amounts to be whole numbers below 2^53 minor units.")
     short, exactly = _short_amounts(paid.astype(np.int64), own, promised, scale)
-    return _described(own.size, exactly, np.zeros(own.size, dtype=bool), short, scale, True)
+    return _described(own.size, exactly, np.zeros(own.size, dtype=bool), short, scale, total=True)
 
 
 def _described(
-    sellers: int, exactly: int, lost: BoolArray, short: BoolArray, scale: int, total: bool
+    sellers: int, exactly: int, lost: BoolArray, short: BoolArray, scale: int, *, total: bool
 ) -> ParticipationAudit:
     positions = tuple(np.flatnonzero(lost | short)[:_SHOWN].tolist())
     return ParticipationAudit(sellers, exactly, int(lost.sum()), int(short.sum()), scale, total, positions)

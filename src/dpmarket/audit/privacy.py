@@ -88,7 +88,7 @@ class PrivacyAudit:
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table."""
-        rows = [("verdict", verdict(self.passed))]
+        rows = [("verdict", verdict(passed=self.passed))]
         for part in self.findings:
             rows.append((part.title, f"{part.broken:,} of {part.people.size:,} promises broken"))
         rows.append(("models trained", f"{self.sampled.details['fits']:,}"))
@@ -122,6 +122,7 @@ class PrivacyAudit:
 def audit_privacy(
     learner: Learner,
     promises: object,
+    *,
     people: object = None,
     fits: int | None = None,
     false_alarm: float = 1e-3,
@@ -168,7 +169,15 @@ def audit_privacy(
     (True, True, 0)
     """
     promised = checks.non_negative_vector("promises", promises)
-    sampled = audit_privacy_sampled(learner, promised, people, fits, false_alarm, executor, progress)
+    sampled = audit_privacy_sampled(
+        learner,
+        promised,
+        people=people,
+        fits=fits,
+        false_alarm=false_alarm,
+        executor=executor,
+        progress=progress,
+    )
     first = neighbours_of(0, promised.size)[0]
     model = learner.fit(first.features, first.labels, promised)
     weights = weights_of(model)
@@ -185,8 +194,7 @@ def audit_privacy(
             agree = agree and _books(after) == books
     shape = getattr(model, "noise_shape_", None)
     joint = None if shape is None else shape.joint_columns
-    # The search for the worst case knows Euclidean noise only.
-    exact = audit_privacy_exact(weights, promised, sampled.people) if shape is None else None
+    exact = audit_privacy_exact(weights, promised, people=sampled.people)
     accounting = audit_accounting(weights, promised, plan, n_coefficients, joint_columns=joint)
     return PrivacyAudit(sampled, exact, accounting, agree)
 

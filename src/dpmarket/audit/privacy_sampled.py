@@ -3,8 +3,8 @@
 For each person: pairs of neighbouring data sets (:mod:`dpmarket.audit.neighbours`), many models trained on
 both sides, a rule that guesses the side from the model (:mod:`dpmarket.audit.distinguishing`). A quarter of
 the models chooses the pair and the rule; the others, trained afresh on that pair alone, each on the side that
-a coin says, test it. So every audited person is one try, and the false-alarm rate is divided among them
-(Bonferroni).
+a coin says, test it. Where outputs far out tell the sides apart, a second rule about them is tested beside
+the first. The false-alarm rate is divided among people and rules (Bonferroni).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.audit.accounting import weights_of
-from dpmarket.audit.distinguishing import Guess, choose_guess, epsilon_bound
+from dpmarket.audit.distinguishing import Guess, choose_guess, epsilon_bound, seldom_guess
 from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
 from dpmarket.audit.scores import fitted_scores, likelihood_ratio
@@ -36,6 +36,7 @@ _FEW = 50
 _WORTH_PROCESSES = 4_000
 _FEWEST, _MOST = 16_000, 128_000
 _SHELTER = 1e7
+_SELDOM = 0.1  # the share of the false-alarm rate for a rule about what is seldom told
 _Task = tuple[Learner, FloatArray, IntArray, FloatArray, int]
 
 
@@ -94,6 +95,7 @@ def promises_around(promise: float) -> FloatArray:
 def audit_privacy_sampled(
     learner: Learner,
     promises: object,
+    *,
     people: object = None,
     fits: int | None = None,
     false_alarm: float = 1e-3,
@@ -163,7 +165,7 @@ def audit_privacy_sampled(
     ]
     alarm = checks.strictly_between("false_alarm", false_alarm, 0.0, 1.0)
     weights, repeats = _nominal(learner, promised)
-    with _processes(learner, executor, repeats, sum(totals)) as place:
+    with _processes(learner, executor, sum(totals), repeats=repeats) as place:
         trained = _Trainer(learner, promised, place, progress, sum(totals))
         found = [
             _bounded(trained, weights, person, total, alarm / chosen.size)
@@ -198,7 +200,7 @@ def _nominal(learner: Learner, promises: FloatArray) -> tuple[Weights, bool]:
 
 @contextmanager
 def _processes(
-    learner: Learner, executor: Executor | None, repeats: bool, fits: int
+    learner: Learner, executor: Executor | None, fits: int, *, repeats: bool
 ) -> Iterator[Executor | None]:
     """Give the executor, or a pool on all cores if that is safe and worth its start, or None."""
     cores = os.cpu_count() or 1
@@ -294,8 +296,17 @@ def _bounded(
     looks = [(pair, trained.both(pair, each, each)) for pair in pairs]
     pair, outputs = max(looks, key=lambda look: chosen(look[0], *look[1])[1])
     more = trained.both(pair, again, again)
-    guess, _ = chosen(pair, *(np.concatenate(both) for both in zip(outputs, more, strict=True)))
+    first, second = (np.concatenate(both) for both in zip(outputs, more, strict=True))
+    guess, _ = chosen(pair, first, second)
+    seldom = seldom_guess(first, second, fitted_scores(pair, first, second))
+    rules = (
+        [(guess, alpha)] if seldom is None else [(guess, (1.0 - _SELDOM) * alpha), (seldom, _SELDOM * alpha)]
+    )
     heads = randbits(tests).bit_count()
-    right, made = guess.count(*trained.both(pair, heads, tests - heads))
+    tested = trained.both(pair, heads, tests - heads)
+    counts = [rule.count(*tested) for rule, _ in rules]
+    bounds = [epsilon_bound(*count, level) for count, (_, level) in zip(counts, rules, strict=True)]
+    best = int(np.argmax(bounds))
+    right, made = counts[best]
     details = {"neighbours": pair.name, "tested": tests, "guesses": made, "right": right}
-    return epsilon_bound(right, made, alpha), details
+    return bounds[best], details

@@ -145,7 +145,7 @@ class TruthfulnessAudit:
         """Return the evidence as rows of a table."""
         worst, scale = self.worst, max(self.worst.scale, 5e-324)
         return [
-            ("verdict", verdict(self.passed)),
+            ("verdict", verdict(passed=self.passed)),
             ("simulated markets", f"{self.profiles:,} of {self.sellers:,} sellers"),
             ("lies tried", f"{self.lies_tried:,}"),
             ("refused reports", f"{self.refused:,}"),
@@ -191,6 +191,7 @@ def audit_truthfulness(
     profiles: int,
     misreports: int,
     rng: np.random.Generator,
+    *,
     tolerance: float = 1e-9,
     minor_unit: float = 0.0,
     pairs: int = 3,
@@ -251,7 +252,9 @@ def audit_truthfulness(
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"expected rng to be a numpy Generator, got {type(rng).__name__}.")
     drawn = (dist.sample(count, rng) for _ in range(markets))
-    search = _Search(mechanism, dist, misreports, rng, tolerance, minor_unit, pairs)
+    search = _Search(
+        mechanism, dist, misreports, rng, tolerance=tolerance, minor_unit=minor_unit, pairs=pairs
+    )
     return search.result(drawn, count, markets, progress)
 
 
@@ -261,6 +264,7 @@ def audit_truthfulness_at(
     costs: object,
     misreports: int,
     rng: np.random.Generator,
+    *,
     tolerance: float = 1e-9,
     minor_unit: float = 0.0,
     pairs: int = 3,
@@ -297,7 +301,9 @@ def audit_truthfulness_at(
     True
     """
     profile = checks.non_negative_vector("costs", costs)
-    search = _Search(mechanism, dist, misreports, rng, tolerance, minor_unit, pairs)
+    search = _Search(
+        mechanism, dist, misreports, rng, tolerance=tolerance, minor_unit=minor_unit, pairs=pairs
+    )
     return search.result(iter([profile]), profile.size, 1, None)
 
 
@@ -310,6 +316,7 @@ class _Search:
         dist: CostDistribution,
         misreports: int,
         rng: np.random.Generator,
+        *,
         tolerance: float,
         minor_unit: float,
         pairs: int,
@@ -358,7 +365,7 @@ class _Search:
             gain_profile=self.tally.profile(),
         )
 
-    def _best_lie(self, costs: FloatArray, i: int, again: bool) -> float | None:
+    def _best_lie(self, costs: FloatArray, i: int, *, again: bool) -> float | None:
         """Try lies of seller i; return the best if it is the worst lie of the whole audit so far."""
         answers, cost = self.answers, float(costs[i])
         reports = np.append(cost, first_lies(costs, i, self.dist, self.lies))

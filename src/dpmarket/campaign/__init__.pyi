@@ -31,6 +31,8 @@ from .quotes import read_quotes as read_quotes
 from .quoting import Quoting as Quoting
 from .quoting import quote_file as quote_file
 from .spending import spend_and_train as spend_and_train
+from .statistic_file import StatisticFile as StatisticFile
+from .statistic_file import read_statistics as read_statistics
 from .stored import stored_outcome as stored_outcome
 from .template import market_reference as market_reference
 from .template import market_template as market_template

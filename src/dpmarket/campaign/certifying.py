@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from dpmarket.campaign.market_file import read_market
-from dpmarket.campaign.model_file import ModelFile, model_from_json
+from dpmarket.campaign.model_file import ModelFile
 from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.campaign.publishing import refuse_other_rules
 from dpmarket.campaign.quotes import read_quotes
+from dpmarket.campaign.released import released_from_json
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of
+from dpmarket.campaign.statistic_file import StatisticFile
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import (
     Certificate,
+    CertifiedStatistic,
     PublishedRules,
     Purchase,
     ReleasedModel,
+    ReleasedStatistics,
     certify_purchase,
     read_rules,
 )
@@ -102,7 +107,7 @@ def certify_round(connection: Connection, found: Round, rules: PublishedRules | 
     whole = releases.release_with(connection, found.release or "")
     if kept is None or whole is None:
         raise NotCertifiable(_why_no_model(found))
-    model = model_from_json(kept)
+    model = released_from_json(kept)
     if not model.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
     purchase = purchase_of(connection, whole)
@@ -111,7 +116,11 @@ def certify_round(connection: Connection, found: Round, rules: PublishedRules | 
         refuse_other_rules(rules, rounds.campaign_of(connection, found.campaign).rules)
         quoted_at = (rounds.round_of(connection, number).quoted_at for number in whole.rounds)
         reference = rules.reference(min(quoted_at))
-    return certify_purchase(purchase, _released(model), rules=reference)
+    if isinstance(model, ModelFile):
+        return certify_purchase(purchase, _released(model), rules=reference)
+    statistics = _released_statistics(model)
+    weights = statistics.whole(purchase.weights)
+    return certify_purchase(replace(purchase, weights=weights, spent=weights), statistics, rules=reference)
 
 
 def purchase_of(connection: Connection, whole: Release) -> Purchase:
@@ -247,14 +256,24 @@ def _why_no_model(found: Round) -> str:
     return f"the promises of these quotes were spent at {found.debited_at}, and no model was released."
 
 
+def _released_statistics(found: StatisticFile) -> ReleasedStatistics:
+    return ReleasedStatistics(
+        tuple(
+            CertifiedStatistic(name, tuple(asked.columns), asked.share, asked.released())
+            for name, asked in found.statistics.items()
+        ),
+        found.rows_per_person,
+    )
+
+
 def _released(model: ModelFile) -> ReleasedModel:
     shape = None if model.noise_shape is None else NoiseShape.from_dict(model.noise_shape)
     return ReleasedModel(
-        coef_grid=tuple(model.coef_grid),
+        coef_grid=tuple(tuple(cell) if isinstance(cell, list) else cell for cell in model.coef_grid),  # type: ignore[arg-type]
         grid=model.grid,
         stretch=model.stretch,
         features=tuple((feature.name, feature.low, feature.high) for feature in model.features),
-        classes=(model.labels[0], model.labels[1]),
+        classes=tuple(model.labels),
         fit_intercept=True,
         intercept_scaling=model.intercept_scaling,
         clip=False,

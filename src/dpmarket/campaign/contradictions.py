@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpmarket.campaign.questions import LEAST_SHARE, question_problems
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import column_from
 
@@ -14,7 +15,12 @@ RESERVED_COLUMNS = (
 )  # fmt: skip
 
 
-def contradictions(data: Mapping[str, Any], feature_keys: set[str]) -> list[tuple[str, str]]:
+def probability_columns(labels: Sequence[object]) -> list[str]:
+    """Return the columns in which predictions tell the probability of each of more than two labels."""
+    return [f"probability_{label}" for label in labels]
+
+
+def contradictions(data: Mapping[str, Any], feature_keys: set[str], features: str) -> list[tuple[str, str]]:
     """Find what is wrong between keys, each of which may be fine or not; ill-typed ones are skipped.
 
     Parameters
@@ -23,6 +29,8 @@ def contradictions(data: Mapping[str, Any], feature_keys: set[str]) -> list[tupl
         Tables by name, as a TOML file gives them.
     feature_keys
         The keys that a feature may have.
+    features
+        What is expected where there are no features.
 
     Returns
     -------
@@ -46,10 +54,82 @@ def contradictions(data: Mapping[str, Any], feature_keys: set[str]) -> list[tupl
         if "budget" in objective and "expected" not in sellers:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))
+    found += _purposes(data, features)
+    many = len(_labels(data)) > 2
     for name, bounds in _table(data, "features").items():
         if isinstance(bounds, Mapping):
             found += _feature_problems(f"features.{name}", bounds, feature_keys)
+            if many and not set(bounds) <= {"low", "high"}:
+                path = f"features.{name}"
+                line = f"{path}: expected a number with low and high only, with more than two labels."
+                found.append((path, line))
     return found + _clashes(data, sellers)
+
+
+def _purposes(data: Mapping[str, Any], features: str) -> list[tuple[str, str]]:
+    """Find what is missing for a model, what is wrong with statistics, and where a market wants both."""
+    asked = [name for name in ("statistic", "statistics") if name in data and data[name] != {}]
+    if not asked:
+        found = []
+        if "features" not in data:
+            found.append(("features", f"features: missing; expected {features}."))
+        elif data["features"] == {}:
+            found.append(("features", f"features: expected {features}, got {{}}."))
+        if "label" not in data:
+            found.append(("label", "label: missing; expected the table [label]."))
+        return found
+    found = [
+        (name, f"{name}: expected none beside [{asked[0]}]: a market trains a model or asks for a number.")
+        for name in ("features", "label")
+        if data.get(name)
+    ]
+    if len(asked) > 1:
+        found.append(("statistics", "statistics: expected [statistic] or [statistics.NAME], found both."))
+    if isinstance(data.get("statistic"), Mapping):
+        found += question_problems("statistic", data["statistic"])
+        if "share" in data["statistic"]:
+            line = "statistic.share: expected none: a share is for several statistics, [statistics.NAME]."
+            found.append(("statistic.share", line))
+    several = _table(data, "statistics")
+    for name, declared in several.items():
+        if isinstance(declared, Mapping):
+            found += question_problems(f"statistics.{name}", declared)
+    return found + _shares(several) + _kinds(data)
+
+
+def _shares(several: Mapping[str, Any]) -> list[tuple[str, str]]:
+    tables = {name: declared for name, declared in several.items() if isinstance(declared, Mapping)}
+    shares = {name: declared.get("share", 1.0) for name, declared in tables.items()}
+    if not all(isinstance(share, int | float) and share > 0 for share in shares.values()):
+        return []
+    small = [name for name, share in shares.items() if share < LEAST_SHARE * max(shares.values())]
+    paths = [f"statistics.{name}.share" for name in small]
+    return [(path, f"{path}: expected at least a thousandth of the largest share.") for path in paths]
+
+
+def _kinds(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Find columns that are numbers for one statistic and words for another."""
+    found: list[tuple[str, str]] = []
+    first: dict[str, tuple[str, bool]] = {}
+    for path, declared in _questions(data):
+        words = declared.get("kind") in ("share", "histogram") and "edges" not in declared
+        for column in _columns(declared):
+            other, was = first.setdefault(column, (path, words))
+            if was != words:
+                line = f"{path}: expected another column than {other}, which reads {column!r} otherwise."
+                found.append((path, line))
+    return found
+
+
+def _questions(data: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    named = [("statistic", data.get("statistic"))]
+    named += [(f"statistics.{name}", declared) for name, declared in _table(data, "statistics").items()]
+    return [(path, declared) for path, declared in named if isinstance(declared, Mapping)]
+
+
+def _columns(declared: Mapping[str, Any]) -> list[str]:
+    columns = declared.get("columns") or [declared.get("column", "value")]
+    return [column for column in columns if isinstance(column, str)] if isinstance(columns, list) else []
 
 
 def _feature_problems(path: str, declared: Mapping[str, Any], known: set[str]) -> list[tuple[str, str]]:
@@ -77,19 +157,34 @@ def _clashes(data: Mapping[str, Any], sellers: Mapping[str, Any]) -> list[tuple[
     uses = [
         ("sellers.id_column", ids),
         ("sellers.cost_column", sellers.get("cost_column", "cost")),
-        ("label.column", _table(data, "label").get("column", "label")),
         *((f"features.{name}", name) for name in _table(data, "features")),
     ]
+    if not _questions(data):
+        uses.insert(2, ("label.column", _table(data, "label").get("column", "label")))
+    asked = dict.fromkeys((path, name) for path, declared in _questions(data) for name in _columns(declared))
+    for path, name in asked:  # two statistics may ask about one column
+        clash = next((other for other, used in uses if used == name), None)
+        if clash is not None:
+            line = f"{path}: expected another column than {clash}, got {name!r} in both."
+            found.append((path, line))
     first: dict[Any, str] = {}
     for path, name in uses:
         if isinstance(name, str) and name in first:
             found.append((path, f"{path}: expected another column than {first[name]}, got {name!r} in both."))
         elif isinstance(name, str):
             first[name] = path
-    if ids in RESERVED_COLUMNS:
-        words = ", ".join(RESERVED_COLUMNS)
+    reserved = [*RESERVED_COLUMNS]
+    if len(_labels(data)) > 2:
+        reserved += probability_columns(_labels(data))
+    if ids in reserved:
+        words = ", ".join(reserved)
         found.append(("sellers.id_column", f"sellers.id_column: expected none of {words}, got {ids!r}."))
     return found
+
+
+def _labels(data: Mapping[str, Any]) -> list[Any]:
+    values = _table(data, "label").get("values")
+    return values if isinstance(values, list) else []
 
 
 def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,13 +117,30 @@ def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Rem
     )
 
 
-def decide_online(market: Market, costs: FloatArray, remaining: Remaining = Remaining()) -> Decision:  # noqa: B008
+def decide_online(
+    market: Market,
+    costs: FloatArray,
+    remaining: Remaining = Remaining(),  # noqa: B008
+    *,
+    planned: tuple[Curve, Mapping[str, Any] | None] | None = None,
+) -> Decision:
     """Decide seller by seller, in the file's order, by one curve fixed beforehand (the paper's Algorithm 3).
 
     What a seller is quoted depends on their own report only, so that a file may hold any part of the sellers
     who are expected, and others may follow in further files. With a budget, the curve's largest payment is
     set aside before a report is looked at; where there is no room for it, the budget is full for this seller
     and all who come later. Over all files the budget is never exceeded.
+
+    Parameters
+    ----------
+    market
+        A checked market file that says how many sellers are expected.
+    costs
+        As in :func:`decide_offline`.
+    remaining
+        What earlier rounds leave.
+    planned
+        What :func:`online_curve` returned for this market; None: it is planned now.
 
     Raises
     ------
@@ -133,7 +151,7 @@ def decide_online(market: Market, costs: FloatArray, remaining: Remaining = Rema
     """
     from dpmarket.mechanisms import OnlineMechanism
 
-    curve, plan = online_curve(market)
+    curve, plan = online_curve(market) if planned is None else planned
     scale = market.money.minor_units
     _, amounts = curve.offers_in_minor_units(costs, scale)
     quoted = np.ones(costs.size, dtype=bool)
@@ -184,8 +202,8 @@ def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
     return curve, None if plan is None else plan.to_dict()
 
 
-def ceiling_of(market: Market, decide: Decide) -> float:
-    """Return what a market can ask of anybody, known before any report.
+def with_ceiling(market: Market, decide: Decide) -> tuple[float, Decide]:
+    """Return what a market can ask of anybody, known before any report, and the way to decide that keeps it.
 
     Raises
     ------
@@ -193,7 +211,8 @@ def ceiling_of(market: Market, decide: Decide) -> float:
         The market file says no such number.
     """
     if decide is decide_online:
-        return online_curve(market)[0].largest_epsilon
+        planned = online_curve(market)
+        return planned[0].largest_epsilon, partial(decide_online, planned=planned)
     cap, mean = market.objective.weight_cap, market.objective.max_mean_epsilon
     if cap is None or mean is None:
         raise LedgerRefusal(
@@ -201,7 +220,7 @@ def ceiling_of(market: Market, decide: Decide) -> float:
             "nobody can be asked to exceed: set objective.weight_cap and objective.max_mean_epsilon, or "
             "quote --online."
         )
-    return min(cap * mean, market.objective.max_epsilon)
+    return min(cap * mean, market.objective.max_epsilon), decide
 
 
 def planned_objective(

@@ -11,7 +11,8 @@ from dpmarket.campaign.amounts import money_text
 from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
-    from dpmarket.ledger import CampaignEntry, Connection
+    from dpmarket.campaign.statistic_file import StatisticFile
+    from dpmarket.ledger import CampaignEntry, Connection, Ledger
 
 # Each kind of file is read by modules of its own, loaded when there is one to describe.
 
@@ -36,7 +37,7 @@ class Description:
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
-    """Describe a quotes file (.csv, .parquet), a model (.json), a market file (.toml) or a ledger (.ledger).
+    """Describe quotes (.csv, .parquet), a model or statistics (.json), a market file (.toml) or a .ledger.
 
     Only totals and means are in a description: no single seller's id, promise, payment or cost.
 
@@ -92,22 +93,44 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
 
 def _model(path: str | os.PathLike[str]) -> Description:
     from dpmarket.campaign.model_file import read_model
+    from dpmarket.campaign.statistic_file import is_statistic_data
+    from dpmarket.files import read_json
 
+    if is_statistic_data(read_json(path)):
+        return _statistics(path)
     model = read_model(path)
+    second_first = list(map(repr, model.labels if model.has_many_labels else reversed(model.labels)))
     rows = [
-        (feature.name, f"{value:.6g}")
-        for feature, value in zip(model.features, model.coefficients[:-1], strict=True)
-    ]
-    rows = [
-        ("predicts", f"{model.label_column}: {model.labels[1]!r} or {model.labels[0]!r}"),
+        ("predicts", f"{model.label_column}: {', '.join(second_first[:-1])} or {second_first[-1]}"),
         ("records", f"{model.records:,}"),
         ("noise rate", f"{model.noise_rate:.6g}"),
         ("l2", f"{model.l2:.4g}"),
         ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
-        *((f"coefficient of {name}", value) for name, value in rows),
-        ("constant", f"{model.coefficients[-1]:.6g}"),
     ]
+    for label, values in model.by_label():
+        of = f" for {label!r}" if model.has_many_labels else ""
+        names = [f"coefficient of {feature.name}{of}" for feature in model.features]
+        numbers = [f"{value:.6g}" for value in values.tolist()]
+        rows += zip([*names, f"constant{of}"], numbers, strict=True)
     return Description(f"Model in {path}", rows, {"kind": "model", **model.to_dict()})
+
+
+def _statistics(path: str | os.PathLike[str]) -> Description:
+    from dpmarket.campaign.statistic_file import read_statistics
+
+    found = read_statistics(path)
+    return Description(
+        f"Statistics in {path}", statistic_rows(found), {"kind": "statistics", **found.to_dict()}
+    )
+
+
+def statistic_rows(found: StatisticFile) -> list[tuple[str, str]]:
+    """Return released statistics as rows for people: values with their intervals, and what they rest on."""
+    rows = []
+    for name, release in found.releases().items():
+        several = f"{name}, " if len(found.statistics) > 1 else ""
+        rows += [(f"{several}{words}", told) for words, told in release.summary()]
+    return [*rows, ("records", f"{found.records:,}")]
 
 
 def _market(path: str | os.PathLike[str]) -> Description:
@@ -131,9 +154,11 @@ def _market(path: str | os.PathLike[str]) -> Description:
 
 def _ledger(path: str | os.PathLike[str]) -> Description:
     from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, rounds
+    from dpmarket.ledger.engine import command_for
 
     with existing_ledger(path) as ledger, reading(ledger) as connection:
         check_ledger(connection)
+        agrees = _agrees(connection, ledger)
         found = [_campaign(connection, campaign) for campaign in rounds.campaigns_of(connection)]
         entered = rounds.rounds_of(connection)
         everybody = accounts(connection) if entered else None
@@ -150,9 +175,26 @@ def _ledger(path: str | os.PathLike[str]) -> Description:
         ("epsilon spent, in all", f"{totals['spent']:.6g}"),
         *(row for campaign_rows, _ in found for row in campaign_rows),
         ("adds up", "yes"),
+        ("agrees with the log outside", "yes" if agrees else f"no: see {command_for('check', path)}"),
     ]
-    data = {"kind": "ledger", "ledger": ledger.id, **totals, "campaigns": [data for _, data in found]}
+    data = {
+        "kind": "ledger",
+        "ledger": ledger.id,
+        **totals,
+        "agrees_with_log": agrees,
+        "campaigns": [data for _, data in found],
+    }
     return Description(f"Ledger in {path}", rows, data)
+
+
+def _agrees(connection: Connection, ledger: Ledger) -> bool:
+    """Whether a ledger knows all that was logged outside of it; an older copy may be shown, too."""
+    from dpmarket.ledger.restoring import log_problems
+
+    try:
+        return not log_problems(connection, ledger)
+    except FileProblem:  # the log itself cannot be read
+        return False
 
 
 def _campaign(

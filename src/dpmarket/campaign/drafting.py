@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,8 @@ from dpmarket.campaign.deciding import (
     Decision,
     Remaining,
     budget_in_minor_units,
-    ceiling_of,
+    round_budgets,
+    with_ceiling,
 )
 from dpmarket.campaign.identity import round_identity
 from dpmarket.campaign.market_file import Market
@@ -106,7 +108,9 @@ def choose(
         Nobody can be quoted.
     """
     limit = lifetime_limit(market, connection)
-    ceiling = None if limit is None else ceiling_of(market, decide)
+    ceiling = None
+    if limit is not None:
+        ceiling, decide = with_ceiling(market, decide)
     excluded, over = not_invited(market, market_path, reports.sellers, connection, limit, ceiling)
     out = np.concatenate([excluded, over])
     invited = reports
@@ -179,12 +183,14 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
     Raises
     ------
     LedgerRefusal
-        Nobody is left.
+        Nobody is left, or no share of the budget was declared for it.
     """
     quotes = rounds.kept_quotes(connection, known.number)
-    is_void = known.state == "open" and quotes.height == 0
+    is_void = _is_void(connection, known)
     if is_void:
         quotes = rounds.quotes_of(connection, known.number)
+    elif known.mechanism == "offline":
+        _refuse_without_share(market, connection, known)
     limit = lifetime_limit(market, connection)
     excluded, over = not_invited(market, market_path, quotes, connection, limit, held_by(known))
     left = [(quotes[excluded.tolist()], EXCLUDED), (quotes[over.tolist()], LIFETIME)]
@@ -251,9 +257,60 @@ def enter_draft(
 def _remaining(market: Market, connection: Connection | None, campaign: CampaignEntry | None) -> Remaining:
     if connection is None or campaign is None:
         return Remaining(available=budget_in_minor_units(market))
-    before = [found for found in rounds.rounds_of(connection, campaign.id) if found.repetition == 0]
-    online = sum(found.mechanism == "online" for found in before)
-    return Remaining(len(before) - online, _left(market, balance_of(connection, campaign.id)), online)
+    taken = _shares_taken(connection, campaign.id)
+    online = [found for found in rounds.rounds_of(connection, campaign.id) if found.mechanism == "online"]
+    left = _left(market, balance_of(connection, campaign.id))
+    return Remaining(len(set(taken.values())), left, len(online))
+
+
+def _is_void(connection: Connection, found: Round) -> bool:
+    """Whether everybody left a round before anything of it was spent: its money is free again."""
+    return found.state == "open" and rounds.count_withdrawn(connection, found.number) == found.sellers
+
+
+def _shares_taken(connection: Connection, campaign: str) -> dict[int, int]:
+    """Return which of the declared shares each offline round of a campaign has taken, by its number.
+
+    Every round takes the next one. Quotes that everybody left and that are promised once more keep theirs.
+    """
+    taken: dict[int, int] = {}
+    newest: dict[str, Round] = {}
+    for found in rounds.rounds_of(connection, campaign):
+        if found.mechanism != "offline":
+            continue
+        before = newest.get(found.digest)
+        is_same = before is not None and _is_void(connection, before)
+        taken[found.number] = taken[before.number] if before and is_same else len(set(taken.values()))
+        newest[found.digest] = found
+    return taken
+
+
+def _refuse_without_share(market: Market, connection: Connection, known: Round) -> None:
+    """Refuse to promise offline quotes once more where no share of the budget was declared for it.
+
+    They cost what they cost the first time: on average the share for which they were planned. The answer
+    follows from declared shares and from what was promised online: these sellers' reports have no part in it.
+    """
+    if market.objective.budget is None:
+        return
+    budgets, taken = round_budgets(market), _shares_taken(connection, known.campaign)
+    needed, following = budgets[min(taken[known.number], len(budgets) - 1)], len(set(taken.values()))
+    online = sum(
+        money.held_for(connection, found.number)
+        for found in rounds.rounds_of(connection, known.campaign)
+        if found.mechanism == "online"
+    )
+    promised = sum(budgets[:following], Fraction(online, market.money.minor_units))
+    if following >= len(budgets) or budgets[following] < needed:
+        raise LedgerRefusal(
+            "the budget is used: quotes that were spent are promised again from a share of the budget that "
+            "was declared for one more round beforehand, as large as the first (objective.shares)."
+        )
+    if promised + budgets[following] > Fraction(market.objective.budget):
+        raise LedgerRefusal(
+            "the budget is used: what was promised online leaves too little of it to promise these quotes "
+            "once more."
+        )
 
 
 def _left(market: Market, balance: Balance) -> int | None:

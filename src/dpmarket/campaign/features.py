@@ -16,15 +16,17 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.market_file import Market, label_of
 from dpmarket.errors import FileProblem
 from dpmarket.files import ColumnProblem, find, numbers_of, read_table
 from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo, column_from
 
 if TYPE_CHECKING:
     from dpmarket.learning import PublicEncoder
+    from dpmarket.learning.geometry import Geometry
+    from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 
-_TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
+TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 _OUTSIDE = {
     Numbers: "a value outside the public bounds",
     Dates: "a date outside the public bounds",
@@ -73,6 +75,20 @@ def encoder_of(market: Market) -> PublicEncoder:
     return PublicEncoder(
         columns_of_market(market), outside=market.training.outside_bounds, radius=market.training.radius
     )
+
+
+def geometry_of_market(market: Market) -> Geometry | SoftmaxGeometry:
+    """Return what is public about the rows, the noise and the classes that a market trains with."""
+    from dpmarket.learning.geometry import geometry_of
+    from dpmarket.learning.softmax_geometry import SoftmaxGeometry
+
+    if is_plain(market):
+        rows = geometry_of(len(market.features), None, None, wanted=True)
+    else:
+        encoder = encoder_of(market)
+        rows = geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape(), wanted=True)
+    classes = len(label_of(market).values)
+    return rows if classes == 2 else SoftmaxGeometry(rows, classes)
 
 
 def declared_by(
@@ -203,7 +219,7 @@ def _categories(column: Categories, name: str, table: pl.DataFrame, rows: IntArr
 
 def _truths(column: YesNo, name: str, table: pl.DataFrame, rows: IntArray) -> Any:
     texts, gaps = _texts(name, table, rows)
-    words = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
+    words = dict.fromkeys(TRUE, True) | dict.fromkeys(FALSE, False)
     found = [None if text is None else words.get(text.lower()) for text in texts]
     wrong = np.array([value is None for value in found], dtype=bool) & ~gaps
     problems = find(name, "neither true nor false (yes or no, 1 or 0)", wrong, rows)

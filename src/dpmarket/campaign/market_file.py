@@ -6,29 +6,25 @@ commented template and the reference page all come from them.
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_serializer
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_serializer
 
+from dpmarket.campaign.complaints import sentence
 from dpmarket.campaign.contradictions import contradictions
+from dpmarket.campaign.keys import Table, given_keys, key
+from dpmarket.campaign.questions import Question
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, read_toml
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
 
-
-def key(default: Any, expected: str, meaning: str, example: Any = None, **limits: Any) -> Any:
-    """Describe one key: its default (``...``: required), what is expected, what it means, an example."""
-    extra = {"expected": expected, "example": default if example is None else example}
-    if extra["example"] is ...:
-        del extra["example"]  # a required key whose example stands in the template itself
-    return Field(default, description=meaning, json_schema_extra=extra, **limits)
+MOST_LABELS = 256  # so that a label's number is one byte wherever records are kept
 
 
 def _usable_distribution(value: Any) -> Any:
@@ -36,11 +32,11 @@ def _usable_distribution(value: Any) -> Any:
     return value
 
 
-def _two_labels(values: list[Any]) -> list[Any]:
+def _labels(values: list[Any]) -> list[Any]:
     texts = all(isinstance(value, str) and value.strip() for value in values)
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
-    if len(values) != 2 or values[0] == values[1] or not (texts or whole):
-        raise ValueError("two different texts or two different whole numbers")
+    if not 2 <= len(values) <= MOST_LABELS or not (texts or whole) or len(set(values)) < len(values):
+        raise ValueError("different texts or different whole numbers, at least two")
     return values
 
 
@@ -51,11 +47,7 @@ def _shares(values: list[Any] | None) -> list[Any] | None:
     return values
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Sellers(_Table):
+class Sellers(Table):
     """Who sells, and where the reports say so."""
 
     id_column: str = key(
@@ -101,7 +93,7 @@ class Sellers(_Table):
     )
 
 
-class Costs(_Table):
+class Costs(Table):
     """What privacy costs people: common knowledge, fixed before anybody reports."""
 
     distribution: Annotated[Any, AfterValidator(_usable_distribution)] = key(
@@ -113,7 +105,7 @@ class Costs(_Table):
     )
 
 
-class Objective(_Table):
+class Objective(Table):
     """What the buyer wants. Fixed before anybody reports: an objective tuned to reports makes lying pay."""
 
     payment_weight: float | None = key(
@@ -192,7 +184,7 @@ class Objective(_Table):
     )
 
 
-class Money(_Table):
+class Money(Table):
     """How payments are rounded."""
 
     minor_units: int = key(
@@ -212,7 +204,7 @@ class Money(_Table):
     )
 
 
-class LedgerPlace(_Table):
+class LedgerPlace(Table):
     """Where promises and payments are entered. Left out: in a file beside the market file, as .ledger."""
 
     url: str | None = key(
@@ -231,7 +223,7 @@ class LedgerPlace(_Table):
     )
 
 
-class Bounds(_Table):
+class Bounds(Table):
     """What is public about one feature: bounds of a number, categories, dates, or true and false."""
 
     low: float | None = key(
@@ -258,23 +250,23 @@ class Bounds(_Table):
     @model_serializer
     def declared(self) -> dict[str, Any]:
         """Return the keys that are given, as plain data."""
-        return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+        return given_keys(self)
 
 
-class Label(_Table):
-    """What the model predicts."""
+class Label(Table):
+    """What the model predicts. A market without features and label asks for a statistic instead."""
 
     column: str = key("label", "the name of a column", "Column with the labels.", min_length=1)
-    values: Annotated[list[Any], AfterValidator(_two_labels)] = key(
+    values: Annotated[list[Any], AfterValidator(_labels)] = key(
         ...,
-        "two different texts or two different whole numbers, in brackets",
-        "The two labels, the negative one first.",
+        f"two to {MOST_LABELS} different texts or different whole numbers, in brackets",
+        "The labels; of two, the negative one first. All that may occur, whether anybody has them or not.",
         example=["no", "yes"],
     )
 
 
-class Training(_Table):
-    """How the model is trained. Public choices, made without looking at the data."""
+class Training(Table):
+    """How records are read and a model is trained. Public choices, made without looking at the data."""
 
     l2: float | None = key(
         None,
@@ -294,7 +286,7 @@ class Training(_Table):
     outside_bounds: Literal["clip", "refuse"] = key(
         "clip",
         '"clip" or "refuse"',
-        "What happens to features outside their public bounds: clipped and counted, or refused.",
+        "What happens to numbers outside their public bounds: clipped and counted, or refused.",
     )
     numerical_epsilon: float = key(
         1e-6,
@@ -305,11 +297,12 @@ class Training(_Table):
     )
 
 
-class Market(_Table):
+class Market(Table):
     """A whole market file, checked: frozen, one attribute per table.
 
     The keys, what each expects and what it means are in the reference of the market file. Made by
-    :func:`read_market` and :func:`check_market`, which also check what holds between keys.
+    :func:`read_market` and :func:`check_market`, which also check what holds between keys. It has features
+    and a label, or a statistic, or several.
     """
 
     sellers: Sellers = Field(default_factory=Sellers)
@@ -317,13 +310,19 @@ class Market(_Table):
     objective: Objective
     money: Money = Field(default_factory=Money)
     features: dict[str, Bounds] = key(
-        ...,
+        {},
         "at least one feature with its public bounds, such as age = { low = 18, high = 90 }, or with its "
         'categories, such as job = { categories = ["baker", "smith"] }',
         "The features: the name of a column, and its public bounds or categories.",
-        min_length=1,
     )
-    label: Label
+    label: Label | None = None
+    statistic: Question | None = None
+    statistics: dict[str, Question] = key(
+        {},
+        'tables of statistics, such as age = { kind = "mean", column = "age", low = 18, high = 90 }',
+        "Several statistics in place of a model: a name for each, and what is asked. Every promise is split "
+        "between them by their shares; together they never spend more.",
+    )
     training: Training = Field(default_factory=Training)
     ledger: LedgerPlace = Field(default_factory=LedgerPlace)
 
@@ -364,14 +363,34 @@ def check_market(data: Mapping[str, Any], name: str = "the market") -> Market:
         market = Market.model_validate(dict(data))
     except ValidationError as error:
         for found in error.errors():
-            path, line = _line(found)
+            path, line = sentence(found, Market, _NAMED)
             problems.setdefault(path, line)
-    for path, line in contradictions(data, set(Bounds.model_fields)):
+    for path, line in contradictions(data, set(Bounds.model_fields), _expected("features")):
         problems.setdefault(path, line)
     if market is None or problems:
         count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
         raise FileProblem(f"cannot use {name}: {count}.", list(problems.values()))
     return market
+
+
+def label_of(market: Market) -> Label:
+    """Return what the model of a market predicts.
+
+    Raises
+    ------
+    InvalidInput
+        The market buys a statistic, not a model.
+    """
+    if market.label is None:
+        raise InvalidInput("expected a market that trains a model, got one that asks for a statistic.")
+    return market.label
+
+
+def questions_of(market: Market) -> dict[str, Question]:
+    """Return what a market asks instead of training a model, by name; empty if it trains one."""
+    if market.statistic is not None:
+        return {market.statistic.kind.replace("_", " "): market.statistic}
+    return dict(market.statistics)
 
 
 def to_distribution(value: Any) -> CostDistribution:
@@ -394,42 +413,13 @@ def _load_distribution(data: dict[str, Any], folder: Path) -> None:
         costs["distribution"] = content.get("distribution", content) if isinstance(content, dict) else content
 
 
-def _line(found: Any) -> tuple[str, str]:
-    """Return the path of the key that an error is about, and the sentence for it."""
-    model: Any = Market
-    names: list[str] = []
-    expected = "a table"
-    for part in found["loc"]:
-        names.append(str(part))
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            if part not in model.model_fields:
-                break
-            field = model.model_fields[part]
-            extra = field.json_schema_extra
-            expected = str(extra["expected"]) if isinstance(extra, dict) else f"the table [{part}]"
-            model = field.annotation
-        elif model == dict[str, Bounds]:
-            expected, model = "{ low = ..., high = ... } or { categories = [...] }", Bounds
-        else:
-            names.pop()
-            break
-    path = ".".join(names)
-    if found["type"] == "extra_forbidden":
-        return path, f"{path}: unknown key; {_alternatives(names[-1], model)}"
-    if found["type"] == "missing":
-        return path, f"{path}: missing; expected {expected}."
-    reason = found.get("ctx", {}).get("error")
-    if isinstance(reason, InvalidInput):
-        return path, f"{path}: {reason}"
-    return path, f"{path}: expected {expected}, got {_shown(found['input'])}."
+def _expected(name: str) -> str:
+    extra = Market.model_fields[name].json_schema_extra
+    assert isinstance(extra, dict)
+    return str(extra["expected"])
 
 
-def _alternatives(name: str, model: Any) -> str:
-    fields = list(model.model_fields) if hasattr(model, "model_fields") else []
-    near = difflib.get_close_matches(name, fields, 1)
-    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(fields)}."
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+_NAMED: dict[type[BaseModel], str] = {
+    Bounds: "{ low = ..., high = ... } or { categories = [...] }",
+    Question: '{ kind = "mean", low = ..., high = ... } or another kind',
+}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import read_json, to_json
 from dpmarket.version import __version__
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 SCHEMA: Literal["dpmarket.model/2"] = "dpmarket.model/2"
 ENCODED: Literal["dpmarket.model/3"] = "dpmarket.model/3"  # with an encoder of its features
+SOFTMAX: Literal["dpmarket.model/4"] = "dpmarket.model/4"  # with more than two labels
+Schema = Literal["dpmarket.model/2", "dpmarket.model/3", "dpmarket.model/4"]
 _BEFORE = "dpmarket.model/1"  # which called the noise rate total_epsilon
 _LARGEST = 64 << 20  # bytes
+
+_Cell = Annotated[int, Field(ge=-(2**63), le=2**63)]
 
 
 class _Part(BaseModel):
@@ -43,7 +47,7 @@ class ModelFile(_Part):
     dpmarket
         The version that trained it.
     id_column, label_column, labels
-        Names of columns, and the two labels, the negative one first.
+        Names of columns, and the labels, of two the negative one first.
     features, radius
         The public scaling, see :class:`~dpmarket.learning.PublicScaler`.
     outside_bounds
@@ -53,7 +57,8 @@ class ModelFile(_Part):
     rows_per_person
         The bound on the rows of a seller that was charged.
     coef_grid, grid
-        The release: whole numbers, the constant's last, and the width of their grid.
+        The release: whole numbers, the constant's last, and the width of their grid. With more than two
+        labels a list for each, not yet centred.
     intercept_scaling, stretch
         The number in the constant column, and the factor of the coefficients.
     l2, noise_rate, row_bound
@@ -73,17 +78,17 @@ class ModelFile(_Part):
         The shape of the noise, and the Euclidean bound on rows; None for Euclidean noise.
     """
 
-    schema_version: Literal["dpmarket.model/2", "dpmarket.model/3"] = Field(SCHEMA, alias="schema")
+    schema_version: Schema = Field(SCHEMA, alias="schema")
     dpmarket: str
     id_column: str
     label_column: str
-    labels: list[str] | list[int] = Field(min_length=2, max_length=2)
+    labels: list[str] | list[int] = Field(min_length=2)
     features: list[FeatureBounds] = Field(min_length=1)
     radius: float
     outside_bounds: Literal["clip", "refuse"]
     records: int = Field(ge=1)
     rows_per_person: int = Field(ge=1)
-    coef_grid: list[Annotated[int, Field(ge=-(2**63), le=2**63)]]
+    coef_grid: list[_Cell] | list[list[_Cell]]
     grid: float = Field(gt=0)
     intercept_scaling: float = Field(gt=0)
     stretch: float = Field(gt=0)
@@ -125,11 +130,28 @@ class ModelFile(_Part):
         return to_json(self.to_dict())
 
     @property
+    def has_many_labels(self) -> bool:
+        """Whether there are coefficients for each of more than two labels."""
+        return len(self.labels) > 2
+
+    @property
     def coefficients(self) -> FloatArray:
-        """The coefficients for scaled features, and last what is added to every margin."""
-        values = np.array(self.coef_grid, dtype=np.float64) * self.grid * self.stretch
-        values[-1] *= self.intercept_scaling
+        """The coefficients for scaled features, and last what is added to every margin.
+
+        With more than two labels a row for each; they add up to 0 over the labels.
+        """
+        values = np.array(self.coef_grid, dtype=np.float64) * self.grid
+        if self.has_many_labels:
+            values -= values.mean(axis=0)  # what all have in common is noise, and changes no probability
+        values *= self.stretch
+        values[..., -1] *= self.intercept_scaling
         return values
+
+    def by_label(self) -> list[tuple[str | int, FloatArray]]:
+        """Return every label that has coefficients, with them: of two labels the second."""
+        if not self.has_many_labels:
+            return [(self.labels[1], self.coefficients)]
+        return list(zip(self.labels, self.coefficients, strict=True))
 
     def scaler(self) -> PublicScaler:
         """Return the public scaling of the features."""
@@ -140,15 +162,39 @@ class ModelFile(_Part):
         return PublicScaler([f.low for f in self.features], [f.high for f in self.features], self.radius)
 
     def probabilities(self, features: Any) -> FloatArray:
-        """Return the probability of the second label for raw features.
+        """Return the probability of the second of two labels for raw features, shape (rows,).
 
-        Shape (rows, features); for a model with an encoder, a table with the columns that it declares.
+        Raises
+        ------
+        InvalidInput
+            The model has more labels: see :meth:`label_probabilities`.
         """
-        from scipy.special import expit
+        if self.has_many_labels:
+            raise InvalidInput("expected a model of two labels; of more, ask for label_probabilities.")
+        return self.label_probabilities(features)[:, 1]
+
+    def label_probabilities(self, features: Any) -> FloatArray:
+        """Return the probabilities of all labels for raw features, shape (rows, labels).
+
+        Parameters
+        ----------
+        features
+            Shape (rows, features); for a model with an encoder, a table with the columns that it declares.
+        """
+        from scipy.special import expit, softmax
 
         encode = self.scaler() if self.encoder is None else self.public_encoder()
         scaled = encode.fit_transform(features)
-        return np.asarray(expit(scaled @ self.coefficients[:-1] + self.coefficients[-1]))
+        margins = scaled @ self.coefficients[..., :-1].T + self.coefficients[..., -1]
+        if self.has_many_labels:
+            return np.asarray(softmax(margins, axis=1))
+        return np.column_stack([expit(-margins), expit(margins)])
+
+    def likeliest(self, probabilities: FloatArray) -> IntArray:
+        """Return the number of each row's likeliest label, the first of those that are equally likely."""
+        if self.has_many_labels:
+            return np.asarray(probabilities.argmax(axis=1))
+        return (probabilities[:, 1] > 0.5).astype(np.int64)
 
 
 def model_file(
@@ -166,7 +212,7 @@ def model_file(
     """Return what a fitted estimator releases, with the public parameters around it."""
     shape = model.noise_shape_
     return ModelFile(
-        schema=SCHEMA if encoder is None else ENCODED,
+        schema=_schema(encoder, len(labels)),
         dpmarket=__version__,
         id_column=id_column,
         label_column=label_column,
@@ -195,6 +241,12 @@ def model_file(
     )
 
 
+def _schema(encoder: dict[str, Any] | None, labels: int) -> Schema:
+    if labels > 2:
+        return SOFTMAX
+    return SCHEMA if encoder is None else ENCODED
+
+
 def read_model(source: str | os.PathLike[str]) -> ModelFile:
     """Read a model file that ``train`` wrote.
 
@@ -204,7 +256,7 @@ def read_model(source: str | os.PathLike[str]) -> ModelFile:
         No JSON, not a model, or parts missing or wrong, each by its name.
     """
     data = read_json(source, _LARGEST)
-    if not isinstance(data, dict) or data.get("schema") not in (SCHEMA, ENCODED, _BEFORE):
+    if not isinstance(data, dict) or data.get("schema") not in (SCHEMA, ENCODED, SOFTMAX, _BEFORE):
         raise FileProblem(
             f"expected a model with schema {SCHEMA!r} in {source}, as 'dpmarket train' writes it."
         )
@@ -229,12 +281,26 @@ def _checked(data: dict[str, Any], source: str) -> ModelFile:
         ) from None
     if model.encoder is not None:
         _refuse_other_columns(model, source)
-    if len(model.coef_grid) != len(model.features) + 1:
-        raise FileProblem(
-            f"cannot use {source}: expected {len(model.features) + 1} coefficients, "
-            f"got {len(model.coef_grid)}."
-        )
+    _refuse_other_coefficients(model, source)
     return model
+
+
+def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
+    """Refuse a model that does not have a coefficient for every feature, of every label if there are many."""
+    if (model.schema_version == SOFTMAX) != model.has_many_labels:
+        raise FileProblem(f"cannot use {source}: expected schema {SOFTMAX!r} for more than two labels only.")
+    if len(set(model.labels)) < len(model.labels):
+        raise FileProblem(f"cannot use {source}: expected different labels.")
+    rows: list[Any] = list(model.coef_grid) if model.has_many_labels else [model.coef_grid]
+    if model.has_many_labels and len(rows) != len(model.labels):
+        raise FileProblem(
+            f"cannot use {source}: expected coefficients of {len(model.labels)} labels, got {len(rows)}."
+        )
+    expected = len(model.features) + 1
+    for row in rows:
+        if not isinstance(row, list) or len(row) != expected or any(isinstance(cell, list) for cell in row):
+            count = len(row) if isinstance(row, list) else 1
+            raise FileProblem(f"cannot use {source}: expected {expected} coefficients, got {count}.")
 
 
 def _refuse_other_columns(model: ModelFile, source: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray
+from dpmarket.campaign.contradictions import probability_columns
 from dpmarket.campaign.features import cells_of, kinds_of
 from dpmarket.campaign.model_file import ModelFile
 from dpmarket.files import find, numbers_of, read_table, refuse, refuse_same, write_table
@@ -18,19 +19,26 @@ from dpmarket.learning.columns import column_from
 
 @dataclass(frozen=True)
 class Predictions:
-    """How many rows were predicted, how many got the second label, and how many values were clipped.
+    """How many rows were predicted, how many got which label, and how many values were clipped.
 
     Attributes
     ----------
-    rows, positive
-        Rows of the table, and those whose likelier label is the second one.
+    rows
+        Rows of the table.
+    counts
+        For every label of the model how many rows it is likeliest for.
     clipped
         Values outside their public bounds, over all features.
     """
 
     rows: int
-    positive: int
+    counts: tuple[int, ...]
     clipped: int
+
+    @property
+    def positive(self) -> int:
+        """How many rows got the second label."""
+        return self.counts[1]
 
 
 def predict_file(
@@ -40,6 +48,8 @@ def predict_file(
     overwrite: bool = False,
 ) -> Predictions:
     """Write, for every row of a table, the probability of the second label and the likelier label.
+
+    With more than two labels a column for each, ``probability_LABEL``, and the likeliest.
 
     The id column comes along if the table has it; otherwise rows are numbered from 1. Features outside their
     public bounds are clipped, as in training, or refused if the model's market refuses them.
@@ -51,7 +61,7 @@ def predict_file(
     data
         .csv or .parquet with a column for every feature of the model.
     output
-        .csv or .parquet: id or row, probability, prediction.
+        .csv or .parquet: id or row, probability (or several), prediction.
     overwrite
         Whether an existing output may be replaced.
 
@@ -63,15 +73,24 @@ def predict_file(
     refuse_same(output, data)
     read = _scaled_features if model.encoder is None else _encoded_features
     table, values, clipped = read(model, data)
-    probabilities = model.probabilities(values)
-    positive = probabilities > 0.5
-    labels = [model.labels[int(second)] for second in positive]
+    probabilities = model.label_probabilities(values)
+    places = model.likeliest(probabilities)
+    labels = [model.labels[place] for place in places.tolist()]
     first: dict[str, Any] = {"row": np.arange(1, table.height + 1)}
     if model.id_column in table.columns:
         first = {model.id_column: table.get_column(model.id_column)}
-    predicted = pl.DataFrame({**first, "probability": probabilities, "prediction": labels})
+    predicted = pl.DataFrame({**first, **_columns(model, probabilities), "prediction": labels})
     write_table(output, predicted, overwrite=overwrite)
-    return Predictions(table.height, int(positive.sum()), clipped)
+    counts = np.bincount(places, minlength=len(model.labels))
+    return Predictions(table.height, tuple(counts.tolist()), clipped)
+
+
+def _columns(model: ModelFile, probabilities: FloatArray) -> dict[str, FloatArray]:
+    """Return the columns of probabilities: the second of two labels', or one for every label."""
+    if not model.has_many_labels:
+        return {"probability": probabilities[:, 1]}
+    names = probability_columns(model.labels)
+    return dict(zip(names, probabilities.T, strict=True))
 
 
 def _scaled_features(model: ModelFile, data: str | os.PathLike[str]) -> tuple[pl.DataFrame, FloatArray, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpmarket.campaign.features import encoder_of, is_plain
-from dpmarket.campaign.market_file import Market, to_distribution
+from dpmarket.campaign.features import geometry_of_market
+from dpmarket.campaign.market_file import Market, label_of, questions_of, to_distribution
 from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 
 
 def error_model_of(market: Market) -> ErrorModel:
-    """Return what noise and few people cost the model that a market trains."""
-    from dpmarket.planning import estimator_error
+    """Return what noise and few people cost the model that a market trains, or its statistics."""
+    from dpmarket.planning import estimator_error, statistic_error
 
-    if is_plain(market):
-        return estimator_error(len(market.features))
-    encoder = encoder_of(market)
-    return estimator_error(len(encoder.get_feature_names_out()), encoder.noise_shape())
+    asked = questions_of(market)
+    if asked:
+        from dpmarket.statistics import SeveralStatistics
+
+        statistics = {name: question.statistic() for name, question in asked.items()}
+        shares = {name: question.share or 1.0 for name, question in asked.items()}
+        only = next(iter(statistics.values()))
+        return statistic_error(only if len(asked) == 1 else SeveralStatistics(statistics, shares))
+    rows = geometry_of_market(market)
+    return estimator_error(rows.features, rows.shape, len(label_of(market).values))
 
 
 def prices_for(market: Market, people: int, budget: float) -> BuyerObjective:

@@ -6,19 +6,24 @@ before the reports make truth everybody's best report.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
+from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.deciding import online_curve, planned_objective, round_budgets, without_cap
 from dpmarket.campaign.market_file import Market, check_market, read_market, to_distribution
 from dpmarket.campaign.rules import changed_keys, rules_of
 from dpmarket.certificates import PublishedRules, Verification, publishable_rules, read_rules
 from dpmarket.certificates.checking import examined_files
 from dpmarket.certificates.verifier.rules import PRICES
-from dpmarket.certificates.verifier.verdicts import NOT_MADE, judged
+from dpmarket.certificates.verifier.verdicts import NOT_MADE, Check, judged
 from dpmarket.errors import DpmarketError, NotCertifiable
+
+_NEAR = 2  # minor units
 
 
 def commit_market(market_path: str | os.PathLike[str]) -> PublishedRules:
@@ -89,28 +94,62 @@ def check_published(
     waiting = any(check.name == PRICES and check.verdict == NOT_MADE for check in result.checks)
     if commitment is None or body is None or not waiting:
         return result
-    sellers = body.totals.sellers
-    again = judged(
-        PRICES,
-        body.market["objective"] in _objectives(read_rules(commitment), sellers),
-        f"planned again from the published rules for {sellers:,} sellers, they are the same",
-        f"planned again from the published rules for {sellers:,} sellers, they are others",
-    )
+    again = _planned_again(read_rules(commitment), body.totals.sellers, body.market["objective"])
     return Verification(tuple(again if check.name == PRICES else check for check in result.checks))
 
 
-def _objectives(published: PublishedRules, sellers: int) -> list[dict[str, Any]]:
-    """Return the objectives that the rules allow for so many sellers, in any of the rounds declared."""
+def _planned_again(published: PublishedRules, sellers: int, certified: Mapping[str, Any]) -> Check:
+    """Plan the published rules for so many sellers, and compare the prices with the certified ones."""
+    planned = f"planned again from the published rules for {sellers:,} sellers, they are"
     try:
         market = check_market(_as_in_a_file(published))
-        expected, limit = market.sellers.expected, market.objective.max_epsilon
-        people = sellers if expected is None else min(sellers, expected)
-        found = [planned_objective(market, people, money, sellers)[0] for money in round_budgets(market)]
+        budgets = round_budgets(market)
+        if any(certified in _objectives(market, sellers, money) for money in budgets):
+            return judged(PRICES, True, f"{planned} the same", "")
+        # Where shares are declared, a round gets its own or what earlier ones have left.
+        less = None if market.objective.shares is None else _smaller(market, sellers, max(budgets), certified)
     except DpmarketError:
-        return []
+        less = None
+    if less is None:
+        return judged(PRICES, False, "", f"{planned} others")
+    left = money_text(less, market.money.minor_units, market.money.currency)
+    told = f"{planned} those of {left}, less than the share declared: that no more was left is not checked"
+    return Check(PRICES, NOT_MADE, told)
+
+
+def _objectives(market: Market, sellers: int, money: Fraction) -> list[dict[str, Any]]:
+    """Return the objectives that the rules allow for so many sellers and so much money."""
+    expected, limit = market.sellers.expected, market.objective.max_epsilon
+    people = sellers if expected is None else min(sellers, expected)
+    found = [planned_objective(market, people, money, sellers)[0]]
     if market.objective.weight_cap is None:  # where too few are within the distribution to keep one
         found += [without_cap(objective, sellers, limit) for objective in found]
     return [objective.to_dict() for objective in found]
+
+
+def _smaller(market: Market, sellers: int, most: Fraction, certified: Mapping[str, Any]) -> int | None:
+    """Return the money below a share, in minor units, for which the certified prices are planned, or None.
+
+    Who has less money to pay weighs payments more: the weight tells how much it was.
+    """
+    scale = market.money.minor_units
+    low, high = 1, int(most * scale)
+
+    def planned(units: int) -> list[dict[str, Any]]:
+        try:
+            return _objectives(market, sellers, Fraction(units, scale))
+        except DpmarketError:  # too little to pay anybody
+            return [{"payment_weight": math.inf}]
+
+    while low < high:
+        middle = (low + high) // 2
+        if planned(middle)[0]["payment_weight"] > certified["payment_weight"]:
+            low = middle + 1
+        else:
+            high = middle
+    # A weight is found by iteration: its last digits may put a neighbour in its place.
+    near = range(max(1, low - _NEAR), low + _NEAR + 1)
+    return next((units for units in near if certified in planned(units)), None)
 
 
 def _as_in_a_file(published: PublishedRules) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import polars as pl
 from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.deciding import Decide, mechanism_of, way_to_decide
 from dpmarket.campaign.drafting import Draft, OnTop, choose, draft_again, draft_of, enter_draft
-from dpmarket.campaign.identity import round_digest
+from dpmarket.campaign.identity import round_digest, round_identity
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.pilots import refuse_own_reports
 from dpmarket.campaign.place import opened, place_of
@@ -38,13 +38,18 @@ from dpmarket.ledger import Connection, Ledger, Round, reading, rounds, writing
 from dpmarket.ledger.outside import read_log
 from dpmarket.ledger.places import begin_log
 from dpmarket.ledger.releases import log_head_of
-from dpmarket.ledger.restoring import enter_logged_withdrawals
+from dpmarket.ledger.restoring import enter_logged_withdrawals, logged_leaving
+from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
     from dpmarket.mechanisms import Outcome
 
 _WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
+_EVERYBODY_LEFT = (
+    "everybody who was quoted by these reports has withdrawn. If they come back, use --again to promise them "
+    "the same once more."
+)
 _ATTEMPTS = 50  # to enter a round before others change what it was decided by
 
 
@@ -225,27 +230,63 @@ def quote_file(
             if draft.on_top is not None:
                 before_again(draft.on_top)
             progress("Entering promises in the ledger", 0.5)
-            new = _enter_and_tell(opened_ledger, place.campaign, rules, market, draft, outputs)
+            draft, told = _as_told(opened_ledger, draft, again)
+            new = _enter_and_tell(opened_ledger, place.campaign, rules, market, draft, told, outputs)
             if new is not None:
                 progress("Writing quotes", 1.0)
-                quotes = draft.new.quotes
-                return _result(market, new, outcome, quotes, True, draft.left_out, outputs, below, above)
+                if told.height < draft.new.quotes.height:
+                    with reading(opened_ledger) as connection:
+                        outcome = outcome_of(connection, new, told)
+                return _result(market, new, outcome, told, True, draft.left_out, outputs, below, above)
             choice = None
     raise LedgerRefusal("others have been quoting all the time: nothing was entered; try again.")
 
 
+def _as_told(ledger: Ledger, draft: Draft, again: bool) -> tuple[Draft, pl.DataFrame]:
+    """Return a draft, and its quotes without those who left it already.
+
+    A backup from before a round has forgotten who left it; the same reports are the same round, and the log
+    outside remembers. If everybody left, they are promised the same once more if that was asked for.
+
+    Raises
+    ------
+    LedgerRefusal
+        Everybody left, and it was not.
+    """
+    while True:
+        quotes, gone = draft.new.quotes, logged_leaving(ledger.id, draft.new.identity)
+        told = quotes.filter(~pl.col(SELLER).is_in(gone)) if gone else quotes
+        if told.height:
+            return draft, told
+        if not again:
+            raise LedgerRefusal(_EVERYBODY_LEFT)
+        repetition = draft.new.repetition + 1
+        identity = round_identity(ledger.key, draft.new.digest, repetition)
+        draft = replace(draft, new=replace(draft.new, repetition=repetition, identity=identity))
+
+
 def _enter_and_tell(
-    ledger: Ledger, name: str, rules: dict[str, object], market: Market, draft: Draft, outputs: _Outputs
+    ledger: Ledger,
+    name: str,
+    rules: dict[str, object],
+    market: Market,
+    draft: Draft,
+    kept: pl.DataFrame,
+    outputs: _Outputs,
 ) -> Round | None:
-    """Enter a draft while its file is being written; None if the ledger has changed since it was drafted."""
-    quotes = Quotes(draft.new.quotes, draft.new.minor_units, market.money.currency, draft.new.identity)
+    """Enter a draft while its file is being written; None if the ledger has changed since it was drafted.
+
+    ``kept`` are the quotes that are told, by :func:`_as_told`.
+    """
+    quotes = Quotes(kept, draft.new.minor_units, market.money.currency, draft.new.identity)
     told = quotes.as_written(market.sellers.id_column)
     # Encoding takes longest: if the output is a Parquet file, the ledger keeps the same bytes.
     to_parquet = not is_standard_stream(outputs.quotes) and table_kind(outputs.quotes) == ".parquet"
     parquet = parquet_bytes(told) if to_parquet else None
     if draft.left_out is not None:
         draft = replace(draft, new=replace(draft.new, left_out=table_to_bytes(draft.left_out)))
-    content = table_to_bytes(draft.new.quotes) if parquet is None else parquet
+    missing = draft.new.quotes.height - kept.height
+    content = table_to_bytes(draft.new.quotes) if parquet is None or missing else parquet
     try:
         # All of it is written before the round is entered, and told when it was entered.
         with (
@@ -258,7 +299,8 @@ def _enter_and_tell(
             finished()
             if log_head_of(connection) is None:
                 begin_log(connection, ledger)
-            enter_logged_withdrawals(connection, read_log())
+            if enter_logged_withdrawals(connection, read_log()) != missing:
+                raise _Changed
     except _Changed:
         return None
     return entered
@@ -274,10 +316,7 @@ def _tell_again(
 ) -> None:
     """Write the quotes that these reports were given before, without who withdrew since."""
     if kept.height == 0:
-        raise LedgerRefusal(
-            "everybody who was quoted by these reports has withdrawn. If they come back, use --again to "
-            "promise them the same once more."
-        )
+        raise LedgerRefusal(_EVERYBODY_LEFT)
     outputs.refuse_no_list(left_out)
     quotes = Quotes(kept, entered.minor_units, market.money.currency, entered.identity)
     with outputs.writing(quotes.as_written(market.sellers.id_column), left_out):

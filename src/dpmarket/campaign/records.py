@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.features import (
     cells_of,
     columns_of_market,
@@ -20,7 +20,7 @@ from dpmarket.campaign.features import (
     plain_bounds,
 )
 from dpmarket.campaign.ids import as_known, id_problems, tidy_ids
-from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.market_file import Market, label_of
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.files import ColumnProblem, find, numbers_of, positions_in, read_table, refuse
 from dpmarket.ledger.rounds import SELLER
@@ -34,15 +34,15 @@ class Records:
     ----------
     owners
         Position of each row's owner among the people, shape (rows,).
-    features, positive
-        Numbers, shape (rows, features), or encoded rows, and whether the label is the second one.
+    features, labels
+        Numbers, shape (rows, features), or encoded rows, and the number of each row's label, from 0.
     clipped
         Counts, per feature, values outside their public bounds.
     """
 
     owners: IntArray
     features: Any
-    positive: BoolArray
+    labels: IntArray
     clipped: dict[str, int]
 
 
@@ -67,11 +67,57 @@ def read_records(
     FileProblem
         ``details`` name lines and columns.
     """
-    id_column, label = market.sellers.id_column, market.label
+    label = label_of(market)
     names = list(market.features)
     others, numbers = ([], names) if is_plain(market) else kinds_of(columns_of_market(market))
-    texts = [id_column, label.column, *others]
-    written = read_table(source, [id_column, *names, label.column], texts, numbers)
+    found = owned_rows(market, people, promised, source, [label.column, *others], numbers)
+    table, rows = found.table, found.rows
+    read = _features if is_plain(market) else _encoded
+    features, more, clipped = read(market, table, rows)
+    labels, wrong = label_numbers(label.values, table, label.column, rows)
+    refuse(table, source, [*found.problems, *more, *wrong])
+    return Records(found.owners, features(), labels, clipped)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnedRows:
+    """A table, and which rows of it are whose. Private.
+
+    Attributes
+    ----------
+    table
+        As read.
+    rows, owners
+        Positions of the rows of who was promised something, and of their owners among the people.
+    problems
+        What is wrong with ids.
+    """
+
+    table: pl.DataFrame
+    rows: IntArray
+    owners: IntArray
+    problems: list[ColumnProblem]
+
+
+def owned_rows(
+    market: Market,
+    people: pl.DataFrame,
+    promised: FloatArray,
+    source: str | os.PathLike[str],
+    texts: Sequence[str],
+    numbers: Sequence[str],
+) -> OwnedRows:
+    """Read a file of records, and find the rows of everybody who was promised something.
+
+    Parameters
+    ----------
+    market, people, promised, source
+        As for :func:`read_records`.
+    texts, numbers
+        The columns that are read, beside the ids, as texts and as numbers.
+    """
+    id_column = market.sellers.id_column
+    written = read_table(source, [id_column, *texts, *numbers], [id_column, *texts], numbers)
     table = tidy_ids(written, id_column)
     owners = positions_in(table, id_column, people, SELLER)
     if table is not written or (owners < 0).any():  # version 2 took ids as they came
@@ -81,18 +127,43 @@ def read_records(
     strangers = (owners < 0) & (table.get_column(id_column).fill_null("") != "").to_numpy()
     problems += find(id_column, "a seller without a quote", strangers)
     rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))
-    read = _features if is_plain(market) else _encoded
-    features, more, clipped = read(market, table, rows)
-    positive, wrong = _labels(market, table, rows)
-    refuse(table, source, [*problems, *more, *wrong])
-    return Records(owners[rows], features(), positive, clipped)
+    return OwnedRows(table, rows, owners[rows], problems)
+
+
+def label_numbers(
+    values: Sequence[str] | Sequence[int], table: pl.DataFrame, column: str, rows: IntArray
+) -> tuple[IntArray, list[ColumnProblem]]:
+    """Return the number of each row's label, from 0, and rows that have none of the labels.
+
+    Parameters
+    ----------
+    values
+        The labels, all texts or all whole numbers.
+    table
+        With their column, read as text.
+    column
+        Its name.
+    rows
+        Positions of the rows to look at.
+    """
+    if isinstance(values[0], int):
+        numbers, _ = numbers_of(table, column, rows)
+        matches = [numbers == value for value in values]
+    else:
+        texts = table.get_column(column).gather(rows)
+        matches = [(texts == value).fill_null(False).to_numpy() for value in values]
+    places = np.full(rows.size, -1, dtype=np.int64)
+    for number, here in enumerate(matches):
+        places[here] = number
+    words = "neither of the two labels" if len(values) == 2 else "none of the labels"
+    return places, find(column, words, places < 0, rows)
 
 
 def refuse_absent(
     market: Market,
     people: pl.DataFrame,
     promised: FloatArray,
-    records: Records,
+    owners: IntArray,
     quotes: Sequence[tuple[Quotes, str | os.PathLike[str]]],
 ) -> None:
     """Refuse data that lack the row of somebody who was promised something, by their line in the quotes.
@@ -103,7 +174,7 @@ def refuse_absent(
         Tells lines and what to do.
     """
     absent = promised > 0.0
-    absent[records.owners] = False
+    absent[owners] = False
     if not absent.any():
         return
     missing = people.filter(absent)
@@ -138,14 +209,3 @@ def _features(
         elif outside.any():
             clipped[name] = int(outside.sum())
     return lambda: values, problems, clipped
-
-
-def _labels(market: Market, table: pl.DataFrame, rows: IntArray) -> tuple[BoolArray, list[ColumnProblem]]:
-    column, values = market.label.column, market.label.values
-    if isinstance(values[0], int):
-        numbers, _ = numbers_of(table, column, rows)
-        negative, positive = numbers == values[0], numbers == values[1]
-    else:
-        texts = table.get_column(column).gather(rows)
-        negative, positive = ((texts == str(value)).fill_null(False).to_numpy() for value in values)
-    return positive, find(column, "neither of the two labels", ~(negative | positive), rows)

@@ -20,6 +20,9 @@ def rules_of(market: Market) -> dict[str, Any]:
     data = market.model_dump(mode="json")
     if market.sellers.rows_per_person == 1:
         del data["sellers"]["rows_per_person"]  # as in ledgers from before there was such a key
+    for table in ("features", "label", "statistic", "statistics"):
+        if not data[table]:
+            del data[table]
     return {
         table: {key: value for key, value in content.items() if f"{table}.{key}" not in _FREE_KEYS}
         for table, content in data.items()

@@ -6,34 +6,31 @@ Shared by every desk: who reads the records is passed in.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign.features import encoder_of, is_plain, plain_bounds
+from dpmarket.campaign.features import encoder_of, geometry_of_market, is_plain, plain_bounds
 from dpmarket.campaign.limits import refuse_too_much
-from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.market_file import Market, label_of
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file
 from dpmarket.campaign.records import Records
-from dpmarket.errors import EntropyUnavailable, FileProblem, Infeasible, LedgerRefusal
+from dpmarket.campaign.released import Released
+from dpmarket.campaign.releasing import release_statistics
+from dpmarket.campaign.statistic_records import StatisticRecords
+from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
 from dpmarket.files import positions_in
-from dpmarket.ledger import Connection, Ledger, Round, outside, reading, releases, rounds, writing
+from dpmarket.ledger import Connection, Ledger, Round, outside, releases, rounds, writing
+from dpmarket.ledger.attempts import end_attempt, log_debit, mark_attempt
 from dpmarket.ledger.engine import new_id
-from dpmarket.ledger.restoring import describe_round, end_attempt, refuse_other_copy
 from dpmarket.ledger.rounds import SELLER
-from dpmarket.privacy import weights_for
-from dpmarket.privacy.noise import NoiseDraw, SecureNoise
+from dpmarket.privacy.noise import Bits, SecureNoise, entropy
 from dpmarket.progress import StageProgress
 
-if TYPE_CHECKING:
-    from dpmarket.learning.geometry import Geometry
-
-ReadRecords = Callable[[pl.DataFrame, FloatArray], Records]
+ReadRecords = Callable[[pl.DataFrame, FloatArray], Records | StatisticRecords]
 """Reads the records of people (column seller) who were promised something (0: not to be looked at)."""
 
 
@@ -49,21 +46,17 @@ class LastMoment(SecureNoise):
 
     mark: Callable[[], None]
 
-    def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
-    ) -> NoiseDraw:
-        """Mark, then return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample."""
-        try:
-            os.urandom(32)
-        except NotImplementedError:
-            raise EntropyUnavailable("the operating system gave no entropy; no noise was drawn.") from None
+    def bits(self) -> Bits:
+        """Mark, then return a stream of fresh random bits.
+
+        Raises
+        ------
+        EntropyUnavailable
+            There are none; nothing was marked.
+        """
+        entropy(32)
         self.mark()
-        return super().draw(n_coefficients, noise_rate, accuracy, independent, blocks)
+        return super().bits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +106,7 @@ class Spending:
         The penalty to which the market file's was raised because of withdrawals; None if it was not.
     """
 
-    model: ModelFile
+    model: Released
     total_promise: float
     withdrawn: int
     clipped: dict[str, int]
@@ -148,7 +141,7 @@ def spend_and_train(
     progress: StageProgress = lambda what, share: None,
     before_noise: Callable[[], None] = lambda: None,
 ) -> Spending:
-    """Spend rounds once, and train a model that keeps every promise in them.
+    """Spend rounds once, and train a model, or release statistics, that keep every promise in them.
 
     Parameters
     ----------
@@ -157,7 +150,7 @@ def spend_and_train(
     spent
         The rounds, all open.
     market
-        What is trained.
+        What is trained, or asked.
     read_records
         Called after the debit.
     before_noise
@@ -187,21 +180,19 @@ def spend_and_train(
             refuse_too_much(connection, market, people.table, people.promised, spent)
             releases.debit(connection, attempt, numbers)
         try:
-            head, check = _log_debit(ledger, spent, attempt)
+            head, check = log_debit(ledger, attempt, spent)
             progress("Reading data", 0.1)
             records = read_records(people.table, people.promised)
             progress("Training", 0.3)
 
+            marked = False
+
             def mark() -> None:
-                with writing(ledger) as connection:
-                    releases.mark(connection, attempt, head)
-                try:
-                    outside.append(ledger.id, attempt, "mark", check=check)
-                except (FileProblem, LedgerRefusal):
-                    # The log is as before, and no noise was drawn.
-                    with writing(ledger) as connection:
-                        releases.unmark(connection, attempt)
-                    raise
+                nonlocal marked
+                if marked:  # of several statistics each draws noise
+                    return
+                mark_attempt(ledger, attempt, head, check)
+                marked = True
                 before_noise()
 
             model, epsilons, weights, raised = _fitted(market, people, records, LastMoment(mark))
@@ -221,16 +212,6 @@ def _refuse_nobody(people: People) -> None:
         )
 
 
-def _log_debit(
-    ledger: Ledger, spent: Sequence[Round], attempt: str
-) -> tuple[str, Callable[[Sequence[outside.Line]], None]]:
-    """Log a debit; return the line's digest, and what must hold in the moment of the mark, too."""
-    with reading(ledger) as connection:
-        known = [describe_round(connection, found, attempt, k) for k, found in enumerate(spent)]
-    check = refuse_other_copy(attempt, known)
-    return outside.append(ledger.id, attempt, "debit", known, check=check), check
-
-
 def _give_up(ledger: Ledger, attempt: str) -> None:
     """End an attempt that failed; what cannot be done now is done when the ledger is used next."""
     with contextlib.suppress(FileProblem):
@@ -238,6 +219,21 @@ def _give_up(ledger: Ledger, attempt: str) -> None:
 
 
 def _fitted(
+    market: Market, people: People, records: Records | StatisticRecords, noise: SecureNoise
+) -> tuple[Released, FloatArray, FloatArray, float | None]:
+    """Return what is released, what it spent on each of the people with which weight, and a raised penalty.
+
+    The weight of somebody in a statistic is told as what it spends, in epsilon.
+    """
+    if isinstance(records, StatisticRecords):
+        promised = np.zeros(people.promised.size)
+        promised[records.owners] = people.promised[records.owners]
+        statistics, spent = release_statistics(market, promised, records, noise)
+        return statistics, spent, spent, None
+    return _trained(market, people, records, noise)
+
+
+def _trained(
     market: Market, people: People, records: Records, noise: SecureNoise
 ) -> tuple[ModelFile, FloatArray, FloatArray, float | None]:
     """Return the model, what it spent on each of the people with which weight, and a raised penalty."""
@@ -250,12 +246,12 @@ def _fitted(
     raised = raised_penalty(market, promised) if people.withdrawn else None
     estimator = PrivateLogisticRegression(
         l2=market.training.l2 if raised is None else raised,
-        classes=(0, 1),
+        classes=tuple(range(len(label_of(market).values))),
         numerical_epsilon=market.training.numerical_epsilon,
         rows_per_person=market.sellers.rows_per_person,
         noise_source=noise,
     )
-    rows, labels = records.features, records.positive.astype(np.int64)
+    rows, labels = records.features, records.labels
     if plain:
         _, low, high = zip(*plain_bounds(market), strict=True)
         rows = PublicScaler(low, high, market.training.radius).fit_transform(rows)
@@ -268,8 +264,8 @@ def _fitted(
         estimator,
         records=records.owners.size,
         id_column=market.sellers.id_column,
-        label_column=market.label.column,
-        labels=market.label.values,
+        label_column=label_of(market).column,
+        labels=label_of(market).values,
         features=_model_features(market),
         radius=market.training.radius,
         outside_bounds=market.training.outside_bounds,
@@ -287,16 +283,6 @@ def _model_features(market: Market) -> list[FeatureBounds]:
     return [FeatureBounds(name=str(name), low=-1.0, high=1.0) for name in columns]
 
 
-def _geometry(market: Market) -> Geometry:
-    """Return what is public about the rows that a market trains on."""
-    from dpmarket.learning.geometry import geometry_of
-
-    if is_plain(market):
-        return geometry_of(len(market.features), None, None, wanted=True)
-    encoder = encoder_of(market)
-    return geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape(), wanted=True)
-
-
 def raised_penalty(market: Market, promised: FloatArray) -> float | None:
     """Return the least penalty that keeps promises without slack, where the market file's cannot keep them.
 
@@ -306,14 +292,11 @@ def raised_penalty(market: Market, promised: FloatArray) -> float | None:
     l2, reserve = market.training.l2, market.training.numerical_epsilon
     if l2 is None:
         return None
-    geometry = _geometry(market)
-    rows = min(market.sellers.rows_per_person, geometry.n_coefficients)
+    geometry = geometry_of_market(market)
     try:
-        weights_for(promised, l2, geometry.row_bound, rows, reserve, geometry.euclidean_bound)
+        geometry.weights(promised, l2, market.sellers.rows_per_person, reserve)
     except Infeasible:
-        total = float(np.maximum(promised - reserve, 0.0).sum())
-        bound = geometry.euclidean_bound or geometry.row_bound
-        return 2.0 * bound * bound / total * (1.0 + 2.0**-40)
+        return geometry.least_l2(float(np.maximum(promised - reserve, 0.0).sum()))
     return None
 
 

@@ -12,12 +12,14 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from dpmarket.campaign.complaints import is_table, model_in, table_of_named
 from dpmarket.campaign.features import declared_by
 from dpmarket.campaign.market_file import Bounds, Label, Market, Sellers, check_market
+from dpmarket.campaign.questions import keys_of, missing_keys
 from dpmarket.errors import FileProblem
 
 _INTRODUCTION = """\
-# A market file of dpmarket: what a campaign buys, from whom, and what is trained.
+# A market file of dpmarket: what a campaign buys, from whom, and what is made of it.
 # Everything here is public and is fixed before anybody reports a cost.
 # Lines that begin with '# ' and a key are optional keys; remove the '# ' to use them.
 # If costs were asked in a pilot, its people must not be sellers here: exclude them (sellers.excluded).
@@ -41,7 +43,8 @@ def market_template(
         What the file shall say, by ``table.key``, in place of examples and defaults. A budget given here
         needs ``sellers.expected``, too; a payment weight takes the budget's place. A feature's bounds are
         ``features.NAME.low`` and ``features.NAME.high``; an example of a feature whose column is used
-        otherwise is left out.
+        otherwise is left out. With ``statistic.kind`` the file asks for a statistic: it has no features and
+        no label.
     features
         Declarations per feature, as plain data, in place of the examples, such as those of a public sample
         (:func:`sample_template`). A comment asks to read them over.
@@ -132,8 +135,12 @@ def _features(values: Mapping[str, Any], bounds: Mapping[str, Any]) -> dict[str,
 
 def _filled(values: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]], note: str) -> str:
     parts = [_INTRODUCTION]
+    kind = values.get("statistic.kind")
+    left_out = {"statistic", "statistics"} if kind is None else {"features", "label", "statistics"}
     for name, field in Market.model_fields.items():
         model = _model(field)
+        if name in left_out:
+            continue
         if model is None:
             lines = [*_comment(_meaning(field)), *_comment(note), f"[{name}]"]
             for feature, declared in features.items():
@@ -142,9 +149,18 @@ def _filled(values: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]]
         else:
             lines = [*_comment(str(model.__doc__)), f"[{name}]"]
             for key, entry in model.model_fields.items():
-                lines += _entry(f"{name}.{key}", key, entry, values)
+                if kind is None or _belongs(f"{name}.{key}", str(kind)):
+                    lines += _entry(f"{name}.{key}", key, entry, values)
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
+
+
+def _belongs(path: str, kind: str) -> bool:
+    """Whether a key has a meaning in a market that asks for a statistic of this kind."""
+    table, _, key = path.partition(".")
+    if table == "training":
+        return key == "outside_bounds"
+    return table != "statistic" or key in keys_of(kind)
 
 
 def market_reference() -> str:
@@ -158,7 +174,7 @@ def market_reference() -> str:
         model = _model(field)
         parts.append(f"## `[{name}]`\n\n{model.__doc__ if model else _meaning(field)}\n")
         rows = ["| key | expected | default | meaning |", "|---|---|---|---|"]
-        shown = model or Bounds
+        shown = model or table_of_named(field.annotation) or Bounds
         for key, entry in shown.model_fields.items():
             label = key if model else f"NAME.{key}"
             rows.append(
@@ -172,9 +188,16 @@ def _entry(path: str, key: str, field: FieldInfo, values: Mapping[str, Any]) -> 
     extra = _extra(field)
     line = f"{key} = {_toml(values.get(path, extra['example']))}"
     shown = path in _SHOWN and not {"objective.budget", "objective.payment_weight"} & set(values)
+    shown = shown or path in _needed(values)
     if field.default is None and not shown and path not in values:
         line = "# " + line
     return [*_comment(f"{_meaning(field)} Expected: {extra['expected']}."), line]
+
+
+def _needed(values: Mapping[str, Any]) -> list[str]:
+    """Return the keys that a statistic of the kind that was chosen needs."""
+    given = {path.removeprefix("statistic."): None for path in values if path.startswith("statistic.")}
+    return [f"statistic.{key}" for key in missing_keys(str(values.get("statistic.kind")), given)]
 
 
 def _comment(text: str) -> list[str]:
@@ -182,8 +205,8 @@ def _comment(text: str) -> list[str]:
 
 
 def _model(field: FieldInfo) -> type[BaseModel] | None:
-    kind = field.annotation
-    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    kind = model_in(field.annotation)
+    return kind if is_table(kind) else None
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:

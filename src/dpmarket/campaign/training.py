@@ -1,4 +1,4 @@
-"""Turn quotes and the data of who was quoted into a model, once; and let sellers withdraw before that."""
+"""Turn quotes and the data of who was quoted into a model or statistics, once; before, let sellers leave."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from dpmarket.arrays import FloatArray
 from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.ids import as_known, names_in, tidy_names
 from dpmarket.campaign.market_file import Market, read_market
-from dpmarket.campaign.model_file import ModelFile, model_from_json
 from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.campaign.quotes import Quotes, read_quotes
 from dpmarket.campaign.records import Records, read_records, refuse_absent
+from dpmarket.campaign.released import Released, released_from_json
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of, spend_and_train
+from dpmarket.campaign.statistic_records import StatisticRecords, read_statistic_records
 from dpmarket.errors import LedgerRefusal
 from dpmarket.files import (
     positions_in,
@@ -37,12 +38,12 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """A model, whether it was trained now (or long ago, and handed out again), and how much was clipped.
+    """What was released, whether that was now (or long ago, and handed out again), and how much was clipped.
 
     Attributes
     ----------
     model
-        What was released; its ``noise_rate`` is what training made of the promises.
+        The model, whose ``noise_rate`` is what training made of the promises; or statistics.
     is_new
         Whether it was trained now.
     total_promise
@@ -56,7 +57,7 @@ class TrainingResult:
         The penalty to which the market file's was raised because of withdrawals; None if it was not.
     """
 
-    model: ModelFile
+    model: Released
     is_new: bool
     total_promise: float
     withdrawn: int
@@ -74,7 +75,7 @@ def train_file(
     *,
     ledger: str | None = None,
 ) -> TrainingResult:
-    """Train on the data of the quoted sellers, once, and write the model.
+    """Train on the data of the quoted sellers, once, and write the model; or ask for the market's statistics.
 
     Parameters
     ----------
@@ -133,9 +134,10 @@ def train_file(
             result = TrainingResult(kept, False, float(people.promised.sum()), people.withdrawn, {})
         else:
 
-            def read(people: pl.DataFrame, promised: FloatArray) -> Records:
-                records = read_records(market, people, promised, data)
-                refuse_absent(market, people, promised, records, quoted)
+            def read(people: pl.DataFrame, promised: FloatArray) -> Records | StatisticRecords:
+                reader = read_records if market.label is not None else read_statistic_records
+                records = reader(market, people, promised, data)
+                refuse_absent(market, people, promised, records.owners, quoted)
                 return records
 
             spending = spend_and_train(opened_ledger, found, market, read, progress)
@@ -289,8 +291,8 @@ def _refuse_other_rules(connection: Connection, found: Sequence[Round], market: 
     refuse_changed(rounds.campaign_of(connection, found[0].campaign).rules, market)
 
 
-def _model_of(connection: Connection, found: Sequence[Round]) -> ModelFile | None:
-    """Return the model that these rounds bought already, None if all are open.
+def _model_of(connection: Connection, found: Sequence[Round]) -> Released | None:
+    """Return the model or the statistics that these rounds bought already, None if all are open.
 
     Raises
     ------
@@ -309,4 +311,4 @@ def _model_of(connection: Connection, found: Sequence[Round]) -> ModelFile | Non
             "some of these quotes bought a model already, together with other quotes or alone: give exactly "
             "the quotes files that it was trained on, or only such as are not spent."
         )
-    return model_from_json(kept)
+    return released_from_json(kept)

@@ -12,6 +12,8 @@ from .rules import read_rules as read_rules
 from .signing import new_signing_key as new_signing_key
 from .signing import read_signature as read_signature
 from .signing import sign as sign
+from .statistic import CertifiedStatistic as CertifiedStatistic
+from .statistic import ReleasedStatistics as ReleasedStatistics
 from .storing import read_certificate as read_certificate
 from .storing import write_certificate as write_certificate
 from .verifier import Check as Check

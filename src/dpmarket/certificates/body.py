@@ -15,6 +15,7 @@ import scipy
 from dpmarket.certificates.commitments import Lines
 from dpmarket.certificates.purchase import Purchase, ReleasedModel
 from dpmarket.certificates.rules import RulesReference
+from dpmarket.certificates.statistic import ReleasedStatistics, statistic_part
 from dpmarket.certificates.verifier.constants import LARGEST_NUMBER, RANGES
 from dpmarket.certificates.verifier.statements import NOT_PROMISED
 from dpmarket.costs import distribution_from_dict
@@ -31,7 +32,11 @@ _MENU_POINTS = 200
 
 
 def body_of(
-    purchase: Purchase, model: ReleasedModel, lines: Lines, root: bytes, rules: RulesReference | None
+    purchase: Purchase,
+    model: ReleasedModel | ReleasedStatistics,
+    lines: Lines,
+    root: bytes,
+    rules: RulesReference | None,
 ) -> dict[str, Any]:
     """Return the body: everything public, with the root of all commitments.
 
@@ -40,8 +45,12 @@ def body_of(
     NotCertifiable
         If a public constant is not within the verifier's table of what makes sense.
     """
-    release = _release(model, float(purchase.weights.sum()))
-    _refuse_unusual(release, lines)
+    totals = _totals(lines)
+    if isinstance(model, ReleasedStatistics):
+        release = statistic_part(model, totals["total_promise"], float(lines.values.max()))
+    else:
+        release = _release(model, float(purchase.weights.sum()))
+        _refuse_unusual(release, lines)
     return {
         "schema": SCHEMA,
         "mechanism": purchase.mechanism,
@@ -49,7 +58,7 @@ def body_of(
         "menu": _menu(purchase.mechanism, purchase.parameters),
         "release": release,
         "money": {"currency": purchase.currency, "minor_units": purchase.minor_units},
-        "totals": _totals(lines),
+        "totals": totals,
         "commitment": None if rules is None else rules.to_dict(),
         "root": root.hex(),
         "versions": {

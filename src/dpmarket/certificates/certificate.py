@@ -23,10 +23,12 @@ from dpmarket.certificates.body import body_of
 from dpmarket.certificates.commitments import VALUES, Lines, Tree, commit, fresh_salts
 from dpmarket.certificates.purchase import Purchase, ReleasedModel
 from dpmarket.certificates.rules import RulesReference
+from dpmarket.certificates.statistic import ReleasedStatistics, refuse_other_spending
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import Outcome
 from dpmarket.privacy import privacy_loss, softmax_privacy_loss
+from dpmarket.statistics import Statistic
 
 RECEIPT, OPENINGS = "dpmarket.receipt", "dpmarket.openings"
 
@@ -130,7 +132,7 @@ class Certificate:
 
 def certify(
     outcome: Outcome,
-    model: PrivateLogisticRegression,
+    model: PrivateLogisticRegression | Statistic,
     *,
     minor_units: int | None = None,
     currency: str = "",
@@ -145,8 +147,8 @@ def certify(
     outcome
         What was promised and paid.
     model
-        Fitted with these promises: either one record per seller in the outcome's order, or with ``people``
-        named by seller ids. Sellers without a record have spent nothing.
+        A model or a statistic, fitted with these promises: either one record per seller in the outcome's
+        order, or with ``people`` named by seller ids. Sellers without a record have spent nothing.
     minor_units
         How many smallest units of the currency make one unit of money, if payments are certified as whole
         numbers of them (``outcome.in_minor_units``); None certifies the unrounded payments.
@@ -200,7 +202,12 @@ def certify(
             f"expected an Outcome, whose promises do not depend on records, got {type(outcome).__name__}: "
             "no privacy promise follows from it."
         )
-    _refuse_uncertifiable(model)
+    statistic = hasattr(model, "release_")
+    if statistic:
+        if not model.release_.certifiable:
+            raise NotCertifiable("expected a statistic with secret noise; this one's can be repeated.")
+    else:
+        _refuse_uncertifiable(model)
     spent, weights = _by_seller(outcome, model)
     if minor_units is None:
         payments = outcome.payments
@@ -219,16 +226,17 @@ def certify(
         quotes=np.ones(outcome.epsilons.size, dtype=np.int64),
         currency=currency,
     )
-    return certify_purchase(purchase, ReleasedModel.of(model, features), already_spent)
+    released = ReleasedStatistics.of(model) if statistic else ReleasedModel.of(model, features)  # type: ignore[arg-type]
+    return certify_purchase(purchase, released, already_spent)
 
 
 def certify_purchase(
     purchase: Purchase,
-    model: ReleasedModel,
+    model: ReleasedModel | ReleasedStatistics,
     already_spent: Mapping[Any, float] | None = None,
     rules: RulesReference | None = None,
 ) -> Certificate:
-    """Return the certificate of a purchase and a released model, as :func:`certify` does.
+    """Return the certificate of a purchase and a released model, or statistics, as :func:`certify` does.
 
     That the noise was secret and the classes were declared is the caller's word here.
 
@@ -237,7 +245,7 @@ def certify_purchase(
     purchase
         What was promised to, paid to and spent by every seller.
     model
-        The public constants of the model.
+        The public constants of the model, or of the statistics.
     already_spent
         As for :func:`certify`.
     rules
@@ -271,7 +279,7 @@ def certify_purchase(
     return Certificate(_canonical(body).rstrip(b"\n"), lines, tree)
 
 
-def _refuse_uncertifiable(model: PrivateLogisticRegression) -> None:
+def _refuse_uncertifiable(model: object) -> None:
     if not isinstance(model, PrivateLogisticRegression) or not hasattr(model, "coef_grid_"):
         raise NotCertifiable("expected a fitted PrivateLogisticRegression.")
     if model.classes is None:
@@ -282,16 +290,20 @@ def _refuse_uncertifiable(model: PrivateLogisticRegression) -> None:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated by its seed.")
 
 
-def _by_seller(outcome: Outcome, model: PrivateLogisticRegression) -> tuple[FloatArray, FloatArray]:
-    """Return what was spent on each seller and the seller's weight, in the outcome's order."""
+def _by_seller(outcome: Outcome, model: Any) -> tuple[FloatArray, FloatArray]:
+    """Return what was spent on each seller and the seller's weight, in the outcome's order.
+
+    The weight in a statistic is told as what it spends.
+    """
     sellers = outcome.epsilons.size
+    own = model.epsilons_ if hasattr(model, "release_") else model.loss_weights_
     if model.people_ is None:
         if model.epsilons_.size != sellers:
             raise NotCertifiable(
                 f"expected a model trained with the promises of {sellers} sellers, got one of "
                 f"{model.epsilons_.size}; name the sellers with people= if some have no record."
             )
-        return np.array(model.epsilons_), np.array(model.loss_weights_)
+        return np.array(model.epsilons_), np.array(own)
     place = {name: k for k, name in enumerate(outcome.seller_ids.tolist())}
     known = [place.get(name) for name in model.people_]
     if None in known:
@@ -300,7 +312,7 @@ def _by_seller(outcome: Outcome, model: PrivateLogisticRegression) -> tuple[Floa
         )
     where = np.array(known, dtype=np.int64)
     spent, weights = np.zeros(sellers), np.zeros(sellers)
-    spent[where], weights[where] = model.epsilons_, model.loss_weights_
+    spent[where], weights[where] = model.epsilons_, own
     return spent, weights
 
 
@@ -318,8 +330,10 @@ def _spent_before(purchase: Purchase, already_spent: Mapping[Any, float] | None)
 
 def _named(outcome: Outcome, names: Iterable[Any]) -> BoolArray:
     """Return which sellers of an outcome are named."""
-    place = {name: k for k, name in enumerate(outcome.seller_ids.tolist())}
     wanted = set(names)
+    if not wanted:
+        return np.zeros(len(outcome.seller_ids), dtype=bool)
+    place = {name: k for k, name in enumerate(outcome.seller_ids.tolist())}
     strangers = len(wanted - place.keys())
     if strangers:
         raise InvalidInput(
@@ -330,8 +344,11 @@ def _named(outcome: Outcome, names: Iterable[Any]) -> BoolArray:
     return found
 
 
-def _check_accounting(purchase: Purchase, model: ReleasedModel) -> None:
+def _check_accounting(purchase: Purchase, model: ReleasedModel | ReleasedStatistics) -> None:
     """Refuse to certify numbers that do not follow from one another."""
+    if isinstance(model, ReleasedStatistics):
+        refuse_other_spending(model, purchase.spent, purchase.weights)
+        return
     weights = purchase.weights
     if model.has_many_classes:
         n = len(model.features) + model.fit_intercept

@@ -20,8 +20,10 @@ _SCRIPTS = (
     "2-fractions.js",
     "3-canonical.js",
     "4-layout.js",
-    "5-checks.js",
-    "6-page.js",
+    "5-losses.js",
+    "6-constants.js",
+    "7-checks.js",
+    "8-page.js",
 )
 
 

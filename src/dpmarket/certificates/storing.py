@@ -16,6 +16,7 @@ def write_certificate(
     certificate: Certificate,
     target: str | os.PathLike[str],
     openings: str | os.PathLike[str],
+    *,
     overwrite: bool = False,
 ) -> None:
     """Write the certificate and, to a new file that only its owner can read, the confidential openings.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from dpmarket.version import __version__
@@ -14,6 +15,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"dpmarket {__version__}")
         return
+    # Nothing here has plugins, and looking for some reads the metadata of everything that is installed.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from dpmarket.cli.app import main as run
 
     run()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer.models import CommandInfo
 
 from dpmarket.cli import (
     audit,
@@ -48,6 +49,9 @@ app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-wei
 )
 app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(campaign.withdraw)
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
+app.command("release", epilog="Example: dpmarket release data.csv --quotes quotes.csv -o mean.json")(
+    campaign.train
+)
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
 app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
 app.add_typer(ledger.app, name="ledger")
@@ -114,6 +118,23 @@ def overview(group: typer.Typer) -> typer.Typer:
     return result
 
 
+def only(group: typer.Typer, name: str) -> typer.Typer:
+    """Return a group with the one command or group of this name, or ``group`` itself where it has none.
+
+    Typer reads the options of every command that it knows, whichever is called.
+    """
+    result = copy.copy(group)
+    commands = group.registered_commands
+    result.registered_commands = [info for info in commands if _name_of(info) == name]
+    result.registered_groups = [info for info in group.registered_groups if info.name == name]
+    return result if result.registered_commands or result.registered_groups else group
+
+
+def _name_of(command: CommandInfo) -> str | None:
+    """Return how a command is called."""
+    return command.name or (command.callback.__name__ if command.callback else None)
+
+
 def _without_options(command: Callable[..., object] | None) -> Callable[[], None]:
     def nothing() -> None: ...
 
@@ -138,7 +159,7 @@ def main() -> None:
         if sys.argv[1:] in ([], ["--help"]):
             overview(app)()
         else:
-            app()
+            only(app, sys.argv[1])()
     except DpmarketError as problem:
         _tell(problem)
         sys.exit(1)

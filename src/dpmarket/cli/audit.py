@@ -181,7 +181,7 @@ def privacy(
         audit = audit_privacy(
             learner,
             promises,
-            people,
+            people=people,
             fits=fits,
             false_alarm=false_alarm,
             executor=executor,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+
+if TYPE_CHECKING:
+    from dpmarket.campaign import StatisticFile, TrainingResult
+    from dpmarket.cli.render import Voice
 
 QuotesOption = Annotated[
     Path, typer.Option("--quotes", help="The quotes, as 'dpmarket quote' wrote them; - for stdin.")
@@ -29,6 +33,13 @@ def init(
             help="A public sample, .csv or .parquet: its columns become the features, to be read over.",
         ),
     ] = None,
+    statistic: Annotated[
+        str | None,
+        typer.Option(
+            "--statistic",
+            help="Ask for a statistic instead of a model: mean, share, histogram, quantile or vector_mean.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
@@ -39,6 +50,10 @@ def init(
     from dpmarket.files import write_bytes
 
     values = dict(map(_setting, settings or ()))
+    if statistic is not None:
+        if sample is not None:
+            raise typer.BadParameter("a public sample is for features: leave out --from or --statistic.")
+        values["statistic.kind"] = statistic
     text = market_template(values) if sample is None else sample_template(sample, values)
     write_bytes(market, text.encode(), overwrite=force)
     Voice(as_json, quiet, str(market)).tell(
@@ -91,9 +106,7 @@ def withdraw(
 
 
 def train(
-    data: Annotated[
-        Path, typer.Argument(help="CSV or Parquet file with ids, features and labels; - for stdin.")
-    ],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with ids and records; - for stdin.")],
     quotes: Annotated[
         list[Path],
         typer.Option(
@@ -102,7 +115,7 @@ def train(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write the model to this .json file; - for stdout.")
+        Path, typer.Option("--output", "-o", help="Write what is released to this .json file; - for stdout.")
     ],
     market: MarketOption = Path("market.toml"),
     ledger: LedgerOption = None,
@@ -110,12 +123,12 @@ def train(
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Spend the promises of quotes and train a model that keeps every one of them.
+    """Spend the promises of quotes: train a model, or release statistics, that keep every one of them.
 
     The promises are debited in the ledger before a record is read, once: a second run on the same quotes
-    hands out the same model.
+    hands out the same one. 'dpmarket release' is the same command.
     """
-    from dpmarket.campaign import train_file
+    from dpmarket.campaign import StatisticFile, train_file
     from dpmarket.cli.render import Voice, number
 
     for one in quotes:
@@ -133,6 +146,9 @@ def train(
             f"For the data holder: {count} values of {name!r} lay outside its bounds and were clipped."
         )
     model = result.model
+    if isinstance(model, StatisticFile):
+        _tell_statistics(voice, result, model, str(output))
+        return
     rows = [
         ("records", f"{model.records:,}"),
         ("features", f"{len(model.features)}"),
@@ -161,6 +177,24 @@ def train(
     voice.tell(title, rows, told, note)
 
 
+def _tell_statistics(voice: Voice, result: TrainingResult, found: StatisticFile, output: str) -> None:
+    """Say what was released, for people and for machines."""
+    from dpmarket.campaign.describing import statistic_rows
+
+    title = "New statistics, all promises kept"
+    if not result.is_new:
+        title = "The statistics that these quotes already bought"
+    told = {
+        "is_new": result.is_new,
+        "total_promise": result.total_promise,
+        "withdrawn": result.withdrawn,
+        "statistics": found.to_dict(),
+    }
+    caution = next(iter(found.releases().values())).caution
+    note = caution if output == "-" else f"{caution}\nThe statistics are in {output}."
+    voice.tell(title, statistic_rows(found), told, note)
+
+
 def predict(
     model: Annotated[Path, typer.Argument(help="Model file that 'dpmarket train' wrote.")],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the features; - for stdin.")],
@@ -183,10 +217,15 @@ def predict(
         progress("Predicting", 0.0)
         found = read_model(model)
         done = predict_file(found, data, output, force)
-    counts = {"rows": done.rows, "positive": done.positive, "clipped_values": done.clipped}
+    by_label = {str(label): count for label, count in zip(found.labels, done.counts, strict=True)}
+    counts: dict[str, Any] = {"rows": done.rows, "positive": done.positive, "clipped_values": done.clipped}
+    told = [(repr(found.labels[1]), done.positive)]
+    if found.has_many_labels:
+        counts = {"rows": done.rows, "predicted": by_label, "clipped_values": done.clipped}
+        told = list(zip(map(repr, found.labels), done.counts, strict=True))
     rows = [
         ("rows", f"{done.rows:,}"),
-        (f"predicted {found.labels[1]!r}", f"{done.positive:,}"),
+        *((f"predicted {label}", f"{count:,}") for label, count in told),
         ("values clipped to their bounds", f"{done.clipped:,}"),
     ]
     note = None if str(output) == "-" else f"The predictions are in {output}."

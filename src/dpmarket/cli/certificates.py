@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+
+if TYPE_CHECKING:
+    from dpmarket.certificates import Verification
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
 
@@ -97,7 +102,7 @@ def certify(
         certificate = certify_quotes(market, quotes, rules=commitment, ledger=ledger)
         signed = None if key is None else sign(certificate, key)
         progress("Writing the certificate", 0.6)
-        write_certificate(certificate, output, openings, force)
+        write_certificate(certificate, output, openings, overwrite=force)
     rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
     if signed is not None:
         write_bytes(signature, signed, overwrite=force)
@@ -238,18 +243,23 @@ def verify(
 
     What can be checked depends on what is given. The checks share no code with the certifying program.
     """
-    from dpmarket.campaign import check_published
+    from dpmarket.certificates import check_certificate
     from dpmarket.cli.render import Voice, busy
 
+    check: Callable[..., Verification] = check_certificate
+    if commitment is not None:
+        # Planning prices again loads what a certificate alone does not need.
+        from dpmarket.campaign import check_published
+
+        check = partial(check_published, commitment=commitment)
     cost = None
     if ask_cost:
         cost = typer.prompt(
             "Your cost per unit of epsilon", type=float, hide_input=sys.stdin.isatty(), err=True
         )
     with busy("Checking"):
-        result = check_published(
+        result = check(
             certificate,
-            commitment,
             receipt=receipt,
             cost=cost,
             digest=digest,

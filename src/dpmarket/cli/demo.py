@@ -11,6 +11,7 @@ from dpmarket.cli.arguments import JsonFlag, QuietFlag
 
 if TYPE_CHECKING:
     from dpmarket.cli.render import Voice
+    from dpmarket.planning import Comparison
 
 
 def demo(
@@ -48,13 +49,17 @@ def demo(
     with voice.progress() as progress:
         done = run_demo(folder, repetitions, progress)
     summary, totals, score = done.summary, done.summary.totals, done.summary.score
+    currency = summary.currency
     assert score is not None
     rows = [
         ("people who named the price of their privacy", f"{totals.sellers:,}"),
         ("bought from", f"{totals.bought:,}"),
-        ("budget", f"{summary.budget:,.2f}"),
-        ("paid to them", f"{totals.paid:,.2f}"),
-        ("the same people, quoted one by one", f"{done.online_bought:,} for {done.online_paid:,.2f}"),
+        ("budget", f"{summary.budget:,.2f} {currency}"),
+        ("paid to them", f"{totals.paid:,.2f} {currency}"),
+        (
+            "the same people, quoted one by one",
+            f"{done.online_bought:,} for {done.online_paid:,.2f} {currency}",
+        ),
         ("epsilon promised to the average of those", number(totals.mean_epsilon)),
         ("an even guess about them becomes at most", f"{summary.meanings[0].guesses[-1]:.0%} sure"),
         ("the model is wrong on public test cases", f"{score.wrong} of {score.records} ({score.error:.1%})"),
@@ -70,27 +75,14 @@ def demo(
     }
     voice.tell("A market for privacy", rows, data)
     if not (as_json or quiet):
-        for costs, comparison in done.comparisons.items():
-            standings = [
-                (
-                    standing.buyer,
-                    f"{standing.budget:,.0f}",
-                    number(standing.epsilon_quantiles[1], 3),
-                    f"{standing.error:.1%} ± {standing.error_standard_error:.1%}",
-                    f"{standing.log_loss:.3f} ± {standing.log_loss_standard_error:.3f}",
-                )
-                for standing in comparison.standings
-            ]
-            print_table(
-                f"The same money, costs {costs}: means of {repetitions} simulated campaigns",
-                ["buyer", "budget", "eps", "wrong", "log loss"],
-                standings,
-            )
-        typer.echo(
-            "Each buyer at its own best by public facts; eps: median epsilon of those bought from. posted "
-            "price: one price for all; cheapest k: the cheapest, at the next one's price; same for all: one "
-            "epsilon for everybody. With the right prices simple rules come close; see 'dpmarket compare'."
+        own = next(iter(done.comparisons.values()))
+        budgets = dict.fromkeys(standing.budget for standing in own.standings)
+        print_table(
+            f"The same money, other buyers: errors on public test cases, {repetitions} simulated campaigns",
+            ["buyer", *(f"with {budget:,.0f} {currency}" for budget in budgets)],
+            [(buyer, *cells) for buyer, cells in _side_by_side(own).items()],
         )
+        typer.echo(_why(own, currency))
         typer.echo(
             f"\nThe report is in {done.report}: open it in a browser. All files are beside it, for example:"
         )
@@ -98,6 +90,31 @@ def demo(
         typer.echo(
             f"  dpmarket verify {done.folder / 'certificate.json'} --openings {done.folder / 'openings.json'}"
         )
+
+
+def _side_by_side(comparison: Comparison) -> dict[str, list[str]]:
+    """Return each buyer's errors, budget by budget."""
+    rows: dict[str, list[str]] = {}
+    for standing in comparison.standings:
+        cell = f"{standing.error:.1%} ± {standing.error_standard_error:.1%}"
+        rows.setdefault(standing.buyer, []).append(cell)
+    return rows
+
+
+def _why(comparison: Comparison, currency: str) -> str:
+    """Say in one sentence what the rule buys, fair to simple ones."""
+    first = comparison.standings[0]
+    little = [standing for standing in comparison.standings if standing.budget == first.budget]
+    plain = next(standing for standing in little if standing.buyer == "same for all")
+    simple = min(
+        (standing for standing in little[1:] if standing.buyer in ("posted price", "cheapest k")),
+        key=lambda standing: standing.error,
+    )
+    return (
+        f"With {first.budget:,.0f} {currency} the model is wrong on {first.error:.1%} of cases instead of "
+        f"{plain.error:.1%} with one epsilon for everybody; the best simple rule with prices planned here, "
+        f"{simple.buyer}, comes to {simple.error:.1%} (more in comparison.json, and by 'dpmarket compare')."
+    )
 
 
 def _over_http(people: int, voice: Voice) -> None:

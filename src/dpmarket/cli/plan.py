@@ -44,6 +44,7 @@ def budget(
     sellers: SellersOption,
     budget: BudgetOption,
     features: FeaturesOption = None,
+    classes: Annotated[int, typer.Option(help="How many labels there are, with --features.")] = 2,
     confidence: Annotated[
         float | None,
         typer.Option(
@@ -70,6 +71,7 @@ def budget(
             noise=noise,
             weight_cap=weight_cap,
             max_mean_epsilon=max_mean_epsilon,
+            n_classes=classes,
             confidence=confidence,
             progress=progress,
         )

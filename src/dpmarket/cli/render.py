@@ -10,8 +10,6 @@ from typing import Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dpmarket.progress import Progress, StageProgress, told_of_compiling
@@ -67,6 +65,9 @@ class Voice:
         if self.quiet or not console.is_terminal:
             yield lambda what, share: None
             return
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
         with Bar(*columns, console=console, transient=True) as bar:
             task = bar.add_task("", total=1.0)
@@ -107,6 +108,8 @@ def busy(what: str) -> Iterator[None]:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
     """Show a bar on the terminal, if there is one; gives the callback that moves it."""
+    from rich.progress import Progress as Bar
+
     console = Console(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=None)

@@ -22,6 +22,10 @@ def report(
         Path | None,
         typer.Option("--test", help="Public records with features and labels, to tell the model's error."),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", help="A column of the test data: the error is told for each of its values."),
+    ] = None,
     certificate: Annotated[
         Path | None,
         typer.Option("--certificate", help="The campaign's certificate: verified, and named by its digest."),
@@ -40,6 +44,7 @@ def report(
     The page shows counts, totals and means of at least ten people: no individual cost, payment or id. The
     records in --test must be public: an error rate on private ones is a release that nobody was paid for.
     """
+    from dpmarket.campaign.amounts import money_text
     from dpmarket.cli.render import Voice, number
     from dpmarket.report import report_campaign
 
@@ -51,6 +56,7 @@ def report(
             quotes,
             output,
             test=test,
+            groups=groups,
             certificate=certificate,
             title=title,
             overwrite=force,
@@ -61,7 +67,7 @@ def report(
     rows = [
         ("sellers", f"{totals.sellers:,}"),
         ("bought from", f"{totals.bought:,}"),
-        ("paid", f"{totals.paid:,.2f}"),
+        ("paid", money_text(totals.paid_minor_units, totals.minor_units, summary.currency)),
         ("mean epsilon of those", number(totals.mean_epsilon)),
         *([] if score is None else [("wrong on public test data", f"{score.error:.1%}")]),
         *((audit.question, "passed" if audit.passed else "FAILED") for audit in summary.audits),

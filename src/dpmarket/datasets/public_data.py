@@ -28,7 +28,7 @@ class PublicData:
     labels
         One of ``classes`` per record.
     classes
-        The two labels, negative class first.
+        The labels, at least two; of two, the negative class first.
     low, high
         Public bounds of every feature in its own unit, low < high. Records may lie outside: bounds are what
         is declared about a feature, and scaling limits to them.
@@ -51,7 +51,7 @@ class PublicData:
 
     features: FloatArray
     labels: np.ndarray[Any, Any]
-    classes: tuple[Any, Any]
+    classes: tuple[Any, ...]
     low: FloatArray
     high: FloatArray
     name: str
@@ -69,8 +69,8 @@ class PublicData:
         labels = np.array(self.labels)
         if labels.shape != (records,):
             raise InvalidInput(f"expected one label per record ({records}), got shape {labels.shape}.")
-        if len(self.classes) != 2 or self.classes[0] == self.classes[1]:
-            raise InvalidInput("expected two different classes, the negative one first.")
+        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+            raise InvalidInput("expected two or more different classes, of two the negative one first.")
         if not bool(np.isin(labels, np.asarray(self.classes)).all()):
             raise InvalidInput("expected every label to be one of classes.")
         low, high = (self._bound(name, columns) for name in ("low", "high"))
@@ -109,7 +109,15 @@ class PublicData:
 
     @property
     def signs(self) -> FloatArray:
-        """Labels as -1 and +1, as the paper writes them."""
+        """Labels as -1 and +1, as the paper writes them.
+
+        Raises
+        ------
+        InvalidInput
+            There are more than two classes.
+        """
+        if len(self.classes) != 2:
+            raise InvalidInput(f"expected records of two classes, got {len(self.classes)} classes.")
         return np.where(self.labels == self.classes[1], 1.0, -1.0)
 
     def take(self, records: IntArray) -> PublicData:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES
 
@@ -20,6 +20,7 @@ def draw_rule(
     cutoff: float | None,
     unit: str,
     worth: Sequence[float] | None = None,
+    currency: str = "",
 ) -> None:
     """Draw what is offered at every cost, the means of groups of sellers, and where buying ends.
 
@@ -31,7 +32,7 @@ def draw_rule(
     axes.plot(group_costs, group_values, MARKERS[0], color=COLOURS[1], ms=4.5, label="groups")
     if cutoff is not None:
         axes.axvline(cutoff, color="#000000", ls=STYLES[1], lw=1.0, label="cutoff")
-    axes.set_xlabel("cost per unit of epsilon")
+    axes.set_xlabel(with_unit("cost per unit of epsilon", currency))
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=0.0)
     _legend(axes)
@@ -42,6 +43,8 @@ def draw_groups(
     bought: Sequence[tuple[float, float, int]],
     others: Sequence[tuple[float, float, int]],
     cutoff: float | None,
+    *,
+    currency: str = "",
 ) -> None:
     """Draw how many sellers have which cost: groups as (low, high, sellers), each a bar of that area."""
     kinds = ((bought, COLOURS[0], "bought from", None), (others, COLOURS[4], "not bought from", "////"))
@@ -59,23 +62,31 @@ def draw_groups(
             )
     if cutoff is not None:
         axes.axvline(cutoff, color="#000000", ls=STYLES[1], lw=1.0, label="cutoff")
-    axes.set_xlabel("cost per unit of epsilon")
+    axes.set_xlabel(with_unit("cost per unit of epsilon", currency))
     axes.set_ylabel("sellers per unit of cost")
     axes.set_axisbelow(True)
     _legend(axes)
 
 
 def draw_options(
-    axes: Axes, payments: Sequence[float], errors: Sequence[float], chosen: tuple[float, float]
+    axes: Axes,
+    payments: Sequence[float],
+    errors: Sequence[float],
+    chosen: tuple[float, float],
+    currency: str = "",
 ) -> None:
     """Draw what error different budgets are expected to leave, and mark the one that was chosen."""
     axes.plot(payments, errors, color=COLOURS[0], marker=MARKERS[0], ms=4.5, label="other budgets")
     axes.plot(*chosen, MARKERS[3], color=COLOURS[1], ms=8, label="this campaign")
     axes.set_xscale("log")
-    axes.set_xticks(payments, [f"{payment:,.4g}" for payment in payments])
+    axes.set_xticks(
+        payments, [f"{payment:,.3g}" if payment < 100.0 else f"{payment:,.0f}" for payment in payments]
+    )
     axes.minorticks_off()
     axes.set_yscale("log")
-    axes.set_xlabel("expected payments")
+    for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axes.set_xlabel(with_unit("expected payments", currency))
     axes.set_ylabel("expected error")
     _legend(axes)
 
@@ -112,6 +123,18 @@ def draw_guesses(
     axes.set_xlabel("how sure before")
     axes.set_ylabel("how sure after, at most")
     _legend(axes)
+
+
+def with_unit(words: str, currency: str) -> str:
+    """Return a label with the currency, if there is one.
+
+    Examples
+    --------
+    >>> with_unit("payment", "EUR"), with_unit("payment", "")
+    ('payment (EUR)', 'payment')
+    """
+    plain = currency.replace("$", r"\$")  # no formula
+    return f"{words} ({plain})" if currency else words
 
 
 def _legend(axes: Axes) -> None:

@@ -269,8 +269,12 @@ def table_kind(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     FileProblem
-        Another ending.
+        Another ending, or a name that is no text.
     """
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        raise FileProblem(f"expected a file's name in UTF-8, got {Path(path).name!r}.") from None
     ending = Path(path).suffix.lower()
     if ending not in (".csv", ".parquet"):
         raise FileProblem(f"expected a file ending in .csv or .parquet, got {Path(path).name!r}.")

@@ -28,7 +28,7 @@ from dpmarket.privacy import NoiseShape
 _SCHEMA = "dpmarket.encoder/1"
 
 
-class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
     """Encode the columns of a table with public declarations, to rows of norm at most 1.
 
     Numbers are limited to their bounds and mapped to [-1, 1]; a category is one column of 0 and 1 for each
@@ -173,6 +173,24 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         columns, _ = self._declared()
         found = _all_coded(X, columns)
         return {name: one.outside for name, one in zip(columns, found, strict=True) if one.outside}
+
+    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
+        """Refuse data frames as output, which would lose the norm that encoded rows carry.
+
+        Also where scikit-learn's configuration asks for frames, rows come as an array or a CSR matrix.
+
+        Raises
+        ------
+        InvalidInput
+            For anything but "default" and None.
+        """
+        if transform not in (None, "default"):
+            raise InvalidInput(
+                "expected set_output(transform='default'): encoded rows carry the norm of their noise, which "
+                "a data frame loses. Make a frame of the rows and of get_feature_names_out(), and pass "
+                "noise_shape=encoder.noise_shape() to the estimator."
+            )
+        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
         """Return the names of the encoded columns, such as ``age`` and ``job=baker``."""

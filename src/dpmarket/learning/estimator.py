@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.geometry import geometry_of, shape_of
+from dpmarket.learning.geometry import carried_shape, geometry_of, shape_of
 from dpmarket.learning.labels import read_classes
 from dpmarket.learning.messages import refuse_arguments, refuse_known, validated
 from dpmarket.learning.problem import check_constant
@@ -244,6 +244,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         shorten = clipping_scales if self.clip else rounding_scales
         rows = replace(rows, scales=shorten(rows, geometry.shape))
+        geometry.check_source(source)
         plan = geometry.plan(weights)
         problem = geometry.problem(rows, weights, plan)
         problem.check_attainable(geometry.largest_noise(weights.noise_rate))
@@ -273,7 +274,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         largest wins.
         """
         check_is_fitted(self)
-        carried = getattr(X, "noise_shape", None)
+        carried = carried_shape(X)
         if carried is not None and carried != self.noise_shape_:
             raise InvalidInput("expected rows encoded as those of the fit were: their noise shapes differ.")
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)

@@ -7,6 +7,7 @@ Without a shape everything is the Euclidean norm's: :math:`R = \sqrt{1 + c^2}`.
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,7 @@ class Geometry:
         """R1: no row with its constant is longer in the norm of the noise; rounded up."""
         if self.constant is None:
             return 1.0
+        # A constant is a power of two between 2^-20 and 2^20: the sum is exact.
         return bound_with_constant(self.constant) if self.shape is None else 1.0 + self.constant
 
     @property
@@ -59,7 +61,8 @@ class Geometry:
         if self.shape is None:
             return None
         c = self.constant or 0.0
-        return math.nextafter(math.hypot(self.shape.euclidean_bound, c) * (1.0 + 2.0**-50), math.inf)
+        bound = math.nextafter(math.hypot(self.shape.euclidean_bound, c) * (1.0 + 2.0**-50), math.inf)
+        return min(bound, self.row_bound)  # no row is longer in the Euclidean norm than in another one
 
     @property
     def joint_columns(self) -> int | None:
@@ -76,6 +79,11 @@ class Geometry:
         return suggest_l2(
             total_promise / bound, self.n_coefficients, bound, self.euclidean_bound, self.joint_columns
         )
+
+    def least_l2(self, total_promise: float) -> float:
+        r"""Return the least penalty that keeps promises of this sum without slack, :math:`2 R^2 / total`."""
+        bound = self.euclidean_bound or self.row_bound
+        return 2.0 * bound * bound / total_promise * (1.0 + 2.0**-40)
 
     def weights(self, promises: FloatArray, l2: float, rows_per_person: int, reserve: float) -> Weights:
         """Return the weights that keep these promises."""
@@ -135,13 +143,24 @@ class Geometry:
         """Return a norm of the noise that is exceeded practically never."""
         return 20.0 * (self.n_coefficients + 50.0) / noise_rate
 
+    def check_source(self, source: NoiseSource) -> None:
+        """Refuse a noise source that cannot draw what this model needs, before anybody is charged.
+
+        Raises
+        ------
+        InvalidInput
+            Its ``draw`` lacks an argument.
+        """
+        if self.shape is not None:
+            refuse_other_source(source, "independent", "noise of another shape than the Euclidean norm's")
+
     def noise(self, source: NoiseSource, noise_rate: float, accuracy: float) -> tuple[FloatArray, FloatArray]:
         """Draw the noise of every coefficient, as the exact sum of two vectors."""
         n = self.n_coefficients
         if self.shape is None:
             return source.draw(n, noise_rate, accuracy).high_low()
         joint = self.shape.joint_columns
-        drawn = source.draw(n, noise_rate, accuracy, n - joint).high_low()
+        drawn = source.draw(n, noise_rate, accuracy, independent=n - joint).high_low()
         # Drawn are the joint columns first, then the separate ones, the constant's last.
         order = np.argsort(np.append(self.shape.mask, [True] * (n - self.features)), kind="stable")
         high, low = (np.empty(n) for _ in drawn)
@@ -197,6 +216,31 @@ def _suggested(features: int, shape: NoiseShape | None) -> float:
     return 2.0 ** round(2.0 * math.log2(shape.euclidean_bound) - 1.0)
 
 
+def carried_shape(features: Any) -> NoiseShape | None:
+    """Return the shape that rows carry; a table's column of that name is none."""
+    carried = getattr(features, "noise_shape", None)
+    return carried if isinstance(carried, NoiseShape) else None
+
+
+def refuse_other_source(source: NoiseSource, argument: str, purpose: str) -> None:
+    """Refuse a noise source of one's own whose ``draw`` does not take an argument.
+
+    Raises
+    ------
+    InvalidInput
+        Names the argument and what it is for.
+    """
+    try:
+        known = inspect.signature(source.draw).parameters
+    except (TypeError, ValueError):  # of compiled code nothing is known beforehand
+        return
+    if argument not in known and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        raise InvalidInput(
+            f"expected a noise_source whose draw takes {argument!r}, which {purpose} needs; "
+            f"{type(source).__name__} does not."
+        )
+
+
 def shape_of(declared: Any, features: Any) -> NoiseShape | None:
     """Return the declared shape, or else the one that encoded rows carry, or else none: the Euclidean norm.
 
@@ -207,8 +251,7 @@ def shape_of(declared: Any, features: Any) -> NoiseShape | None:
     InvalidInput
         If what is declared is no shape, or another one than the rows were scaled for.
     """
-    carried = getattr(features, "noise_shape", None)
-    carried = carried if isinstance(carried, NoiseShape) else None
+    carried = carried_shape(features)
     if declared is None:
         return carried
     if not isinstance(declared, NoiseShape):

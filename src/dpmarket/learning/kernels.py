@@ -213,6 +213,40 @@ def hessian(
 
 
 @numba.njit(cache=True, nogil=True)
+def add_accurate_rows(
+    x: FloatArray,
+    first: int,
+    count: int,
+    high: FloatArray,
+    low: FloatArray,
+    scales: FloatArray,
+    top: FloatArray,
+    bottom: FloatArray,
+) -> None:
+    """Add ``sum factor * (scale * x, 1)`` over a chunk to the pairs of sums ``top`` and ``bottom``."""
+    n = x.shape[1]
+    part = np.zeros((2, top.size))
+    if top.size > n:
+        for i in range(count):
+            part[0, n], lost = two_sum(part[0, n], high[i])
+            part[1, n] += lost + low[i]
+    if scales.size > 0:
+        for i in range(count):
+            high[i], low[i] = times(high[i], low[i], scales[first + i], 0.0)
+    over, under = part[0], part[1]
+    for i in range(count):
+        h, rest = high[i], low[i]
+        row = x[first + i]
+        for j in range(n):
+            product, more = two_product(h, row[j])
+            over[j], lost = two_sum(over[j], product)
+            under[j] += lost + (more + rest * row[j])
+    for j in range(top.size):
+        top[j], lost = two_sum(top[j], over[j])
+        bottom[j] += lost + under[j]
+
+
+@numba.njit(cache=True, nogil=True)
 def accurate_gradient(
     x: FloatArray,
     w: FloatArray,
@@ -228,7 +262,6 @@ def accurate_gradient(
     constant = float(w[n]) if w.size > n else 0.0
     rest_of_constant = float(rest_of_w[n]) if w.size > n else 0.0
     total = np.zeros((2, w.size))
-    part = np.empty((2, w.size))
     columns = np.empty((n, CHUNK))
     high = np.empty(CHUNK)
     low = np.empty(CHUNK)
@@ -256,25 +289,7 @@ def accurate_gradient(
             h, rest = add(high[i], low[i], constant, rest_of_constant)
             h, rest = accurate_sigmoid(sign * h, sign * rest)
             high[i], low[i] = times(h, rest, -sign * weights[first + i], 0.0)
-        part[:] = 0.0
-        if w.size > n:
-            for i in range(count):
-                part[0, n], lost = two_sum(part[0, n], high[i])
-                part[1, n] += lost + low[i]
-        if scales.size > 0:
-            for i in range(count):
-                high[i], low[i] = times(high[i], low[i], scales[first + i], 0.0)
-        top, bottom = part[0], part[1]
-        for i in range(count):
-            h, rest = high[i], low[i]
-            row = x[first + i]
-            for j in range(n):
-                product, more = two_product(h, row[j])
-                top[j], lost = two_sum(top[j], product)
-                bottom[j] += lost + (more + rest * row[j])
-        for j in range(w.size):
-            total[0, j], lost = two_sum(total[0, j], top[j])
-            total[1, j] += lost + bottom[j]
+        add_accurate_rows(x, first, count, high, low, scales, total[0], total[1])
     return total
 
 

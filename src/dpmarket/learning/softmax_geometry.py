@@ -14,7 +14,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.learning.geometry import Geometry
+from dpmarket.learning.geometry import Geometry, refuse_other_source
 from dpmarket.learning.labels import numbers_of
 from dpmarket.learning.problem import Problem
 from dpmarket.learning.rows import Rows
@@ -103,6 +103,11 @@ class SoftmaxGeometry:
         return
 
     @property
+    def row_bound(self) -> float:
+        """R: no row with its constant is longer; rounded up."""
+        return self.rows.row_bound
+
+    @property
     def n_coefficients(self) -> int:
         """n, coefficients of one class, the constant's included."""
         return self.rows.n_coefficients
@@ -114,6 +119,15 @@ class SoftmaxGeometry:
     def suggested_l2(self, total_promise: float) -> float:
         """Return the default penalty for promises of this sum."""
         return softmax_suggest_l2(total_promise, self.classes, self.n_coefficients, self.rows.row_bound)
+
+    def least_l2(self, total_promise: float) -> float:
+        r"""Return the least penalty that keeps promises of this sum without slack.
+
+        :math:`\frac{K + 2}{K - 1} R^2 / total`: from there on a person's worst case is s = 1 for weights in
+        proportion to promises, however small they are.
+        """
+        bound, classes = self.rows.row_bound, self.classes
+        return (classes + 2.0) / (classes - 1.0) * bound * bound / total_promise * (1.0 + 2.0**-40)
 
     def weights(
         self, promises: FloatArray, l2: float, rows_per_person: int, reserve: float
@@ -176,6 +190,10 @@ class SoftmaxGeometry:
     def largest_noise(self, noise_rate: float) -> float:
         """Return a norm of all noise together that is exceeded practically never."""
         return math.sqrt(self.classes) * self.rows.largest_noise(noise_rate)
+
+    def check_source(self, source: NoiseSource) -> None:
+        """Refuse a noise source that cannot draw independent blocks, before anybody is charged."""
+        refuse_other_source(source, "blocks", "a model of more than two classes")
 
     def noise(self, source: NoiseSource, noise_rate: float, accuracy: float) -> tuple[FloatArray, FloatArray]:
         """Draw the noise of every coefficient, class after class, as the exact sum of two vectors."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.learning.exponentials import accurate_exponential, add, exponential, fma, times, two_product
-from dpmarket.learning.kernels import CHUNK
+from dpmarket.learning.kernels import CHUNK, add_accurate_rows
 from dpmarket.numerics import fast_two_sum, two_sum
 
 
@@ -261,39 +261,5 @@ def accurate_gradient(
         for k in range(classes):
             for i in range(count):
                 high[k, i], low[k, i] = times(high[k, i], low[k, i], weights[first + i], 0.0)
-            _add_accurate_rows(x, first, count, high[k], low[k], scales, total[0, k], total[1, k])
+            add_accurate_rows(x, first, count, high[k], low[k], scales, total[0, k], total[1, k])
     return total
-
-
-@numba.njit(cache=True, nogil=True)
-def _add_accurate_rows(
-    x: FloatArray,
-    first: int,
-    count: int,
-    high: FloatArray,
-    low: FloatArray,
-    scales: FloatArray,
-    top: FloatArray,
-    bottom: FloatArray,
-) -> None:
-    """Add ``sum factor * (scale * x, 1)`` over a chunk to the pairs of one class."""
-    n = x.shape[1]
-    part = np.zeros((2, top.size))
-    if top.size > n:
-        for i in range(count):
-            part[0, n], lost = two_sum(part[0, n], high[i])
-            part[1, n] += lost + low[i]
-    if scales.size > 0:
-        for i in range(count):
-            high[i], low[i] = times(high[i], low[i], scales[first + i], 0.0)
-    over, under = part[0], part[1]
-    for i in range(count):
-        h, rest = high[i], low[i]
-        row = x[first + i]
-        for j in range(n):
-            product, more = two_product(h, row[j])
-            over[j], lost = two_sum(over[j], product)
-            under[j] += lost + (more + rest * row[j])
-    for j in range(top.size):
-        top[j], lost = two_sum(top[j], over[j])
-        bottom[j] += lost + under[j]

@@ -8,6 +8,7 @@ lost.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,12 +18,13 @@ from numpy.typing import ArrayLike
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.errors import FileProblem, Infeasible, InvalidInput
 from dpmarket.files import table_to_bytes
 from dpmarket.ledger import odometer, outside, releases, rounds
+from dpmarket.ledger.attempts import end_attempt, log_debit, mark_attempt
 from dpmarket.ledger.engine import Connection, Ledger, new_id, reading, writing
-from dpmarket.ledger.restoring import describe_round
-from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, NewRound
+from dpmarket.ledger.restoring import settle
+from dpmarket.ledger.rounds import EPSILON, MODEL, PAYMENT, SELLER, NewRound
 
 _MINOR_UNITS = 100
 
@@ -76,32 +78,27 @@ class LedgerAccount:
             If a person is named twice or not by a text, or for amounts that are no amounts.
         Infeasible
             If anybody would exceed the limit. The message says how many, not who.
+        LedgerRefusal
+            An older copy of the ledger was put back, or another copy spent something meanwhile. Nobody was
+            charged.
         """
         sellers = _sellers(people)
         amounts = checks.non_negative_vector("epsilons", epsilons)
         checks.same_length("epsilons", amounts, "people", people)
+        settle(self._ledger)
         attempt = new_id()
         with outside.running(attempt):
             with writing(self._ledger) as connection:
-                spent = odometer.charges(connection, sellers)
-                total = spent + amounts
-                # What rounding lost of the sum, exactly: a float at the limit may stand for more.
-                lost = (spent - (total - (total - spent))) + (amounts - (total - spent))
-                beyond = int((((total - self._limit) + lost > 0.0) & (amounts > 0.0)).sum())
-                if beyond:
-                    raise Infeasible(
-                        f"expected nobody to exceed their cap, found {beyond} of {len(amounts)} people who "
-                        "would. Nobody was charged."
-                    )
+                self._refuse_beyond(odometer.charges(connection, sellers), amounts)
                 entered = rounds.enter_round(connection, self._entry(connection), _round(sellers, amounts))
                 releases.debit(connection, attempt, [entered.number])
-                known = [describe_round(connection, entered, attempt, 0)]
-            head = outside.append(self._ledger.id, attempt, "debit", known)
-            with writing(self._ledger) as connection:
-                releases.mark(connection, attempt, head)
-            outside.append(self._ledger.id, attempt, "mark")
-            with writing(self._ledger) as connection:
-                releases.lose(connection, attempt)
+            try:
+                mark_attempt(self._ledger, attempt, *log_debit(self._ledger, attempt, [entered]))
+            except BaseException:
+                with contextlib.suppress(FileProblem):  # what cannot be done now is done when it is used next
+                    end_attempt(self._ledger, attempt)
+                raise
+            end_attempt(self._ledger, attempt)
 
     def left(self, people: Sequence[Any]) -> FloatArray:
         """Return what each of these people has left (epsilon), at least 0.
@@ -119,6 +116,17 @@ class LedgerAccount:
         with reading(self._ledger) as connection:
             spent = odometer.charges(connection, _sellers(people))
         return read_only(np.maximum(self._limit - spent, 0.0))
+
+    def _refuse_beyond(self, spent: FloatArray, amounts: FloatArray) -> None:
+        total = spent + amounts
+        # What rounding lost of the sum, exactly: a float at the limit may stand for more.
+        lost = (spent - (total - (total - spent))) + (amounts - (total - spent))
+        beyond = int((((total - self._limit) + lost > 0.0) & (amounts > 0.0)).sum())
+        if beyond:
+            raise Infeasible(
+                f"expected nobody to exceed their cap, found {beyond} of {len(amounts)} people who would. "
+                "Nobody was charged."
+            )
 
     def _entry(self, connection: Connection) -> str:
         known = rounds.campaign_named(connection, self._campaign)
@@ -141,7 +149,7 @@ def _round(sellers: pl.DataFrame, amounts: FloatArray) -> NewRound:
         identity=new_id(),
         digest=new_id(),
         repetition=0,
-        mechanism="model",
+        mechanism=MODEL,
         minor_units=_MINOR_UNITS,
         ceiling=None,
         parameters={},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sqlite3
 import threading
 import weakref
@@ -65,6 +66,19 @@ def is_address(place: str | os.PathLike[str]) -> bool:
     return "://" in os.fspath(place)
 
 
+def command_for(what: str, place: str | os.PathLike[str]) -> str:
+    """Return a command about a ledger as a message tells it, whole: ``'dpmarket ledger repair x.ledger'``.
+
+    Parameters
+    ----------
+    what
+        ``repair`` or ``check``.
+    place
+        The ledger's file or address, which is told without its password.
+    """
+    return f"'dpmarket ledger {what} {shlex.quote(without_password(os.fspath(place)))}'"
+
+
 @contextlib.contextmanager
 def open_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
     """Open a ledger, made if there is none, for a ``with`` block.
@@ -93,7 +107,7 @@ def open_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
             if path is None:
                 prepare_server(engine, shown)
             else:
-                prepare_file(engine, path, read_only)
+                prepare_file(engine, path, read_only=read_only)
             with engine.connect() as connection:
                 problems = cell_problems_of_small_tables(connection)
                 if problems:

@@ -108,8 +108,9 @@ def journal_problems(connection: Connection) -> list[str]:
     return problems
 
 
-def _chained(key: bytes, before: str, number: int, at: str, kind: str, subject: str, content: str) -> str:
-    return keyed(key, before, str(number), at, kind, subject, content)
+def _chained(key: bytes, before: str, number: int, *said: str) -> str:
+    """Return what a line that says when, what kind, what subject and what content adds to the chain."""
+    return keyed(key, before, str(number), *said)
 
 
 def _ended(key: bytes, number: int, chain: str) -> str:

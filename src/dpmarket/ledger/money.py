@@ -196,6 +196,7 @@ def _begin(
     source: str,
     target: str,
     amount: int,
+    *,
     round_number: int | None = None,
     payout: str | None = None,
 ) -> str:

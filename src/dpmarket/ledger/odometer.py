@@ -17,7 +17,7 @@ from dpmarket.errors import FileProblem
 from dpmarket.files import positions_in
 from dpmarket.ledger import rounds
 from dpmarket.ledger.engine import Connection
-from dpmarket.ledger.rounds import SELLER, Round
+from dpmarket.ledger.rounds import MODEL, SELLER, Round
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,11 @@ def total_charge(lines: Sequence[StatementLine]) -> float:
 
 
 def is_held(found: Round) -> bool:
-    """Whether a round counts with its ceiling: nothing of it is spent yet."""
-    return found.state == "open"
+    """Whether a round counts with its ceiling: nothing of it is spent yet, and all of it may be.
+
+    A model outside of a campaign enters a round for every charge. One that was given back is not spent again.
+    """
+    return found.state == "open" and found.mechanism != MODEL
 
 
 def held_by(found: Round) -> float:

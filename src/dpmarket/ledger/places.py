@@ -14,6 +14,7 @@ from dpmarket.ledger import outside, releases, tables
 from dpmarket.ledger.engine import (
     Connection,
     Ledger,
+    command_for,
     existing_ledger,
     is_address,
     open_ledger,
@@ -85,8 +86,8 @@ def refuse_lost(place: str | os.PathLike[str]) -> None:
     if _lost(place) is not None:
         raise LedgerRefusal(
             f"there was a ledger at {place}, with which promises were spent, and it is gone: put it back. If "
-            f"it was moved, use it once where it is now. 'dpmarket ledger repair {place}' makes it again, "
-            "with all that was logged entered as spent; another market has another name."
+            f"it was moved, use it once where it is now. {command_for('repair', place)} makes it again, with "
+            "all that was logged entered as spent; another market has another name."
         )
 
 

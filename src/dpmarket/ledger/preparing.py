@@ -29,7 +29,7 @@ def new_id() -> str:
     return secrets.token_hex(16)
 
 
-def prepare_file(engine: sa.Engine, path: Path, read_only: bool) -> None:
+def prepare_file(engine: sa.Engine, path: Path, *, read_only: bool) -> None:
     """Make the tables of a new file, upgrade an older one, refuse what is no ledger."""
     with engine.connect() as connection:
         version = _version_of_file(connection, path)

@@ -6,18 +6,18 @@ A backup that is put back does not know what was spent since, nor who withdrew. 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.errors import LedgerRefusal
 from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import money, outside, releases, rounds
-from dpmarket.ledger.engine import Connection, Ledger, new_id, now, reading, writing
+from dpmarket.ledger.attempts import describe_round, end_attempt, still_there
+from dpmarket.ledger.engine import Connection, Ledger, command_for, new_id, now, reading, writing
 from dpmarket.ledger.places import begin_log, id_of, is_other_log, note_place
 
 
@@ -66,19 +66,6 @@ def settle(ledger: Ledger) -> None:
             outside.forget_running(found.id)
 
 
-def end_attempt(ledger: Ledger, attempt: str) -> None:
-    """End an attempt that failed: given back if it has no mark in the log, spent and paid if it has one."""
-    logged = {line.kind for line in outside.read_log() if line.attempt == attempt}
-    with writing(ledger) as connection:
-        returned = "mark" not in logged and releases.give_back(connection, attempt)
-        if not returned:
-            releases.lose(connection, attempt)
-    if returned and "debit" in logged:
-        # The ledger knows. Should it be replaced by a backup, a later debit says the same.
-        with contextlib.suppress(FileProblem):
-            outside.append(ledger.id, attempt, "returned")
-
-
 def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int:
     """Take sellers out of a round before it is spent, in the ledger and in the log outside.
 
@@ -117,6 +104,26 @@ def enter_logged_withdrawals(connection: Connection, lines: Sequence[outside.Lin
     return sum(len(rounds.withdraw(connection, number, sellers)) for number, sellers in unknown)
 
 
+def logged_leaving(ledger: str, identity: str) -> list[str]:
+    """Return who withdrew from a round by the log outside, whether or not the ledger knows of it.
+
+    Parameters
+    ----------
+    ledger, identity
+        Ids of the ledger and of the round.
+    """
+    known = [
+        one
+        for line in outside.read_log()
+        if line.ledger == ledger and line.kind == "withdrawn"
+        for one in line.rounds
+        if one["identity"] == identity
+    ]
+    pages = [table_from_bytes(outside.read_page(one["page"], one["page_digest"])) for one in known]
+    sellers = (seller for page in pages for seller in page.get_column(rounds.SELLER).to_list())
+    return list(dict.fromkeys(sellers))
+
+
 def refuse_restored(ledger: Ledger) -> None:
     """Refuse a ledger that does not know of something that was logged, or a log that was put back.
 
@@ -136,17 +143,17 @@ def refuse_restored(ledger: Ledger) -> None:
 def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
     """Return a sentence for every disagreement between a ledger and the log outside."""
     lines = outside.read_log()
-    found = []
+    found, mending = [], command_for("repair", ledger.place)
     debits, withdrawals = _unknown_debits(connection, lines), _unknown_withdrawals(connection, lines)
     if debits:
         found.append(
             f"the ledger {ledger.place} does not know of {len(debits)} trainings that were begun with it: "
-            "was an older copy put back? 'dpmarket ledger repair' enters everything as spent."
+            f"was an older copy put back? {mending} enters everything as spent."
         )
     if withdrawals:
         found.append(
             f"the ledger {ledger.place} does not know of all who withdrew: was an older copy put back? "
-            "'dpmarket ledger repair' enters them."
+            f"{mending} enters them."
         )
     names = {line.ledger for line in lines if line.about.get("key") == ledger.key.hex()}
     if names - {ledger.id}:
@@ -155,8 +162,8 @@ def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
         found.append(
             f"the log of spending in {outside.state_folder()} is not the one that the ledger "
             f"{ledger.place} was used with, or an older copy of it: name the right folder (DPMARKET_STATE). "
-            "If it is lost, nobody knows what was spent since: 'dpmarket ledger repair' then enters all open "
-            "promises as spent and paid."
+            f"If it is lost, nobody knows what was spent since: {mending} then enters all open promises as "
+            "spent and paid."
         )
     return found
 
@@ -195,69 +202,6 @@ def repair(ledger: Ledger) -> Repair:
             begin_log(connection, ledger)
     settle(ledger)
     return Repair(len(unknown) + lost, new_rounds, withdrawn, logged - lost)
-
-
-def describe_round(
-    connection: Connection, found: rounds.Round, attempt: str, position: int
-) -> dict[str, Any]:
-    """Return what the log keeps about a round that is debited; who is spent on goes to a page beside it."""
-    content = table_to_bytes(rounds.kept_quotes(connection, found.number))
-    campaign = rounds.campaign_of(connection, found.campaign)
-    return {
-        "identity": found.identity,
-        "digest": found.digest,
-        "repetition": found.repetition,
-        "campaign": campaign.name,
-        "rules": campaign.rules,
-        "minor_units": found.minor_units,
-        "currency": campaign.currency,
-        "mechanism": found.mechanism,
-        "ceiling": found.ceiling,
-        **outside.keep_page(attempt, position, content),
-    }
-
-
-def refuse_other_copy(
-    attempt: str, described: Sequence[Mapping[str, Any]]
-) -> Callable[[Sequence[outside.Line]], None]:
-    """Return a check of the log's lines, for the moment in which an attempt writes its own.
-
-    A copy of the ledger may have been used since this one was opened.
-
-    Parameters
-    ----------
-    attempt
-        Its id.
-    described
-        What it spends, by :func:`describe_round`.
-
-    Returns
-    -------
-    Callable[[Sequence[outside.Line]], None]
-        Raises LedgerRefusal if the lines say that another attempt drew noise for one of these rounds, under
-        whatever id of a ledger, or that somebody left who is spent on.
-    """
-    own = {known["identity"]: known for known in described}
-
-    def check(lines: Sequence[outside.Line]) -> None:
-        marked = {line.attempt for line in lines if line.kind == "mark"}
-        for line in lines:
-            known = [found for found in line.rounds if found.get("identity") in own]
-            if line.kind == "debit" and known and line.attempt != attempt and line.attempt in marked:
-                raise LedgerRefusal(
-                    "these promises were spent meanwhile with a copy of this ledger: no noise was drawn, and "
-                    "nothing was released. 'dpmarket ledger repair' enters them as spent."
-                )
-            for one in known if line.kind == "withdrawn" else []:
-                page = own[one["identity"]]
-                kept = table_from_bytes(outside.read_page(page["page"], page["page_digest"]))
-                if _still_there(one, kept):
-                    raise LedgerRefusal(
-                        "sellers withdrew meanwhile with a copy of this ledger: no noise was drawn, and "
-                        "nothing was released. 'dpmarket ledger repair' enters them."
-                    )
-
-    return check
 
 
 def _unknown_debits(connection: Connection, lines: Sequence[outside.Line]) -> dict[str, outside.Line]:
@@ -302,7 +246,7 @@ def _unknown_withdrawals(
             continue  # all of them, by their number alone
         kept = rounds.kept_quotes(connection, found.number)
         for known in left:
-            leaving = _still_there(known, kept)
+            leaving = still_there(known, kept)
             if leaving:
                 unknown.append((found.number, leaving))
     return unknown
@@ -316,13 +260,6 @@ def _one_after_another(left: Sequence[Mapping[str, Any]]) -> bool:
             return False
         before = known["withdrawn"]
     return True
-
-
-def _still_there(known: Mapping[str, Any], kept: pl.DataFrame) -> list[str]:
-    """Return who left by a line of the log and is in a table still."""
-    page = table_from_bytes(outside.read_page(known["page"], known["page_digest"]))
-    there = positions_in(page, rounds.SELLER, kept, rounds.SELLER) >= 0
-    return page.filter(there).get_column(rounds.SELLER).to_list()
 
 
 def _restored_round(connection: Connection, known: Mapping[str, Any]) -> list[tuple[int, bool]]:

@@ -25,6 +25,7 @@ from dpmarket.ledger.pages import keep, kept_table
 
 SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
 WEIGHT = "loss_weight"
+MODEL = "model"  # the mechanism of rounds that models outside of campaigns enter
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,15 @@ HEAD = "version_3"
 
 metadata = MetaData()
 
-_ID = BigInteger().with_variant(Integer, "sqlite")
+ID = BigInteger().with_variant(Integer, "sqlite")
+"""A number that the database counts up."""
+
+
+def one_of(column: str, values: tuple[str, ...], name: str) -> CheckConstraint:
+    """Return the rule that a column has one of these texts."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=name)
+
 
 ledger = Table(
     "ledger",
@@ -59,7 +67,7 @@ campaign = Table(
 round_ = Table(
     "round",
     metadata,
-    Column("number", _ID, primary_key=True, autoincrement=True),
+    Column("number", ID, primary_key=True, autoincrement=True),
     Column("identity", Text, nullable=False, unique=True),
     Column("digest", Text, nullable=False),
     Column("repetition", Integer, nullable=False),
@@ -87,18 +95,18 @@ round_ = Table(
 page = Table(
     "page",
     metadata,
-    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("round", ID, ForeignKey("round.number"), primary_key=True),
     Column("kind", Text, primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("content", LargeBinary, nullable=False),
     Column("digest", Text),
-    CheckConstraint("kind IN ('quoted', 'spent')", name="page_kind"),
+    one_of("kind", ("quoted", "spent"), "page_kind"),
 )
 
 left_out = Table(
     "left_out",
     metadata,
-    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("round", ID, ForeignKey("round.number"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("content", LargeBinary, nullable=False),
     Column("digest", Text, nullable=False),
@@ -107,7 +115,7 @@ left_out = Table(
 withdrawal = Table(
     "withdrawal",
     metadata,
-    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("round", ID, ForeignKey("round.number"), primary_key=True),
     Column("seller", Text, primary_key=True),
     Column("withdrawn_at", Text, nullable=False),
     sqlite_with_rowid=False,
@@ -124,8 +132,8 @@ release = Table(
     Column("marked_at", Text),
     Column("ended_at", Text),
     Column("model", Text),
-    CheckConstraint("kind IN ('model', 'statistic')", name="release_kind"),
-    CheckConstraint("state IN ('debited', 'marked', 'released', 'lost', 'returned')", name="release_state"),
+    one_of("kind", ("model", "statistic"), "release_kind"),
+    one_of("state", ("debited", "marked", "released", "lost", "returned"), "release_state"),
     CheckConstraint("delta >= 0 AND delta < 1", name="release_delta"),
     CheckConstraint("(model IS NOT NULL) = (state = 'released')", name="release_model"),
     CheckConstraint("state NOT IN ('marked') OR marked_at IS NOT NULL", name="release_mark"),
@@ -135,7 +143,7 @@ debit = Table(
     "debit",
     metadata,
     Column("release", Text, ForeignKey("release.id"), primary_key=True),
-    Column("round", _ID, ForeignKey("round.number"), primary_key=True),
+    Column("round", ID, ForeignKey("round.number"), primary_key=True),
     # 0 once it was returned. The index below makes a second debit of a round impossible.
     Column("counts", Integer, nullable=False),
     CheckConstraint("counts IN (0, 1)", name="debit_counts"),
@@ -158,7 +166,7 @@ account = Table(
     Column("debits", BigInteger, nullable=False, server_default=text("0")),
     Column("pending", BigInteger, nullable=False, server_default=text("0")),
     UniqueConstraint("campaign", "kind", name="account_once"),
-    CheckConstraint("kind IN ('outside', 'escrow', 'payable')", name="account_kind"),
+    one_of("kind", ("outside", "escrow", "payable"), "account_kind"),
     CheckConstraint("credits >= 0 AND debits >= 0 AND pending >= 0", name="account_signs"),
     CheckConstraint("kind = 'outside' OR credits - debits - pending >= 0", name="account_not_negative"),
 )
@@ -186,7 +194,7 @@ payout_page = Table(
     Column("kind", Text, nullable=False),
     Column("content", LargeBinary, nullable=False),
     Column("digest", Text, nullable=False),
-    CheckConstraint("kind IN ('lines', 'confirmed', 'returned')", name="payout_page_kind"),
+    one_of("kind", ("lines", "confirmed", "returned"), "payout_page_kind"),
 )
 
 transfer = Table(
@@ -197,7 +205,7 @@ transfer = Table(
     Column("debit_account", Text, ForeignKey("account.id"), nullable=False),
     Column("credit_account", Text, ForeignKey("account.id"), nullable=False),
     Column("amount", BigInteger, nullable=False),
-    Column("round", _ID, ForeignKey("round.number")),
+    Column("round", ID, ForeignKey("round.number")),
     Column("payout", Text, ForeignKey("payout.id")),
     # For a desk that keeps a row for each person.
     Column("person", Text),
@@ -206,8 +214,8 @@ transfer = Table(
     Column("made_at", Text, nullable=False),
     Column("ended_at", Text),
     UniqueConstraint("participation", "kind", name="transfer_once"),
-    CheckConstraint("kind IN ('fund', 'pay', 'refund', 'payout', 'returned')", name="transfer_kind"),
-    CheckConstraint("state IN ('pending', 'posted', 'voided')", name="transfer_state"),
+    one_of("kind", ("fund", "pay", "refund", "payout", "returned"), "transfer_kind"),
+    one_of("state", ("pending", "posted", "voided"), "transfer_state"),
     CheckConstraint("amount > 0", name="transfer_amount"),
     CheckConstraint("debit_account <> credit_account", name="transfer_accounts"),
     CheckConstraint("(ended_at IS NULL) = (state = 'pending')", name="transfer_ended"),
@@ -223,7 +231,7 @@ transfer = Table(
 journal = Table(
     "journal",
     metadata,
-    Column("number", _ID, primary_key=True, autoincrement=False),
+    Column("number", ID, primary_key=True, autoincrement=False),
     Column("at", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("subject", Text, nullable=False),

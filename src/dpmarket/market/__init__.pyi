@@ -80,6 +80,7 @@ from .views import Caller as Caller
 from .views import Sums as Sums
 from .views import show_campaign as show_campaign
 from .views import show_certificate as show_certificate
+from .views import show_costs as show_costs
 from .views import show_history as show_history
 from .views import show_model as show_model
 from .views import show_openings as show_openings

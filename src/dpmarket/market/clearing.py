@@ -14,14 +14,15 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
+import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.campaign.deciding import Decision, decide_offline
 from dpmarket.campaign.market_file import to_distribution
 from dpmarket.errors import MarketRefusal
+from dpmarket.files import table_from_bytes, table_to_bytes
 from dpmarket.ledger import Connection, reading
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.journal import canonical
@@ -31,10 +32,11 @@ from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
 from dpmarket.market.holds import pay_values, reserve
 from dpmarket.market.jobs import enter_job
-from dpmarket.market.keys import Opener, seal
+from dpmarket.market.keys import OPERATOR, Opener, operator_key, seal
 from dpmarket.market.opening import market_of
 from dpmarket.market.people import free_epsilon_of_all
 from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+from dpmarket.market.statements import random_id
 
 _own, _quote = tables.participation.c, tables.quote.c
 
@@ -64,7 +66,7 @@ class Clearing:
 
 
 def report_cost(connection: Connection, participation: str, cost: float, now: datetime) -> None:
-    """Report a cost for an offline campaign, once; it is sealed, and opened for clearing only.
+    """Report a cost for an offline campaign, once; it is sealed, and opened for clearing and an auditor only.
 
     Parameters
     ----------
@@ -117,8 +119,38 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
             enter_event(connection, campaign, None, "cancelled", time_text(now))
         return Clearing(len(sellers), 0, 0, 0, "cancelled")
     decision = decide_offline(market, costs)
+    sealed = _seal_costs(desk, campaign, sellers, costs)
     with acting(desk) as connection:
-        return enter_quotes(connection, found, sellers, decision, now)
+        done = enter_quotes(connection, found, sellers, decision, now)
+        connection.execute(tables.cleared_costs.insert().values(campaign=campaign, sealed=sealed))
+        return done
+
+
+def costs_of(desk: Desk, campaign: str) -> pl.DataFrame:
+    """Return who reported what for an offline campaign that was cleared. Confidential: for an auditor.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns participation and cost (money per unit of epsilon), in the order of the decision.
+
+    Raises
+    ------
+    MarketRefusal
+        Nothing was cleared.
+    FileProblem
+        The operator's private key is not here.
+    """
+    columns = tables.cleared_costs.c
+    with reading(desk.ledger) as connection:
+        sealed = connection.execute(sa.select(columns.sealed).where(columns.campaign == campaign)).scalar()
+    opened = None
+    if sealed is not None:
+        opener = Opener(desk.keys, OPERATOR, operator_key(desk.keys))
+        opened = opener.open(bytes(sealed), "costs", campaign)
+    if opened is None:
+        raise MarketRefusal("unknown", "there are no costs, or they were sealed to another key.")
+    return table_from_bytes(opened)
 
 
 def begin_clearing(desk: Desk, campaign: str, now: datetime) -> LiveCampaign:
@@ -155,6 +187,17 @@ def open_costs(
             sellers.append((str(row.id), str(row.person)))
             costs.append(struct.unpack("<d", content)[0])
     return sellers, np.array(costs)
+
+
+def _seal_costs(
+    desk: Desk,
+    campaign: str,
+    sellers: Sequence[tuple[str, str]],
+    costs: np.ndarray[tuple[int], np.dtype[np.float64]],
+) -> bytes:
+    """Return what a campaign is cleared by, sealed to the operator: the campaign's own key will be gone."""
+    table = pl.DataFrame({"participation": [who for who, _ in sellers], "cost": costs})
+    return seal(operator_key(desk.keys), table_to_bytes(table), "costs", campaign)
 
 
 def enter_quotes(
@@ -198,11 +241,10 @@ def enter_quotes(
         connection.execute(tables.quote.insert(), quotes)
     bought = sa.select(_quote.participation).where(_quote.participation == _own.id, _quote.payment > 0)
     reported = sa.and_(_own.campaign == found.campaign, _own.state == "reported")
-    offered, none = sa.and_(reported, bought.exists()), sa.and_(reported, ~bought.exists())
     enter_event_for_all(connection, found.campaign, "quoted", at, reported)
-    free_epsilon_of_all(connection, none)
-    connection.execute(tables.participation.update().where(none).values(state="declined", sealed_cost=None))
-    connection.execute(tables.participation.update().where(offered).values(state="quoted", sealed_cost=None))
+    free_epsilon_of_all(connection, sa.and_(reported, ~bought.exists()))
+    answer = sa.case((bought.exists(), "quoted"), else_="declined")
+    connection.execute(tables.participation.update().where(reported).values(state=answer, sealed_cost=None))
     end_for_all(connection, found.campaign, at)  # who consented and did not report
     total = sum(int(str(row["payment"])) for row in quotes)
     debt = _hold_all(connection, found, total, at)
@@ -244,15 +286,19 @@ def _hold_all(connection: Connection, found: LiveCampaign, total: int, at: str) 
         debt = total - int(connection.execute(free).scalar_one())
         step(connection, found.campaign, ("deciding",), state="unpaid", debt=debt)
         return debt
-    query = (
-        sa.select(_own.id, _own.person, _quote.payment)
+    # Inside the database: taking the rows out and in again is most of the work.
+    values = {
+        **pay_values((found.escrow, found.payable), "", "", 0, at),
+        "id": random_id(connection),
+        "amount": _quote.payment,
+        "person": _own.person,
+        "participation": _own.id,
+    }
+    chosen = (
+        sa.select(*(value if isinstance(value, sa.ColumnElement) else sa.literal(value)
+                    for value in values.values()))
         .join(tables.quote, _quote.participation == _own.id)
         .where(_own.campaign == found.campaign, _own.state == "quoted")
-    )
-    rows: list[dict[str, Any]] = [
-        pay_values((found.escrow, found.payable), row.id, row.person, row.payment, at)
-        for row in connection.execute(query.order_by(_own.id))
-    ]
-    if rows:
-        connection.execute(ledger_tables.transfer.insert(), rows)
+    )  # fmt: skip
+    connection.execute(ledger_tables.transfer.insert().from_select(list(values), chosen))
     return 0

@@ -26,7 +26,8 @@ are deleted after the training.
 What is not promised. If your privacy cost goes together with what is in your record, then the cost tells
 something about the record, and your promise and your payment tell something about the cost. The buyer sees
 sums of many sellers, never yours; but all other sellers together with the buyer can learn your promise from
-those sums. Whoever runs the machine sees what the machine sees.
+those sums. Whoever runs the machine sees what the machine sees. Where all offers are made at once, what you
+reported is kept sealed, so that an auditor can decide the offers again; otherwise it is not kept.
 
 Money. Your payment is set aside before you are asked for anything. Where all offers are made at once, after
 everybody has reported, they may come to more than the buyer has set aside: what is missing is the buyer's

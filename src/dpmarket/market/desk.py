@@ -19,6 +19,7 @@ from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
 from dpmarket.ledger import Connection, Ledger, open_ledger, settle, writing
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.market import tables
+from dpmarket.market.wrapping import wrap_folder
 
 
 @dataclass(frozen=True)
@@ -90,20 +91,23 @@ def open_desk(
         A file, or the address of a PostgreSQL database.
     keys
         A folder for private keys, made if it is not there, for its owner only. It belongs in no backup: a
-        key that comes back can open records that were to be gone.
+        key that comes back can open records that were to be gone. Where ``DPMARKET_MASTER_KEY_FILE`` names a
+        master key, no key in it stays in clear.
     terms
         How long things last; None: the usual.
 
     Raises
     ------
     FileProblem, LedgerRefusal
-        The ledger cannot be used, or lacks spending that was logged outside of it.
+        The ledger or the master key cannot be used, or the ledger lacks spending that was logged outside of
+        it.
     """
     folder = Path(keys)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
         raise FileProblem(f"cannot use the folder of keys {folder}: {problem.strerror or problem}.") from None
+    wrap_folder(folder)
     with open_ledger(place) as ledger:
         settle(ledger)
         _prepare(ledger)
@@ -163,11 +167,11 @@ def time_text(moment: datetime) -> str:
 
 
 def _prepare(ledger: Ledger) -> None:
-    """Make the desk's tables if there are none, and bring earlier ones up to date."""
+    """Make the desk's tables if there are none, or bring older ones up to date."""
     found = _revision(ledger)
     if found == tables.HEAD:
         return
-    if found is not None and found not in tables.EARLIER:
+    if found not in (None, *tables.EARLIER):
         raise FileProblem(
             f"cannot use {ledger.place}: expected revision {tables.HEAD} of the desk's tables, found {found}."
         )

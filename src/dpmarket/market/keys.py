@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpmarket.errors import FileProblem
+from dpmarket.market.wrapping import flush_folder, unwrapped, wrapped, write_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
@@ -23,10 +24,13 @@ OPERATOR = "operator"
 def new_key(folder: Path, name: str) -> bytes:
     """Make a key pair; the private half goes to a file for its owner only, the public half is returned.
 
+    Where there is a master key (:mod:`dpmarket.market.wrapping`), the private half is wrapped by it.
+
     Raises
     ------
     FileProblem
-        The file cannot be written, or the package cryptography is missing or too old.
+        The file cannot be written, the master key cannot be used, or the package cryptography is missing or
+        too old.
     """
     _suite()
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -34,14 +38,10 @@ def new_key(folder: Path, name: str) -> bytes:
     private = X25519PrivateKey.generate()
     public = private.public_key().public_bytes_raw()
     path = _path(folder, name, public)
+    content = wrapped(private.private_bytes_raw(), path.name)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(descriptor, private.private_bytes_raw())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        _flush(folder)
+        write_private(path, content)
+        flush_folder(folder)
     except OSError as problem:
         raise FileProblem(f"cannot write a key to {folder}: {problem.strerror or problem}.") from None
     return public
@@ -78,7 +78,7 @@ def destroy_key(folder: Path, name: str, public: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         path.unlink()
-        _flush(folder)
+        flush_folder(folder)
     except FileNotFoundError:
         return
     except OSError as problem:
@@ -139,14 +139,7 @@ def _path(folder: Path, name: str, public: bytes) -> Path:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as problem:
         raise FileProblem(f"cannot read the key {path.name}: {problem.strerror or problem}.") from None
-
-
-def _flush(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return unwrapped(content, path.name)

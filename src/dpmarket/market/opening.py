@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmarket.campaign.deciding import budget_in_minor_units, decide_offline, online_curve
-from dpmarket.campaign.features import is_plain
-from dpmarket.campaign.market_file import Market, to_distribution
+from dpmarket.campaign.market_file import Market, questions_of, to_distribution
 from dpmarket.campaign.market_file import check_market as checked_market
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger.journal import canonical
@@ -78,18 +77,6 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def refuse_other_records(market: Market) -> None:
-    """Refuse a market whose records the desk does not take: only numbers, and one row for each person.
-
-    Raises
-    ------
-    MarketRefusal
-        Categories, or several rows.
-    """
-    if not is_plain(market) or market.sellers.rows_per_person != 1:
-        raise MarketRefusal("invalid", "expected features with public bounds only, and one row per person.")
-
-
 def plan_opening(market: Market, mechanism: str) -> Opening:
     """Plan what is frozen when a campaign opens.
 
@@ -103,11 +90,15 @@ def plan_opening(market: Market, mechanism: str) -> Opening:
     Raises
     ------
     MarketRefusal
-        The market file does not say how many sellers are expected, or asks for one price for all offline.
+        The market file asks for statistics, does not say how many sellers are expected, or asks for one price
+        for all offline.
     InvalidInput, Infeasible, NotConverged
         What planning refuses.
     """
-    refuse_other_records(market)
+    if questions_of(market):
+        raise MarketRefusal(
+            "invalid", "expected a market that trains a model: statistics are bought by files."
+        )
     if market.sellers.expected is None:
         raise MarketRefusal("invalid", "expected sellers.expected in the market file.")
     digest = digest_of(market_text(market))

@@ -1,20 +1,14 @@
-"""Check a record when it comes, write it to a fixed width, seal it, and open it again for training."""
+"""Check a record when it comes, seal it, and open it again for training."""
 
 from __future__ import annotations
 
-import math
-import struct
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign.features import plain_bounds
-from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.records import Records
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection, reading
@@ -22,6 +16,7 @@ from dpmarket.ledger.rounds import SELLER
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign
 from dpmarket.market.desk import Desk, time_text
+from dpmarket.market.encoding import Record, decode_records, encode_record, zero_record
 from dpmarket.market.events import new_event
 from dpmarket.market.keys import Opener, seal
 from dpmarket.market.opening import market_of
@@ -31,52 +26,13 @@ from dpmarket.market.statements import together
 _OPENED_AT_ONCE = 10_000
 
 
-def encode_record(market: Market, values: Mapping[str, Any]) -> bytes:
-    """Write a record as bytes of one length, whatever is in it: a length would tell something.
-
-    Parameters
-    ----------
-    market
-        Which features, bounds and labels to expect.
-    values
-        By name: a number for every feature, and one of the two labels.
-
-    Raises
-    ------
-    MarketRefusal
-        Names what is missing or wrong, never a value, nor an unknown name.
-    """
-    expected = [*market.features, market.label.column]
-    if set(values) != set(expected):
-        missing = [name for name in expected if name not in values]
-        raise MarketRefusal("invalid", f"expected exactly {', '.join(expected)}; {len(missing)} are missing.")
-    numbers = []
-    for name, low, high in plain_bounds(market):
-        value = values[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise MarketRefusal("invalid", f"{name}: expected a number.")
-        if not low <= value <= high and market.training.outside_bounds == "refuse":
-            raise MarketRefusal("invalid", f"{name}: expected a number from {low:g} to {high:g}.")
-        numbers.append(min(max(float(value), low), high))
-    label = values[market.label.column]
-    if type(label) is not type(market.label.values[0]) or label not in market.label.values:
-        raise MarketRefusal("invalid", f"{market.label.column}: expected one of the two labels.")
-    return struct.pack(f"<{len(numbers)}dB", *numbers, market.label.values.index(label))
-
-
-def zero_row(market: Market) -> bytes:
-    """Return the public row that stands for a record that cannot be opened: the middle of all bounds."""
-    middles = [(low + high) / 2 for _, low, high in plain_bounds(market)]
-    return struct.pack(f"<{len(middles)}dB", *middles, 0)
-
-
-def deliver(connection: Connection, participation: str, values: Mapping[str, Any], now: datetime) -> None:
+def deliver(connection: Connection, participation: str, values: Record, now: datetime) -> None:
     """Check a record, seal it to the campaign's key, and keep what is sealed.
 
     Parameters
     ----------
     values
-        By name: the features and the label.
+        As :func:`~dpmarket.market.encoding.encode_record` takes them: the features and the label, by name.
     now
         The time.
 
@@ -109,7 +65,8 @@ def deliver(connection: Connection, participation: str, values: Mapping[str, Any
 def opened_records(desk: Desk, found: LiveCampaign, people: pl.DataFrame, promised: FloatArray) -> Records:
     """Open the records of a round's people, in their order; one that does not open becomes the zero row.
 
-    Nothing that is in a record can end this with an error: an error would tell.
+    With several rows for each person, all of them. Nothing that is in a record can end this with an error:
+    an error would tell.
 
     Raises
     ------
@@ -119,7 +76,7 @@ def opened_records(desk: Desk, found: LiveCampaign, people: pl.DataFrame, promis
     assert found.public_key is not None
     market = market_of(found.market)
     opener = Opener(desk.keys, found.campaign, found.public_key)
-    zero = zero_row(market)
+    zero = zero_record(market)
     places = {seller: place for place, seller in enumerate(people.get_column(SELLER).to_list())}
     rows = [zero] * len(places)
     own, kept = tables.participation.c, tables.record.c
@@ -132,21 +89,8 @@ def opened_records(desk: Desk, found: LiveCampaign, people: pl.DataFrame, promis
         for row in connection.execute(query).yield_per(_OPENED_AT_ONCE):
             content = opener.open(bytes(row.sealed), "record", found.campaign, row.id)
             place = places.get(row.person)
-            if place is not None and content is not None and _is_row(content, zero, market):
+            if place is not None and content is not None:
                 rows[place] = content
     owners = np.flatnonzero(promised > 0.0)
-    chosen = b"".join(rows[place] for place in owners.tolist())
-    kind = np.dtype([("features", "<f8", (len(market.features),)), ("label", "u1")])
-    table = np.frombuffer(chosen, dtype=kind)
-    features = np.ascontiguousarray(table["features"].astype(np.float64))
-    return Records(owners, features, table["label"] == 1, {})
-
-
-def _is_row(content: bytes, zero: bytes, market: Market) -> bool:
-    """Whether opened bytes are a row as :func:`encode_record` writes it."""
-    if len(content) != len(zero):
-        return False
-    *numbers, label = struct.unpack(f"<{len(market.features)}dB", content)
-    bounds = plain_bounds(market)
-    inside = all(low <= number <= high for number, (_, low, high) in zip(numbers, bounds, strict=True))
-    return inside and label in (0, 1)
+    features, labels, people_of_rows = decode_records(market, [rows[place] for place in owners.tolist()])
+    return Records(owners[people_of_rows], features, labels, {})

@@ -29,3 +29,13 @@ def together(connection: Connection, main: Any, *others: Any) -> int:
     for other in others:
         connection.execute(other)
     return changed
+
+
+def random_id(connection: Connection) -> sa.ColumnElement[str]:
+    """Return an expression that is a new id in every row: random bits as 32 hexadecimal digits.
+
+    128 bits of SQLite's generator; on PostgreSQL the 122 random bits of a UUID.
+    """
+    if connection.dialect.name == "sqlite":
+        return sa.func.lower(sa.func.hex(sa.func.randomblob(16)))
+    return sa.func.replace(sa.cast(sa.func.gen_random_uuid(), sa.Text), "-", "")

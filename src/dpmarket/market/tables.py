@@ -23,11 +23,12 @@ from sqlalchemy import (
 )
 
 from dpmarket.ledger import tables as ledger_tables
+from dpmarket.ledger.tables import ID, one_of
 
-HEAD = "market_2"
+HEAD = "market_3"
 """The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
-EARLIER = ("market_1",)
-"""Revisions that are brought up to date when a desk is opened."""
+EARLIER = ("market_1", "market_2")
+"""Revisions from which a desk is brought up to date when it is opened."""
 
 CAMPAIGN_STATES = (
     "draft", "open", "clearing", "unpaid", "deciding", "closed", "training", "released", "lost", "cancelled",
@@ -39,13 +40,7 @@ PARTICIPATION_STATES = (
 
 metadata = MetaData()
 
-_ID = BigInteger().with_variant(Integer, "sqlite")
 _CAMPAIGN = ledger_tables.campaign.c.id
-
-
-def _one_of(column: str, values: tuple[str, ...], name: str) -> CheckConstraint:
-    listed = ", ".join(f"'{value}'" for value in values)
-    return CheckConstraint(f"{column} IN ({listed})", name=name)
 
 
 member = Table(
@@ -55,7 +50,7 @@ member = Table(
     Column("name", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("made_at", Text, nullable=False),
-    _one_of("role", ("buyer", "paymaster", "auditor", "operator"), "member_role"),
+    one_of("role", ("buyer", "paymaster", "auditor", "operator"), "member_role"),
 )
 
 consent = Table(
@@ -90,7 +85,7 @@ live_campaign = Table(
     Column("escrow", Text, ForeignKey(ledger_tables.account.c.id), nullable=False),
     Column("payable", Text, ForeignKey(ledger_tables.account.c.id), nullable=False),
     Column("public_key", LargeBinary),
-    Column("round", _ID, ForeignKey(ledger_tables.round_.c.number)),
+    Column("round", ID, ForeignKey(ledger_tables.round_.c.number)),
     # Offline: what clearing decided, and what the buyer owes before sellers can be asked for anything.
     Column("decision", Text),
     Column("debt", BigInteger, nullable=False, server_default=text("0")),
@@ -100,8 +95,8 @@ live_campaign = Table(
     Column("deliver_until", Text, nullable=False),
     Column("cleared_at", Text),
     Column("made_at", Text, nullable=False),
-    _one_of("state", CAMPAIGN_STATES, "live_campaign_state"),
-    _one_of("mechanism", ("online", "offline"), "live_campaign_mechanism"),
+    one_of("state", CAMPAIGN_STATES, "live_campaign_state"),
+    one_of("mechanism", ("online", "offline"), "live_campaign_mechanism"),
     CheckConstraint("debt >= 0", name="live_campaign_debt"),
     CheckConstraint("(state = 'unpaid') = (debt > 0)", name="live_campaign_unpaid"),
 )
@@ -140,7 +135,7 @@ participation = Table(
     Column("sealed_payee", LargeBinary),
     Column("made_at", Text, nullable=False),
     UniqueConstraint("campaign", "person", name="participation_once"),
-    _one_of("state", PARTICIPATION_STATES, "participation_state"),
+    one_of("state", PARTICIPATION_STATES, "participation_state"),
     CheckConstraint("held_epsilon >= 0 AND spent_epsilon >= 0", name="participation_signs"),
     CheckConstraint("(lease_until IS NOT NULL) = (state = 'seated')", name="participation_lease"),
     CheckConstraint("state <> 'spent' OR held_epsilon = 0", name="participation_spent"),
@@ -151,12 +146,12 @@ participation = Table(
 waiting = Table(
     "waiting",
     metadata,
-    Column("number", _ID, primary_key=True, autoincrement=True),
+    Column("number", ID, primary_key=True, autoincrement=True),
     Column("campaign", Text, ForeignKey("live_campaign.campaign"), nullable=False),
     Column("participation", Text, ForeignKey("participation.id"), nullable=False, unique=True),
     # Why they wait: the campaign has no room, or they have too little epsilon left.
     Column("reason", Text, nullable=False),
-    _one_of("reason", ("room", "cap"), "waiting_reason"),
+    one_of("reason", ("room", "cap"), "waiting_reason"),
     Index("waiting_in_order", "campaign", "reason", "number"),
 )
 
@@ -192,14 +187,14 @@ token = Table(
     Column("made_at", Text, nullable=False),
     Column("expires_at", Text),
     Column("revoked_at", Text),
-    _one_of("kind", ("login", "session", "api", "invitation"), "token_kind"),
+    one_of("kind", ("login", "session", "api", "invitation"), "token_kind"),
     CheckConstraint("(member IS NULL) <> (participation IS NULL)", name="token_owner"),
 )
 
 event = Table(
     "event",
     metadata,
-    Column("number", _ID, primary_key=True, autoincrement=True),
+    Column("number", ID, primary_key=True, autoincrement=True),
     Column("campaign", Text, ForeignKey("live_campaign.campaign"), nullable=False),
     Column("participation", Text, ForeignKey("participation.id")),
     Column("kind", Text, nullable=False),
@@ -229,8 +224,8 @@ job = Table(
     Column("claim", Text),
     Column("error_kind", Text),
     UniqueConstraint("kind", "campaign", name="job_once"),
-    _one_of("kind", ("clear", "close", "train", "certify"), "job_kind"),
-    _one_of("state", ("waiting", "running", "done", "failed"), "job_state"),
+    one_of("kind", ("clear", "close", "train", "certify"), "job_kind"),
+    one_of("state", ("waiting", "running", "done", "failed"), "job_state"),
     CheckConstraint("(claim IS NOT NULL) = (state = 'running')", name="job_claim"),
     Index("job_due", "state", "due_at"),
 )
@@ -260,7 +255,7 @@ bucket = Table(
 certificate = Table(
     "certificate",
     metadata,
-    Column("round", _ID, ForeignKey(ledger_tables.round_.c.number), primary_key=True, autoincrement=False),
+    Column("round", ID, ForeignKey(ledger_tables.round_.c.number), primary_key=True, autoincrement=False),
     Column("body", LargeBinary, nullable=False),
     # Who was promised, paid and spent what, with the salts: sealed to the operator.
     Column("openings", LargeBinary, nullable=False),
@@ -272,4 +267,12 @@ receipt = Table(
     metadata,
     Column("participation", Text, ForeignKey("participation.id"), primary_key=True),
     Column("body", LargeBinary, nullable=False),
+)
+
+cleared_costs = Table(
+    "cleared_costs",
+    metadata,
+    Column("campaign", Text, ForeignKey("live_campaign.campaign"), primary_key=True),
+    # Who reported what for an offline campaign: sealed to the operator, for an auditor.
+    Column("sealed", LargeBinary, nullable=False),
 )

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign, campaign_of
+from dpmarket.market.clearing import costs_of
 from dpmarket.market.desk import Desk, Terms
 from dpmarket.market.events import Event, events_of
 from dpmarket.market.quoting import GivenQuote, quote_of
@@ -176,6 +178,19 @@ def show_openings(desk: Desk, caller: Caller, campaign: str) -> bytes:
     if caller.role != "auditor":
         raise _nothing()
     return openings_of(desk, campaign)
+
+
+def show_costs(desk: Desk, caller: Caller, campaign: str) -> pl.DataFrame:
+    """Return who reported what for an offline campaign, to an auditor, where the operator's key is at hand.
+
+    Raises
+    ------
+    MarketRefusal
+        There are none, or none for this caller.
+    """
+    if caller.role != "auditor":
+        raise _nothing()
+    return costs_of(desk, campaign)
 
 
 def _visible(connection: Connection, caller: Caller, campaign: str, *roles: str) -> LiveCampaign:

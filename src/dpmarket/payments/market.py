@@ -18,6 +18,7 @@ import numpy as np
 
 from dpmarket.allocation import Allocation, BuyerObjective
 from dpmarket.allocation.settings import path_settings
+from dpmarket.allocation.sorting import sorted_costs
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible, NotConverged
@@ -48,8 +49,9 @@ class Market:
         objective: BuyerObjective,
         dist: CostDistribution,
     ) -> None:
-        finite = virtual_costs[virtual_costs < np.inf]
-        finite.sort()  # a copy of its own: a second one would take as long as the sorting
+        # Copied no more than once: a copy takes as long as a part of the sorting.
+        is_finite = float(virtual_costs.max()) < np.inf
+        finite = sorted_costs(virtual_costs if is_finite else virtual_costs[virtual_costs < np.inf])
         settings = path_settings(objective, virtual_costs.size)
         needed = settings.first_capped + (settings.first_rest > 0.0)
         self.top = dist.support[1]

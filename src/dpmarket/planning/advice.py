@@ -66,6 +66,7 @@ def noise_advice(
     *,
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
+    n_classes: int = 2,
 ) -> NoiseAdvice | None:
     """Return advice where noise dominates the best that a budget can buy; None where it does not.
 
@@ -79,6 +80,8 @@ def noise_advice(
         As in :func:`~dpmarket.planning.prices.suggest_prices`.
     features
         Number of columns of a record, the constant not counted.
+    n_classes
+        How many labels there are, at least 2.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def noise_advice(
     features = checks.whole("features", features, minimum=1)
 
     def error(money: float, columns: int, bound: float | None) -> ExpectedError:
-        model = estimator_error(columns)
+        model = estimator_error(columns, n_classes=n_classes)
         return typical_purchase(
             dist, sellers, money, model, weight_cap=weight_cap, max_mean_epsilon=bound
         ).error
@@ -112,7 +115,7 @@ def noise_advice(
         return None
     enough = None
     most = math.inf if max_mean_epsilon is None else sellers * max_mean_epsilon
-    if not estimator_error(features).predict(1.0 / sellers, most).dominates:
+    if not estimator_error(features, n_classes=n_classes).predict(1.0 / sellers, most).dominates:
         money = most * dist.support[1] * (1.0 - 1e-6)
         enough = _least(lambda budget: error(budget, features, max_mean_epsilon).ratio, budget, money)
     fewer = _most(lambda columns: not error(budget, columns, max_mean_epsilon).dominates, features)

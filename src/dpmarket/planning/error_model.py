@@ -195,7 +195,7 @@ def logistic_error(n_features: int, row_bound: float) -> ErrorModel:
     return ErrorModel(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, (USUAL_GRADIENT * bound) ** 2)
 
 
-def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> ErrorModel:
+def estimator_error(features: int, noise_shape: NoiseShape | None = None, n_classes: int = 2) -> ErrorModel:
     r"""Return the error model of this project's estimator, as the market file trains it.
 
     Rows are scaled to length 1 by :class:`~dpmarket.learning.PublicScaler` and get a constant column, whose
@@ -209,6 +209,9 @@ def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> Err
     noise_shape : NoiseShape or None
         The shape of the noise, as :class:`~dpmarket.learning.PublicEncoder` chooses it; None for Euclidean
         noise.
+    n_classes : int
+        How many labels there are, at least 2; of more than two see
+        :func:`~dpmarket.planning.class_error.softmax_error`.
 
     Returns
     -------
@@ -218,7 +221,7 @@ def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> Err
     Raises
     ------
     InvalidInput
-        If ``features`` is no whole number of at least 1.
+        If ``features`` is no whole number of at least 1, or there is a shape with more than two classes.
 
     Examples
     --------
@@ -229,6 +232,12 @@ def estimator_error(features: int, noise_shape: NoiseShape | None = None) -> Err
     from dpmarket.learning.geometry import geometry_of
 
     rows = geometry_of(checks.whole("features", features, minimum=1), None, noise_shape, wanted=True)
+    if checks.whole("n_classes", n_classes, minimum=2) > 2:
+        from dpmarket.planning.class_error import softmax_error  # which builds on this module
+
+        if rows.shape is not None:
+            raise InvalidInput("expected no noise_shape with more than two classes.")
+        return softmax_error(rows.n_coefficients, rows.row_bound, n_classes)
     if rows.euclidean_bound is None:
         return logistic_error(rows.n_coefficients, rows.row_bound)
     length = rows.euclidean_bound

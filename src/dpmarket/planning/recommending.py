@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket.costs import CostDistribution
+from dpmarket.display import html_table, short_repr
 from dpmarket.planning.advice import NoiseAdvice, noise_advice
 from dpmarket.planning.error_model import estimator_error
 from dpmarket.planning.plan import Plan
 from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rules import RuleChoice, compare_rules
 from dpmarket.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA = "dpmarket.budget-plan/1"
 _PROTECTS_LITTLE = 3.0  # an epsilon that makes an even guess more than 95% sure
@@ -43,6 +47,30 @@ class BudgetPlan:
     prices_are_suggested: bool
     rules: RuleChoice | None
     advice: NoiseAdvice | None
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:5])
+
+    def _repr_html_(self) -> str:
+        return html_table("What a budget buys", self.summary())
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the budget, the recommended rule and the plan as rows of a table."""
+        rows = [("budget", f"{self.budget:,.6g}")]
+        if self.rules is not None:
+            rows.append(("recommended rule", self.rules.recommended))
+        # A plan with confidence names the budget itself.
+        rows += [row for row in self.plan.summary() if row[0] != "budget"]
+        if self.advice is not None:
+            rows.append(("advice", self.advice.sentence()))
+        return rows
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row: the budget, the recommended rule, prices and what to expect of them."""
+        import polars as pl
+
+        rule = None if self.rules is None else self.rules.recommended
+        return pl.DataFrame([{"budget": self.budget, "recommended_rule": rule, **self.plan.as_row()}])
 
     def sentences(self) -> list[str]:
         """Say what the error comes from, what people give up, which rule is recommended, what to change."""
@@ -109,6 +137,7 @@ def plan_budget(
     noise: float | None = None,
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
+    n_classes: int = 2,
     confidence: float | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
@@ -123,6 +152,8 @@ def plan_budget(
         Number of columns of a record, the constant not counted; None only with a price.
     concentration, noise
         Prices to keep. With one of them the other is 1; with neither, both are suggested.
+    n_classes
+        How many labels there are, at least 2.
 
     Returns
     -------
@@ -150,7 +181,7 @@ def plan_budget(
         dist,
         sellers,
         budget,
-        None if features is None else estimator_error(features),
+        None if features is None else estimator_error(features, n_classes=n_classes),
         concentration=concentration,
         noise=noise,
         **bounds,
@@ -161,5 +192,5 @@ def plan_budget(
     if features is None or concentration is not None or noise is not None:
         return BudgetPlan(budget, plan, prices_are_suggested=False, rules=None, advice=None)
     rules = compare_rules(dist, plan, budget)
-    advice = noise_advice(dist, sellers, budget, features, **bounds)
+    advice = noise_advice(dist, sellers, budget, features, n_classes=n_classes, **bounds)
     return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice)

@@ -14,6 +14,7 @@ from .penalty import suggest_stretch as suggest_stretch
 from .release import ReleasePlan as ReleasePlan
 from .release import plan_release as plan_release
 from .release import release_cost as release_cost
+from .shaped_worst_case import find_shaped_worst_case as find_shaped_worst_case
 from .shapes import NoiseShape as NoiseShape
 from .shapes import noise_power as noise_power
 from .softmax import softmax_privacy_loss as softmax_privacy_loss

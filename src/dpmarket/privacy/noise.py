@@ -107,8 +107,31 @@ class NoiseSource(Protocol):
         ...
 
 
+class _NoiseFromBits:
+    """What a source does with its random bits: turns them into noise."""
+
+    def bits(self) -> Bits:
+        """Return a stream of random bits, the ones of a draw or for noise of another law."""
+        raise NotImplementedError
+
+    def draw(
+        self,
+        n_coefficients: int,
+        noise_rate: float,
+        accuracy: float,
+        independent: int = 0,
+        blocks: int = 1,
+    ) -> NoiseDraw:
+        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
+
+        The last ``independent`` coefficients have noise of their own, the others radial noise together;
+        ``blocks`` such draws are independent of each other.
+        """
+        return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
+
+
 @dataclass(frozen=True)
-class SecureNoise:
+class SecureNoise(_NoiseFromBits):
     """Noise from the operating system's entropy. It has no seed and keeps no state.
 
     Notes
@@ -132,24 +155,13 @@ class SecureNoise:
         """True: nobody can know or repeat this noise."""
         return True
 
-    def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
-    ) -> NoiseDraw:
-        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
-
-        The last ``independent`` coefficients have noise of their own, the others radial noise together;
-        ``blocks`` such draws are independent of each other.
-        """
-        return _draw(_entropy, n_coefficients, noise_rate, accuracy, independent, blocks)
+    def bits(self) -> Bits:
+        """Return a stream of fresh random bits."""
+        return Bits(entropy)
 
 
 @dataclass(frozen=True)
-class SeededNoise:
+class SeededNoise(_NoiseFromBits):
     """Noise that anybody who knows the seed can repeat and subtract: for tests only.
 
     The same seed gives the same noise at every draw. A model made with it says so (``certifiable_`` is false)
@@ -174,24 +186,19 @@ class SeededNoise:
         """False: the noise can be repeated."""
         return False
 
-    def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
-    ) -> NoiseDraw:
-        """Return the noise of this seed, of rate ``noise_rate``, within ``accuracy`` of its limit.
-
-        The last ``independent`` coefficients have noise of their own, the others radial noise together;
-        ``blocks`` such draws are independent of each other.
-        """
-        stream = random.Random(self.seed).randbytes
-        return _draw(stream, n_coefficients, noise_rate, accuracy, independent, blocks)
+    def bits(self) -> Bits:
+        """Return the stream of random bits of this seed: the same one at every call."""
+        return Bits(random.Random(self.seed).randbytes)
 
 
-def _entropy(count: int) -> bytes:
+def entropy(count: int) -> bytes:
+    """Return so many random bytes of the operating system.
+
+    Raises
+    ------
+    EntropyUnavailable
+        It gives none, or fewer.
+    """
     try:
         found = os.urandom(count)
     except (OSError, NotImplementedError) as error:
@@ -201,7 +208,7 @@ def _entropy(count: int) -> bytes:
     return found
 
 
-class _Bits:
+class Bits:
     """A stream of random bits, 64 at a time, from a function that returns random bytes."""
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
@@ -209,17 +216,18 @@ class _Bits:
         self._words: list[int] = []
 
     def word(self) -> int:
+        """Return the next 64 bits."""
         if not self._words:
             self._words = np.frombuffer(self._random_bytes(_BUFFER), dtype="<u8").tolist()
         return self._words.pop()
 
 
-class _Real:
+class Real:
     """A real number ``whole + 0.bits``, of which ``known`` bits have been drawn."""
 
     __slots__ = ("_stream", "known", "part", "whole")
 
-    def __init__(self, stream: _Bits) -> None:
+    def __init__(self, stream: Bits) -> None:
         self._stream = stream
         self.whole = 0
         self.part = stream.word()
@@ -232,7 +240,7 @@ class _Real:
             self.known += _CHUNK
         return (self.whole << bits) + (self.part >> (self.known - bits))
 
-    def below(self, other: _Real) -> bool:
+    def below(self, other: Real) -> bool:
         """Tell whether this fraction is below another one; equal bits are continued until they differ."""
         bits = _CHUNK
         if self.known == bits and other.known == bits and self.part != other.part:
@@ -242,12 +250,13 @@ class _Real:
         return self.floor(bits) < other.floor(bits)
 
 
-def _exponential(stream: _Bits) -> _Real:
+def exponential(stream: Bits) -> Real:
+    """Draw an exponential of mean 1, exactly, by von Neumann's runs."""
     whole = 0
     while True:
-        first = previous = _Real(stream)
+        first = previous = Real(stream)
         odd = True
-        while (following := _Real(stream)).below(previous):
+        while (following := Real(stream)).below(previous):
             previous = following
             odd = not odd
         if odd:
@@ -256,9 +265,10 @@ def _exponential(stream: _Bits) -> _Real:
         whole += 1
 
 
-def _half_normal(stream: _Bits) -> _Real:
+def half_normal(stream: Bits) -> Real:
+    """Draw the absolute value of a standard normal, exactly, by rejection from an exponential."""
     while True:
-        x, y = _exponential(stream), _exponential(stream)
+        x, y = exponential(stream), exponential(stream)
         bits = _CHUNK
         while True:
             # (X - 1)^2 and 2 Y lie in these intervals, in units of 2**(-2 bits).
@@ -275,32 +285,32 @@ def _half_normal(stream: _Bits) -> _Real:
 class _Parts(NamedTuple):
     """The exact real numbers that one block of noise is made of."""
 
-    lengths: list[_Real]
-    normals: list[_Real]
+    lengths: list[Real]
+    normals: list[Real]
     signs: list[int]
-    sizes: list[_Real]
+    sizes: list[Real]
     own_signs: list[int]
 
     @classmethod
-    def drawn(cls, stream: _Bits, joint: int, alone: int) -> _Parts:
+    def drawn(cls, stream: Bits, joint: int, alone: int) -> _Parts:
         return cls(
-            [_exponential(stream) for _ in range(joint)],
-            [_half_normal(stream) for _ in range(joint)],
+            [exponential(stream) for _ in range(joint)],
+            [half_normal(stream) for _ in range(joint)],
             [_sign(stream) for _ in range(joint)],
-            [_exponential(stream) for _ in range(alone)],
+            [exponential(stream) for _ in range(alone)],
             [_sign(stream) for _ in range(alone)],
         )
 
-    def cut_off(self, eta: Fraction, bits: int) -> tuple[tuple[int, ...] | None, Fraction]:
+    def rounded(self, eta: Fraction, bits: int) -> tuple[tuple[int, ...] | None, Fraction]:
         radial, error = (
-            _cut_off(self.lengths, self.normals, self.signs, eta, bits) if self.lengths else ((), Fraction(0))
+            cut_off(self.lengths, self.normals, self.signs, eta, bits) if self.lengths else ((), Fraction(0))
         )
         own, own_error = _cut_off_each(self.sizes, self.own_signs, eta, bits)
         return None if radial is None else (*radial, *own), error + own_error
 
 
 def _draw(
-    random_bytes: Callable[[int], bytes],
+    stream: Bits,
     n_coefficients: int,
     noise_rate: float,
     accuracy: float,
@@ -314,7 +324,6 @@ def _draw(
         raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
     eta = Fraction(checks.positive("noise_rate", noise_rate))
     beta = Fraction(checks.positive("accuracy", accuracy))
-    stream = _Bits(random_bytes)
     parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
     size = math.log2(n) + math.log2(count) / 2.0
     bits = max(_CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
@@ -326,7 +335,7 @@ def _draw(
             for part in parts:
                 for number in (*part.lengths, *part.normals, *part.sizes):
                     number.floor(level)
-        cut = [part.cut_off(eta, bits) for part in parts]
+        cut = [part.rounded(eta, bits) for part in parts]
         found = [numerators for numerators, _ in cut if numerators is not None]
         error = sum((block**2 for _, block in cut), Fraction(0))
         # Half of the accuracy is kept for writing the draw as two floats.
@@ -335,12 +344,12 @@ def _draw(
         bits += _CHUNK
 
 
-def _sign(stream: _Bits) -> int:
+def _sign(stream: Bits) -> int:
     return 1 if (stream.word() & 1) else -1
 
 
 def _cut_off_each(
-    sizes: list[_Real], signs: list[int], eta: Fraction, bits: int
+    sizes: list[Real], signs: list[int], eta: Fraction, bits: int
 ) -> tuple[tuple[int, ...], Fraction]:
     """Cut independent noise off after ``bits`` bits; return it in units of 2**-bits and an error bound.
 
@@ -354,8 +363,8 @@ def _cut_off_each(
     return numerators, root * (2 / eta + 1) * Fraction(1, 2**bits)
 
 
-def _cut_off(
-    lengths: list[_Real], normals: list[_Real], signs: list[int], eta: Fraction, bits: int
+def cut_off(
+    lengths: list[Real], normals: list[Real], signs: list[int], eta: Fraction, bits: int
 ) -> tuple[tuple[int, ...] | None, Fraction]:
     """Cut all numbers off after ``bits`` bits; return the noise in units of 2**-bits and an error bound.
 

@@ -24,7 +24,7 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.privacy.softmax import SMALLEST_WEIGHT, determinant_bounds, rates, softmax_privacy_loss
 from dpmarket.privacy.softmax_curve import DeterminantBound, largest_weights
-from dpmarket.privacy.weights import finite_total, usable_promises
+from dpmarket.privacy.weights import finite_total, keep_checked, usable_promises
 
 _ROUND_DOWN = 2.0**-43
 _MAX_STEPS = 400
@@ -65,14 +65,9 @@ class SoftmaxWeights:
     numerical_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        weights = checks.non_negative_vector("loss_weights", self.loss_weights)
-        object.__setattr__(self, "loss_weights", weights)
-        for name in ("noise_rate", "l2", "row_bound"):
-            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
+        keep_checked(self)
         checks.whole("n_classes", self.n_classes, minimum=2)
         checks.whole("n_coefficients", self.n_coefficients, minimum=1)
-        checks.whole("rows_per_person", self.rows_per_person, minimum=1)
-        checks.non_negative("numerical_epsilon", self.numerical_epsilon)
 
     def __iter__(self) -> Iterator[Any]:
         yield self.loss_weights

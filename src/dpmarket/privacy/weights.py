@@ -30,6 +30,18 @@ _MANY = 20_000
 _SMALLEST = 1e-100
 
 
+def keep_checked(weights: Any) -> None:
+    """Check what weights of every kind state, and keep it in its one form: vectors and floats."""
+    stated: dict[str, Any] = {}
+    stated["loss_weights"] = checks.non_negative_vector("loss_weights", weights.loss_weights)
+    for name in ("noise_rate", "l2", "row_bound"):
+        stated[name] = checks.positive(name, getattr(weights, name))
+    checks.whole("rows_per_person", weights.rows_per_person, minimum=1)
+    checks.non_negative("numerical_epsilon", weights.numerical_epsilon)
+    for name, value in stated.items():
+        object.__setattr__(weights, name, value)
+
+
 @dataclass(frozen=True, eq=False)
 class Weights:
     """Weights and a noise rate that keep given promises. Unpacks as ``loss_weights, noise_rate``.
@@ -66,12 +78,7 @@ class Weights:
     euclidean_bound: float | None = None
 
     def __post_init__(self) -> None:
-        weights = checks.non_negative_vector("loss_weights", self.loss_weights)
-        object.__setattr__(self, "loss_weights", weights)
-        for name in ("noise_rate", "l2", "row_bound"):
-            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
-        checks.whole("rows_per_person", self.rows_per_person, minimum=1)
-        checks.non_negative("numerical_epsilon", self.numerical_epsilon)
+        keep_checked(self)
         if self.euclidean_bound is not None:
             object.__setattr__(self, "euclidean_bound", checked_euclidean(self.euclidean_bound))
 

@@ -1,7 +1,9 @@
 from .from_campaign import report_campaign as report_campaign
 from .options import Option as Option
 from .options import budget_options as budget_options
+from .options import crowd_options as crowd_options
 from .page import render_page as render_page
+from .score import Groups as Groups
 from .score import Score as Score
 from .score import score_model as score_model
 from .summary import Material as Material

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmarket.figures import inline_svg, new_figure
-from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule
+from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule, with_unit
 from dpmarket.report.groups import Group
 from dpmarket.report.promise import guess_after
 from dpmarket.report.summary import Summary
@@ -19,7 +19,7 @@ def charts_of(summary: Summary) -> dict[str, str]:
         "sellers": _sellers_chart(summary),
         "promise": _promise_chart(summary),
     }
-    if len(summary.options) > 1:
+    if sum(option.what == "budget" for option in summary.options) > 1:
         charts["budget"] = _budget_chart(summary)
     if summary.comparison is not None:
         charts["buyers"] = _buyers_chart(summary.comparison["standings"])
@@ -35,8 +35,11 @@ def _rule_chart(summary: Summary, what: str) -> str:
     worth = None
     if what == "payment":
         worth = [cost * epsilon for cost, epsilon in zip(rule.costs, rule.epsilons, strict=True)]
-    unit = "epsilon promised" if what == "epsilon" else "payment"
-    draw_rule(axes, rule.costs, values, places, means, cutoff=rule.cutoff, unit=unit, worth=worth)
+    currency = summary.currency
+    unit = "epsilon promised" if what == "epsilon" else with_unit("payment", currency)
+    draw_rule(
+        axes, rule.costs, values, places, means, cutoff=rule.cutoff, unit=unit, worth=worth, currency=currency
+    )
     title = "Epsilon against cost" if what == "epsilon" else "Payment against cost"
     words = (
         f"A line that falls from {values[0]:.4g} at a cost of {rule.costs[0]:.4g} "
@@ -50,7 +53,9 @@ def _rule_chart(summary: Summary, what: str) -> str:
 def _sellers_chart(summary: Summary) -> str:
     figure, (axes,) = new_figure()
     cutoff = summary.rule.cutoff
-    draw_groups(axes, _bars(summary.bought_groups), _bars(summary.other_groups), cutoff)
+    draw_groups(
+        axes, _bars(summary.bought_groups), _bars(summary.other_groups), cutoff, currency=summary.currency
+    )
     totals = summary.totals
     words = (
         f"Bars over the costs: {totals.bought:,} sellers were bought from, {totals.not_bought:,} were not. "
@@ -74,10 +79,11 @@ def _promise_chart(summary: Summary) -> str:
 
 def _budget_chart(summary: Summary) -> str:
     figure, (axes,) = new_figure()
-    payments = [option.payment for option in summary.options]
-    errors = [option.expected_error for option in summary.options]
-    own = min(summary.options, key=lambda option: abs(option.factor - 1.0))
-    draw_options(axes, payments, errors, (own.payment, own.expected_error))
+    budgets = [option for option in summary.options if option.what == "budget"]
+    payments = [option.payment for option in budgets]
+    errors = [option.expected_error for option in budgets]
+    own = min(budgets, key=lambda option: abs(option.factor - 1.0))
+    draw_options(axes, payments, errors, (own.payment, own.expected_error), summary.currency)
     words = (
         f"A line that falls from {errors[0]:.3g} for payments of {payments[0]:,.4g} to {errors[-1]:.3g} for "
         f"payments of {payments[-1]:,.4g}; this campaign is at {own.expected_error:.3g} for "

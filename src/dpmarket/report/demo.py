@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign import certify_quotes, decide_offline, quote_file, train_file
-from dpmarket.campaign.pricing import error_model_of, prospect_for
+from dpmarket.campaign.pricing import error_model_of
 from dpmarket.certificates import verify, write_certificate
 from dpmarket.costs import CostDistribution, parse_distribution
 from dpmarket.datasets import PublicData, breast_cancer
@@ -31,9 +31,8 @@ from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, popu
 from dpmarket.planning import Comparison, Trial, compare, plan_prices, standard_buyers
 from dpmarket.planning.buyers import Builder
 from dpmarket.progress import StageProgress
-from dpmarket.report.evidence import Verified
-from dpmarket.report.from_campaign import audits_of, read_campaign
-from dpmarket.report.options import budget_options
+from dpmarket.report.evidence import SEALED, Verified
+from dpmarket.report.from_campaign import audits_of, options_of, read_campaign
 from dpmarket.report.page import render_page
 from dpmarket.report.rule import market_of
 from dpmarket.report.score import score_model
@@ -42,6 +41,7 @@ from dpmarket.report.summary import Material, Summary, summarise
 SCHEMA = "dpmarket.demo/1"
 BUDGET = 1000.0
 BUDGETS = (250.0, BUDGET, 2000.0)  # at which other buyers are tried
+CURRENCY = "EUR"
 MAX_MEAN_EPSILON = 1.0  # of every buyer
 COSTS = ("uniform(1, 5)", "uniform(0.1, 5)")  # the campaign's own, and wider ones
 TITLE = "A market for privacy: 456 people and a model that tells benign from malignant tumours"
@@ -120,7 +120,7 @@ def run_demo(
     progress("Certifying", 0.45)
     certificate = certify_quotes(market, quotes)
     write_certificate(certificate, place / "certificate.json", place / "openings.json")
-    verified = ("Does the certificate hold together?", Verified(verify(certificate)))
+    verified = (SEALED, Verified(verify(certificate)))
     progress("Auditing", 0.5)
     audits = (*audits_of(campaign), verified)
     progress("Trying other buyers with the same money", 0.65)
@@ -135,11 +135,12 @@ def run_demo(
             outcome=campaign.outcome,
             reported_costs=campaign.costs,
             minor_units=campaign.round.minor_units,
+            currency=campaign.market.money.currency,
             amounts=campaign.amounts,
             withdrawn=campaign.withdrawn,
             budget=BUDGET,
             error_model=error_model_of(campaign.market),
-            options=budget_options(partial(prospect_for, campaign.market, len(sellers)), BUDGET),
+            options=options_of(campaign, BUDGET),
             model=campaign.model,
             score=score_model(campaign.model, public),
             comparison=_at_own_budget(comparisons[COSTS[0]]),
@@ -221,6 +222,9 @@ def _market_file(sellers: PublicData) -> str:
             f"budget = {BUDGET!r}",
             "# Without it the money would buy a better model from fewer people, with far larger promises.",
             f"max_mean_epsilon = {MAX_MEAN_EPSILON!r}",
+            "",
+            "[money]",
+            f"currency = {json.dumps(CURRENCY)}",
             "",
             "[label]",
             'column = "diagnosis"',

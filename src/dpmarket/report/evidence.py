@@ -9,9 +9,13 @@ from dpmarket.audit import Audit, audit_accounting, audit_paid_amounts, audit_tr
 from dpmarket.campaign import ModelFile
 from dpmarket.certificates import Verification
 from dpmarket.mechanisms import Outcome
-from dpmarket.privacy import Weights
+from dpmarket.privacy import SoftmaxWeights, Weights
 from dpmarket.report.rule import mechanism_behind
 
+GAIN = "Could anybody have gained by naming another cost?"
+LOSS = "Was anybody paid less than the promise costs them?"
+KEPT = "Does what was released keep the promises?"
+SEALED = "Does the certificate hold together?"
 _SELLERS, _MARKETS, _LIES = 30, 2, 60  # simulated markets that are searched for lies
 _ACCOUNTS = 500  # promises whose spending is recomputed
 
@@ -27,7 +31,7 @@ def truthfulness_of(outcome: Outcome) -> tuple[str, Audit]:
         _LIES,
         np.random.default_rng(0),
     )
-    return "Could anybody have gained by naming another cost?", audit
+    return GAIN, audit
 
 
 def participation_of(
@@ -36,7 +40,7 @@ def participation_of(
     """Check that whoever was bought from is paid what the promise costs them, if they told the truth."""
     bought = epsilons > 0.0
     audit = audit_paid_amounts(epsilons[bought], amounts[bought], costs[bought], minor_units)
-    return "Was anybody paid less than the promise costs them?", audit
+    return LOSS, audit
 
 
 def accounting_of(
@@ -46,16 +50,32 @@ def accounting_of(
     used = np.flatnonzero(loss_weights > 0.0)
     if used.size > _ACCOUNTS:
         used = rng.choice(used, _ACCOUNTS, replace=False)
-    weights = Weights(
-        loss_weights[used],
+    return KEPT, audit_accounting(_weights(model, loss_weights[used]), promises[used])
+
+
+def _weights(model: ModelFile, loss_weights: FloatArray) -> Weights | SoftmaxWeights:
+    """Return weights with the public constants of a model, of two classes or of more."""
+    n = len(model.features) + 1
+    if model.has_many_labels:
+        return SoftmaxWeights(
+            loss_weights,
+            model.noise_rate,
+            model.l2,
+            len(model.labels),
+            n,
+            model.row_bound,
+            model.rows_per_person,
+            model.numerical_epsilon,
+        )
+    return Weights(
+        loss_weights,
         model.noise_rate,
         model.l2,
         model.row_bound,
-        min(model.rows_per_person, len(model.coef_grid)),
+        min(model.rows_per_person, n),
         model.numerical_epsilon,
         model.euclidean_bound,
     )
-    return "Does the model keep the promises?", audit_accounting(weights, promises[used])
 
 
 class Verified:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign import Market, ModelFile, place_of, read_market, read_quotes, stored_outcome
+from dpmarket.campaign import (
+    Market,
+    ModelFile,
+    StatisticFile,
+    place_of,
+    read_market,
+    read_quotes,
+    stored_outcome,
+)
 from dpmarket.campaign.identity import was_reported
-from dpmarket.campaign.model_file import model_from_json
 from dpmarket.campaign.place import opened_existing
 from dpmarket.campaign.pricing import error_model_of, prospect_for
+from dpmarket.campaign.records import label_numbers
+from dpmarket.campaign.released import Released, released_from_json
 from dpmarket.campaign.reports import read_reports
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.training import known_round
@@ -25,7 +35,6 @@ from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (
-    find,
     numbers_of,
     parse_json,
     positions_in,
@@ -40,10 +49,11 @@ from dpmarket.ledger import Round, reading
 from dpmarket.ledger.releases import released_model
 from dpmarket.ledger.rounds import SELLER, amounts_of, campaign_of, quotes_of, weights_of, withdrawn_of
 from dpmarket.mechanisms import Outcome
-from dpmarket.report.evidence import Verified, accounting_of, participation_of, truthfulness_of
-from dpmarket.report.options import budget_options
+from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
+from dpmarket.report.numbers import spending_of
+from dpmarket.report.options import Option, budget_options, crowd_options
 from dpmarket.report.page import render_page
-from dpmarket.report.score import score_model
+from dpmarket.report.score import Groups, score_model
 from dpmarket.report.summary import Material, Summary, summarise
 
 Path = str | os.PathLike[str]
@@ -56,6 +66,7 @@ def report_campaign(
     output: Path,
     *,
     test: Path | None = None,
+    groups: str | None = None,
     certificate: Path | None = None,
     title: str = "A market for privacy: what was bought",
     overwrite: bool = False,
@@ -77,6 +88,8 @@ def report_campaign(
         Where the page goes, ``-`` for standard output.
     test
         .csv or .parquet with features and labels of public records, for the model's error.
+    groups
+        A column of the test data, such as a region: the model's error is then told for each of its values.
     certificate
         The certificate, whose digest the page then names.
     title
@@ -109,15 +122,16 @@ def report_campaign(
     if test is not None:
         if found.model is None:
             raise FileProblem("expected a trained model for the test data: these quotes were not trained on.")
-        score = score_model(found.model, read_public_data(found.model, test))
+        score = score_model(found.model, *read_public_data(found.model, test, groups))
+    elif groups is not None:
+        raise FileProblem("expected public test data beside the column of its groups: give --test, too.")
     digest: str | None = None
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
-        digest, verified = _certificate(certificate, found.model)
+        digest, verified = _certificate(certificate, found.released)
     budget = found.market.objective.budget
     paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
-    expect = partial(prospect_for, found.market, found.outcome.epsilons.size)
-    options = budget_options(expect, paid if budget is None else budget)
+    options = options_of(found, paid if budget is None else budget)
     progress("Auditing", 0.6)
     audits = (*audits_of(found), *verified)
     progress("Writing the page", 0.9)
@@ -127,12 +141,14 @@ def report_campaign(
             outcome=found.outcome,
             reported_costs=found.costs,
             minor_units=found.round.minor_units,
+            currency=found.market.money.currency,
             amounts=found.amounts,
             withdrawn=found.withdrawn,
             budget=budget,
             error_model=error_model_of(found.market),
             options=options,
             model=found.model,
+            statistics=found.statistics,
             score=score,
             audits=audits,
             digest=digest,
@@ -155,8 +171,8 @@ class Campaign:
         What the mechanism decided, with the ledger's promises.
     costs, amounts, withdrawn
         Reports, payments in smallest units, and who withdrew.
-    model, loss_weights
-        The released model and everybody's weight in it, or None.
+    released, loss_weights
+        The released model or statistics, and everybody's weight in it, or None.
     """
 
     market: Market
@@ -165,8 +181,18 @@ class Campaign:
     costs: FloatArray
     amounts: IntArray
     withdrawn: BoolArray
-    model: ModelFile | None
+    released: Released | None
     loss_weights: FloatArray | None
+
+    @property
+    def model(self) -> ModelFile | None:
+        """The released model, or None."""
+        return self.released if isinstance(self.released, ModelFile) else None
+
+    @property
+    def statistics(self) -> StatisticFile | None:
+        """The released statistics, or None."""
+        return self.released if isinstance(self.released, StatisticFile) else None
 
 
 def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | None = None) -> Campaign:
@@ -195,8 +221,17 @@ def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | 
         costs=reported.costs[rows],
         amounts=amounts_of(table)[1],
         withdrawn=withdrawn,
-        model=None if kept is None else model_from_json(kept),
+        released=None if kept is None else released_from_json(kept),
         loss_weights=loss_weights,
+    )
+
+
+def options_of(campaign: Campaign, budget: float) -> tuple[Option, ...]:
+    """Return what other budgets, more and fewer people and fewer features could be expected to do."""
+    market, people = campaign.market, campaign.outcome.epsilons.size
+    return (
+        *budget_options(partial(prospect_for, market, people), budget),
+        *crowd_options(market, people, budget, prospect_for),
     )
 
 
@@ -210,52 +245,75 @@ def audits_of(campaign: Campaign) -> tuple[tuple[str, Audit], ...]:
     if campaign.model is not None and campaign.loss_weights is not None:
         rng = np.random.default_rng(0)
         audits.append(accounting_of(campaign.model, campaign.loss_weights, epsilons, rng))
+    if campaign.statistics is not None and campaign.loss_weights is not None:
+        audits.append(spending_of(campaign.statistics, campaign.loss_weights, epsilons))
     return tuple(audits)
 
 
-def read_public_data(model: ModelFile, source: Path) -> PublicData:
-    """Read records that everybody may see, in the columns that a model names.
+def read_public_data(
+    model: ModelFile, source: Path, groups: str | None = None
+) -> tuple[PublicData, Groups | None]:
+    """Read records that everybody may see, in the columns that a model names, and the groups they belong to.
 
     Raises
     ------
     FileProblem
-        Missing columns, cells without a number, labels that are neither of the two.
+        Missing columns, cells without a number, labels that the model does not know.
     """
     names = [feature.name for feature in model.features]
-    table = read_table(source, [*names, model.label_column], [model.label_column], names)
+    texts_of = [model.label_column, *([] if groups is None else [groups])]
+    table = read_table(source, list(dict.fromkeys([*names, *texts_of])), texts_of, names)
     columns, problems = zip(*(numbers_of(table, name) for name in names), strict=True)
-    texts = table.get_column(model.label_column)
-    negative, positive = ((texts == str(label)).fill_null(value=False).to_numpy() for label in model.labels)
-    wrong = find(model.label_column, "neither of the two labels", ~(negative | positive))
+    places, wrong = label_numbers(
+        [str(label) for label in model.labels], table, model.label_column, np.arange(table.height)
+    )
     refuse(table, source, [*(problem for some in problems for problem in some), *wrong])
-    labels = np.asarray(model.labels)[positive.astype(np.int64)]
-    return PublicData(
+    data = PublicData(
         features=np.column_stack(columns),
-        labels=labels,
-        classes=(model.labels[0], model.labels[1]),
+        labels=np.asarray(model.labels)[places],
+        classes=tuple(model.labels),
         low=np.array([feature.low for feature in model.features]),
         high=np.array([feature.high for feature in model.features]),
         name=os.path.basename(os.fspath(source)),
         source=os.path.basename(os.fspath(source)),
         feature_names=tuple(names),
     )
+    if groups is None:
+        return data, None
+    return data, Groups(groups, table.get_column(groups).cast(pl.String).fill_null("(none)").to_list())
 
 
-def _certificate(source: Path, model: ModelFile | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
-    """Return the digest of a certificate and its verification, or refuse one of another model."""
+def _certificate(source: Path, released: Released | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
+    """Return the digest of a certificate and its verification, or refuse one of another release."""
     data = read_bytes(source)
     start, end = b'{"body":', b',\n"commitments"'
     try:
         body = data[len(start) : data.index(end)]
         found = parse_json(body)
-        released = (found["release"] if "release" in found else found["model"])["coef_grid"]
+        certified = _cells(found["release"] if "release" in found else found["model"])
     except (KeyError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source}, as 'dpmarket certify' writes it.") from None
-    if model is None or _whole(released) != _whole(model.coef_grid):
-        raise FileProblem(f"the certificate in {source} is about another model than the one of these quotes.")
-    question = "Does the certificate hold together?"
-    return hashlib.sha256(body).hexdigest(), ((question, Verified(verify(data))),)
+    if released is None or certified != _cells(_as_certified(released)):
+        raise FileProblem(
+            f"the certificate in {source} is about another release than the one of these quotes."
+        )
+    return hashlib.sha256(body).hexdigest(), ((SEALED, Verified(verify(data))),)
 
 
-def _whole(values: Sequence[int]) -> list[int]:
-    return [int(value) for value in values]
+def _as_certified(released: Released) -> dict[str, Any]:
+    """Return the whole numbers of a release under the names that a certificate gives them."""
+    if isinstance(released, ModelFile):
+        return {"coef_grid": released.coef_grid}
+    named = released.statistics.items()
+    return {"statistics": [{"name": name, "numerators": one.release["numerators"]} for name, one in named]}
+
+
+def _cells(release: Mapping[str, Any]) -> Any:
+    """Return the whole numbers of a release."""
+    if "coef_grid" in release:
+        return _whole(release["coef_grid"])
+    return [(part["name"], [int(number) for number in part["numerators"]]) for part in release["statistics"]]
+
+
+def _whole(values: Sequence[Any]) -> list[Any]:
+    return [_whole(value) if isinstance(value, list) else int(value) for value in values]

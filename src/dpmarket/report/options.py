@@ -1,24 +1,30 @@
-"""Turn a budget into what more and less of it would have bought, from public values alone."""
+"""Turn a market into what more money, more people or fewer features would do, from public values alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
+from dpmarket.campaign import Market
+from dpmarket.campaign.features import is_plain
 from dpmarket.errors import Infeasible
 from dpmarket.planning import Prospect
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+_TIMES = {0.25: "a quarter of", 0.5: "half", 2.0: "twice", 4.0: "four times"}
 
 
 @dataclass(frozen=True)
 class Option:
-    """What can be expected of one budget.
+    """What can be expected of one change.
 
     Attributes
     ----------
+    what
+        What is changed: ``budget``, ``people`` or ``features``.
     factor
-        The budget as a multiple of the campaign's.
+        It as a multiple of the campaign's.
     payment
         Expected total payment, money.
     expected_error
@@ -29,6 +35,7 @@ class Option:
         Expected share of sellers bought from.
     """
 
+    what: str
     factor: float
     payment: float
     expected_error: float
@@ -61,12 +68,56 @@ def budget_options(expect: Callable[[float], Prospect], budget: float) -> tuple[
     >>> [option.factor for option in options], options[0].expected_error > options[-1].expected_error
     ([0.25, 0.5, 1.0, 2.0, 4.0], True)
     """
+    return _feasible(("budget", factor, partial(expect, factor * budget)) for factor in FACTORS)
+
+
+def crowd_options(
+    market: Market, people: int, budget: float, expect: Callable[[Market, int, float], Prospect]
+) -> tuple[Option, ...]:
+    """Plan for half and twice the people and, if every feature is a number, for half the features.
+
+    Parameters
+    ----------
+    market, people, budget
+        The campaign's.
+    expect
+        What can be expected of a market, a number of people and a budget; a function of public values only.
+
+    Returns
+    -------
+    tuple of Option
+        Those that can be had.
+    """
+    asked = [("people", factor, market, round(factor * people)) for factor in (0.5, 2.0)]
+    names = list(market.features)
+    if is_plain(market) and len(names) > 1:
+        fewer = {name: market.features[name] for name in names[: len(names) // 2]}
+        asked.append(("features", 0.5, market.model_copy(update={"features": fewer}), people))
+    return _feasible(
+        (what, factor, partial(expect, other, count, budget)) for what, factor, other, count in asked
+    )
+
+
+def said(what: str, factor: float) -> str:
+    """Return a change in words.
+
+    Examples
+    --------
+    >>> said("budget", 1.0), said("budget", 0.25), said("people", 2.0)
+    ('this campaign', 'a quarter of the budget', 'twice the people')
+    """
+    return "this campaign" if factor == 1.0 else f"{_TIMES[factor]} the {what}"
+
+
+def _feasible(asked: Iterable[tuple[str, float, Callable[[], Prospect]]]) -> tuple[Option, ...]:
     options = []
-    for factor in FACTORS:
+    for what, factor, expect in asked:
         try:
-            found = expect(factor * budget)
+            found = expect()
         except Infeasible:
             continue
         error = found.error
-        options.append(Option(factor, found.payment, error.total, error.noise_share, found.share_bought))
+        options.append(
+            Option(what, factor, found.payment, error.total, error.noise_share, found.share_bought)
+        )
     return tuple(options)

@@ -7,6 +7,8 @@ says where it stands in ``summary.to_dict()``, so that a program, or a test, can
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from importlib import resources
 from typing import Any
 
@@ -14,9 +16,12 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from dpmarket.report.charts import charts_of
+from dpmarket.report.options import said
 from dpmarket.report.promise import GUESSES
 from dpmarket.report.summary import Summary
 from dpmarket.version import __version__
+
+_CONTENTS = "<!-- contents -->"
 
 
 def render_page(summary: Summary) -> str:
@@ -42,34 +47,47 @@ def render_page(summary: Summary) -> str:
     parts: dict[str, list[int]] = {}
     for k, row in enumerate(summary.parameters):
         parts.setdefault(row.part, []).append(k)
-    return environment.from_string(source).render(
+    page = environment.from_string(source).render(
         report=data,
         charts=charts,
         n=lambda name, style="number": _data(data, name, style),
+        said=lambda option: said(option["what"], option["factor"]),
         guesses=[f"{guess:.0%}" for guess in GUESSES],
         parts=parts,
+        decimals=_columns(summary),
+        in_currency=f", {summary.currency}" if summary.currency else "",
+        contents=Markup(_CONTENTS),
         version=__version__,
     )
+    return page.replace(_CONTENTS, _contents(page), 1)
 
 
-def shown(value: object, style: str, minor_units: int) -> str:
+def shown(value: object, style: str, minor_units: int, currency: str = "") -> str:
     """Return a value as the page shows it.
 
-    Styles are ``number``, ``percent``, ``share`` (whole percents), ``money`` and ``exact``.
+    Styles are ``number``, ``percent``, ``share`` (whole percents), ``money`` (an amount with its currency),
+    ``amount`` (without it, under a heading that names it), ``cost`` (money for a unit of epsilon), a number
+    of decimals such as ``3``, and ``exact``.
 
     Examples
     --------
-    >>> shown(0.12345, "percent", 100), shown(1234.5, "money", 100), shown(455, "number", 100)
-    ('12.3%', '1,234.50', '455')
+    >>> shown(0.12345, "percent", 100), shown(1234.5, "money", 100, "EUR"), shown(455, "number", 100)
+    ('12.3%', '1,234.50 EUR', '455')
+    >>> shown(-0.0001, "percent", 100), shown(2.5, "3", 100), shown(2.7691, "cost", 100, "EUR")
+    ('0.0%', '2.500', '2.769 EUR')
     """
     if style == "exact" or not isinstance(value, int | float) or isinstance(value, bool):
         return "none" if value is None else value if isinstance(value, str) else repr(value)
-    if style == "percent":
-        return f"{value:.1%}"
-    if style == "share":
-        return f"{value:.0%}"
-    if style == "money":
-        return f"{value:,.{_decimals(minor_units)}f}"
+    if style in ("percent", "share"):
+        text = f"{value:.{1 if style == 'percent' else 0}%}"
+        return text.removeprefix("-") if not any(digit in text for digit in "123456789") else text
+    if style in ("money", "amount"):
+        text = f"{value:,.{_decimals(minor_units)}f}"
+        return f"{text} {currency}".strip() if style == "money" else text
+    if style == "cost":
+        return f"{shown(float(value), 'number', minor_units)} {currency}".strip()
+    if style.isdigit():
+        return f"{value:,.{style}f}"
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
@@ -81,11 +99,34 @@ def _decimals(minor_units: int) -> int:
     return round(exact) if 10 ** round(exact) == minor_units else max(2, math.ceil(exact))
 
 
+def _columns(summary: Summary) -> dict[str, str]:
+    """Return for each kind of column as many decimals as tell its numbers apart, the same for all of them."""
+    groups = (*summary.bought_groups, *summary.other_groups)
+    return {
+        "cost": _decimals_of(0.1 * (group.high - group.low) for group in groups),
+        "epsilon": _decimals_of(0.01 * max(group.mean_epsilon for group in groups) for _ in groups),
+        "error": _decimals_of(0.1 * option.expected_error for option in summary.options),
+    }
+
+
+def _decimals_of(steps: Iterable[float]) -> str:
+    """Return how many decimals show the smallest of some steps, at most nine."""
+    least = min((step for step in steps if step > 0.0), default=1.0)
+    return str(min(max(math.ceil(-math.log10(least)), 0), 9))
+
+
+def _contents(page: str) -> str:
+    """Return the list of a page's headings, with links to them."""
+    headings = re.findall(r'<h2 id="([a-z]+)">([^<]+)</h2>', page)
+    entries = "\n".join(f'<li><a href="#{place}">{words}</a></li>' for place, words in headings)
+    return f'<nav aria-label="Contents"><b>Contents</b>\n<ol>\n{entries}\n</ol></nav>'
+
+
 def _data(data: dict[str, Any], name: str, style: str) -> Markup:
     value: Any = data
     for key in name.split("."):
         value = value[int(key) if key.isdigit() else key]
-    text = shown(value, style, data["totals"]["minor_units"])
+    text = shown(value, style, data["totals"]["minor_units"], data["currency"])
     exact = "" if value is None else value if isinstance(value, str) else repr(value)
     return Markup('<data data-name="{}" data-style="{}" value="{}">{}</data>').format(
         name, style, exact, text

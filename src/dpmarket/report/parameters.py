@@ -26,12 +26,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature of the model with its public bounds, and its coefficient after scaling to them."""
+    """One feature of the model with its public bounds, and its coefficient after scaling to them.
+
+    ``label`` says for which label the coefficient is, where there are more than two.
+    """
 
     name: str
     low: float
     high: float
     coefficient: float
+    label: str | None = None
 
 
 def parameters_of(outcome: Outcome, minor_units: int, model: ModelFile | None) -> tuple[Parameter, ...]:
@@ -52,9 +56,12 @@ def parameters_of(outcome: Outcome, minor_units: int, model: ModelFile | None) -
 
 
 def features_of(model: ModelFile) -> tuple[Feature, ...]:
-    """Return the features of a model with their bounds and coefficients."""
-    pairs = zip(model.features, model.coefficients[:-1].tolist(), strict=True)
-    return tuple(Feature(feature.name, feature.low, feature.high, value) for feature, value in pairs)
+    """Return the features of a model with their bounds and coefficients, label after label if many."""
+    return tuple(
+        Feature(feature.name, feature.low, feature.high, value, str(label) if model.has_many_labels else None)
+        for label, values in model.by_label()
+        for feature, value in zip(model.features, values[:-1].tolist(), strict=True)
+    )
 
 
 def _distribution(data: Mapping[str, Any]) -> str:

@@ -16,19 +16,31 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign import ModelFile
+from dpmarket.campaign import ModelFile, StatisticFile
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms import Curve, OnlineMechanism, Outcome
 from dpmarket.planning import Comparison, ErrorModel, expected_error
+from dpmarket.report.evidence import GAIN, KEPT, LOSS, SEALED
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
+from dpmarket.report.numbers import Numbers, numbers_in
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
 from dpmarket.report.rule import mechanism_behind, planned_rule, rule_of
 from dpmarket.report.score import Score
 
-SCHEMA = "dpmarket.report/2"
+SCHEMA = "dpmarket.report/3"
 _POINTS = 81  # of the rule, as drawn
+_TRIED = {
+    GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
+    "ones, and those where offers change. A lie that brings more than the truth, beyond rounding, is found.",
+    LOSS: "Every payment was held against the reported cost times the promise, in exact arithmetic and in "
+    "whole smallest units of money.",
+    KEPT: "What was spent of the promises was computed again, by other code, from the weights and the noise "
+    "that were used.",
+    SEALED: "A program that shares no code with the rest read the certificate as a stranger would, and "
+    "checked its layout, its sums, the noise of the release and its limits.",
+}
 _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
 
 
@@ -46,6 +58,8 @@ class Material:
         In the outcome's order, shape (m,).
     minor_units
         Smallest units of money to one unit; payments are counted as they are rounded to them.
+    currency
+        Its short name; empty if it has none.
     amounts
         Payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
     withdrawn
@@ -58,6 +72,8 @@ class Material:
         What more and less money would have bought.
     model, score
         The released model, and its error on public data.
+    statistics
+        The released statistics, where no model was trained.
     comparison
         What other buyers would have got for the same money.
     audits
@@ -70,12 +86,14 @@ class Material:
     outcome: Outcome
     reported_costs: FloatArray
     minor_units: int
+    currency: str = ""
     amounts: IntArray | None = None
     withdrawn: BoolArray | None = None
     budget: float | None = None
     error_model: ErrorModel | None = None
     options: tuple[Option, ...] = ()
     model: ModelFile | None = None
+    statistics: StatisticFile | None = None
     score: Score | None = None
     comparison: Comparison | None = None
     audits: tuple[tuple[str, Audit], ...] = ()
@@ -119,10 +137,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class AuditNote:
-    """The question that an audit answers, its verdict, and its evidence as rows."""
+    """The question that an audit answers, its verdict, what was done in words, and its evidence as rows."""
 
     question: str
     passed: bool
+    words: str
     rows: tuple[tuple[str, str], ...]
 
 
@@ -132,7 +151,7 @@ class Summary:
 
     Attributes
     ----------
-    title, budget, options, score, digest
+    title, currency, budget, options, score, digest
         As in :class:`Material`.
     mechanism
         Which one decided.
@@ -153,6 +172,8 @@ class Summary:
         What the promises mean for the people who got them.
     noise_standard_error
         Bound on what noise adds to a coefficient; None without a model.
+    numbers
+        Released statistics; None without any.
     comparison
         Other buyers, as plain data; None if they were not compared.
     audits
@@ -162,6 +183,7 @@ class Summary:
     """
 
     title: str
+    currency: str
     mechanism: str
     totals: Totals
     rule: Rule
@@ -176,6 +198,7 @@ class Summary:
     meanings: tuple[Meaning, ...]
     score: Score | None
     noise_standard_error: float | None
+    numbers: Numbers | None
     comparison: dict[str, Any] | None
     audits: tuple[AuditNote, ...]
     parameters: tuple[Parameter, ...]
@@ -232,6 +255,7 @@ def summarise(material: Material) -> Summary:
         error = expected_error(outcome, material.error_model)
     return Summary(
         title=material.title,
+        currency=material.currency,
         mechanism=outcome.mechanism,
         totals=totals,
         rule=_rule(curve, is_planned=few_withdrew),
@@ -246,6 +270,7 @@ def summarise(material: Material) -> Summary:
         meanings=_meanings(totals, curve),
         score=material.score,
         noise_standard_error=None if material.model is None else material.model.noise_standard_error,
+        numbers=None if material.statistics is None else numbers_in(material.statistics),
         comparison=None if material.comparison is None else material.comparison.to_dict(),
         audits=tuple(_note(question, audit) for question, audit in material.audits),
         parameters=parameters_of(outcome, material.minor_units, material.model),
@@ -306,4 +331,5 @@ def _meanings(totals: Totals, curve: Curve) -> tuple[Meaning, ...]:
 
 def _note(question: str, audit: Audit) -> AuditNote:
     rows: Sequence[tuple[str, str]] = audit.summary()
-    return AuditNote(question, audit.passed, tuple(row for row in rows if row[0] not in _UNSHOWN))
+    told = tuple(row for row in rows if row[0] not in _UNSHOWN)
+    return AuditNote(question, audit.passed, _TRIED.get(question, ""), told)

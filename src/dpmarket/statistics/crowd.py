@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.promises import read_promises
+from dpmarket.learning.promises import read_promises, refuse_other_index
 from dpmarket.privacy import SoftmaxWeights, Weights
-from dpmarket.privacy.noise import NoiseSource, SecureNoise
+from dpmarket.privacy.noise import NoiseSource
+from dpmarket.statistics.released import ReleasedStatistic
 from dpmarket.statistics.weights import IntegerWeights, integer_weights, weighted_sum
 
 RESOLUTION = 1 << 24
@@ -89,14 +90,15 @@ class Crowd:
         return np.array_equal(self.owners, np.arange(self.records_of.size))
 
 
-def read_crowd(terms: Terms, n_records: int, epsilons: Any, people: Any) -> tuple[Crowd, FloatArray]:
-    """Return the crowd and its promises; arguments and refusals as in the private estimator.
+def read_crowd(terms: Terms, records: Any, n_records: int, epsilons: Any, people: Any) -> Crowd:
+    """Return who takes part, with which weight; arguments and refusals as in the private estimator.
 
     Raises
     ------
     InvalidInput
-        Also if somebody with a promise above 0 has no record.
+        Also if somebody with a promise above 0 has no record, or pandas objects have different indices.
     """
+    refuse_other_index(records, epsilons, people)
     if isinstance(epsilons, Weights | SoftmaxWeights):
         raise InvalidInput("expected epsilons to be promises, got the weights of a model.")
     promises, holding = read_promises(terms.epsilon, epsilons, people, n_records, terms.rows_per_person)
@@ -109,7 +111,14 @@ def read_crowd(terms: Terms, n_records: int, epsilons: Any, people: Any) -> tupl
             f"expected a record of everybody with an epsilon above 0, found {absent} people without; leave "
             "them out, or give them an epsilon of 0."
         )
-    return Crowd(integer_weights(promises), owners, records_of, holding.people), promises
+    return Crowd(integer_weights(promises), owners, records_of, holding.people)
+
+
+def kept(
+    crowd: Crowd, release: ReleasedStatistic
+) -> tuple[ReleasedStatistic, FloatArray, tuple[Any, ...] | None]:
+    """Return what a statistic holds after its release: it, what was spent on each person, and their names."""
+    return release, read_only(crowd.weights.spent), crowd.people
 
 
 def check_terms(terms: Any) -> None:
@@ -120,16 +129,6 @@ def check_terms(terms: Any) -> None:
     terms.rows_per_person = checks.whole("rows_per_person", terms.rows_per_person, minimum=1)
 
 
-def source_of(terms: Terms) -> NoiseSource:
-    """Return the noise source: secure unless another one was given."""
-    return SecureNoise() if terms.noise_source is None else terms.noise_source
-
-
-def is_certifiable(source: NoiseSource) -> bool:
-    """Tell whether nobody can know or repeat the noise."""
-    return isinstance(source, SecureNoise) and bool(source.certifiable)
-
-
 def on_grid(values: FloatArray, low: float, high: float) -> IntArray:
     """Return numbers as whole parts of the public range, cut off at its ends: from 0 to RESOLUTION."""
     half = 0.5 * high - 0.5 * low  # the range itself may be too large for a float
@@ -137,7 +136,21 @@ def on_grid(values: FloatArray, low: float, high: float) -> IntArray:
     return np.rint(shares * RESOLUTION).astype(np.int64)
 
 
-def spent_by(crowd: Crowd) -> FloatArray:
-    """Return what each person spends, read-only."""
-    spent: FloatArray = read_only(crowd.weights.spent)
-    return spent
+def check_outside(outside: str) -> None:
+    """Check what a statistic does with records outside its public bounds."""
+    if outside not in ("clip", "refuse"):
+        raise InvalidInput("expected outside to be 'clip' or 'refuse'.")
+
+
+def count_outside(outside: str, beyond: BoolArray) -> int:
+    """Return how many records lie outside the public bounds.
+
+    Raises
+    ------
+    InvalidInput
+        There are any, and they are to be refused.
+    """
+    count = int(beyond.sum())
+    if count and outside == "refuse":
+        raise InvalidInput(f"expected every record within the public bounds, found {count} outside.")
+    return count

@@ -7,34 +7,36 @@ distributions is true of the numbers that come out.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from fractions import Fraction
 
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from dpmarket.privacy.noise import _Bits as Bits
-from dpmarket.privacy.noise import _cut_off as cut_off
-from dpmarket.privacy.noise import _entropy as entropy
-from dpmarket.privacy.noise import _exponential as exponential
-from dpmarket.privacy.noise import _half_normal as half_normal
-from dpmarket.privacy.noise import _Real as Real
+from dpmarket.privacy.noise import (
+    Bits,
+    NoiseSource,
+    Real,
+    SecureNoise,
+    SeededNoise,
+    cut_off,
+    exponential,
+    half_normal,
+)
 
 _STEP = 64  # bits by which a number is continued
 
 
-def random_bits(source: NoiseSource) -> Bits:
-    """Return a stream of random bits: the operating system's, or a seed's.
+def random_bits(source: NoiseSource | None) -> Bits:
+    """Return a stream of random bits: the operating system's, for None as well, or a seed's.
 
     Raises
     ------
     InvalidInput
         If the source is another one: only the noise room's two give bits.
     """
-    if isinstance(source, SecureNoise):
-        return Bits(entropy)
-    if isinstance(source, SeededNoise):
-        return Bits(random.Random(source.seed).randbytes)
+    if source is None:
+        return SecureNoise().bits()
+    if isinstance(source, SecureNoise | SeededNoise):
+        return source.bits()
     raise InvalidInput(
         f"expected noise_source to be None, SecureNoise or SeededNoise, got {type(source).__name__}."
     )

@@ -21,10 +21,8 @@ from dpmarket.statistics.crowd import (
     RESOLUTION,
     Crowd,
     check_terms,
-    is_certifiable,
+    kept,
     read_crowd,
-    source_of,
-    spent_by,
 )
 from dpmarket.statistics.exact import discrete_laplace, random_bits
 from dpmarket.statistics.mean import share_interval
@@ -150,10 +148,9 @@ class PrivateHistogram:
             As :meth:`PrivateMean.fit`; also for a record in no category.
         """
         positions = self._positions(records)
-        crowd, _ = read_crowd(self, len(positions), epsilons, people)
-        self.release_ = _release(self, crowd, crowd.sums_at(positions, len(self.categories)))
-        self.epsilons_ = spent_by(crowd)
-        self.people_ = crowd.people
+        crowd = read_crowd(self, records, len(positions), epsilons, people)
+        release = _release(self, crowd, crowd.sums_at(positions, len(self.categories)))
+        self.release_, self.epsilons_, self.people_ = kept(crowd, release)
         return self
 
     @property
@@ -182,8 +179,7 @@ def increasing(name: str, values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _release(statistic: PrivateHistogram, crowd: Crowd, counts: list[int]) -> ReleasedStatistic:
-    source = source_of(statistic)
-    stream = random_bits(source)
+    stream = random_bits(statistic.noise_source)
     weights, whole = crowd.weights, crowd.weights.total * RESOLUTION
     # Two counts have a known sum, so that the second alone says all; else somebody changes two of them.
     told, changed = (counts[1:], 1) if len(counts) == 2 else (counts, 2)
@@ -203,7 +199,6 @@ def _release(statistic: PrivateHistogram, crowd: Crowd, counts: list[int]) -> Re
     return publish(
         statistic,
         weights,
-        certifiable=is_certifiable(source),
         labels=tuple(str(category) for category in statistic.categories),
         values=_nearest_shares(shares),
         intervals=(ends[:, 0].copy(), ends[:, 1].copy()),

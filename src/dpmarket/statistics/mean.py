@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,12 +18,12 @@ from dpmarket.statistics.crowd import (
     RESOLUTION,
     Crowd,
     Terms,
+    check_outside,
     check_terms,
-    is_certifiable,
+    count_outside,
+    kept,
     on_grid,
     read_crowd,
-    source_of,
-    spent_by,
 )
 from dpmarket.statistics.exact import discrete_laplace, random_bits
 from dpmarket.statistics.intervals import mean_interval
@@ -40,7 +40,7 @@ class PrivateMean:
     Parameters
     ----------
     low, high
-        Public bounds, from what the number means, never from these records. Values outside are cut off.
+        Public bounds, from what the number means, never from these records.
     confidence
         Probability, strictly between 0 and 1, with which the interval holds the population's mean.
     epsilon
@@ -49,6 +49,9 @@ class PrivateMean:
         Public upper bound on the number of records of one person, used with ``people``. More are refused.
     noise_source
         Where the noise comes from; None means :class:`~dpmarket.privacy.SecureNoise`.
+    outside
+        What happens to values outside of the bounds: "clip" moves them to the nearer bound and counts them,
+        "refuse" refuses all of the records.
 
     Attributes
     ----------
@@ -61,6 +64,8 @@ class PrivateMean:
         ``people``, of the promises. Read-only.
     people_
         The people of ``epsilons_`` if they have names, or None.
+    outside_
+        How many values were moved to a bound. A fact about private records: for the data holder's eyes.
 
     Notes
     -----
@@ -91,12 +96,14 @@ class PrivateMean:
     epsilon: float | None = None
     rows_per_person: int = 1
     noise_source: NoiseSource | None = None
+    outside: Literal["clip", "refuse"] = "clip"
     kind: ClassVar[str] = "mean"
 
     def __post_init__(self) -> None:
         self.low, self.high = (checks.finite(name, getattr(self, name)) for name in ("low", "high"))
         if not self.low < self.high or not np.isfinite(self.high - self.low):
             raise InvalidInput(f"expected low < high, got low={self.low}, high={self.high}.")
+        check_outside(self.outside)
         check_terms(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,17 +147,19 @@ class PrivateMean:
         Raises
         ------
         InvalidInput
-            For records or promises that are not as described, more records of a person than
-            ``rows_per_person``, or somebody with a promise and no record. All before noise is drawn.
+            For records or promises that are not as described, values outside where they are refused, more
+            records of a person than ``rows_per_person``, or somebody with a promise and no record. All before
+            noise is drawn.
         EntropyUnavailable
             If the operating system gives no random bits.
         """
         values = checks.finite_vector("records", records)
-        crowd, _ = read_crowd(self, len(values), epsilons, people)
+        beyond = count_outside(self.outside, (values < self.low) | (values > self.high))
+        crowd = read_crowd(self, records, len(values), epsilons, people)
         parts = crowd.means(on_grid(values, self.low, self.high))
-        self.release_ = _release(self, crowd, parts, self.low, self.high, self.kind)
-        self.epsilons_ = spent_by(crowd)
-        self.people_ = crowd.people
+        release = _release(self, crowd, parts, self.low, self.high, self.kind)
+        self.outside_ = beyond
+        self.release_, self.epsilons_, self.people_ = kept(crowd, release)
         return self
 
     @property
@@ -232,11 +241,10 @@ class PrivateShare:
             As :meth:`PrivateMean.fit`.
         """
         answers = _answers(records)
-        crowd, _ = read_crowd(self, len(answers), epsilons, people)
+        crowd = read_crowd(self, records, len(answers), epsilons, people)
         parts = crowd.means(answers.astype(np.int64) * RESOLUTION)
-        self.release_ = _release(self, crowd, parts, 0.0, 1.0, "yes")
-        self.epsilons_ = spent_by(crowd)
-        self.people_ = crowd.people
+        release = _release(self, crowd, parts, 0.0, 1.0, "yes")
+        self.release_, self.epsilons_, self.people_ = kept(crowd, release)
         return self
 
     @property
@@ -269,8 +277,7 @@ def _release(
     statistic: PrivateMean | PrivateShare, crowd: Crowd, parts: IntArray, low: float, high: float, label: str
 ) -> ReleasedStatistic:
     """Add noise to the weighted sum of parts from 0 to RESOLUTION, and bring it back into the range."""
-    source = source_of(statistic)
-    stream = random_bits(source)
+    stream = random_bits(statistic.noise_source)
     weights = crowd.weights
     released = crowd.sum(parts) + discrete_laplace(stream, RESOLUTION / weights.unit)
     whole = weights.total * RESOLUTION
@@ -280,7 +287,6 @@ def _release(
     return publish(
         statistic,
         weights,
-        certifiable=is_certifiable(source),
         labels=(label,),
         values=np.array([value]),
         intervals=(np.array([start]), np.array([end])),

@@ -18,10 +18,8 @@ from dpmarket.statistics.crowd import (
     RESOLUTION,
     Crowd,
     check_terms,
-    is_certifiable,
+    kept,
     read_crowd,
-    source_of,
-    spent_by,
 )
 from dpmarket.statistics.exact import race, random_bits
 from dpmarket.statistics.histogram import increasing
@@ -136,12 +134,11 @@ class PrivateQuantile:
             As :meth:`PrivateMean.fit`.
         """
         values = checks.finite_vector("records", records)
-        crowd, _ = read_crowd(self, len(values), epsilons, people)
+        crowd = read_crowd(self, records, len(values), epsilons, people)
         last = len(self.candidates) - 1
         places = np.minimum(np.searchsorted(np.array(self.candidates), values), last).astype(np.int64)
-        self.release_ = _release(self, crowd, list(accumulate(crowd.sums_at(places, last + 1))))
-        self.epsilons_ = spent_by(crowd)
-        self.people_ = crowd.people
+        below_or_at = list(accumulate(crowd.sums_at(places, last + 1)))
+        self.release_, self.epsilons_, self.people_ = kept(crowd, _release(self, crowd, below_or_at))
         return self
 
     @property
@@ -177,8 +174,7 @@ def scores(below_or_at: Sequence[int], level: Fraction) -> list[int]:
 
 
 def _release(statistic: PrivateQuantile, crowd: Crowd, below_or_at: list[int]) -> ReleasedStatistic:
-    source = source_of(statistic)
-    stream = random_bits(source)
+    stream = random_bits(statistic.noise_source)
     weights, last = crowd.weights, len(statistic.candidates) - 1
     part = Fraction(statistic.interval_share) / 2  # of every promise, for one end
 
@@ -208,7 +204,6 @@ def _release(statistic: PrivateQuantile, crowd: Crowd, below_or_at: list[int]) -
     return publish(
         statistic,
         weights,
-        certifiable=is_certifiable(source),
         labels=(f"quantile {statistic.level:g}",),
         values=numbers[[best]],
         intervals=intervals,

@@ -13,6 +13,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
+from dpmarket.privacy.noise import NoiseSource, SecureNoise
 from dpmarket.statistics.weights import IntegerWeights
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class ReleasedStatistic:
         The sum of what was spent on everybody.
     numerators, denominator
         The release itself: whole numbers, from which the values follow with public settings.
+    total_weight, unit_exponent
+        The sum of everybody's whole weight, and what a weight of one spent: 2 to this power.
     certifiable
         Whether the noise was secret.
 
@@ -83,6 +86,8 @@ class ReleasedStatistic:
     total_promise: float
     numerators: tuple[int, ...]
     denominator: int
+    total_weight: int
+    unit_exponent: int
     certifiable: bool
 
     def __post_init__(self) -> None:
@@ -178,6 +183,8 @@ class ReleasedStatistic:
             "total_promise": self.total_promise,
             "numerators": [str(number) for number in self.numerators],
             "denominator": str(self.denominator),
+            "total_weight": str(self.total_weight),
+            "unit_exponent": self.unit_exponent,
             "certifiable": self.certifiable,
             "caution": self.caution,
         }
@@ -208,6 +215,8 @@ class ReleasedStatistic:
                 radius=checks.positive("radius", data["radius"]) if "radius" in data else None,
                 numerators=tuple(int(number) for number in data["numerators"]),
                 denominator=int(data["denominator"]),
+                total_weight=int(data["total_weight"]),
+                unit_exponent=checks.whole("unit_exponent", data["unit_exponent"], minimum=-10_000),
                 certifiable=data["certifiable"] is True,
                 **{
                     name: checks.positive(name, data[name])
@@ -286,6 +295,7 @@ class Question(Protocol):
     """What was asked: a statistic with its public settings."""
 
     kind: ClassVar[str]
+    noise_source: NoiseSource | None
 
     @property
     def error(self) -> StatisticError:
@@ -301,7 +311,6 @@ def publish(
     question: Question,
     weights: IntegerWeights,
     *,
-    certifiable: bool,
     labels: tuple[str, ...],
     values: FloatArray,
     numerators: tuple[int, ...],
@@ -324,8 +333,15 @@ def publish(
         total_promise=weights.total_promise,
         numerators=numerators,
         denominator=denominator,
-        certifiable=certifiable,
+        total_weight=weights.total,
+        unit_exponent=weights.unit_exponent,
+        certifiable=_is_secret(question.noise_source),
     )
+
+
+def _is_secret(source: NoiseSource | None) -> bool:
+    """Tell whether nobody can know or repeat the noise."""
+    return source is None or (isinstance(source, SecureNoise) and bool(source.certifiable))
 
 
 def _numbers(data: Mapping[str, Any], name: str, labels: Sequence[str]) -> FloatArray | None:

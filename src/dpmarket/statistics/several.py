@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.promises import read_promises
+from dpmarket.learning.promises import read_promises, refuse_other_index
 from dpmarket.privacy import SoftmaxWeights, Weights
 from dpmarket.statistics.released import ReleasedStatistic, StatisticError
 
@@ -139,6 +139,8 @@ class SeveralStatistics:
         lengths = {len(records[name]) for name in self.statistics}  # type: ignore[arg-type]
         if len(lengths) != 1:
             raise InvalidInput("expected as many records for one statistic as for the others.")
+        for name in self.statistics:
+            refuse_other_index(records[name], epsilons, people)
         promises, holding = read_promises(self.epsilon, epsilons, people, lengths.pop(), 2**53)
         if isinstance(promises, Weights | SoftmaxWeights):
             raise InvalidInput("expected epsilons to be promises, got the weights of a model.")

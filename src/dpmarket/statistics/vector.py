@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.privacy.noise import NoiseSource
 from dpmarket.statistics.crowd import (
     RESOLUTION,
     Crowd,
+    check_outside,
     check_terms,
-    is_certifiable,
+    count_outside,
+    kept,
     read_crowd,
-    source_of,
-    spent_by,
 )
 from dpmarket.statistics.exact import random_bits, rounded_sphere
 from dpmarket.statistics.intervals import vector_radius
@@ -43,15 +43,18 @@ class PrivateVectorMean:
     names
         A name for each coordinate.
     bound
-        R > 0, public. Longer vectors are shortened to it.
+        R > 0, public.
     confidence
         Probability, strictly between 0 and 1, with which the population's mean is within ``radius_``.
     epsilon, rows_per_person, noise_source
         As in :class:`PrivateMean`.
+    outside
+        What happens to vectors longer than the bound: "clip" shortens them to it and counts them, "refuse"
+        refuses all of the records.
 
     Attributes
     ----------
-    release_, epsilons_, people_
+    release_, epsilons_, people_, outside_
         As in :class:`PrivateMean`.
     mean_, radius_
         The mean, shape (n,), and the radius of a ball around it that holds the population's mean.
@@ -75,6 +78,7 @@ class PrivateVectorMean:
     epsilon: float | None = None
     rows_per_person: int = 1
     noise_source: NoiseSource | None = None
+    outside: Literal["clip", "refuse"] = "clip"
     kind: ClassVar[str] = "vector mean"
 
     def __post_init__(self) -> None:
@@ -84,6 +88,7 @@ class PrivateVectorMean:
         if not self.names or len(set(self.names)) < len(self.names):
             raise InvalidInput("expected names to be at least one, all different.")
         self.bound = checks.positive("bound", self.bound)
+        check_outside(self.outside)
         check_terms(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,10 +137,12 @@ class PrivateVectorMean:
             raise InvalidInput(
                 f"expected records of shape (records, {len(self.names)}), got an array of shape {rows.shape}."
             )
-        crowd, _ = read_crowd(self, len(rows), epsilons, people)
-        self.release_ = _release(self, crowd, crowd.means(whole_rows(rows, self.bound)))
-        self.epsilons_ = spent_by(crowd)
-        self.people_ = crowd.people
+        whole, beyond = whole_rows(rows, self.bound)
+        count = count_outside(self.outside, beyond)
+        crowd = read_crowd(self, records, len(rows), epsilons, people)
+        release = _release(self, crowd, crowd.means(whole))
+        self.outside_ = count
+        self.release_, self.epsilons_, self.people_ = kept(crowd, release)
         return self
 
     @property
@@ -150,25 +157,28 @@ class PrivateVectorMean:
         return self.release_.radius
 
 
-def whole_rows(rows: FloatArray, bound: float) -> IntArray:
-    """Return rows in whole parts of the bound, none longer than RESOLUTION: exactly, in whole numbers."""
+def whole_rows(rows: FloatArray, bound: float) -> tuple[IntArray, BoolArray]:
+    """Return rows in whole parts of the bound, none longer than RESOLUTION, and which had to be shortened.
+
+    Exactly, in whole numbers. What is too long by rounding only does not count as shortened.
+    """
     # Divided by their largest element first, so that no square leaves the range of floats.
     peaks = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(float).tiny)
     directions = rows / peaks
     lengths = np.maximum(np.sqrt((directions**2).sum(axis=1, keepdims=True)), 1.0)  # 0 only of empty rows
     with np.errstate(over="ignore"):
         sizes = np.minimum(peaks / bound, 1.0 / lengths)
+        beyond = (peaks / bound * lengths)[:, 0] > 1.0 + 2.0**-40
     whole: IntArray = np.trunc(directions * sizes * RESOLUTION).astype(np.int64)
     long = (whole**2).sum(axis=1) > RESOLUTION**2
     whole[long] = np.trunc(whole[long] * _SHORTER).astype(np.int64)
     if ((whole**2).sum(axis=1) > RESOLUTION**2).any():
         raise NotConverged("a record could not be shortened to the public bound; nothing was released.")
-    return whole
+    return whole, beyond
 
 
 def _release(statistic: PrivateVectorMean, crowd: Crowd, rows: IntArray) -> ReleasedStatistic:
-    source = source_of(statistic)
-    stream = random_bits(source)
+    stream = random_bits(statistic.noise_source)
     weights, bound, n = crowd.weights, statistic.bound, rows.shape[1]
     # Somebody's replaced row moves the sum by at most twice the weight times RESOLUTION.
     noise = rounded_sphere(stream, n, weights.unit / RESOLUTION)
@@ -183,7 +193,6 @@ def _release(statistic: PrivateVectorMean, crowd: Crowd, rows: IntArray) -> Rele
     return publish(
         statistic,
         weights,
-        certifiable=is_certifiable(source),
         labels=tuple(statistic.names),
         values=mean * min(1.0, bound / length) if length > 0.0 else mean,
         radius=radius + grid,

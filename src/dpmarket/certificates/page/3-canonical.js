@@ -12,9 +12,7 @@ const MOST_DIGITS = 40;
 // Values: {kind: "int", value: BigInt}, {kind: "float", value: Number}, "str", "bool", "null", "list" (array)
 // and "dict" (Map).
 function parsed(bytes, what, most) {
-  let containers = 0;
-  for (const byte of bytes) if (byte === 0x5b || byte === 0x7b) containers++;
-  if (bytes.length > most || containers > MOST_CONTAINERS) throw new Broken(`${what} is larger than any of its kind`);
+  if (bytes.length > most || containersIn(bytes) > MOST_CONTAINERS) throw new Broken(`${what} is larger than any of its kind`);
   let value;
   let text;
   try {
@@ -28,6 +26,17 @@ function parsed(bytes, what, most) {
   }
   if (written(value) !== text) throw new Broken(`${what} is not written in the one canonical way`);
   return value;
+}
+
+// How many lists and objects open; what stands in texts opens none.
+function containersIn(bytes) {
+  let [count, inText] = [0, false];
+  for (let k = 0; k < bytes.length; k++) {
+    if (bytes[k] === 0x22) inText = !inText;
+    else if (inText && bytes[k] === 0x5c) k++;
+    else if (!inText && (bytes[k] === 0x5b || bytes[k] === 0x7b)) count++;
+  }
+  return count;
 }
 
 class Parser {

@@ -20,11 +20,16 @@ const BODY_2 = {
   ...COMMON, money: MONEY_2, commitment: "dict|null", menu: "dict|null", release: "dict",
   totals: { ...COUNTS, total_payment: "float", total_promise: "float", total_spent: "float" },
 };
+const [BINARY, SHAPED, SOFTMAX] = ["binary model", "shaped binary model", "softmax model"];
+const BINARY_PARTS = {
+  ...CONSTANTS, ...GRID, delta: "float", features: { high: "list", low: "list", name: "list" }, kind: "str",
+  noise_rate: "float",
+};
+// A softmax model's coef_grid has a list for every class.
 const RELEASES = {
-  "binary model": {
-    ...CONSTANTS, ...GRID, delta: "float", features: { high: "list", low: "list", name: "list" }, kind: "str",
-    noise_rate: "float",
-  },
+  [BINARY]: BINARY_PARTS,
+  [SHAPED]: { ...BINARY_PARTS, encoder: "dict|null", euclidean_bound: "float", joint_columns: "int" },
+  [SOFTMAX]: BINARY_PARTS,
 };
 const MENU = { cost: "list", epsilon: "list", payment: "list" };
 const COMMITMENT = { committed_at: "str", digest: "str", quoted_at: "str" };
@@ -59,6 +64,15 @@ function versionOf(found, schema, what) {
 // A dict of plain parts as an object, without going deeper.
 const opened = (found) => Object.fromEntries([...found.value].map(([name, part]) => [name, part.value]));
 
+// The kind of a release that other programs may know and this page does not, or null.
+function strangeKind(found) {
+  const schema = found.value.get("schema");
+  if (schema === undefined || !/^dpmarket\.certificate\/[2-9]$/.test(schema.value)) return null;
+  const release = found.value.get("release");
+  const kind = release !== undefined && release.kind === "dict" ? release.value.get("kind") : undefined;
+  return kind === undefined || kind.kind !== "str" || Object.hasOwn(RELEASES, kind.value) ? null : kind.value;
+}
+
 function bodyOf(found) {
   const version = versionOf(found, "dpmarket.certificate", "the certificate");
   refuseOtherParts(found, version === 1 ? BODY_1 : BODY_2, "the certificate");
@@ -80,7 +94,9 @@ function bodyOf(found) {
     const { total_epsilon: noiseRate, ...training } = opened(part("training"));
     return {
       ...shared,
-      release: { ...training, ...opened(part("model")), noise_rate: noiseRate, delta: 0, features: null },
+      release: {
+        ...training, ...opened(part("model")), kind: BINARY, noise_rate: noiseRate, delta: 0, features: null,
+      },
       totals: totals(told.promised, told.paid, told.spent),
       menu: null,
       commitment: null,
@@ -99,12 +115,21 @@ function bodyOf(found) {
     ...shared,
     release: {
       ...release, features: opened(part("release").value.get("features")),
-      n_coefficients: BigInt(release.coef_grid.length),
+      n_coefficients: BigInt(columnsOf(release).length),
     },
     totals: totals(told.total_promise, told.total_payment, told.total_spent),
     menu: part("menu").kind === "null" ? null : opened(part("menu")),
     commitment: part("commitment").kind === "null" ? null : opened(part("commitment")),
   };
+}
+
+// The coefficients of a release, of its first class if there are many.
+function columnsOf({ kind, coef_grid: cells }) {
+  if (kind !== SOFTMAX) return cells;
+  if (!cells.length || cells[0].kind !== "list") {
+    throw new Broken("'coef_grid' in 'release' in the certificate is not of the type that it must have");
+  }
+  return cells[0].value;
 }
 
 function receiptOf(found, version) {

@@ -79,11 +79,22 @@ def verify(
     >>> dpm.verify(bytes(certificate).replace(b'"bought_from":3', b'"bought_from":4')).passed
     False
     """
-    return examined(certificate, receipt, cost, digest, openings, signature, public_key, commitment)[0]
+    found = examined(
+        certificate,
+        receipt=receipt,
+        cost=cost,
+        digest=digest,
+        openings=openings,
+        signature=signature,
+        public_key=public_key,
+        commitment=commitment,
+    )
+    return found[0]
 
 
 def examined(
     certificate: Any,
+    *,
     receipt: bytes | None = None,
     cost: float | None = None,
     digest: str | None = None,

@@ -29,15 +29,18 @@ def leaf_of(line: Mapping[str, Any], salt: str, version: int) -> bytes:
         raise Broken("a line's numbers must be at least 0, and not beyond all bounds")
     if not 1 <= line["quotes"] <= MOST_QUOTES:
         raise Broken("a line adds up at least one quote, and not beyond all bounds")
-    return hashed_line(version, hash_of(salt), numbers, line["withdrew"], line["quotes"], line["id"])
+    state = state_of(line["withdrew"], line["quotes"]) if version > 1 else b""
+    return hashed_line(version, hash_of(salt), numbers, state, line["id"])
 
 
-def hashed_line(
-    version: int, salt: bytes, numbers: Sequence[float], withdrew: bool, quotes: int, name: str | int
-) -> bytes:
+def state_of(withdrew: object, quotes: int) -> bytes:
+    """Return what version 2 adds to a line: whether the seller withdrew, and how many quotes there were."""
+    return (b"w" if withdrew else b"k") + quotes.to_bytes(4, "big")
+
+
+def hashed_line(version: int, salt: bytes, numbers: Sequence[float], state: bytes, name: str | int) -> bytes:
     """Return the hash of a line that was checked before."""
     kind = b"t" + name.encode() if isinstance(name, str) else b"n%d" % name
-    state = b"" if version == 1 else (b"w" if withdrew else b"k") + quotes.to_bytes(4, "big")
     prefix = b"dpmarket-line-1" if version == 1 else b"dpmarket-line-2"
     return hashlib.sha256(prefix + salt + struct.pack(">4d", *numbers) + state + kind).digest()
 

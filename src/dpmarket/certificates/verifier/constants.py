@@ -14,6 +14,7 @@ from typing import Any
 from .layout import Body, Release, Totals
 from .losses import release_up
 from .money import is_currency
+from .numbers_released import StatisticRelease, wrong_parts
 from .shapes import misshapen
 from .verdicts import Check, judged
 
@@ -43,9 +44,7 @@ LARGEST_NUMBER = 1e15
 def public_checks(body: Body) -> list[Check]:
     """Return what can be said of a certificate's public numbers by themselves."""
     release, totals, units = body.release, body.totals, body.minor_units
-    wrong = [
-        name for name, (low, high) in RANGES.items() if not low <= getattr(release, name) <= high
-    ] + _inconsistent(release)
+    wrong = _out_of_range(release, totals)
     if not (units is None or 1 <= units <= LARGEST_UNITS):
         wrong.append("minor_units")
     if not is_currency(body.currency):
@@ -63,7 +62,8 @@ def public_checks(body: Body) -> list[Check]:
     if wrong:
         return checks
     cost = release_up(release)
-    covered = cost is not None and cost <= Fraction(release.numerical_epsilon)
+    charged = 0.0 if isinstance(release, StatisticRelease) else release.numerical_epsilon
+    covered = cost is not None and cost <= Fraction(charged)
     sums = (totals.promise, totals.payment, totals.spent)
     kept = all(0.0 <= total <= LARGEST_NUMBER for total in sums) and totals.spent <= totals.promise
     shown = "" if cost is None else f"{float(cost):.4g}"
@@ -72,6 +72,14 @@ def public_checks(body: Body) -> list[Check]:
         judged("release", covered, f"costs {shown}, as charged", "costs more than charged"),
         judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
     ]
+
+
+def _out_of_range(release: Release | StatisticRelease, totals: Totals) -> list[str]:
+    if isinstance(release, StatisticRelease):
+        return wrong_parts(release, totals.promise)
+    return [
+        name for name, (low, high) in RANGES.items() if not low <= getattr(release, name) <= high
+    ] + _inconsistent(release)
 
 
 def _counted(totals: Totals) -> bool:

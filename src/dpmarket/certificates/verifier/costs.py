@@ -28,7 +28,9 @@ class VirtualCosts:
         Whether virtual costs are the straight line ``2 c - low``.
     """
 
-    def __init__(self, low: float, high: float, values: Callable[[Any], Any], is_affine: bool) -> None:
+    def __init__(
+        self, low: float, high: float, values: Callable[[Any], Any], *, is_affine: bool = False
+    ) -> None:
         self.low, self.high, self.is_affine, self._values = low, high, is_affine, values
 
     def __call__(self, costs: Any) -> Any:
@@ -68,7 +70,7 @@ def virtual_costs(data: Mapping[str, Any]) -> VirtualCosts | None:
 
 
 def _uniform(low: float, high: float) -> VirtualCosts:
-    return VirtualCosts(low, high, lambda c: 2.0 * c - low, True)
+    return VirtualCosts(low, high, lambda c: 2.0 * c - low, is_affine=True)
 
 
 def _piecewise_linear(data: Mapping[str, Any]) -> VirtualCosts:
@@ -85,7 +87,7 @@ def _piecewise_linear(data: Mapping[str, Any]) -> VirtualCosts:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(density > 0.0, costs + share / density, np.inf)
 
-    return VirtualCosts(float(knots[0]), float(knots[-1]), values, False)
+    return VirtualCosts(float(knots[0]), float(knots[-1]), values)
 
 
 def _is_usual(data: Mapping[str, Any]) -> bool:
@@ -116,7 +118,7 @@ def _family(data: Mapping[str, Any]) -> VirtualCosts:
     def values(costs: Any) -> Any:
         return np.array([one(cost) for cost in np.ravel(costs).tolist()]).reshape(np.shape(costs))
 
-    return VirtualCosts(data["low"], data["high"], values, False)
+    return VirtualCosts(data["low"], data["high"], values)
 
 
 def _normal_cdf(x: float) -> float:

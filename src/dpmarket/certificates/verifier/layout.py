@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .numbers_released import STATISTIC, StatisticRelease, statistic_release
 from .verdicts import Broken
 
 CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/", "dpmarket.receipt/", "dpmarket.openings/"
@@ -73,6 +74,13 @@ _RELEASES[SHAPED] = {
     "joint_columns": int,
 }
 _RELEASES[SOFTMAX] = _RELEASES[BINARY]  # whose coef_grid has a list for every class
+_RELEASES[STATISTIC] = {
+    "delta": float,
+    "kind": str,
+    "rows_per_person": int,
+    "statistics": list,
+    "weight_total": float,
+}
 _MENU = {"cost": list, "epsilon": list, "payment": list}
 _COMMITMENT = {"committed_at": str, "digest": str, "quoted_at": str}
 _LINE_1 = {"id": (str, int), "promise": float, "payment": float, "spent": float, "weight": float}
@@ -144,7 +152,7 @@ class Body:
     version: int
     mechanism: str
     market: Mapping[str, Any]
-    release: Release
+    release: Release | StatisticRelease
     totals: Totals
     minor_units: int | None
     currency: str
@@ -257,12 +265,13 @@ def _body_2(found: Mapping[str, Any]) -> Body:
             refuse_other_parts(found[name], shape, f"{name!r} in the certificate")
     told = found["totals"]
     names = ("sellers", "bought_from", "withdrawn", "total_promise", "total_payment", "total_spent")
-    constants = {name: value for name, value in found["release"].items() if name != "clip"}
-    cells = constants["coef_grid"]
-    constants["n_coefficients"] = len(cells[0]) if kind == SOFTMAX else len(cells)
+    if kind == STATISTIC:
+        release: Release | StatisticRelease = statistic_release(found["release"])
+    else:
+        release = _model(found["release"])
     return Body(
         version=2,
-        release=Release(**constants),
+        release=release,
         totals=Totals(*(told[name] for name in names)),
         menu=found["menu"],
         commitment=found["commitment"],
@@ -279,3 +288,15 @@ def _shared(found: Mapping[str, Any]) -> dict[str, Any]:
         "root": found["root"],
         "not_promised": found["not_promised"],
     }
+
+
+def _model(found: Mapping[str, Any]) -> Release:
+    """Return a released model, of two classes or of more."""
+    constants = {name: value for name, value in found.items() if name != "clip"}
+    cells = constants["coef_grid"]
+    if found["kind"] == SOFTMAX:
+        if not cells or type(cells[0]) is not list:
+            raise Broken("'coef_grid' in 'release' in the certificate is not of the type that it must have")
+        cells = cells[0]
+    constants["n_coefficients"] = len(cells)
+    return Release(**constants)

@@ -1,9 +1,10 @@
 r"""What a weight costs in privacy, and what releasing on a grid costs, for every kind of release known here.
 
 Known are ``binary model``, logistic regression by objective perturbation, and ``shaped binary model``, the
-same with noise of another norm; :mod:`.softmax` knows more than two classes. With weight a, noise rate eta,
-penalty Lambda, row bounds R1 in the norm of the noise and R2 in the Euclidean one (one number R for Euclidean
-noise) and at most r rows a person, formula (*) of the documentation is
+same with noise of another norm; :mod:`.softmax` knows more than two classes, and :mod:`.numbers_released`
+statistics. With weight a, noise rate eta, penalty Lambda, row bounds R1 in the norm of the noise and R2 in
+the Euclidean one (one number R for Euclidean noise) and at most r rows a person, formula (*) of the
+documentation is
 
 .. math:: \epsilon = L + \max_{0 \le s \le 1} \left[ L s + r \log(1 + h s (1 - s)) \right], \qquad
           L = \frac{a \eta R_1}{2}, \quad h = \frac{a R_2^2}{r \Lambda}.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .numbers_released import StatisticRelease, statistic_loss_up
 from .rounding import log1p_up, sqrt_down, sqrt_up
 from .softmax import softmax_loss_up, softmax_losses, softmax_release_up
 
@@ -34,11 +36,13 @@ if TYPE_CHECKING:
 _PLACES = 256
 
 
-def loss_up(weight: float, release: Release) -> Fraction:
+def loss_up(weight: float, release: Release | StatisticRelease) -> Fraction:
     """Return (*) for one weight, never below its exact value; 0 for weight 0, which the data cannot move."""
     a = Fraction(weight)
     if a == 0:
         return Fraction(0)
+    if isinstance(release, StatisticRelease):
+        return statistic_loss_up(weight, release)
     if release.has_many_classes:
         return softmax_loss_up(weight, release)
     eta, l2, bound = (Fraction(x) for x in (release.noise_rate, release.l2, release.row_bound))
@@ -53,8 +57,10 @@ def loss_up(weight: float, release: Release) -> Fraction:
     return 2 * linear - linear * t + r * log1p_up(curved - 1) + abs(slope)
 
 
-def losses(weights: Any, release: Release) -> Any:
+def losses(weights: Any, release: Release | StatisticRelease) -> Any:
     """Return (*) for many weights, in floats: all terms are positive, and twelve digits are right."""
+    if isinstance(release, StatisticRelease):
+        return weights
     if release.has_many_classes:
         return softmax_losses(weights, release)
     eta, l2, bound, r = release.noise_rate, release.l2, release.row_bound, float(release.rows_per_person)
@@ -69,8 +75,10 @@ def losses(weights: Any, release: Release) -> Any:
     return np.where(weights > 0.0, value, 0.0)
 
 
-def release_up(release: Release) -> Fraction | None:
+def release_up(release: Release | StatisticRelease) -> Fraction | None:
     """Return what releasing on the grid costs, never below its exact value; None if the grid is too fine."""
+    if isinstance(release, StatisticRelease):
+        return Fraction(0)  # whole numbers with whole noise: nothing is rounded
     if release.has_many_classes:
         return softmax_release_up(release)
     n = len(release.coef_grid)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import repeat
 from secrets import SystemRandom
 from typing import Any
 
 import numpy as np
 
-from .commitments import hashed_line
+from .commitments import hashed_line, state_of
 from .constants import LARGEST_NUMBER, MOST_QUOTES
 from .layout import Body, Lines, Totals, lines_of
 from .losses import losses, release_up
 from .menus import Menu
+from .numbers_released import StatisticRelease, adds_up
 from .reading import hash_of, most_openings, only_line, parsed
 from .receipts import is_covered
 from .verdicts import Broken, Check, judged
@@ -42,8 +44,7 @@ def openings_checks(
     rows = zip(
         lines.salts,
         zip(lines.promises, lines.payments, lines.spent, lines.weights, strict=True),
-        lines.withdrew,
-        lines.quotes,
+        map(state_of, lines.withdrew, lines.quotes) if body.version > 1 else repeat(b"", len(lines.ids)),
         lines.ids,
         strict=True,
     )
@@ -75,6 +76,11 @@ def openings_checks(
         ),
         judged("totals", _follow(lines, body), "follow from the lines", "do not follow from the lines"),
     ]
+    if isinstance(body.release, StatisticRelease):
+        whole = adds_up(lines.weights, body.release)
+        checks.append(
+            judged("whole weights", whole, "are exactly what the statistics used", "are not what was used")
+        )
     if body.menu is None:
         single = max(lines.quotes) == 1
         checks.append(judged("quotes", single, "one for each seller", "several for one, without a menu"))

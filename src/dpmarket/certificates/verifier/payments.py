@@ -100,6 +100,7 @@ def payment_checks(
     if not bool(((costs >= 0.0) & (costs < math.inf)).all()):
         return [Check("payments", FAILS, "some reports are no costs")]
     strangers = len(reports) - len(lines.ids)
+    quoted = math.fsum(lines.payments) / (body.minor_units or 1)
     checks = []
     several = [k for k, quotes in enumerate(lines.quotes) if quotes > 1]
     if several:
@@ -113,7 +114,7 @@ def payment_checks(
         if body.mechanism == "offline":
             return [*checks, *_offline(body, lines, costs, strangers, payments_checked)]
         if body.mechanism == "online":
-            return [*checks, *_online(body, lines, costs, payments_checked)]
+            return [*checks, *_online(body, lines, costs, quoted, payments_checked)]
         if body.mechanism in ("posted price", "same for all") and body.menu is not None:
             return [*checks, _posted(body, lines, costs)]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
@@ -231,7 +232,7 @@ def _allocation(problem: Problem, promised: Any, best: Any) -> Check:
     )
 
 
-def _online(body: Body, lines: Lines, costs: Any, payments_checked: int | None) -> list[Check]:
+def _online(body: Body, lines: Lines, costs: Any, quoted: float, payments_checked: int | None) -> list[Check]:
     psi = virtual_costs(body.market["curve"]["distribution"])
     if psi is None:
         return [Check("payments", NOT_MADE, "this market's costs are not known here")]
@@ -239,17 +240,23 @@ def _online(body: Body, lines: Lines, costs: Any, payments_checked: int | None) 
     promised, payments = np.array(lines.promises), np.array(lines.payments)
     expected = curve.epsilons(costs)
     away = np.abs(promised - expected) > _MATCH * expected + 1e-3 * _MATCH * curve.largest
-    # Whoever came when the budget was used up is offered nothing; so is, in version 1, who withdrew.
     nothing = away & (promised == 0.0) & (payments == 0.0)
-    unknown = body.totals.withdrawn if body.version == 1 else 0
-    if body.market.get("budget") is None and nothing.sum() > unknown:
-        nothing[:] = False
-    wrong = int((away & ~nothing).sum())
+    # Who declined is named as one who withdrew; version 1 says only how many did.
+    declined = nothing & np.array(lines.withdrew)
+    refused = nothing & ~declined
+    quoted += float(curve.payments(costs[declined]).sum())
+    if body.version == 1 and refused.sum() <= body.totals.withdrawn:
+        declined, refused = nothing, np.zeros_like(nothing)
+    used_up = _is_used_up(body, quoted, float(curve.payments(np.array([psi.low]))[0]))
+    wrong = int((away & ~nothing).sum()) + (0 if used_up else int(refused.sum()))
+    late = int(refused.sum())
     allocation = judged(
         "allocation",
         wrong == 0,
-        "every promise lies on the public curve",
-        f"{wrong} promises are not on the curve",
+        "every promise lies on the public curve"
+        + (f"; {late} were offered nothing when the stated budget was used up" if late else ""),
+        f"{wrong} promises are not on the curve"
+        + ("" if used_up or not late else f", {late} of them nothing while the budget had room"),
     )
 
     def due(places: Any) -> Any:
@@ -257,6 +264,18 @@ def _online(body: Body, lines: Lines, costs: Any, payments_checked: int | None) 
 
     checked = (expected > 0.0) & ~nothing
     return [allocation, _payments(body, lines, promised, checked, due, payments_checked)]
+
+
+def _is_used_up(body: Body, quoted: float, largest: float) -> bool:
+    """Whether so little of a stated budget is left that the next seller is offered nothing.
+
+    That is so once what is left is below the largest payment there is. Whoever withdrew had money set aside.
+    """
+    budget = body.market.get("budget")
+    if budget is None:
+        return False
+    unit = 1.0 / body.minor_units if body.minor_units else 0.0
+    return bool(quoted + largest + unit > float(budget) * (1.0 - 1e-9))
 
 
 def _posted(body: Body, lines: Lines, costs: Any) -> Check:

@@ -11,6 +11,7 @@ import os
 import re
 from binascii import unhexlify
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -24,6 +25,9 @@ _DEPTH = 24
 _CONTAINERS = 10_000
 _DIGITS = 40
 _HASH = re.compile("[0-9a-f]{64}")
+# A whole text, closed or not, or what opens a list or an object: nothing is ever looked at twice.
+_TEXT_OR_OPENING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]', re.DOTALL)
+_QUOTE = ord(b'"')
 _START, _OPENING, _BETWEEN, _CLOSING = b'{"body":', b'"commitments":[\n"', b'",\n"', b'"]}\n'
 
 
@@ -35,7 +39,7 @@ class File:
     rest: bytes | None
 
 
-def read(certificate: Any, first_line_only: bool) -> File:
+def read(certificate: Any, *, first_line_only: bool) -> File:
     """Read a certificate: a path, bytes, or anything with ``bytes(certificate)``.
 
     Raises
@@ -47,7 +51,7 @@ def read(certificate: Any, first_line_only: bool) -> File:
     """
     if isinstance(certificate, str | os.PathLike):
         with open(certificate, "rb") as file:
-            return _from_file(file, first_line_only)
+            return _from_file(file, first_line_only=first_line_only)
     data = bytes(certificate)
     end = data.find(b"\n", 0, MOST_BODY) + 1
     rest = data[end:] if not first_line_only or len(data) > end else None
@@ -85,7 +89,7 @@ def parsed(data: bytes, what: str, most: int) -> dict[str, Any]:
     Broken
         If it is longer, deeper or in more parts than such a text can be, or not the one text of its value.
     """
-    if len(data) > most or data.count(b"[") + data.count(b"{") > _CONTAINERS:
+    if len(data) > most or _has_many_containers(data):
         raise Broken(f"{what} is larger than any of its kind")
     try:
         value = json.loads(data.decode(), parse_constant=_refuse, parse_int=_whole)
@@ -119,7 +123,7 @@ def hash_of(digits: Any) -> bytes:
     return bytes.fromhex(digits)
 
 
-def _from_file(file: BinaryIO, first_line_only: bool) -> File:
+def _from_file(file: BinaryIO, *, first_line_only: bool) -> File:
     body = _body(file.readline(MOST_BODY + 1))
     return File(body, None if first_line_only else file.read())
 
@@ -128,6 +132,14 @@ def _body(line: bytes) -> bytes:
     if not line.startswith(_START) or not line.endswith(b",\n") or len(line) > MOST_BODY:
         raise Broken("this is not a certificate: expected its first line to hold the body")
     return line[len(_START) : -len(b",\n")]
+
+
+def _has_many_containers(data: bytes) -> bool:
+    """Whether more lists and objects open than any of our files has; what stands in texts opens none."""
+    if data.count(b"[") + data.count(b"{") <= _CONTAINERS:
+        return False
+    openings = (found for found in _TEXT_OR_OPENING.finditer(data) if data[found.start()] != _QUOTE)
+    return any(True for _ in islice(openings, _CONTAINERS, None))
 
 
 def _deeper_than(value: Any, levels: int) -> bool:

@@ -13,7 +13,7 @@ from .losses import loss_up, release_up
 from .menus import Menu
 from .money import amount_text
 from .reading import MOST_RECEIPT, only_line, parsed
-from .verdicts import NOT_MADE, Check, judged
+from .verdicts import FAILS, NOT_MADE, Check, judged
 
 
 def receipt_checks(
@@ -97,6 +97,6 @@ def _participation(line: Mapping[str, Any], body: Body, cost: float | None) -> C
     if cost is None:
         return Check(name, NOT_MADE, "enter your own cost to check it")
     if not 0.0 <= cost < math.inf:
-        return judged(name, False, "", "the cost given is none: expected a number of at least 0")
+        return Check(name, FAILS, "the cost given is none: expected a number of at least 0")
     worth = is_worth_it(line["promise"], line["payment"], cost, body.minor_units)
     return judged(name, worth, "the payment covers the loss", "the payment is too small")

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from .layout import Body, Release, refuse_other_parts
+from .numbers_released import StatisticRelease, asked_alike
 from .prices import shows_prices
 from .reading import MOST_BODY, only_line, parsed
 from .shapes import declared_alike
@@ -87,8 +88,11 @@ def _before(first: str, second: str) -> bool:
 
 
 def _same_release(market: Mapping[str, Any], body: Body) -> bool:
-    """Whether the published features, labels and money are the certified ones."""
+    """Whether the published features, labels and money, or statistics, are the certified ones."""
     try:
+        if isinstance(body.release, StatisticRelease):
+            asked = asked_alike(market, body.release)
+            return asked and market["money"] == {"currency": body.currency, "minor_units": body.minor_units}
         return bool(
             _same_features(market["features"], body.release)
             and _typed(market["label"]["values"]) == _typed(body.release.classes)

@@ -37,9 +37,11 @@ def _declared(release: Release, constant: float) -> bool:
     encoder = release.encoder or {}
     try:
         names, numbers, groups = _columns(encoder["columns"])
-        radius = float(encoder["radius"])
+        radius = encoder["radius"]
         # The canonical text sorts what is declared; the order of the columns is that of the features.
-        if release.features is None or sorted(names) != sorted(release.features["name"]) or not radius > 0.0:
+        if release.features is None or sorted(names) != sorted(release.features["name"]):
+            return False
+        if type(radius) is not float or not radius > 0.0:
             return False
         length = min(radius, math.sqrt(numbers))
         largest = math.sqrt(numbers) * length + groups if release.joint == 0 else length + groups
@@ -63,15 +65,22 @@ def _columns(columns: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], int, 
             names.append(name)
             numbers += 1
         elif set(part) >= _LEVELS:
-            levels = [str(level) for level in part["categories"]] + ["other"] * bool(part.get("other"))
+            levels = _texts(part["categories"])
+            levels += ["other"] * (part.get("other") is True)
         elif set(part) >= _TRUTHS:
             levels = ["yes"]
         else:
             raise ValueError("a column of no known kind")
-        levels += ["missing"] * bool(part.get("missing_category"))
+        levels += ["missing"] * (part.get("missing_category") is True)
         names += [f"{name}={level}" for level in levels]
         groups += bool(levels)
     return names, numbers, groups
+
+
+def _texts(levels: Any) -> list[str]:
+    if type(levels) is not list or not all(isinstance(level, str | int | float) for level in levels):
+        raise TypeError
+    return [str(level) for level in levels]
 
 
 def declared_alike(features: Mapping[str, Mapping[str, Any]], encoder: Mapping[str, Any]) -> bool:

@@ -66,6 +66,6 @@ class Broken(Exception):
     """What is checked is not even of the right shape."""
 
 
-def judged(name: str, good: bool, yes: str, no: str) -> Check:
+def judged(name: str, good: object, yes: str, no: str) -> Check:
     """Return a check that holds for the reason ``yes``, or fails for the reason ``no``."""
     return Check(name, HOLDS if good else FAILS, yes if good else no)

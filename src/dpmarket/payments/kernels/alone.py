@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmarket.compiling import compiled
-from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover, Problem, run_end
-from dpmarket.payments.kernels.resolve import epsilon_of, resolve
+from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover, Problem
+from dpmarket.payments.kernels.resolve import Point, epsilon_of, resolve
 from dpmarket.payments.kernels.tables import report_at, value_at
 
 # Equal costs are many if they are more than this part of those bought from.
@@ -33,15 +33,15 @@ def moves(problem: Any) -> int:
 
 
 @compiled()
-def epsilon_alone(case: Any, own: float, x: float) -> float:
-    """Return the epsilon of the seller with cost ``own`` if they reported ``x``."""
+def point_alone(case: Any, own: float, x: float) -> Any:
+    """Return what the seller with cost ``own`` would get if they reported ``x``."""
     problem, anchor = case
     reference = anchor.reference
     found = resolve(problem, anchor, Mover(own - reference, x - reference), INTERIOR, moves(problem))
     if not found.settled:
-        return np.nan
-    epsilon: float = epsilon_of(problem, found, x - reference)
-    return epsilon
+        return Point(np.nan, np.nan, np.nan)
+    cutoff = found.r + reference
+    return Point(epsilon_of(problem, found, x - reference), cutoff, cutoff - problem.rules.cap * found.s)
 
 
 def many_may_enter(case: Alone) -> bool:
@@ -51,13 +51,16 @@ def many_may_enter(case: Alone) -> bool:
     """
     problem, anchor = case
     psi, first = problem.psi, anchor.bought
-    if first == psi.size or _MANY * (run_end(psi, first, psi.size) - first) < first:
-        return False
     own = float(psi[0]) - anchor.reference
     found = resolve(problem, anchor, Mover(own, np.inf), OUT, moves(problem))
     base = resolve(problem, anchor, Mover(own, own), INTERIOR, moves(problem))
+    if not found.settled:
+        return True
     # On its way up the report may move the cutoff farther than leaving does.
-    return not found.settled or bool(psi[first] - anchor.reference < base.r + 4.0 * (found.r - base.r))
+    reach = base.r + 4.0 * (found.r - base.r) + anchor.reference
+    close = psi[first : np.searchsorted(psi, reach)]
+    _, counts = np.unique(close, return_counts=True)
+    return bool(_MANY * counts.max(initial=0) >= first)
 
 
 @compiled()

@@ -1,7 +1,6 @@
 """Integrate one seller's epsilon over their own reports, each value a re-solved allocation.
 
-The same loops serve all cases: ``epsilon_at``, ``last_report`` and ``kinks`` stand for the case's own
-function, which the compiler chooses by the type of the case, so that only what is called is compiled.
+A piece that does not come out smooth is cut in two, where somebody enters or leaves if that happens in it.
 """
 
 from __future__ import annotations
@@ -9,69 +8,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from dpmarket.arrays import FloatArray
 from dpmarket.compiling import compiled
-from dpmarket.payments.kernels.alone import Alone, epsilon_alone, last_report_alone, leaves_cap
-from dpmarket.payments.kernels.limits import Limit, epsilon_in_limit
-from dpmarket.payments.kernels.several import (
-    Several,
-    epsilon_of_several,
-    last_report_of_several,
-    next_switch,
-)
-from dpmarket.payments.kernels.tables import report_at, value_at
+from dpmarket.payments.kernels.kinks import MOST, cuts_within
+from dpmarket.payments.kernels.points import Case, kinks, last_report, point_at
+from dpmarket.payments.kernels.quadrature import NODES, rule, rule_of_few
+from dpmarket.payments.kernels.tables import value_at
 from dpmarket.payments.kernels.threads import in_threads
-from dpmarket.payments.kernels.whole import Whole, epsilon_by_walking
-
-Case = Alone | Several | Limit | Whole
-
-# The 15-point Gauss-Kronrod rule on [-1, 1] (QUADPACK's constants): nodes from -1 up, its weights, and
-# those of the 7-point Gauss rule inside it.
-_HALF_NODES = np.array(
-    [
-        0.991455371120812639206854697526329,
-        0.949107912342758524526189684047851,
-        0.864864423359769072789712788640926,
-        0.741531185599394439863864773280788,
-        0.586087235467691130294144691693013,
-        0.405845151377397166906606412076961,
-        0.207784955007898467600689403773245,
-    ]
-)
-_HALF_KRONROD = np.array(
-    [
-        0.022935322010529224963732008058970,
-        0.063092092629978553290700663189204,
-        0.104790010322250183839876322541518,
-        0.140653259715525918745189590510238,
-        0.169004726639267902826583426598550,
-        0.190350578064785409913256402421014,
-        0.204432940075298892414161999234649,
-    ]
-)
-_HALF_GAUSS = np.array(
-    [
-        0.0,
-        0.129484966168869693270611432679082,
-        0.0,
-        0.279705391489276667901467771423780,
-        0.0,
-        0.381830050505118944950369775488975,
-        0.0,
-    ]
-)
-_NODES = np.concatenate((-_HALF_NODES, [0.0], _HALF_NODES[::-1]))
-_KRONROD = np.concatenate((_HALF_KRONROD, [0.209482141084727828012999174891714], _HALF_KRONROD[::-1]))
-_GAUSS = np.concatenate((_HALF_GAUSS, [0.417959183673469387755102040816327], _HALF_GAUSS[::-1]))
-# Weights that extrapolate the values at the nodes to the upper end; reversed, to the lower one.
-_TO_END = np.array([np.prod([(1.0 - o) / (n - o) for o in _NODES if o != n]) for n in _NODES])
-_OUTERMOST = 1.0 - _NODES[-1]
 
 # Places for the ends of pieces that wait, beyond those at the walls, and for kinks of a seller's own.
 _WAITING = 140
 _KINKS = 8
+# What a piece may be missing, in proportion to the payment, if it is to be done with few values; and what
+# part of that with two.
+_LITTLE = 1e-14
+_NOTHING = 1e-3
 
 
 class Asked(NamedTuple):
@@ -88,90 +40,6 @@ class Span(NamedTuple):
     start: float
     end: float
     already: float
-
-
-def epsilon_at(case: Any, own: float, x: float) -> float:
-    """Return the epsilon of the seller with virtual cost ``own`` if they reported ``x``, globally."""
-    raise NotImplementedError
-
-
-def last_report(case: Any, own: float, start: float, table: Any) -> float:
-    """Return the highest report within the table that still gets an epsilon; NaN: not known."""
-    raise NotImplementedError
-
-
-def kinks(case: Any, own: float, table: Any, span: Any, found: Any) -> int:
-    """Write reports at which the seller's epsilon jumps or has a kink to ``found``; return how many."""
-    raise NotImplementedError
-
-
-@overload(epsilon_at, strict=False, inline="always")
-def _epsilon_at(case: Any, own: Any, x: Any) -> Any:
-    if case.instance_class is Alone:
-        return lambda case, own, x: epsilon_alone(case, own, x)
-    if case.instance_class is Several:
-        return lambda case, own, x: epsilon_of_several(case, own, x)
-    if case.instance_class is Limit:
-        return lambda case, own, x: epsilon_in_limit(case, own, x)
-    return lambda case, own, x: epsilon_by_walking(case, own, x)
-
-
-@overload(last_report, strict=False, inline="always")
-def _last_report(case: Any, own: Any, start: Any, table: Any) -> Any:
-    if case.instance_class is Alone:
-        return lambda case, own, start, table: last_report_alone(case, own, start, table)
-    if case.instance_class is Several:
-        return lambda case, own, start, table: last_report_of_several(case, own, start, table)
-    return lambda case, own, start, table: last_report_by_halving(case, own, start, table)
-
-
-@overload(kinks, strict=False, inline="always")
-def _kinks(case: Any, own: Any, table: Any, span: Any, found: Any) -> Any:
-    if case.instance_class is Alone:
-        return lambda case, own, table, span, found: kink_at_cap(case, own, table, span, found)
-    if case.instance_class is Several:
-        return lambda case, own, table, span, found: switches(case, own, table, span, found)
-    return lambda case, own, table, span, found: 0
-
-
-@compiled()
-def kink_at_cap(case: Any, own: float, table: Any, span: Any, found: Any) -> int:
-    """Find the report at which a seller leaves the cap."""
-    if own > case.anchor.last_capped:
-        return 0
-    kink = leaves_cap(case, own, value_at(table, span.end))
-    found[0] = report_at(table, kink, span.start, span.end)
-    return 1
-
-
-@compiled()
-def switches(case: Any, own: float, table: Any, span: Any, found: Any) -> int:
-    """Find reports at which another minimum takes over or the seller comes to another place."""
-    start = span.start
-    for k in range(found.size):
-        start = next_switch(case, own, table, start, span.end)
-        if not start < span.end:
-            return k
-        found[k] = start
-    count: int = found.size
-    return count
-
-
-@compiled()
-def last_report_by_halving(case: Any, own: float, start: float, table: Any) -> float:
-    """Return the highest report that still gets an epsilon, by asking for epsilons only."""
-    low = start
-    high: float = table.edges[-1]
-    if epsilon_at(case, own, value_at(table, high)) > 0.0:
-        return high
-    while True:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            return high
-        if epsilon_at(case, own, value_at(table, middle)) > 0.0:
-            low = middle
-        else:
-            high = middle
 
 
 @compiled()
@@ -194,25 +62,43 @@ def cuts_of(case: Any, own: float, table: Any, span: Any) -> Any:
 
 
 @compiled()
-def piece(case: Any, own: float, table: Any, left: float, right: float) -> tuple[float, float]:
-    """Return the integral over one piece, and what it may be missing."""
-    middle, half = 0.5 * (left + right), 0.5 * (right - left)
-    fine = coarse = at_left = at_right = 0.0
-    for j in range(15):
-        e = epsilon_at(case, own, value_at(table, middle + half * _NODES[j]))
-        fine += _KRONROD[j] * e
-        coarse += _GAUSS[j] * e
-        at_right += _TO_END[j] * e
-        at_left += _TO_END[14 - j] * e
-    fine *= half
-    missing = abs(fine - coarse * half)
-    if np.isfinite(fine):
-        # A jump or kink beyond the outermost node is seen by neither rule, but by the ends' own values.
-        at_left -= epsilon_at(case, own, value_at(table, left))
-        inside = np.nextafter(right, left)  # at a wall psi may jump
-        at_right -= epsilon_at(case, own, value_at(table, inside))
-        missing += (abs(at_left) + abs(at_right)) * half * _OUTERMOST
-    return fine, missing
+def piece(case: Any, own: float, table: Any, span: Any, work: Any) -> tuple[float, float]:
+    """Return the integral over one piece, and what it may be missing.
+
+    ``work`` takes the values at the nodes, and cutoff and edge at the ends and the nodes. A piece so short or
+    so smooth that a few values leave next to nothing open is not asked for more.
+
+    ``span``: its ends, and the little that it may be missing after a few values.
+    """
+    left, right, little = span
+    values, seen = work
+    length = right - left
+    first = look(case, own, table, left, seen[0])
+    # Not at the end itself: at a wall psi may jump.
+    last = look(case, own, table, np.nextafter(right, left), seen[16])
+    # A promise never rises with the report: its fall bounds what the mean of both ends is missing.
+    fall = 0.5 * abs(first - last) * length
+    if fall <= _NOTHING * little:
+        return 0.5 * (first + last) * length, fall
+    for j in range(1, 15, 2):
+        values[j] = look(case, own, table, left + 0.5 * length * (1.0 + NODES[j]), seen[j + 1])
+    mean, missing = rule_of_few(values, first, last)
+    if missing * length <= little:
+        return mean * length, missing * length
+    for j in range(0, 15, 2):
+        values[j] = look(case, own, table, left + 0.5 * length * (1.0 + NODES[j]), seen[j + 1])
+    mean, missing = rule(values, first, last)
+    return mean * length, missing * length
+
+
+@compiled(forceinline=True)
+def look(case: Any, own: float, table: Any, report: float, seen: Any) -> float:
+    """Return the seller's epsilon at a report, and write cutoff and edge."""
+    # Where psi goes to infinity its table may swing below what no higher report can have.
+    point = point_at(case, own, max(value_at(table, report), own))
+    seen[0], seen[1] = point.cutoff, point.edge
+    epsilon: float = point.epsilon
+    return epsilon
 
 
 @compiled()
@@ -235,25 +121,32 @@ def integral(case: Any, own: float, table: Any, span: Any, split: Any) -> tuple[
     waiting[depth, 0] = left
     waiting[depth, 1] = end
     depth += 1
+    work = np.empty(15), np.empty((17, 2))
+    inner = np.empty(MOST)
     total = error = 0.0
     while depth > 0:
         depth -= 1
         left, right = waiting[depth, 0], waiting[depth, 1]
-        fine, missing = piece(case, own, table, left, right)
+        enough = tolerance * ((right - left) / (end - start))
+        ends = left, right, min(_LITTLE, enough) * (already + total)
+        fine, missing = piece(case, own, table, ends, work)
         if not np.isfinite(fine):
             return fine, np.inf
         scale = already + total + fine
         middle = 0.5 * (left + right)
-        small = missing <= tolerance * scale * ((right - left) / (end - start)) or missing <= 1e-16 * scale
-        if small or not (left < middle < right) or depth + 2 > waiting.shape[0]:
+        small = missing <= enough * scale or missing <= 1e-16 * scale
+        if small or not (left < middle < right) or depth + MOST >= waiting.shape[0]:
             total += fine
             error += missing
         else:
-            waiting[depth, 0] = middle
+            for k in range(cuts_within(case, own, table, work[1], (left, right), inner) - 1, -1, -1):
+                waiting[depth, 0] = inner[k]
+                waiting[depth, 1] = right
+                right = inner[k]
+                depth += 1
+            waiting[depth, 0] = left
             waiting[depth, 1] = right
-            waiting[depth + 1, 0] = left
-            waiting[depth + 1, 1] = middle
-            depth += 2
+            depth += 1
     return total, error
 
 
@@ -307,7 +200,7 @@ def _running_integrals(case: Any, table: Any, asked: Any, limits: tuple[float, f
 @compiled(nogil=True)
 def _epsilons_at(case: Any, own: float, reports: Any, values: Any) -> None:
     for j in range(reports.size):
-        values[j] = epsilon_at(case, own, reports[j])
+        values[j] = point_at(case, own, reports[j]).epsilon
 
 
 def epsilons_at(case: Case, own: float, reports: FloatArray) -> FloatArray:

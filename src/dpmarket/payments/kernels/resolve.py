@@ -49,6 +49,18 @@ class Solution(NamedTuple):
     value: float
 
 
+class Point(NamedTuple):
+    """What a seller gets at one report.
+
+    ``cutoff``: the cost from which on nobody is bought from; ``edge``: the one up to which sellers are at the
+    cap. Both are NaN where they are not known.
+    """
+
+    epsilon: float
+    cutoff: float
+    edge: float
+
+
 @compiled(forceinline=True)
 def unsettled() -> Any:
     """Return what stands for no solution."""

@@ -31,6 +31,7 @@ from dpmarket.payments.kernels.moves import (
     with_mover,
 )
 from dpmarket.payments.kernels.resolve import (
+    Point,
     Solution,
     after_plateau,
     epsilon_of,
@@ -41,7 +42,6 @@ from dpmarket.payments.kernels.resolve import (
     resolve,
     unsettled,
 )
-from dpmarket.payments.kernels.tables import report_at, value_at
 
 ONE, NEW, ANY = 0, 1, 2
 LOW, START, HIGH = 0, 1, 2
@@ -71,13 +71,14 @@ class Several(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A mover's epsilon, the value of the minimum it belongs to, its stretch, and place and cutoff there."""
+    """A mover's epsilon, the value of the minimum it belongs to, its stretch; place, cutoff, edge there."""
 
     epsilon: float
     value: float
     stretch: int
     status: int
     cutoff: float
+    edge: float
 
 
 @compiled(forceinline=True)
@@ -91,21 +92,23 @@ def anchor_of(stretches: Any, k: int) -> Any:
 def answer(case: Any, own: float, x: float) -> Any:
     """Return what the seller with cost ``own`` would get if they reported ``x``, by the least minimum."""
     problem, stretches = case
-    best = Answer(np.nan, np.inf, -1, OUT, np.nan)
+    best = Answer(np.nan, np.inf, -1, OUT, np.nan, np.nan)
     for k in range(stretches.kind.size):
         found, reference = on_stretch(problem, stretches, k, own, x)
         # Equal values: the smaller total promise, which comes later on the path.
         if found.settled and found.value <= best.value:
             epsilon = epsilon_of(problem, found, x - reference)
-            best = Answer(epsilon, found.value, k, found.status, found.r + reference)
+            cutoff = found.r + reference
+            edge = cutoff - problem.rules.cap * found.s
+            best = Answer(epsilon, found.value, k, found.status, cutoff, edge)
     return best
 
 
 @compiled()
-def epsilon_of_several(case: Any, own: float, x: float) -> float:
-    """Return the epsilon of the seller with cost ``own`` if they reported ``x``."""
-    epsilon: float = answer(case, own, x).epsilon
-    return epsilon
+def point_of_several(case: Any, own: float, x: float) -> Any:
+    """Return what the seller with cost ``own`` would get if they reported ``x``, without where it is from."""
+    found = answer(case, own, x)
+    return Point(found.epsilon, found.cutoff, found.edge)
 
 
 @compiled()
@@ -328,56 +331,3 @@ def after_leaving(psi: Any, others: Any, mover: Any, status: int, known: Any) ->
     if status == CAPPED and mover.x >= dearest:
         return others, INTERIOR
     return released(psi, others, reference, mover.own), status
-
-
-@compiled()
-def last_report_of_several(case: Any, own: float, start: float, table: Any) -> float:
-    """Return the highest report, from ``start`` on and within the table, that still gets an epsilon."""
-    high: float = table.edges[-1]
-    top = answer(case, own, value_at(table, high))
-    if np.isnan(top.epsilon):
-        return np.nan
-    if top.epsilon > 0.0:
-        return high
-    # The minimum without the seller tells the cutoff they face, unless another one lasts longer.
-    report: float = report_at(table, top.cutoff, start, high)
-    above = min(report * (1.0 + 1e-12) + 1e-300, high)
-    if above == high or not answer(case, own, value_at(table, above)).epsilon > 0.0:
-        return report
-    low = start
-    while True:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            return high
-        if middle <= report or answer(case, own, value_at(table, middle)).epsilon > 0.0:
-            low = middle
-        else:
-            high = middle
-
-
-@compiled()
-def next_switch(case: Any, own: float, table: Any, low: float, high: float) -> float:
-    """Return the report between ``low`` and ``high`` up to which the minimum stays on one stretch.
-
-    ``high`` if it does so all the way. With several switches it is one of them.
-    """
-    first = answer(case, own, value_at(table, low))
-    last = answer(case, own, value_at(table, np.nextafter(high, low)))
-    if kind_of(first) == kind_of(last):
-        return high
-    # To the last bit: the quadrature must not see a jump inside of a piece.
-    while True:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            return high
-        if kind_of(answer(case, own, value_at(table, middle))) == kind_of(first):
-            low = middle
-        else:
-            high = middle
-
-
-@compiled(forceinline=True)
-def kind_of(given: Any) -> int:
-    """Return a number for stretch and place: where it changes, the epsilon jumps or has a kink."""
-    kind: int = 3 * given.stretch + given.status
-    return kind

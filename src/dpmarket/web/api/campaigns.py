@@ -35,7 +35,7 @@ def draft(
 ) -> models.CampaignAnswer:
     """Draft a campaign from the market file's own tables. It can still be cancelled."""
     data = body.market.model_dump(mode="json", exclude_none=True)
-    found = contradictions(data, set(Bounds.model_fields))
+    found = contradictions(data, set(Bounds.model_fields), "")
     if found:
         raise Contradicting([path for path, _ in found])
     schedule = market.Schedule(body.opens_at, body.closes_at, body.deliver_until)
@@ -213,6 +213,15 @@ def openings(
 ) -> Response:
     """Give an auditor what the certificate commits to. Confidential."""
     return Response(market.show_openings(service.desk, caller, campaign_id), media_type="application/json")
+
+
+@router.get("/{campaign_id}/costs")
+def costs(
+    campaign_id: CampaignId, caller: Annotated[Caller, Depends(only("auditor"))], service: TheService
+) -> models.ReportedCosts:
+    """Give an auditor what an offline campaign was cleared by, to decide it again. Confidential."""
+    rows = market.show_costs(service.desk, caller, campaign_id).iter_rows(named=True)
+    return models.ReportedCosts(costs=[models.ReportedCost(**row) for row in rows])
 
 
 @router.get("/{campaign_id}/report")

@@ -237,14 +237,31 @@ class QuoteAnswer(Answer):
     expires_at: str = Field(description="Until when it can be accepted, in UTC.")
 
 
+Row = Annotated[
+    dict[Annotated[str, StringConstraints(max_length=200)], float | int | str | bool | None],
+    Field(min_length=1, max_length=10_000),
+]
+
+
 class Record(Strict):
     """A record, checked, then sealed to the campaign's key."""
 
-    values: dict[Annotated[str, StringConstraints(max_length=200)], float | int | str | bool | None] = Field(
-        min_length=1,
-        max_length=10_000,
-        description="By name: every feature and the label of the market file.",
+    values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
+        description="By name: every feature and the label of the market file; or a list of such rows."
     )
+
+
+class ReportedCost(Answer):
+    """What somebody reported. Confidential."""
+
+    participation: str
+    cost: float
+
+
+class ReportedCosts(Answer):
+    """What an offline campaign was cleared by, in the order of the decision. Confidential."""
+
+    costs: list[ReportedCost]
 
 
 class Payee(Strict):

@@ -1,4 +1,7 @@
-"""Market 2: buckets that limit how often something may be done."""
+"""Market 2: what offline campaigns were cleared by, sealed to the operator, for auditors.
+
+Nothing here calls the rest of the package, which goes on changing.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,11 @@ down_revision = "market_1"
 
 
 def upgrade() -> None:
-    """Make the table of buckets."""
+    """Make the table."""
     op.create_table(
-        "bucket",
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("tokens", sa.Double(), nullable=False),
-        sa.Column("at", sa.Double(), nullable=False),
-        sa.PrimaryKeyConstraint("key"),
-        sqlite_with_rowid=False,
+        "cleared_costs",
+        sa.Column("campaign", sa.Text(), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["campaign"], ["live_campaign.campaign"]),
+        sa.PrimaryKeyConstraint("campaign"),
     )

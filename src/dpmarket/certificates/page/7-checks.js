@@ -1,159 +1,4 @@
-// The checks of a certificate's public part and of a receipt. Every comparison that decides is made with fractions.
-
-const [HOLDS, FAILS, NOT_MADE] = ["holds", "FAILS", "not made"];
-const judged = (name, good, yes, no) => ({ name, verdict: good ? HOLDS : FAILS, detail: good ? yes : no });
-
-// --- public constants ---
-
-const RANGES = {
-  l2: [1e-15, 1e9], noise_rate: [1e-9, 1e12], row_bound: [1, 1e6], rows_per_person: [1n, 1000000n],
-  weight_total: [1e-9, 1e3], gradient_bound: [1e-100, 1], noise_accuracy: [1e-100, 1],
-  numerical_epsilon: [1e-100, 10], intercept_scaling: [0, 1e6], stretch: [1e-9, 1e9],
-  grid: [2 ** -300, 2 ** 100], n_coefficients: [1n, 1000000n],
-};
-const LARGEST_CELL = 2n ** 63n;
-const LARGEST_UNITS = 2n ** 53n;
-const LARGEST_MARKET = 10n ** 10n;
-const MOST_QUOTES = 1000000n;
-const LARGEST_NUMBER = 1e15;
-const isAmount = (number) => number >= 0 && number <= LARGEST_NUMBER;
-
-function publicChecks(body) {
-  const { release, totals, minorUnits } = body;
-  const wrong = Object.entries(RANGES)
-    .filter(([name, [low, high]]) => !(release[name] >= low && release[name] <= high))
-    .map(([name]) => name);
-  wrong.push(...inconsistent(release));
-  if (minorUnits !== null && !(minorUnits >= 1n && minorUnits <= LARGEST_UNITS)) wrong.push("minor_units");
-  if (!isCurrency(body.currency)) wrong.push("currency");
-  const counted = totals.sellers >= 1n && totals.sellers <= LARGEST_MARKET && totals.boughtFrom >= 0n
-    && totals.withdrawn >= 0n && totals.boughtFrom + totals.withdrawn <= totals.sellers;
-  if (!counted) wrong.push("totals");
-  const no = `of a wrong kind, out of range, or not fitting together: ${wrong.join(", ")}`;
-  const checks = [judged("public numbers", !wrong.length, "within their ranges, and consistent", no)];
-  if (wrong.length) return checks;
-  const cost = releaseUp(release);
-  const covered = cost !== null && cost.isAtMost(Fraction.of(release.numerical_epsilon));
-  const kept = [totals.promise, totals.payment, totals.spent].every(isAmount) && totals.spent <= totals.promise;
-  return [
-    ...checks,
-    judged("release", covered, `costs ${cost === null ? "" : shown(cost.toNumber())}, as charged`, "costs more than charged"),
-    judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
-  ];
-}
-
-function inconsistent(release) {
-  const wrong = [];
-  const constant = release.fit_intercept ? Fraction.of(release.intercept_scaling) : ZERO;
-  const bound = Fraction.of(release.row_bound);
-  if (!ONE.plus(constant.times(constant)).isAtMost(bound.times(bound))) wrong.push("row_bound");
-  const cells = release.coef_grid;
-  const sound = cells.every(({ kind, value }) => kind === "int" && value <= LARGEST_CELL && -value <= LARGEST_CELL);
-  if (BigInt(cells.length) !== release.n_coefficients || !sound) wrong.push("coef_grid");
-  if (!isPowerOfTwo(release.grid)) wrong.push("grid");
-  if (!areTwoClasses(release.classes)) wrong.push("classes");
-  if (release.delta !== 0) wrong.push("delta");
-  const count = cells.length - (release.fit_intercept ? 1 : 0);
-  if (release.features !== null && !areBounded(release.features, count)) wrong.push("features");
-  return wrong;
-}
-
-// Letters and currency signs: nothing that could be read as an amount.
-const isCurrency = (name) => /^[\p{L}\p{Sc}]{0,12}$/u.test(name);
-
-// A payment, in money or in whole minor units, as people read it.
-function amountText(payment, { minorUnits, currency }) {
-  let text = floatText(payment) + (minorUnits === null ? "" : `/${minorUnits}`);
-  if (minorUnits !== null && Number.isInteger(payment)) {
-    const units = BigInt(payment);
-    const digits = String(minorUnits).length - 1;
-    text = `${units}/${minorUnits}`;
-    if (minorUnits === 10n ** BigInt(digits)) {
-      const part = String(units % minorUnits).padStart(digits, "0");
-      text = String(units / minorUnits) + (digits ? `.${part}` : "");
-    }
-  }
-  return `${text} ${currency}`.trim();
-}
-
-function isPowerOfTwo(number) {
-  const { numerator, denominator } = Fraction.of(number);
-  return number > 0 && (numerator & (numerator - 1n)) === 0n && (denominator & (denominator - 1n)) === 0n;
-}
-
-function areTwoClasses(classes) {
-  const plain = classes.every(({ kind }) => ["str", "int", "float", "bool"].includes(kind));
-  return plain && classes.length === 2 && !areEqual(classes[0], classes[1]);
-}
-
-// Whole numbers, floats and truth values are equal if their values are: true is 1.
-function areEqual(a, b) {
-  if (a.kind === "str" || b.kind === "str") return a.kind === b.kind && a.value === b.value;
-  const [first, second] = [a, b].map(({ kind, value }) => Fraction.of(kind === "bool" ? BigInt(value) : value));
-  return first.against(second) === 0;
-}
-
-function areBounded({ name, low, high }, count) {
-  return name.length === count && low.length === count && high.length === count
-    && name.every(({ kind }) => kind === "str") && new Set(name.map(({ value }) => value)).size === count
-    && low.every((part, k) => part.kind === "float" && high[k].kind === "float" && part.value < high[k].value);
-}
-
-// Four digits that count, as other programs show them.
-function shown(number) {
-  const [mantissa, power] = number.toExponential(3).split("e");
-  const exponent = Number(power);
-  const short = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
-  if (exponent >= -4 && exponent < 4) return short(number.toFixed(3 - exponent));
-  return `${short(mantissa)}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
-}
-
-// --- what a weight costs, and what releasing costs ---
-
-// With L = a eta R / 2, h = a R^2 / (r Lambda) and t = 1 - s the loss is 2 L + max g(t),
-// g(t) = -L t + r log(1 + h t (1 - t)); g is concave, so that max g <= g(t) + |g'(t)| for every t.
-function lossUp(weight, release) {
-  const a = Fraction.of(weight);
-  if (a.numerator === 0n) return ZERO;
-  const [eta, l2, bound] = [release.noise_rate, release.l2, release.row_bound].map(Fraction.of);
-  const r = Fraction.of(release.rows_per_person);
-  const linear = a.times(eta).times(bound).over(TWO);
-  const h = a.times(bound).times(bound).over(r.times(l2));
-  if (r.times(h).isAtMost(linear)) return TWO.times(linear);
-  const t = stationary(linear, h, r);
-  const curved = ONE.plus(h.times(t).times(ONE.minus(t)));
-  const slope = r.times(h).times(ONE.minus(TWO.times(t))).over(curved).minus(linear);
-  return TWO.times(linear).minus(linear.times(t)).plus(r.times(log1pUp(curved.minus(ONE)))).plus(slope.absolute());
-}
-
-const PLACES = 256n;
-
-function stationary(linear, h, r) {
-  const unit = 1n << PLACES;
-  const [lh, rh] = [linear.times(h), r.times(h)];
-  const middle = h.times(linear.plus(TWO.times(r)));
-  const four = whole(4);
-  const inside = lh.times(lh).plus(four.times(rh).times(rh)).plus(four.times(linear).times(linear).times(h));
-  const root = new Fraction(wholeRoot((inside.numerator * unit * unit) / inside.denominator), unit);
-  const sum = middle.plus(root);
-  const t = sum.numerator > 0n ? TWO.times(rh.minus(linear)).over(sum) : new Fraction(1n, 2n);
-  return least(new Fraction((t.numerator * unit) / t.denominator, unit), ONE);
-}
-
-function releaseUp(release) {
-  const n = whole(release.coef_grid.length);
-  const [g, l2, bound, total, eta] = [
-    release.grid, release.l2, release.row_bound, release.weight_total, release.noise_rate,
-  ].map(Fraction.of);
-  const rho = Fraction.of(release.gradient_bound).plus(Fraction.of(release.noise_accuracy)).over(l2);
-  const gap = g.minus(TWO.times(rho));
-  if (gap.isAtMost(ZERO)) return null;
-  const cube = total.times(bound).times(bound).times(bound);
-  const third = cube.over(whole(6).times(rootDown(whole(3))).times(l2));
-  const curve = l2.plus(total.times(bound).times(bound).over(whole(4)));
-  const slope = eta.over(TWO).times(curve).plus(least(n.times(bound), third));
-  return n.times(log1pUp(whole(4).times(rho).over(gap))).plus(TWO.times(rho).times(rootUp(n)).times(slope));
-}
+// The checks of menus, of a receipt and of everything. Every comparison that decides is made with fractions.
 
 // --- menus ---
 
@@ -392,6 +237,14 @@ function limitsChecks(body) {
   return [judged("limits", !missing && texts, yes, no)];
 }
 
+// What is said of a release that only later programs know: neither that it holds nor that it fails.
+function elsewhere(kind, found, digest) {
+  const detail = `not checked by this page, which knows no releases of the kind ${seen(kind)}: use dpmarket verify`;
+  const checks = [{ name: "layout", verdict: NOT_MADE, detail }];
+  if (digest !== null) checks.push(judged("digest", found === digest, "the one given", "not the one given"));
+  return checks;
+}
+
 // Checks a receipt against a certificate's first line, both as bytes; cost and digest may be null.
 function checkReceipt(certificate, receipt, cost = null, digest = null) {
   const checks = [];
@@ -404,8 +257,11 @@ function checkReceipt(certificate, receipt, cost = null, digest = null) {
       throw new Broken("this is not a certificate: expected its first line to hold the body");
     }
     const bytes = first.subarray(start.length, end - 2);
-    const body = bodyOf(parsed(bytes, "the certificate's first line", MOST_BODY));
+    const plain = parsed(bytes, "the certificate's first line", MOST_BODY);
     const found = hexadecimal(sha256(bytes));
+    const strange = strangeKind(plain);
+    if (strange !== null) return elsewhere(strange, found, digest);
+    const body = bodyOf(plain);
     const less = body.version === 1 ? ", which says less than later ones" : "";
     const told = `canonical, version ${body.version}${less}; the digest is ${found}`;
     checks.push({ name: "layout", verdict: HOLDS, detail: told });
