@@ -156,8 +156,7 @@ def test_a_buyer_plans_drafts_and_watches(browser, shop, look):
             "objective.budget": "50",
             "feature0.name": "age",
             "feature0.low": "18",
-            "label.first": "no",
-            "label.second": "yes",
+            "label.values": "no, yes",
         }
         for name, value in values.items():
             seen.page.locator(f"[id='{name}']").fill(value)

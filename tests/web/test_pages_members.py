@@ -22,8 +22,7 @@ FILLED = {
     "feature1.low": "0",
     "feature1.high": "100000",
     "label.column": "bought",
-    "label.first": "no",
-    "label.second": "yes",
+    "label.values": "no, yes",
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from dpmarket.market import MenuLine
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.texts import Texts
@@ -43,12 +45,15 @@ class Choices:
         In their order.
     payments, epsilons, guesses
         The same as texts with bars between them.
+    rows
+        The same as rows of a table.
     """
 
     all: tuple[Choice, ...]
     payments: str
     epsilons: str
     guesses: str
+    rows: Markup
 
     def at(self, number: int) -> Choice:
         """Return a position, or the nearest there is."""
@@ -56,6 +61,10 @@ class Choices:
 
 
 _KEPT = 64
+_ROW = Markup(
+    '<tr><th scope="row"><a href="?line={number}">{number}</a></th>'
+    "<td>{payment}</td><td>{guesses}</td><td>{epsilon}</td></tr>"
+)
 _made: dict[tuple[str, Texts], Choices] = {}
 
 
@@ -101,4 +110,5 @@ def _choices(lines: Sequence[MenuLine], texts: Texts, minor_units: int, currency
         "|".join(choice.payment for choice in made),
         "|".join(choice.epsilon for choice in made),
         "|".join(str(choice.guesses) for choice in made),
+        Markup("\n").join(_ROW.format(**vars(choice)) for choice in made),
     )

@@ -14,7 +14,7 @@ from dpmarket.web.api import models, sellers
 from dpmarket.web.auth import TheService
 from dpmarket.web.pages.choices import Choices, choices_of
 from dpmarket.web.pages.forms import Form, Sent, number_in
-from dpmarket.web.pages.looking import SignedSeller, View, look
+from dpmarket.web.pages.looking import Arrived, SignedSeller, View, look
 from dpmarket.web.pages.meaning import REFERENCE, STRANGERS, cost_of
 from dpmarket.web.pages.rendering import page, see, texts_of
 from dpmarket.web.pages.selling import HOME, frame
@@ -36,12 +36,12 @@ def take_seat(form: Sent, caller: SignedSeller, service: TheService) -> Response
 @router.get("/choose")
 def choose(
     request: Request,
-    caller: SignedSeller,
+    arrived: Arrived,
     service: TheService,
     line: Annotated[int, Query(ge=1, le=10_000)] = 1,
 ) -> Response:
     """Show the slider at one line of the menu; or, where all are quoted at once, ask for a cost."""
-    return _choose(request, caller, service, line=line)
+    return _choose(request, *arrived, service, line=line)
 
 
 @router.post("/quote")
@@ -58,7 +58,7 @@ def quote(request: Request, form: Sent, caller: SignedSeller, service: TheServic
     else:
         named = _cost(form)
         if named is None:
-            return _choose(request, caller, service, problem="choose.worth.problem")
+            return _choose(request, caller, view, service, problem="choose.worth.problem")
         cost = named
     body = models.Cost(cost=cost)
     if view.standing.mechanism == "offline":
@@ -86,9 +86,14 @@ def decline(form: Sent, caller: SignedSeller, service: TheService) -> Response:
 
 
 def _choose(
-    request: Request, caller: Caller, service: Service, *, line: int = 1, problem: str | None = None
+    request: Request,
+    caller: Caller,
+    view: View,
+    service: Service,
+    *,
+    line: int = 1,
+    problem: str | None = None,
 ) -> Response:
-    view = look(service, caller)
     status = 200 if problem is None else 422
     shown: dict[str, Any] = {"problem": problem, "reference": REFERENCE, "strangers": STRANGERS}
     if view.situation == _REPORT:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from dpmarket.web.api import models, sellers
 from dpmarket.web.auth import TheService
 from dpmarket.web.pages.forms import Sent
-from dpmarket.web.pages.looking import SignedSeller, look
-from dpmarket.web.pages.recording import Filled, fields_of, filled
+from dpmarket.web.pages.looking import SignedSeller, View, look
+from dpmarket.web.pages.recording import OTHER, Filled, fields_of, filled, place_of, rows_of
 from dpmarket.web.pages.rendering import page, see
 from dpmarket.web.pages.selling import HOME, frame
 
 router = APIRouter(prefix="/s", include_in_schema=False)
-_EMPTY = Filled({}, {}, {})
+_EMPTY = Filled([], {}, {})
 
 
 @router.get("/record")
@@ -22,7 +24,7 @@ def record(request: Request, caller: SignedSeller, service: TheService) -> Respo
     view = look(service, caller)
     if view.situation != "accepted":
         return see(HOME)
-    return page(request, "record", **frame(view), fields=fields_of(view.market), filled=_EMPTY)
+    return page(request, "record", **frame(view), **_form(view, _EMPTY))
 
 
 @router.post("/record")
@@ -31,6 +33,18 @@ def deliver(request: Request, form: Sent, caller: SignedSeller, service: TheServ
     view = look(service, caller)
     given = filled(view.market, form)
     if given.problems:
-        return page(request, "record", status=422, **frame(view), fields=fields_of(view.market), filled=given)
-    sellers.deliver(models.Record(values=given.values), caller, service, form.key)
+        return page(request, "record", status=422, **frame(view), **_form(view, given))
+    values = given.rows[0] if len(given.rows) == 1 else given.rows
+    sellers.deliver(models.Record(values=values), caller, service, form.key)
     return see("/s/payee")
+
+
+def _form(view: View, given: Filled) -> dict[str, Any]:
+    rows = rows_of(view.market)
+    return {
+        "fields": fields_of(view.market),
+        "rows": rows,
+        "place_of": place_of,
+        "other": OTHER,
+        "filled": given,
+    }

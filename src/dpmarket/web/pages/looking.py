@@ -12,12 +12,13 @@ from dpmarket import market
 from dpmarket.campaign.market_file import Market
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection, reading
-from dpmarket.market import Caller, GivenQuote
+from dpmarket.market import Caller, GivenQuote, caller_with
 from dpmarket.market.desk import time_text
 from dpmarket.market.opening import market_of
 from dpmarket.market.standing import Standing
-from dpmarket.web.auth import TheService, session
+from dpmarket.web.auth import COOKIE, TheService, session
 from dpmarket.web.pages.situations import situation_of
+from dpmarket.web.problems import NotSignedIn
 from dpmarket.web.service import Service
 
 _KEPT = 256
@@ -63,15 +64,38 @@ _WITH_QUOTE = ("quoted", "accepted", "delivered", "spent", "declined", "expired"
 
 def look(service: Service, caller: Caller) -> View:
     """Return what there is for a seller."""
-    at = time_text(service.clock())
     with reading(service.desk.ledger) as connection:
-        found = market.show_standing(connection, caller, caller.id)
-        title, rules = _title(connection, found.campaign)
-        quote = payment = None
-        if found.state in _WITH_QUOTE:
-            quote = _quote(connection, caller)
-        if found.state == "spent":
-            payment = market.payment_state(connection, caller.id)
+        return _look(connection, caller, time_text(service.clock()))
+
+
+def arrive(request: Request, service: TheService) -> tuple[Caller, View]:
+    """Return the seller who is signed in and what there is for them, in one reading: most pages are this.
+
+    Raises
+    ------
+    NotSignedIn, MarketRefusal
+        Nobody is signed in, or no seller.
+    """
+    token, now = request.cookies.get(COOKIE, ""), service.clock()
+    with reading(service.desk.ledger) as connection:
+        try:
+            caller = caller_with(connection, token, ("session",), now)
+        except MarketRefusal:
+            raise NotSignedIn("no token that is known") from None
+        return caller, _look(connection, caller, time_text(now))
+
+
+Arrived = Annotated[tuple[Caller, View], Depends(arrive)]
+
+
+def _look(connection: Connection, caller: Caller, at: str) -> View:
+    found = market.show_standing(connection, caller, caller.id)
+    title, rules = _title(connection, found.campaign)
+    quote = payment = None
+    if found.state in _WITH_QUOTE:
+        quote = _quote(connection, caller)
+    if found.state == "spent":
+        payment = market.payment_state(connection, caller.id)
     return View(found, title, quote, situation_of(found, quote, payment, at), rules)
 
 

@@ -33,7 +33,7 @@ _FIRST = (
 )
 # Columns of files, other files and rounds: the desk has none of them. Labels have fields of their own.
 _LEFT_OUT = (
-    "sellers.id_column", "sellers.cost_column", "sellers.excluded", "sellers.rows_per_person",
+    "sellers.id_column", "sellers.cost_column", "sellers.excluded",
     "objective.shares", "label.column", "label.values",
 )  # fmt: skip
 _STARTS = {
@@ -107,12 +107,17 @@ def market_data(form: Form) -> dict[str, Any]:
         name = form.text(f"feature{row}.name")
         if name:
             bounds = {end: form.text(f"feature{row}.{end}") for end in ("low", "high")}
-            data["features"][name] = {end: _value("number", text) for end, text in bounds.items() if text}
-    labels = [text for text in (form.text("label.first"), form.text("label.second")) if text]
-    data["label"] = {"column": form.text("label.column"), "values": labels}
+            declared: dict[str, Any] = {end: _value("number", text) for end, text in bounds.items() if text}
+            categories = _listed(form.text(f"feature{row}.categories"))
+            data["features"][name] = declared | ({"categories": categories} if categories else {})
+    data["label"] = {"column": form.text("label.column"), "values": _listed(form.text("label.values"))}
     data.setdefault("costs", {})
     data.setdefault("objective", {})
     return data
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmarket.campaign.features import columns_of_market
-from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.market_file import Market, label_of
 from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo
 from dpmarket.web.pages.forms import Form, number_in
 
-OTHER = "other"
+OTHER = "__other__"
+"""What a form sends for something else than the public categories."""
+MOST_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,15 @@ class Filled:
 
     Attributes
     ----------
-    values
-        By column, as the desk takes them; without those that are wrong.
+    rows
+        By column, as the desk takes them, if there are no problems.
     problems
         By field: which text says what is wrong.
     typed
         By field: what stands in it, to show it again.
     """
 
-    values: dict[str, Any]
+    rows: list[dict[str, Any]]
     problems: dict[str, str]
     typed: dict[str, str]
 
@@ -76,39 +78,61 @@ class Filled:
 
 
 def fields_of(market: Market) -> list[Field]:
-    """Return the questions of a market: its features in their order, then the label."""
+    """Return the questions of a market about one row: its features in their order, then the label."""
     limits = market.training.outside_bounds == "refuse"
     made = [
         _field(f"f{place}", name, column, limits=limits)
         for place, (name, column) in enumerate(columns_of_market(market).items())
     ]
-    labels = tuple(str(value) for value in market.label.values)
-    label = Field("label", market.label.column, "choice", "", "", True, labels, False, False)  # noqa: FBT003
-    return [*made, label]
+    label = label_of(market)
+    options = tuple(str(value) for value in label.values)
+    return [*made, Field("label", label.column, "choice", "", "", True, options, False, False)]  # noqa: FBT003
+
+
+def rows_of(market: Market) -> int:
+    """Return how many rows the form has room for: as many as a person may have, up to a limit."""
+    return min(market.sellers.rows_per_person, MOST_ROWS)
+
+
+def place_of(row: int, field: str) -> str:
+    """Return the name of a field of a row: the first row's fields have their own names."""
+    return field if row == 0 else f"r{row}.{field}"
 
 
 def filled(market: Market, form: Form) -> Filled:
-    """Read a form."""
-    values: dict[str, Any] = {}
+    """Read a form: the first row, and all others in which anything stands."""
+    rows: list[dict[str, Any]] = []
     problems: dict[str, str] = {}
     typed: dict[str, str] = {}
-    for field in fields_of(market):
-        text = typed[field.id] = form.text(field.id)
+    fields = fields_of(market)
+    for row in range(rows_of(market)):
+        texts = {place_of(row, field.id): form.text(place_of(row, field.id)) for field in fields}
+        if row == 0 or any(texts.values()):
+            rows.append(_row(market, fields, row, texts, problems))
+            typed |= texts
+    return Filled(rows, problems, typed)
+
+
+def _row(
+    market: Market, fields: list[Field], row: int, texts: dict[str, str], problems: dict[str, str]
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in fields:
+        place = place_of(row, field.id)
+        text = texts[place]
         if text == "":
-            if field.gap:
-                values[field.name] = None
-            else:
-                problems[field.id] = "missing"
+            if not field.gap:
+                problems[place] = "missing"
+            values[field.name] = None
             continue
         value, problem = _READERS[field.kind](field, text)
         if problem:
-            problems[field.id] = problem
-        else:
-            values[field.name] = value
-    if "label" not in problems:
-        texts = [str(value) for value in market.label.values]
-        values[market.label.column] = market.label.values[texts.index(typed["label"])]
-    return Filled(values, problems, typed)
+            problems[place] = problem
+        values[field.name] = value
+    label = label_of(market)
+    known = {str(value): value for value in label.values}
+    values[label.column] = known.get(texts[place_of(row, "label")])
+    return values
 
 
 def _field(identity: str, name: str, column: Column, *, limits: bool) -> Field:
@@ -145,7 +169,7 @@ def _date(field: Field, text: str) -> tuple[Any, str]:
 
 
 def _choice(field: Field, text: str) -> tuple[Any, str]:
-    return text, "" if text in field.options or field.other else "choice"
+    return text, "" if text in field.options or (field.other and text == OTHER) else "choice"
 
 
 def _truth(_: Field, text: str) -> tuple[Any, str]:

@@ -10,6 +10,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from dpmarket.web.pages.drawing import circles
 from dpmarket.web.pages.texts import Texts, texts_for
 
 _FOLDER = Path(__file__).parents[1]
@@ -42,11 +43,17 @@ def page(
     texts
         The reader's language; None: as the request asks for.
     values
-        What the template needs besides ``t``, ``money``, ``number``, ``when`` and ``new_key``.
+        What the template needs besides ``t``, ``money``, ``number``, ``when``, ``circles`` and ``new_key``.
     """
     said = texts or texts_of(request)
     content = _environment.get_template(f"{template}.html").render(
-        t=said, money=said.money, number=said.number, when=said.when, new_key=new_key, **values
+        t=said,
+        money=said.money,
+        number=said.number,
+        when=said.when,
+        new_key=new_key,
+        circles=circles,
+        **values,
     )
     return HTMLResponse(content, status, {"Content-Language": said.language, "Vary": "Accept-Language"})
 

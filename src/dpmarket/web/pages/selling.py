@@ -13,7 +13,7 @@ from dpmarket.ledger import reading
 from dpmarket.web.api import models, sellers
 from dpmarket.web.auth import TheService
 from dpmarket.web.pages.forms import Sent
-from dpmarket.web.pages.looking import SignedSeller, View, look
+from dpmarket.web.pages.looking import Arrived, SignedSeller, View, look
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.recording import fields_of
 from dpmarket.web.pages.rendering import page, see, texts_of
@@ -25,9 +25,9 @@ _AT_WORK = ("buyer", "paymaster", "operator", "auditor")
 
 
 @router.get("")
-def standing(request: Request, caller: SignedSeller, service: TheService) -> Response:
+def standing(request: Request, arrived: Arrived) -> Response:
     """Tell a seller where they stand, and what they can do next."""
-    view = look(service, caller)
+    _, view = arrived
     return page(request, "standing", **frame(view), offer=offer_of(request, view))
 
 
