@@ -18,7 +18,9 @@ from dpmarket.campaign import (
     train_file,
 )
 from dpmarket.certificates import write_certificate
+from dpmarket.certificates.verifier.layout import body_of as parts_of
 from dpmarket.certificates.verifier.numbers_released import statistic_release, wrong_parts
+from dpmarket.certificates.verifier.receipts import is_covered
 from dpmarket.errors import NotCertifiable
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import (
@@ -150,6 +152,17 @@ def test_more_than_a_share_of_the_promises_is_found(outcome):
     total = body_of(certificate)["totals"]["total_promise"]
     assert wrong_parts(release, total) == []
     assert wrong_parts(release, total / 2) == ["a statistic that spends more than its share"]
+
+
+def test_a_spent_epsilon_covers_whole_weights_and_no_others(outcome):
+    _, certificate = certified(outcome, "mean")
+    body = parts_of(body_of(certificate))
+    weight = 5.0 * float(body.release.unit)
+    assert is_covered(0.0, 0.0, body)
+    assert is_covered(weight, weight, body)
+    assert not is_covered(weight, np.nextafter(weight, 0.0), body)
+    assert not is_covered(1.1 * weight, 1.1 * weight, body)
+    assert is_covered(1.1 * weight, 1.2 * weight, body)
 
 
 def campaign(folder, market, decide=decide_offline):

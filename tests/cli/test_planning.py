@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from dpmarket.costs import Uniform
+from dpmarket.planning import plan_prices, statistic_error
+from dpmarket.statistics import PrivateMean
 from support.commands import run
+from support.statistics import MEAN
 
 UNIFORM = ("--costs", "uniform(1, 5)")
 
@@ -110,3 +114,22 @@ def test_a_pilot_is_named_by_the_file_that_was_fitted_to_it(tmp_path):
     written = (tmp_path / "costs.json").read_text()
     assert json.loads(written)["pilot"] == {"file": "pilot.csv", "column": "cost"}
     assert str(tmp_path) not in written
+
+
+def test_plan_budget_knows_what_a_market_file_asks_for(tmp_path):
+    (tmp_path / "market.toml").write_text(MEAN)
+    asked = ("plan", "budget", "--costs", "uniform(1, 5)", "--sellers", 1000, "--budget", 20, "--json")
+    done = run(*asked, "--market", "market.toml", cwd=tmp_path)
+    planned = json.loads(done.stdout)
+    expected = plan_prices(Uniform(1, 5), 1000, 20.0, statistic_error(PrivateMean(18, 90)))
+    assert planned["expected_error"]["total"] == pytest.approx(expected.expected_error.total, rel=1e-9)
+    assert planned["prices_are_suggested"]
+    run(*asked, "--market", "market.toml", "--features", 2, cwd=tmp_path, code=2)
+
+
+def test_plan_budget_knows_the_number_of_labels(tmp_path):
+    asked = ("plan", "budget", "--costs", "uniform(1, 5)", "--sellers", 1000, "--budget", 2000, "--json")
+    two, three = (
+        json.loads(run(*asked, "--features", 2, "--classes", count, cwd=tmp_path).stdout) for count in (2, 3)
+    )
+    assert three["expected_error"]["noise_part"] > two["expected_error"]["noise_part"]

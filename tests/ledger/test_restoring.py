@@ -23,7 +23,7 @@ from dpmarket.ledger import (
     withdraw,
     writing,
 )
-from dpmarket.ledger.attempts import describe_round, end_attempt
+from dpmarket.ledger.attempts import describe_round, end_attempt, log_debit
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.places import forget_place, found_again, refuse_lost
 from dpmarket.ledger.restoring import enter_logged_withdrawals
@@ -425,3 +425,17 @@ def test_ledgers_share_a_log_and_do_not_mind_each_other(two, tmp_path):
     begin(two, 1)
     with open_ledger(tmp_path / "other.ledger") as other:
         settle(other)
+
+
+def test_an_attempt_that_died_between_its_two_marks_is_lost_in_the_log_too(ledger):
+    attempt = new_id()
+    with writing(ledger) as connection:
+        entered = enter(connection, quotes([0.1, 0.2]))
+        releases.debit(connection, attempt, [entered.number])
+    head, _ = log_debit(ledger, attempt, [entered])
+    with writing(ledger) as connection:
+        releases.mark(connection, attempt, head)
+    end_attempt(ledger, attempt)
+    assert [line.kind for line in outside.read_log()] == ["debit", "mark"]
+    with reading(ledger) as connection:
+        assert releases.release_with(connection, attempt).state == "lost"

@@ -20,6 +20,7 @@ from dpmarket.cli.app import app
 from dpmarket.errors import DpmarketError
 from support.campaigns import MARKET, make_campaign, make_three, read_rows
 from support.pages import Page
+from support.statistics import SEVERAL, make_statistic_campaign
 
 
 def run(*arguments, cwd, code=0):
@@ -175,3 +176,39 @@ def test_a_report_on_three_labels_shows_who_is_taken_for_whom(tmp_path, without_
         str(count) for row in counted for count in row
     ]
     assert {shown[f"features.{k}.label"] for k in range(6)} == {"bus", "car", "train"}
+
+
+def test_a_report_on_statistics_shows_them_with_their_intervals_and_caution(tmp_path, without_plans):
+    make_statistic_campaign(tmp_path, market=SEVERAL, sellers=120)
+    market, quotes = tmp_path / "market.toml", tmp_path / "quotes.csv"
+    quote_file(market, tmp_path / "reports.csv", quotes, decide_offline)
+    found = train_file(market, quotes, tmp_path / "data.csv", tmp_path / "out.json").model
+    write_certificate(certify_quotes(market, quotes), tmp_path / "certificate.json", tmp_path / "open.json")
+    shown = ("--certificate", "certificate.json", "-o", "report.html", "--json")
+    data = json.loads(run(*REPORT, *shown, cwd=tmp_path).stdout)
+    assert [audit["passed"] for audit in data["audits"]] == [True] * 4
+    releases = found.releases()
+    rows = {(row["name"], row["label"]): row for row in data["numbers"]["rows"]}
+    assert rows["age", "mean"]["value"] == releases["age"].values[0]
+    assert rows["way", "car"]["high"] == releases["way"].highs[1]
+    assert rows["place", "east"]["low"] is None
+    assert data["numbers"]["radius"] == releases["place"].radius
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = {name: value for name, _, value, _ in Page(text).numbers}
+    assert page["numbers.rows.0.value"] == repr(float(releases["age"].values[0]))
+    assert "biased towards those who sell cheaply" in text
+    assert "The model" not in text
+
+
+def test_a_certificate_of_other_statistics_is_refused(tmp_path, without_plans):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        make_statistic_campaign(tmp_path / name, sellers=120)
+        market, quotes = tmp_path / name / "market.toml", tmp_path / name / "quotes.csv"
+        quote_file(market, tmp_path / name / "reports.csv", quotes, decide_offline)
+        train_file(market, quotes, tmp_path / name / "data.csv", tmp_path / name / "out.json")
+        certificate = certify_quotes(market, quotes)
+        write_certificate(certificate, tmp_path / name / "certificate.json", tmp_path / name / "open.json")
+    other = tmp_path / "two" / "certificate.json"
+    said = run(*REPORT, "--certificate", other, "-o", "report.html", cwd=tmp_path / "one", code=1)
+    assert "another release" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,6 +46,12 @@ def budget(
     budget: BudgetOption,
     features: FeaturesOption = None,
     classes: Annotated[int, typer.Option(help="How many labels there are, with --features.")] = 2,
+    market: Annotated[
+        Path | None,
+        typer.Option(
+            "--market", "-m", help="Plan for the model or the statistics of this market file, not --features."
+        ),
+    ] = None,
     confidence: Annotated[
         float | None,
         typer.Option(
@@ -58,9 +65,14 @@ def budget(
     as_json: JsonFlag = False,
 ) -> None:
     """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
+    from dpmarket.campaign import read_market
+    from dpmarket.campaign.pricing import error_model_of
     from dpmarket.cli.render import progress_bar
     from dpmarket.planning import plan_budget
 
+    if market is not None and features is not None:
+        raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
+    model = None if market is None else error_model_of(read_market(market))
     with progress_bar("Simulating campaigns") as progress:
         found = plan_budget(
             read_distribution(costs),
@@ -72,6 +84,7 @@ def budget(
             weight_cap=weight_cap,
             max_mean_epsilon=max_mean_epsilon,
             n_classes=classes,
+            error_model=model,
             confidence=confidence,
             progress=progress,
         )

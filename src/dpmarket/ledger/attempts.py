@@ -80,6 +80,11 @@ def end_attempt(ledger: Ledger, attempt: str) -> None:
         returned = "mark" not in logged and releases.give_back(connection, attempt)
         if not returned:
             releases.lose(connection, attempt)
+        found = releases.release_with(connection, attempt)
+    if "debit" in logged and "mark" not in logged and found is not None and found.state == "lost":
+        # It died between its two marks. Copies of the ledger, which know the log only, must not spend it.
+        with contextlib.suppress(FileProblem):
+            outside.append(ledger.id, attempt, "mark")
     if returned and "debit" in logged:
         # The ledger knows. Should it be replaced by a backup, a later debit says the same.
         with contextlib.suppress(FileProblem):

@@ -11,7 +11,8 @@ import numpy as np
 from dpmarket.costs import CostDistribution
 from dpmarket.display import html_table, short_repr
 from dpmarket.planning.advice import NoiseAdvice, noise_advice
-from dpmarket.planning.error_model import estimator_error
+from dpmarket.planning.error_model import ErrorModel, estimator_error
+from dpmarket.planning.noise_choice import WORTH_SAYING, NoiseComparison, delta_gain
 from dpmarket.planning.plan import Plan
 from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rules import RuleChoice, compare_rules
@@ -40,6 +41,8 @@ class BudgetPlan:
         The best rule and one price for all; None for prices that were given.
     advice
         Where noise dominates, from where on it would not; else None.
+    delta
+        What promises with a delta would gain; None for prices that were given.
     """
 
     budget: float
@@ -47,6 +50,7 @@ class BudgetPlan:
     prices_are_suggested: bool
     rules: RuleChoice | None
     advice: NoiseAdvice | None
+    delta: NoiseComparison | None = None
 
     def __repr__(self) -> str:
         return short_repr(self, self.summary()[:5])
@@ -76,6 +80,8 @@ class BudgetPlan:
         """Say what the error comes from, what people give up, which rule is recommended, what to change."""
         parts = (self.plan.expected_error, self.rules, self.advice)
         first, *others = [part.sentence() for part in parts if part is not None] or [""]
+        if self.delta is not None and self.delta.gain <= WORTH_SAYING:
+            others.append(self.delta.sentence())
         return [line for line in (first, self._privacy(), *others) if line]
 
     def _privacy(self) -> str:
@@ -123,6 +129,7 @@ class BudgetPlan:
             "prices_are_suggested": self.prices_are_suggested,
             "rules": None if self.rules is None else self.rules.to_dict(),
             "advice": None if self.advice is None else self.advice.to_dict(),
+            "delta": None if self.delta is None else self.delta.to_dict(),
             "settings": self.settings(),
         }
 
@@ -138,6 +145,7 @@ def plan_budget(
     weight_cap: float | None = None,
     max_mean_epsilon: float | None = None,
     n_classes: int = 2,
+    error_model: ErrorModel | None = None,
     confidence: float | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
@@ -149,11 +157,14 @@ def plan_budget(
     dist, sellers, budget, weight_cap, max_mean_epsilon, confidence, rng, progress
         As in :func:`~dpmarket.planning.prices.suggest_prices`.
     features
-        Number of columns of a record, the constant not counted; None only with a price.
+        Number of columns of a record, the constant not counted; None only with a price or an error model.
     concentration, noise
         Prices to keep. With one of them the other is 1; with neither, both are suggested.
     n_classes
         How many labels there are, at least 2.
+    error_model
+        What noise and few people cost, in place of the number of features: of a statistic, say. Then nothing
+        is said about fewer features.
 
     Returns
     -------
@@ -177,11 +188,13 @@ def plan_budget(
     Of the expected error 54% is noise and 46% comes from few people.
     """
     bounds = {"weight_cap": weight_cap, "max_mean_epsilon": max_mean_epsilon}
+    if error_model is None and features is not None:
+        error_model = estimator_error(features, n_classes=n_classes)
     plan = plan_prices(
         dist,
         sellers,
         budget,
-        None if features is None else estimator_error(features, n_classes=n_classes),
+        error_model,
         concentration=concentration,
         noise=noise,
         **bounds,
@@ -189,8 +202,11 @@ def plan_budget(
         rng=rng,
         progress=progress,
     )
-    if features is None or concentration is not None or noise is not None:
+    if error_model is None or concentration is not None or noise is not None:
         return BudgetPlan(budget, plan, prices_are_suggested=False, rules=None, advice=None)
     rules = compare_rules(dist, plan, budget)
-    advice = noise_advice(dist, sellers, budget, features, n_classes=n_classes, **bounds)
-    return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice)
+    advice = gain = None
+    if features is not None:
+        advice = noise_advice(dist, sellers, budget, features, n_classes=n_classes, **bounds)
+        gain = delta_gain(plan, features, n_classes)
+    return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice, delta=gain)
