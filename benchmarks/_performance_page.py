@@ -21,6 +21,7 @@ QUALITY = {
     "audit_diffprivlib.py": None,
     "baselines.py": "reference/accuracy.md",
     "buyers.py": "explanation/planning.md",
+    "gaussian.py": "explanation/delta.md",
     "online_losses.py": "explanation/online.md",
     "penalty.py": "reference/defaults.md",
     "prices.py": "explanation/planning.md",

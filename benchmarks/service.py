@@ -2,7 +2,7 @@
 
 Server and caller are two processes. The caller sends one request after the other, so that requests per second
 are those of one caller; both processes share the machine's cores. The empty route is `/healthz`, which asks
-nobody. A menu is a seat and 49 lines; quote and acceptance are committed with idempotency keys, and menu and
+nobody. A menu is a seat and 50 lines; quote and acceptance are committed with idempotency keys, and menu and
 quote are counted against a limit in the database as well.
 """
 

@@ -106,7 +106,7 @@ def shaped(one: Split, epsilon: float, setting: Setting) -> tuple[float, float]:
         shape = replace(plain, constant=plain.constant * setting.constant)
         total = epsilon * rows
         least = 2.0 * (shape.euclidean_bound or shape.row_bound) ** 2 / total
-        l2 = max(setting.penalty * shape.suggested_l2(total), least) * (1.0 + 1e-5)
+        l2 = max(setting.penalty * shape.suggested_l2(np.array([total])), least) * (1.0 + 1e-5)
         suggested = suggest_stretch(
             total / shape.row_bound, l2, shape.n_coefficients, shape.row_bound,
             shape.euclidean_bound, shape.joint_columns,

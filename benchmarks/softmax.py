@@ -160,7 +160,7 @@ def defaults() -> Iterator[Table]:
                     geometry_of(one.train.shape[1], None, None, wanted=True), data.count
                 )
                 for k, (penalty, stretch) in enumerate(settings):
-                    l2 = penalty * geometry.suggested_l2(float(epsilons.sum()))
+                    l2 = penalty * geometry.suggested_l2(epsilons)
                     suggested = geometry.suggested_stretch(
                         geometry.weights(epsilons, l2, rows_per_person=1, reserve=1e-6)
                     )

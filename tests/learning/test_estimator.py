@@ -415,7 +415,7 @@ def test_a_model_keeps_nothing_but_the_release_and_public_values():
         "classes_", "coef_", "intercept_", "coef_grid_", "grid_", "epsilons_", "people_", "l2_",
         "noise_rate_", "row_bound_", "numerical_epsilon_", "noise_standard_error_", "release_plan_",
         "intercept_scaling_", "stretch_", "noise_shape_", "euclidean_bound_",
-        "certifiable_", "n_features_in_", "loss_weights_", "rows_per_person_",
+        "certifiable_", "n_features_in_", "loss_weights_", "rows_per_person_", "delta_",
     }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from dpmarket.privacy.noise import SeededNoise
 
 SECURE = PrivateLogisticRegression(epsilon=100.0, clip=True)
 SEEDED = PrivateLogisticRegression(epsilon=10.0, clip=True, noise_source=SeededNoise(0))
+WITH_DELTA = PrivateLogisticRegression(epsilon=50.0, delta=1e-5, clip=True, noise_source=SeededNoise(0))
 
 # These compare two fits on the same data, which differ by their noise, and must. (Not always: both may fall
 # on the same side of everything that is compared.) With seeded noise every check passes.
@@ -28,7 +29,7 @@ def expected_failures(estimator):
     return TWO_FITS_DIFFER if getattr(estimator, "noise_source", SEEDED) is None else {}
 
 
-@parametrize_with_checks([SEEDED, PublicScaler()])
+@parametrize_with_checks([SEEDED, WITH_DELTA, PublicScaler()])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 

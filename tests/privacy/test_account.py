@@ -9,11 +9,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.privacy import Account, PrivacyAccount
+from dpmarket.privacy import Account, DeltaAccount, PrivacyAccount
 
 
 def test_an_account_obeys_the_protocol():
     assert isinstance(Account(1.0), PrivacyAccount)
+    assert isinstance(Account(1.0), DeltaAccount)
+
+
+def test_deltas_add_up_exactly_beside_the_epsilons():
+    account = Account({"ann": 1.0, "bob": 1.0}, delta_cap=3e-6)
+    account.charge_with_delta(["ann", "bob"], [0.25, 0.0], 1e-6)
+    account.charge_with_delta(["ann", "bob"], [0.25, 0.5], 1.5e-6)
+    assert account.left_of_delta(["ann", "bob"]).tolist() == pytest.approx([0.5e-6, 1.5e-6], rel=1e-9)
+    with pytest.raises(Infeasible, match=r"cap of delta, found 1 of 2 people"):
+        account.charge_with_delta(["ann", "bob"], [0.1, 0.1], 1e-6)
+    with pytest.raises(Infeasible, match=r"their cap, found 1 of 2 people"):
+        account.charge_with_delta(["ann", "bob"], [0.6, 0.1], 1e-7)
+    # Both refusals charged nobody anything, of epsilon or of delta.
+    assert account.left(["ann", "bob"]).round(9).tolist() == [0.5, 0.5]
+    assert account.left_of_delta(["ann", "bob"]).tolist() == pytest.approx([0.5e-6, 1.5e-6], rel=1e-9)
+    account.charge_with_delta(["bob"], [0.1], 1.5e-6)
+    assert float(account.left_of_delta(["bob"])[0]) <= float(
+        Fraction(3e-6) - Fraction(1.5e-6) - Fraction(1.5e-6)
+    )
+
+
+def test_an_account_without_a_cap_of_delta_charges_no_promise_that_has_one():
+    account = Account(5.0)
+    with pytest.raises(Infeasible, match="cap of delta"):
+        account.charge_with_delta(["ann"], [1.0], 1e-9)
+    assert account.left(["ann"]).tolist() == [5.0]
+    account.charge_with_delta(["ann"], [1.0], 0.0)
+    assert float(account.left(["ann"])[0]) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("cap", [-1e-9, 1.0, float("nan")])
+def test_a_cap_of_delta_is_a_probability(cap):
+    with pytest.raises(InvalidInput):
+        Account(1.0, delta_cap=cap)
 
 
 @given(st.floats(0.01, 5.0), st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=30))

@@ -32,7 +32,7 @@ def test_a_small_market_over_http_keeps_every_promise(tmp_path):
 
 @pytest.mark.slow
 def test_two_hundred_people_over_http_on_postgresql(tmp_path):
-    with postgres_server(tmp_path / "postgres") as server:
+    with postgres_server(tmp_path) as server:
         done = run_service_demo(200, place=new_database(server))
     assert done.good
     assert done.waiting > 0

@@ -131,8 +131,14 @@ def weights_of(model: Any) -> Weights | SoftmaxWeights | None:
     Raises
     ------
     InvalidInput
-        What the model says are no weights or constants.
+        What the model says are no weights or constants, or its promises have a delta, of which these audits
+        know nothing.
     """
+    if getattr(model, "delta_", 0.0) > 0.0:
+        raise InvalidInput(
+            "expected a model without a delta: this audit compares densities, whose ratio a delta does not "
+            "bound. Its certificate's verifier recomputes what was spent."
+        )
     names = ("loss_weights_", "noise_rate_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
     if not all(hasattr(model, name) for name in names):
         return None

@@ -102,11 +102,8 @@ def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Rem
     from dpmarket.mechanisms import OfflineMechanism
 
     dist = to_distribution(market.costs.distribution)
-    expected = market.sellers.expected
-    people = costs.size if expected is None else min(costs.size, expected)
-    objective, plan = planned_objective(market, people, _money(market, remaining), costs.size)
-    if market.objective.weight_cap is None:
-        objective = _for_few(objective, costs, dist, market.objective.max_epsilon)
+    within = int((costs <= dist.support[1]).sum())
+    objective, plan = offline_objective(market, costs.size, within, remaining)
     outcome = OfflineMechanism(dist, objective).run(costs)
     return Decision(
         outcome=_without_values_of_few(outcome),
@@ -115,6 +112,21 @@ def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Rem
         ceiling=max_epsilon(objective),
         plan=None if plan is None else plan.to_dict(),
     )
+
+
+def offline_objective(
+    market: Market, reports: int, within: int, remaining: Remaining
+) -> tuple[BuyerObjective, Plan | None]:
+    """Return the objective by which all sellers are decided at once, and the plan of a budget.
+
+    ``reports`` of them there are, ``within`` the distribution's upper end; no cost has any other part in it.
+    """
+    expected = market.sellers.expected
+    people = reports if expected is None else min(reports, expected)
+    objective, plan = planned_objective(market, people, _money(market, remaining), reports)
+    if market.objective.weight_cap is None:
+        objective = _for_few(objective, reports, within, market.objective.max_epsilon)
+    return objective, plan
 
 
 def decide_online(
@@ -373,9 +385,7 @@ def _limited(
     return replace(objective, weight_cap=cap, max_mean_epsilon=mean), mean < typical
 
 
-def _for_few(
-    objective: BuyerObjective, costs: FloatArray, dist: CostDistribution, limit: float
-) -> BuyerObjective:
+def _for_few(objective: BuyerObjective, reports: int, within: int, limit: float) -> BuyerObjective:
     """Return an objective under which few sellers within the distribution can have all of the weight.
 
     Whoever reports more than the distribution knows is never bought from. If so few are left that a weight
@@ -383,10 +393,9 @@ def _for_few(
     the two holds does not depend on what a seller within the distribution reports.
     """
     assert objective.weight_cap is not None
-    within = int((costs <= dist.support[1]).sum())
-    if within * objective.weight_cap >= costs.size:
+    if within * objective.weight_cap >= reports:
         return objective
-    return without_cap(objective, costs.size, limit)
+    return without_cap(objective, reports, limit)
 
 
 def without_cap(objective: BuyerObjective, sellers: int, limit: float) -> BuyerObjective:

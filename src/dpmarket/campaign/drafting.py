@@ -121,7 +121,7 @@ def choose(
             f"nobody in the file can be quoted: {excluded.size} must not sell, and {over.size} have less "
             "left of their lifetime's epsilon than this market could ask for."
         )
-    decision = decide(market, invited.costs, _remaining(market, connection, campaign))
+    decision = decide(market, invited.costs, remaining_of(market, connection, campaign))
     everybody = bool(decision.quoted.all())
     left = [
         (reports.sellers[excluded.tolist()], EXCLUDED),
@@ -254,7 +254,8 @@ def enter_draft(
     return rounds.enter_round(connection, campaign.id, replace(draft.new, content=content))
 
 
-def _remaining(market: Market, connection: Connection | None, campaign: CampaignEntry | None) -> Remaining:
+def remaining_of(market: Market, connection: Connection | None, campaign: CampaignEntry | None) -> Remaining:
+    """Return what earlier rounds leave; without a ledger or a campaign there are none."""
     if connection is None or campaign is None:
         return Remaining(available=budget_in_minor_units(market))
     taken = _shares_taken(connection, campaign.id)

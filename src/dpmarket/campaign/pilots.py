@@ -59,7 +59,7 @@ def refuse_own_reports(
     costs = found.costs
     if _is_made_of(market, costs):
         raise FileProblem(f"the cost distribution was fitted to these very reports. {_WAY_OUT}")
-    pilot, column = _pilot(market_path)
+    pilot, column = pilot_of(market_path)
     if pilot is None:
         return
     if not is_standard_stream(reports) and os.path.samefile(pilot, reports):
@@ -93,7 +93,7 @@ def _is_made_of(market: Market, costs: FloatArray) -> bool:
         return False
 
 
-def _pilot(market_path: str | os.PathLike[str]) -> tuple[Path | None, str]:
+def pilot_of(market_path: str | os.PathLike[str]) -> tuple[Path | None, str]:
     """Return the pilot that the distribution's file names, if it lies beside it, and its column of costs."""
     costs: Any = read_toml(market_path).get("costs")
     name = costs.get("distribution") if isinstance(costs, dict) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import polars as pl
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.errors import FileProblem
-from dpmarket.files import column_names, find, numbers_of, read_table, refuse
+from dpmarket.files import column_names, find, is_standard_stream, numbers_of, read_table, refuse
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER
 
 _ABOUT = ("currency", "minor_units", "round")
@@ -85,7 +86,7 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
     Parameters
     ----------
     source
-        .csv or .parquet, as ``quote`` wrote it; ``-`` is the standard input.
+        .csv or .parquet, as ``quote`` wrote it; ``-`` is the standard input; or a folder of partitions.
     id_column
         The column with the sellers' ids; None: the first column.
 
@@ -95,6 +96,8 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         Cells that are no numbers, epsilons that are negative, payments that are not whole or of another
         scale, rows of several rounds.
     """
+    if not is_standard_stream(source) and Path(source).is_dir():
+        return _together([read_quotes(part, id_column) for part in _partitions(source)], source)
     if id_column is None:
         id_column = column_names(source)[0]
     wanted = [id_column, EPSILON, PAYMENT, _MONEY, *_ABOUT]
@@ -123,6 +126,23 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         PAYMENT: payments.astype(np.int64),
     }
     return Quotes(pl.DataFrame(columns), None if scale is None else int(scale), currency or "", identity)
+
+
+def _partitions(folder: str | os.PathLike[str]) -> list[Path]:
+    found = sorted(Path(folder).glob("*.parquet"))
+    if not found:
+        raise FileProblem(f"cannot use {folder}: expected a folder with partitions of quotes.")
+    return found
+
+
+def _together(parts: list[Quotes], source: str | os.PathLike[str]) -> Quotes:
+    """Return the quotes of all partitions of a round."""
+    if len({(part.scale, part.currency, part.round) for part in parts}) > 1:
+        raise FileProblem(
+            f"cannot use {source}: its partitions are of several rounds; give every folder by itself."
+        )
+    first = parts[0]
+    return Quotes(pl.concat([part.table for part in parts]), first.scale, first.currency, first.round)
 
 
 def _said(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> str | None:

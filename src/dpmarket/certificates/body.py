@@ -28,6 +28,8 @@ SCHEMA = "dpmarket.certificate/2"
 BINARY_MODEL = "binary model"
 SHAPED_MODEL = "shaped binary model"
 SOFTMAX_MODEL = "softmax model"
+GAUSSIAN_MODEL = "gaussian binary model"
+GAUSSIAN_SOFTMAX_MODEL = "gaussian softmax model"
 _MENU_POINTS = 200
 
 
@@ -84,7 +86,7 @@ def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
         }
     return more | {
         "kind": _kind(model, shaped=shaped),
-        "delta": 0.0,
+        "delta": model.delta,
         "features": {"name": list(names), "low": list(map(float, lows)), "high": list(map(float, highs))},
         "classes": list(model.classes),
         "coef_grid": [list(cell) if isinstance(cell, tuple) else cell for cell in model.coef_grid],
@@ -105,6 +107,10 @@ def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
 
 
 def _kind(model: ReleasedModel, *, shaped: bool) -> str:
+    if model.delta > 0.0:
+        if shaped:
+            raise NotCertifiable("expected plain features with a delta: encoded ones have no certificate.")
+        return GAUSSIAN_SOFTMAX_MODEL if model.has_many_classes else GAUSSIAN_MODEL
     if not model.has_many_classes:
         return SHAPED_MODEL if shaped else BINARY_MODEL
     if shaped:
@@ -114,7 +120,7 @@ def _kind(model: ReleasedModel, *, shaped: bool) -> str:
 
 def _refuse_unusual(release: Mapping[str, Any], lines: Lines) -> None:
     cells = release["coef_grid"]
-    many = release["kind"] == SOFTMAX_MODEL
+    many = release["kind"] in (SOFTMAX_MODEL, GAUSSIAN_SOFTMAX_MODEL)
     values = {**release, "n_coefficients": len(cells[0]) if many else len(cells)}
     wrong = [name for name, (low, high) in RANGES.items() if not low <= values[name] <= high]
     if wrong:

@@ -27,7 +27,8 @@ from dpmarket.certificates.statistic import ReleasedStatistics, refuse_other_spe
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import Outcome
-from dpmarket.privacy import privacy_loss, softmax_privacy_loss
+from dpmarket.privacy import gaussian_privacy_loss, privacy_loss, softmax_privacy_loss
+from dpmarket.privacy.gaussian_weights import exact_delta
 from dpmarket.statistics import Statistic
 
 RECEIPT, OPENINGS = "dpmarket.receipt", "dpmarket.openings"
@@ -286,6 +287,8 @@ def _refuse_uncertifiable(model: object) -> None:
         raise NotCertifiable(
             "expected a model with declared classes; these were read from the labels, which tells about them."
         )
+    if getattr(model, "delta_", 0.0) > 0.0 and model.noise_shape_ is not None:
+        raise NotCertifiable("expected rows of the Euclidean norm with a delta: shapes have no certificate.")
     if not model.certifiable_:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated by its seed.")
 
@@ -350,10 +353,26 @@ def _check_accounting(purchase: Purchase, model: ReleasedModel | ReleasedStatist
         refuse_other_spending(model, purchase.spent, purchase.weights)
         return
     weights = purchase.weights
-    if model.has_many_classes:
+    if model.delta > 0.0:
+        charged = gaussian_privacy_loss(
+            weights,
+            model.noise_rate,
+            model.l2,
+            exact_delta(model.delta, model.numerical_epsilon),
+            row_bound=model.row_bound,
+            rows_per_person=model.rows_per_person,
+            n_classes=len(model.classes),
+        )
+    elif model.has_many_classes:
         n = len(model.features) + model.fit_intercept
         charged = softmax_privacy_loss(
-            weights, model.noise_rate, model.l2, len(model.classes), model.row_bound, model.rows_per_person, n
+            weights,
+            model.noise_rate,
+            model.l2,
+            len(model.classes),
+            model.row_bound,
+            model.rows_per_person,
+            n_coefficients=n,
         )
     else:
         charged = privacy_loss(

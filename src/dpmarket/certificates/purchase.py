@@ -98,6 +98,8 @@ class ReleasedModel:
         None for Euclidean noise, whose bound is ``row_bound``.
     encoder
         What was declared about the columns that were encoded, as plain data; None if none were.
+    delta
+        The delta of every promise; 0 without one.
     """
 
     coef_grid: tuple[int, ...] | tuple[tuple[int, ...], ...]
@@ -118,6 +120,7 @@ class ReleasedModel:
     euclidean_bound: float | None = None
     joint_columns: int | None = None
     encoder: Mapping[str, Any] | None = None
+    delta: float = 0.0
 
     @property
     def has_many_classes(self) -> bool:
@@ -157,6 +160,7 @@ class ReleasedModel:
             numerical_epsilon=plan.numerical_epsilon,
             euclidean_bound=model.euclidean_bound_,
             joint_columns=None if shape is None else shape.joint_columns,
+            delta=getattr(model, "delta_", 0.0),  # which models written before do not have
         )
 
 

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
+if TYPE_CHECKING:
+    from dpmarket.cli.render import Voice
+
 
 def quote(
     reports: Annotated[
-        Path, typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin.")
+        Path,
+        typer.Argument(
+            help="CSV or Parquet file with seller ids and reported costs; - for stdin; with --engine a "
+            "pattern for many files, in quotation marks."
+        ),
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file; - for stdout."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write the quotes to this .csv or .parquet file; - for stdout; with --engine a new folder.",
+        ),
     ],
     market: MarketOption = Path("market.toml"),
     online: Annotated[
@@ -40,6 +52,14 @@ def quote(
             help="List who was not quoted, and why, in this file; left out: beside the quotes.",
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            help="Quote many files as one market, in threads, in processes, or on the Dask cluster at "
+            "dask://HOST:PORT.",
+        ),
+    ] = None,
     ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -54,6 +74,10 @@ def quote(
     from dpmarket.cli.render import Voice
 
     voice = Voice(as_json, quiet, str(output))
+    if engine is not None:
+        options = {"--online": online, "--again": again, "--not-quoted": not_quoted, "--force": force}
+        _quote_partitions(voice, market, str(reports), output, engine, ledger, options)
+        return
     promised_again: list[OnTop] = []
 
     def say_first(on_top: OnTop) -> None:
@@ -67,7 +91,7 @@ def quote(
     with voice.progress() as progress:
         decide = decide_online if online else decide_offline
         quoting = quote_file(
-            market, reports, output, decide, again, force, progress,
+            market, reports, output, decide, again=again, overwrite=force, progress=progress,
             ledger=ledger, not_quoted=not_quoted, before_again=say_first,
         )  # fmt: skip
     entered, outcome = quoting.round, quoting.outcome
@@ -114,3 +138,48 @@ _REASONS = {
     "lifetime": "too little epsilon left",
     "excluded": "must not sell",
 }
+
+
+def _quote_partitions(
+    voice: Voice,
+    market: Path,
+    pattern: str,
+    output: Path,
+    engine: str,
+    ledger: str | None,
+    options: Mapping[str, object],
+) -> None:
+    from dpmarket.campaign import money_text
+    from dpmarket.partitions import engine_named, quote_campaign
+
+    unfit = [name for name, value in options.items() if value]
+    if unfit:
+        raise typer.BadParameter(f"{', '.join(unfit)} cannot be used with --engine.")
+    with voice.progress() as progress, engine_named(engine) as runner:
+        done = quote_campaign(market, pattern, output, engine=runner, ledger=ledger, progress=progress)
+    quotes, entered = done.quotes, done.round
+    data = {
+        "sellers": quotes.sellers,
+        "partitions": len(quotes.names),
+        "total_promise": quotes.promised,
+        "sellers_bought_from": quotes.n_bought,
+        "total_payment_minor_units": quotes.minor_units,
+        "minor_units": entered.minor_units,
+        "currency": done.currency,
+        "round": entered.number,
+        "identity": entered.identity,
+        "is_new": done.is_new,
+        "state": entered.state,
+        "passes": quotes.passes,
+        "costs_outside_distribution": {"below": done.below, "above": done.above},
+    }
+    rows = [
+        ("sellers", f"{quotes.sellers:,} in {len(quotes.names):,} partitions"),
+        ("bought from", f"{quotes.n_bought:,}"),
+        ("total promise", f"{quotes.promised:.6g}"),
+        ("to pay, rounded up", money_text(quotes.minor_units, entered.minor_units, done.currency)),
+        ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
+        ("round in the ledger", f"{entered.number} ({'new' if done.is_new else entered.state})"),
+    ]
+    title = "Quotes: every seller's best report was the truth"
+    voice.tell(title, rows, data, f"The quotes are in the folder {output}.")

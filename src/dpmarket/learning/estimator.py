@@ -4,7 +4,8 @@ r"""Turn records and promises into a logistic regression that keeps every promis
 
 with weights from promises (:mod:`dpmarket.privacy.weights`), noise from the operating system
 (:mod:`dpmarket.privacy.noise`), a minimiser with a proved accuracy (:mod:`dpmarket.learning.solver`) and its
-release on a public grid (:mod:`dpmarket.privacy.release`). Paper: Algorithm 1, step 2.
+release on a public grid (:mod:`dpmarket.privacy.release`). Paper: Algorithm 1, step 2. Promises with a delta
+have Gaussian noise and their own accounting (:mod:`dpmarket.privacy.gaussian`).
 """
 
 from __future__ import annotations
@@ -24,19 +25,21 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
+from dpmarket.learning.gaussian_geometry import GaussianGeometry
 from dpmarket.learning.geometry import carried_shape, geometry_of, shape_of
 from dpmarket.learning.labels import read_classes
 from dpmarket.learning.messages import refuse_arguments, refuse_known, validated
 from dpmarket.learning.problem import check_constant
-from dpmarket.learning.promises import read_promises, refuse_other_index
+from dpmarket.learning.promises import Prepared, read_promises, refuse_other_index
 from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.softmax_geometry import SoftmaxGeometry
-from dpmarket.privacy import NoiseShape, SoftmaxWeights, Weights
+from dpmarket.privacy import NoiseShape
 from dpmarket.privacy.account import PrivacyAccount
+from dpmarket.privacy.gaussian_weights import checked_delta
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.release import ReleasePlan, round_to_grid
-from dpmarket.privacy.weights import finite_total, usable_promises
+from dpmarket.privacy.weights import usable_promises
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -85,7 +88,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         The public :class:`~dpmarket.privacy.shapes.NoiseShape` of the noise, and the norm in which rows are
         at most 1 long. None means the shape that :class:`~dpmarket.learning.encoder.PublicEncoder` chose for
         its rows, a function of declarations only, and the Euclidean norm for other rows. Refused with more
-        than two classes.
+        than two classes. With ``delta`` it says only how long rows are: the noise is Gaussian.
+    delta
+        The probability, the same for everybody, with which a promise need not hold; at most
+        ``1 / (10 * people)``. None means that promises hold always. With it the noise is Gaussian, which is
+        smaller from about 14 coefficients on.
 
     Attributes
     ----------
@@ -106,6 +113,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     epsilons_
         What was spent on each person, never above the promise; in the order of the records or, with
         ``people``, of the promises. Read-only.
+    delta_
+        The delta with which ``epsilons_`` hold; 0.0 without one.
     people_
         The people of ``epsilons_`` if they have names, or None.
     loss_weights_
@@ -132,8 +141,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     Guaranteed:
 
     * Replacing everything that one person contributed changes the probability of no set of released models
-      by more than the factor ``exp(epsilon)`` of that person: for the numbers really computed, not for an
-      idealisation of them.
+      by more than the factor ``exp(epsilon)`` of that person, and ``delta_``: for the numbers really
+      computed, not for an idealisation of them.
     * Records of people whose promise is 0, or at most ``numerical_epsilon``, have no influence at all.
     * No iteration count, loss, noise or time is kept.
 
@@ -171,6 +180,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         noise_source: NoiseSource | None = None,
         stretch: float | None = None,
         noise_shape: NoiseShape | None = None,
+        delta: float | None = None,
     ) -> None:
         self.l2 = l2
         self.epsilon = epsilon
@@ -183,12 +193,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.noise_source = noise_source
         self.stretch = stretch
         self.noise_shape = noise_shape
+        self.delta = delta
 
     def fit(
         self,
         X: Any,
         y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | Weights | None = None,
+        epsilons: ArrayLike | Mapping[Any, float] | Prepared | None = None,
         people: ArrayLike | None = None,
         account: PrivacyAccount | None = None,
         **unknown: Any,
@@ -210,7 +221,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             Owner of each record, shape (records,). A person's weight is split evenly over the person's
             records.
         account
-            Keeps what each person has left over many models
+            Keeps what each person has left over many models, in epsilon and in delta
             (:class:`~dpmarket.privacy.account.Account`); everybody is charged before noise is drawn.
 
         Returns
@@ -238,6 +249,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         geometry = self._geometry(x.shape[1], shape, len(classes))
         labels = geometry.labels(classes, y)
         promised, holding = read_promises(self.epsilon, epsilons, people, len(labels), self.rows_per_person)
+        charge = geometry.charging(account, holding.n_people)
         weights = self._weights(promised, geometry)
         rows = Rows(
             x, labels, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept)
@@ -253,14 +265,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         if isinstance(promised, np.ndarray):
             # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
             spent = np.minimum(spent, promised)
-        if account is not None:
-            account.charge(holding.names(), spent)
+        charge(holding.names(), spent)
         noise = geometry.noise(source, weights.noise_rate, plan.noise_accuracy)
         high, low = problem.minimise(*noise)
         cells = round_to_grid(high, low, plan.grid)
         stretch = self._stretch(weights, geometry, not isinstance(promised, np.ndarray))
         self._release(cells, plan, weights, geometry, stretch)
         self.epsilons_ = read_only(spent)
+        self.delta_ = 0.0 if self.delta is None else float(self.delta)
         self.people_ = holding.people
         self.classes_ = classes
         secure = isinstance(source, SecureNoise) and bool(source.certifiable)
@@ -343,6 +355,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             check_constant("intercept_scaling", self.intercept_scaling)
         checks.positive("numerical_epsilon", self.numerical_epsilon)
         checks.whole("rows_per_person", self.rows_per_person, minimum=1)
+        if self.delta is not None:
+            checked_delta(self.delta, float(self.numerical_epsilon))
         if self.noise_source is None:
             return SecureNoise()
         if not callable(getattr(self.noise_source, "draw", None)):
@@ -352,9 +366,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     def _geometry(self, features: int, shape: NoiseShape | None, classes: int) -> Any:
         """Return what is public about the rows, for two classes or for more."""
         geometry = geometry_of(features, self.intercept_scaling, shape, wanted=bool(self.fit_intercept))
+        if self.delta is not None:
+            return GaussianGeometry.of(geometry, classes, float(self.delta))
         return geometry if classes == 2 else SoftmaxGeometry(geometry, classes)
 
-    def _weights(self, promised: FloatArray | Weights | SoftmaxWeights, geometry: Any) -> Any:
+    def _weights(self, promised: FloatArray | Prepared, geometry: Any) -> Any:
         rows = int(self.rows_per_person)
         if not isinstance(promised, np.ndarray):
             geometry.check_prepared(promised, rows)
@@ -362,7 +378,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         reserve = float(self.numerical_epsilon)
         l2 = self.l2
         if l2 is None:
-            l2 = geometry.suggested_l2(finite_total(usable_promises(promised, reserve)))
+            l2 = geometry.suggested_l2(usable_promises(promised, reserve), rows)
         return geometry.weights(promised, float(l2), rows, reserve)
 
     def _stretch(self, weights: Any, geometry: Any, prepared: bool) -> float:
@@ -372,7 +388,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             return 1.0
         return float(geometry.suggested_stretch(weights))
 
-    def _prepared(self, weights: Weights | SoftmaxWeights) -> Weights | SoftmaxWeights:
+    def _prepared(self, weights: Prepared) -> Prepared:
         if not weights.numerical_epsilon > 0.0:
             raise InvalidInput("expected prepared weights with numerical_epsilon > 0, got 0.")
         if self.l2 is not None and self.l2 != weights.l2:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +21,13 @@ from dpmarket.learning.labels import signs_of
 from dpmarket.learning.problem import Problem, bound_with_constant, check_constant, suggest_constant
 from dpmarket.learning.rows import Rows
 from dpmarket.privacy import NoiseShape, Weights, noise_power, suggest_l2, suggest_stretch, weights_for
+from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource
 from dpmarket.privacy.release import ReleasePlan, plan_release
+from dpmarket.privacy.weights import finite_total
+
+Charge = Callable[[Sequence[Any], FloatArray], None]
+"""Charges these people these epsilons, or nobody."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +79,15 @@ class Geometry:
         """Return +1.0 for records of the second class and -1.0 for those of the first."""
         return signs_of(classes, y)
 
-    def suggested_l2(self, total_promise: float) -> float:
-        """Return the default penalty for promises of this sum."""
+    def charging(self, account: PrivacyAccount | None, people: int) -> Charge:
+        """Return what charges people, or nobody where there is no account."""
+        return (lambda names, epsilons: None) if account is None else account.charge
+
+    def suggested_l2(self, usable: FloatArray, rows_per_person: int = 1) -> float:
+        """Return the default penalty for these promises, less what is set aside of them."""
         bound = self.row_bound
         return suggest_l2(
-            total_promise / bound, self.n_coefficients, bound, self.euclidean_bound, self.joint_columns
+            finite_total(usable) / bound, self.n_coefficients, bound, self.euclidean_bound, self.joint_columns
         )
 
     def least_l2(self, total_promise: float) -> float:
@@ -130,8 +140,8 @@ class Geometry:
             weights.l2,
             weights.row_bound,
             total,
-            weights.euclidean_bound,
-            self.joint_columns,
+            euclidean_bound=weights.euclidean_bound,
+            joint_columns=self.joint_columns,
         )
 
     def problem(self, rows: Rows, weights: Weights, plan: ReleasePlan) -> Problem:

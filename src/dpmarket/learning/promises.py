@@ -11,9 +11,11 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy import SoftmaxWeights, Weights
+from dpmarket.privacy import GaussianWeights, SoftmaxWeights, Weights
 
-_PREPARED = (Weights, SoftmaxWeights)
+Prepared = Weights | SoftmaxWeights | GaussianWeights
+"""Weights that were computed before, with the constants for which they keep promises."""
+_PREPARED = (Weights, SoftmaxWeights, GaussianWeights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ class Holding:
 
 def read_promises(
     epsilon: float | None, epsilons: Any, people: Any, n_records: int, rows_per_person: int
-) -> tuple[FloatArray | Weights | SoftmaxWeights, Holding]:
+) -> tuple[FloatArray | Prepared, Holding]:
     """Return the promises (or the prepared weights), one per person, and who holds which record.
 
     Without ``people`` every record is another person's. With them, promises are a mapping from owner to
@@ -60,7 +62,7 @@ def read_promises(
     if people is None:
         return _per_record(epsilon, epsilons, n_records)
     owners = _owners(people, n_records)
-    promises: FloatArray | Weights | SoftmaxWeights
+    promises: FloatArray | Prepared
     if isinstance(epsilons, Mapping):
         names = tuple(epsilons)
         promises = checks.non_negative_vector("epsilons", list(epsilons.values()))
@@ -109,7 +111,7 @@ def _index_of(values: Any) -> Any:
 
 def _per_record(
     epsilon: float | None, epsilons: Any, n_records: int
-) -> tuple[FloatArray | Weights | SoftmaxWeights, Holding]:
+) -> tuple[FloatArray | Prepared, Holding]:
     holding = Holding(None, n_records, None)
     if epsilons is None:
         return np.full(n_records, _common(epsilon)), holding
@@ -125,7 +127,7 @@ def _per_record(
     return epsilons, holding
 
 
-def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray | Weights | SoftmaxWeights, int]:
+def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray | Prepared, int]:
     if isinstance(epsilons, _PREPARED):
         return epsilons, len(epsilons.loss_weights)
     promises = checks.non_negative_vector("epsilons", epsilons)

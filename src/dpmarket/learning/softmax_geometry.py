@@ -14,15 +14,17 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.learning.geometry import Geometry, refuse_other_source
+from dpmarket.learning.geometry import Charge, Geometry, refuse_other_source
 from dpmarket.learning.labels import numbers_of
 from dpmarket.learning.problem import Problem
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.softmax_solver import check_softmax_attainable, softmax_minimise
 from dpmarket.privacy import SoftmaxWeights, softmax_plan_release, softmax_weights_for
+from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource
 from dpmarket.privacy.release import ReleasePlan
 from dpmarket.privacy.softmax_penalty import softmax_suggest_l2, softmax_suggest_stretch
+from dpmarket.privacy.weights import finite_total
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +118,15 @@ class SoftmaxGeometry:
         """Return the number of each record's class."""
         return numbers_of(classes, y)
 
-    def suggested_l2(self, total_promise: float) -> float:
-        """Return the default penalty for promises of this sum."""
-        return softmax_suggest_l2(total_promise, self.classes, self.n_coefficients, self.rows.row_bound)
+    def charging(self, account: PrivacyAccount | None, people: int) -> Charge:
+        """Return what charges people, or nobody where there is no account."""
+        return self.rows.charging(account, people)
+
+    def suggested_l2(self, usable: FloatArray, rows_per_person: int = 1) -> float:
+        """Return the default penalty for these promises, less what is set aside of them."""
+        return softmax_suggest_l2(
+            finite_total(usable), self.classes, self.n_coefficients, self.rows.row_bound
+        )
 
     def least_l2(self, total_promise: float) -> float:
         r"""Return the least penalty that keeps promises of this sum without slack.
@@ -134,7 +142,13 @@ class SoftmaxGeometry:
     ) -> SoftmaxWeights:
         """Return the weights that keep these promises."""
         return softmax_weights_for(
-            promises, l2, self.classes, self.n_coefficients, self.rows.row_bound, rows_per_person, reserve
+            promises,
+            l2,
+            self.classes,
+            self.n_coefficients,
+            self.rows.row_bound,
+            rows_per_person,
+            numerical_epsilon=reserve,
         )
 
     def check_prepared(self, weights: object, rows_per_person: int) -> None:
@@ -179,7 +193,7 @@ class SoftmaxGeometry:
             weights.noise_rate,
             weights.l2,
             weights.row_bound,
-            total,
+            weight_total=total,
         )
 
     def problem(self, rows: Rows, weights: SoftmaxWeights, plan: ReleasePlan) -> SoftmaxProblem:

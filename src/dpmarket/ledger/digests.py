@@ -31,14 +31,34 @@ def reports_digest(key: bytes, table: pl.DataFrame, id_column: str, costs: Float
     sums. A sum does not depend on the order, and without the key nobody can make two sets of reports with
     the same one.
     """
-    parts = _derived(key, "reports", 2).ravel()[:3]
+    sums = sums_of_reports(keys_for_reports(key), table, id_column, costs)
+    return digest_of_sums(key, table.height, sums)
+
+
+def keys_for_reports(key: bytes) -> tuple[int, int, int]:
+    """Return the keys under which reports are hashed, which follow from the ledger's and do not tell it."""
+    first, second, third = _derived(key, "reports", 2).ravel()[:3].tolist()
+    return first, second, third
+
+
+def sums_of_reports(
+    keys: tuple[int, int, int], table: pl.DataFrame, id_column: str, costs: FloatArray
+) -> tuple[int, int]:
+    """Return two sums of the hashes of rows, modulo 2**64: those of parts add up to those of the whole."""
+    parts = np.array(keys, dtype=np.uint64)
     sums = np.zeros(2, dtype=np.uint64)
     numbers = np.ascontiguousarray(costs + 0.0).view(np.uint64)  # -0.0 is 0.0
     first = 0
     for data, ends in bytes_of_texts(table, id_column):
         kernels.add_hashes(data, ends, numbers[first : first + ends.size], parts, sums)
         first += ends.size
-    return keyed(key, "reports", str(first), *(str(part) for part in sums.tolist()))
+    one, other = sums.tolist()
+    return one, other
+
+
+def digest_of_sums(key: bytes, rows: int, sums: tuple[int, int]) -> str:
+    """Return the digest of as many reports with these sums."""
+    return keyed(key, "reports", str(rows), *(str(part) for part in sums))
 
 
 def references(key: bytes, subject: str, table: pl.DataFrame, id_column: str, numbers: IntArray) -> list[str]:

@@ -17,15 +17,17 @@ import sqlalchemy as sa
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import positions_in
+from dpmarket.files import positions_in, table_from_bytes
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, new_id, now
 from dpmarket.ledger.journal import canonical, record
-from dpmarket.ledger.pages import keep, kept_table
+from dpmarket.ledger.manifests import Manifest
+from dpmarket.ledger.pages import keep, kept, kept_table
 
 SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
 WEIGHT = "loss_weight"
 MODEL = "model"  # the mechanism of rounds that models outside of campaigns enter
+LIVE = "live "  # begins the digest of a round of the live desk, which keeps limits and escrow itself
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,9 @@ class NewRound:
         arrays.
     left_out
         Who reported and was not quoted, columns seller and reason; None if nobody.
+    sellers
+        How many there are, if ``quotes`` has a row for each partition only: its name and sums; None: as many
+        as rows.
     """
 
     quotes: pl.DataFrame
@@ -131,6 +136,7 @@ class NewRound:
     plan: Mapping[str, Any] | None
     header: Mapping[str, Any] | None
     left_out: bytes | None = None
+    sellers: int | None = None
 
 
 def revision_of(connection: Connection) -> int:
@@ -221,7 +227,7 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
         "campaign": campaign,
         "quoted_at": now(),
         "mechanism": new.mechanism,
-        "sellers": new.quotes.height,
+        "sellers": new.quotes.height if new.sellers is None else new.sellers,
         "promised": promised,
         "payments": payments,
         "minor_units": new.minor_units,
@@ -271,9 +277,24 @@ def decision_of(connection: Connection, number: int) -> tuple[dict[str, Any], An
     return dict(json.loads(row.parameters)), plan, header
 
 
-def quotes_of(connection: Connection, number: int) -> pl.DataFrame:
-    """Return the quotes of a round: columns seller, epsilon, payment_minor_units."""
-    return as_known(kept_table(connection, tables.page, {"round": number, "kind": "quoted"}))
+def quotes_of(connection: Connection, number: int, sellers: Sequence[str] | None = None) -> pl.DataFrame:
+    """Return the quotes of a round: columns seller, epsilon, payment_minor_units.
+
+    Where they lie in partitions and only some sellers are asked for, other partitions are not looked at.
+
+    Raises
+    ------
+    FileProblem
+        A page or a partition is missing or damaged.
+    """
+    content = kept(connection, tables.page, {"round": number, "kind": "quoted"})
+    manifest = Manifest.from_bytes(content)
+    return as_known(table_from_bytes(content) if manifest is None else manifest.quotes(sellers))
+
+
+def manifest_of(connection: Connection, number: int) -> Manifest | None:
+    """Return where the partitions of a round's quotes are; None where the ledger keeps the quotes."""
+    return Manifest.from_bytes(kept(connection, tables.page, {"round": number, "kind": "quoted"}))
 
 
 def kept_quotes(connection: Connection, number: int) -> pl.DataFrame:
@@ -337,7 +358,8 @@ def withdrawn_of(connection: Connection, number: int, quotes: pl.DataFrame) -> B
     sellers = list(connection.execute(query).scalars())
     withdrawn = np.zeros(quotes.height, dtype=bool)
     if sellers:
-        withdrawn[positions_in(pl.DataFrame({SELLER: sellers}), SELLER, quotes, SELLER)] = True
+        places = positions_in(pl.DataFrame({SELLER: sellers}), SELLER, quotes, SELLER)
+        withdrawn[places[places >= 0]] = True
     return withdrawn
 
 
@@ -360,7 +382,7 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> lis
     """
     if not sellers:
         return []
-    quotes = quotes_of(connection, number)
+    quotes = quotes_of(connection, number, sellers)
     asked = pl.DataFrame({SELLER: list(dict.fromkeys(sellers))})
     places = positions_in(asked, SELLER, quotes, SELLER)
     unknown = int((places < 0).sum())

@@ -2,6 +2,10 @@ from .adaptive import AdaptiveMechanism as AdaptiveMechanism
 from .curve_choice import population_curve as population_curve
 from .curves import Curve as Curve
 from .curves import Offers as Offers
+from .gaussian_objective import GaussianObjective as GaussianObjective
+from .gaussian_objective import GaussianPurchase as GaussianPurchase
+from .gaussian_offline import GaussianMechanism as GaussianMechanism
+from .gaussian_online import OnlineGaussianMechanism as OnlineGaussianMechanism
 from .offline import OfflineMechanism as OfflineMechanism
 from .offline import ResponseCurve as ResponseCurve
 from .online import OnlineMechanism as OnlineMechanism

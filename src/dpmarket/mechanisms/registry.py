@@ -8,13 +8,24 @@ from typing import Any
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.adaptive import SCHEMA as ADAPTIVE
 from dpmarket.mechanisms.adaptive import AdaptiveMechanism
+from dpmarket.mechanisms.gaussian_offline import GaussianMechanism
+from dpmarket.mechanisms.gaussian_online import OnlineGaussianMechanism
 from dpmarket.mechanisms.offline import OfflineMechanism
 from dpmarket.mechanisms.online import SCHEMA as ONLINE
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.simple import CheapestK, PostedPrice, SameForAll
 
-AnyMechanism = OfflineMechanism | OnlineMechanism | AdaptiveMechanism | PostedPrice | CheapestK | SameForAll
+AnyMechanism = (
+    OfflineMechanism
+    | OnlineMechanism
+    | AdaptiveMechanism
+    | PostedPrice
+    | CheapestK
+    | SameForAll
+    | GaussianMechanism
+    | OnlineGaussianMechanism
+)
 
 _BY_NAME: dict[str, Callable[[Mapping[str, Any]], AnyMechanism]] = {
     OfflineMechanism.name: OfflineMechanism.from_dict,
@@ -23,6 +34,8 @@ _BY_NAME: dict[str, Callable[[Mapping[str, Any]], AnyMechanism]] = {
     PostedPrice.name: PostedPrice.from_dict,
     CheapestK.name: CheapestK.from_dict,
     SameForAll.name: SameForAll.from_dict,
+    GaussianMechanism.name: GaussianMechanism.from_dict,
+    OnlineGaussianMechanism.name: OnlineGaussianMechanism.from_dict,
 }
 _BY_SCHEMA: dict[str, Callable[[Mapping[str, Any]], OnlineMechanism | AdaptiveMechanism]] = {
     ONLINE: OnlineMechanism.from_dict,

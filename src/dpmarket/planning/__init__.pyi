@@ -19,6 +19,10 @@ from .error_model import estimator_error as estimator_error
 from .error_model import expected_error as expected_error
 from .error_model import logistic_error as logistic_error
 from .error_model import statistic_error as statistic_error
+from .noise_choice import NoiseComparison as NoiseComparison
+from .noise_choice import compare_noises as compare_noises
+from .noise_choice import delta_gain as delta_gain
+from .noise_choice import gaussian_error as gaussian_error
 from .plan import Guarantee as Guarantee
 from .plan import Plan as Plan
 from .plan import Prospect as Prospect

@@ -121,6 +121,7 @@ def suggest_prices(
     See Also
     --------
     plan_prices : the same with what to expect of it, for any error model.
+    dpmarket.planning.compare_noises : which noise is the smaller one, and what a delta would gain.
     tune : tries prices on public data.
 
     Notes

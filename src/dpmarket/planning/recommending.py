@@ -12,6 +12,7 @@ from dpmarket.costs import CostDistribution
 from dpmarket.display import html_table, short_repr
 from dpmarket.planning.advice import NoiseAdvice, noise_advice
 from dpmarket.planning.error_model import ErrorModel, estimator_error
+from dpmarket.planning.noise_choice import WORTH_SAYING, NoiseComparison, delta_gain
 from dpmarket.planning.plan import Plan
 from dpmarket.planning.prices import plan_prices
 from dpmarket.planning.rules import RuleChoice, compare_rules
@@ -40,6 +41,8 @@ class BudgetPlan:
         The best rule and one price for all; None for prices that were given.
     advice
         Where noise dominates, from where on it would not; else None.
+    delta
+        What promises with a delta would gain; None for prices that were given.
     """
 
     budget: float
@@ -47,6 +50,7 @@ class BudgetPlan:
     prices_are_suggested: bool
     rules: RuleChoice | None
     advice: NoiseAdvice | None
+    delta: NoiseComparison | None = None
 
     def __repr__(self) -> str:
         return short_repr(self, self.summary()[:5])
@@ -76,6 +80,8 @@ class BudgetPlan:
         """Say what the error comes from, what people give up, which rule is recommended, what to change."""
         parts = (self.plan.expected_error, self.rules, self.advice)
         first, *others = [part.sentence() for part in parts if part is not None] or [""]
+        if self.delta is not None and self.delta.gain <= WORTH_SAYING:
+            others.append(self.delta.sentence())
         return [line for line in (first, self._privacy(), *others) if line]
 
     def _privacy(self) -> str:
@@ -123,6 +129,7 @@ class BudgetPlan:
             "prices_are_suggested": self.prices_are_suggested,
             "rules": None if self.rules is None else self.rules.to_dict(),
             "advice": None if self.advice is None else self.advice.to_dict(),
+            "delta": None if self.delta is None else self.delta.to_dict(),
             "settings": self.settings(),
         }
 
@@ -198,7 +205,8 @@ def plan_budget(
     if error_model is None or concentration is not None or noise is not None:
         return BudgetPlan(budget, plan, prices_are_suggested=False, rules=None, advice=None)
     rules = compare_rules(dist, plan, budget)
-    advice = None
+    advice = gain = None
     if features is not None:
         advice = noise_advice(dist, sellers, budget, features, n_classes=n_classes, **bounds)
-    return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice)
+        gain = delta_gain(plan, features, n_classes)
+    return BudgetPlan(budget, plan, prices_are_suggested=True, rules=rules, advice=advice, delta=gain)

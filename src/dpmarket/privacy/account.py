@@ -1,14 +1,15 @@
 """Keep what every person has left over many models.
 
 Promises add up: who is promised 0.5 in each of three models gives up at most 1.5 in all (basic composition,
-whatever the models are). An account holds everybody's cap and refuses, before any noise is drawn, what would
-exceed it for anybody.
+whatever the models are), and so do the deltas of promises that have one. An account holds everybody's cap and
+refuses, before any noise is drawn, what would exceed it for anybody.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,6 +50,24 @@ class PrivacyAccount(Protocol):
         ...
 
 
+@runtime_checkable
+class DeltaAccount(Protocol):
+    """What charges people for promises with a delta, too.
+
+    A protocol: :class:`Account` obeys it.
+    """
+
+    def charge_with_delta(self, people: Sequence[Any], epsilons: FloatArray, delta: float) -> None:
+        """Charge everybody an epsilon of their own and this delta, or nobody anything.
+
+        Raises
+        ------
+        Infeasible
+            If anybody has too little left of either. The message says how many, not who.
+        """
+        ...
+
+
 class Account:
     """Everybody's cap and what is left of it, in memory.
 
@@ -57,6 +76,9 @@ class Account:
     caps
         The most that may ever be spent on a person (epsilon), at least 0: a mapping from person to cap; an
         array for people numbered from 0; or one number for anybody.
+    delta_cap
+        The most that the deltas of a person's promises may ever add up to, at least 0 and below 1. Without it
+        no promise with a delta is charged.
 
     Notes
     -----
@@ -81,7 +103,11 @@ class Account:
     dpmarket.errors.Infeasible: expected nobody to exceed their cap, found 1 of 2 people who would. ...
     """
 
-    def __init__(self, caps: Mapping[Any, float] | ArrayLike) -> None:
+    def __init__(self, caps: Mapping[Any, float] | ArrayLike, delta_cap: float = 0.0) -> None:
+        if not checks.non_negative("delta_cap", delta_cap) < 1.0:
+            raise InvalidInput(f"expected delta_cap below 1, got {delta_cap!r}.")
+        self._delta_cap = Fraction(float(delta_cap))
+        self._deltas: dict[Any, Fraction] = {}
         self._lock = threading.Lock()
         self._common: float | None = None
         if isinstance(caps, Mapping):
@@ -117,11 +143,33 @@ class Account:
         Infeasible
             If anybody would exceed their cap. The message says how many, not who.
         """
+        self.charge_with_delta(people, epsilons, 0.0)
+
+    def charge_with_delta(self, people: Sequence[Any], epsilons: ArrayLike, delta: float) -> None:
+        """Charge everybody an epsilon of their own and this delta, or nobody anything.
+
+        Parameters
+        ----------
+        people, epsilons
+            As for :meth:`charge`. Who is charged an epsilon of 0 is charged no delta: nothing of theirs was
+            used.
+        delta
+            The delta of these promises, at least 0 and below 1.
+
+        Raises
+        ------
+        InvalidInput
+            As :meth:`charge`.
+        Infeasible
+            If anybody would exceed their cap, of epsilon or of delta. The message says how many, not who.
+        """
         names = list(people)
         amounts = checks.non_negative_vector("epsilons", epsilons)
         if len(names) != amounts.size or len(set(names)) != len(names):
             raise InvalidInput("expected every person once, with one epsilon each.")
+        more = Fraction(checks.non_negative("delta", delta))
         with self._lock:
+            after = self._deltas_after(names, amounts, more)
             self._welcome(names)
             at = self._positions(names)
             high, lost = _two_sum(self._high[at], amounts)
@@ -134,6 +182,7 @@ class Account:
                     "Nobody was charged."
                 )
             self._high[at], self._low[at] = high, low
+            self._deltas |= after
 
     def left(self, people: Sequence[Any]) -> FloatArray:
         """Return what each of these people has left (epsilon), rounded down, at least 0.
@@ -160,6 +209,40 @@ class Account:
             rest = np.nextafter((self._caps[at] - self._high[at]) - self._low[at], -np.inf)
         found = dict(zip(known, np.maximum(rest, 0.0).tolist(), strict=True))
         return read_only(np.array([found.get(name, self._common) for name in names], dtype=np.float64))
+
+    def left_of_delta(self, people: Sequence[Any]) -> FloatArray:
+        """Return what of delta each of these people has left, rounded down.
+
+        Parameters
+        ----------
+        people
+            Names, or numbers where caps were an array.
+
+        Returns
+        -------
+        FloatArray
+            Shape (people,), read-only.
+        """
+        with self._lock:
+            rest = [float(self._delta_cap - self._deltas.get(name, 0)) for name in people]
+        return read_only(np.maximum(np.nextafter(np.array(rest, dtype=np.float64), -np.inf), 0.0))
+
+    def _deltas_after(self, names: list[Any], amounts: FloatArray, more: Fraction) -> dict[Any, Fraction]:
+        """Return the sums of deltas, exactly, of those who are charged, or refuse."""
+        if not more:
+            return {}
+        after = {
+            name: self._deltas.get(name, Fraction(0)) + more
+            for name, amount in zip(names, amounts.tolist(), strict=True)
+            if amount > 0.0
+        }
+        beyond = sum(total > self._delta_cap for total in after.values())
+        if beyond:
+            raise Infeasible(
+                f"expected nobody to exceed their cap of delta, found {beyond} of {len(names)} people who "
+                "would. Nobody was charged."
+            )
+        return after
 
     def _welcome(self, names: list[Any]) -> None:
         """Give a new person the common cap, if there is one."""

@@ -33,7 +33,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import EntropyUnavailable, InvalidInput, NotConverged
 
-_CHUNK = 64
+CHUNK = 64
 _BUFFER = 4096
 
 
@@ -128,6 +128,12 @@ class _NoiseFromBits:
         ``blocks`` such draws are independent of each other.
         """
         return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
+
+    def draw_normal(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
+        """Return independent normals of standard deviation ``2 / noise_rate``, within ``accuracy``."""
+        from dpmarket.privacy.gaussian_noise import draw_normals  # which builds on this module
+
+        return draw_normals(self.bits(), n_coefficients, noise_rate, accuracy)
 
 
 @dataclass(frozen=True)
@@ -231,22 +237,22 @@ class Real:
         self._stream = stream
         self.whole = 0
         self.part = stream.word()
-        self.known = _CHUNK
+        self.known = CHUNK
 
     def floor(self, bits: int) -> int:
         """Return ``floor(number * 2**bits)``, drawing further bits if needed."""
         while self.known < bits:
-            self.part = (self.part << _CHUNK) | self._stream.word()
-            self.known += _CHUNK
+            self.part = (self.part << CHUNK) | self._stream.word()
+            self.known += CHUNK
         return (self.whole << bits) + (self.part >> (self.known - bits))
 
     def below(self, other: Real) -> bool:
         """Tell whether this fraction is below another one; equal bits are continued until they differ."""
-        bits = _CHUNK
+        bits = CHUNK
         if self.known == bits and other.known == bits and self.part != other.part:
             return self.part < other.part
         while self.floor(bits) == other.floor(bits):
-            bits += _CHUNK
+            bits += CHUNK
         return self.floor(bits) < other.floor(bits)
 
 
@@ -269,7 +275,7 @@ def half_normal(stream: Bits) -> Real:
     """Draw the absolute value of a standard normal, exactly, by rejection from an exponential."""
     while True:
         x, y = exponential(stream), exponential(stream)
-        bits = _CHUNK
+        bits = CHUNK
         while True:
             # (X - 1)^2 and 2 Y lie in these intervals, in units of 2**(-2 bits).
             away = x.floor(bits) - (1 << bits)
@@ -279,7 +285,7 @@ def half_normal(stream: Bits) -> Real:
                 return x
             if twice + (2 << bits) <= min(squares):
                 break
-            bits += _CHUNK
+            bits += CHUNK
 
 
 class _Parts(NamedTuple):
@@ -296,16 +302,16 @@ class _Parts(NamedTuple):
         return cls(
             [exponential(stream) for _ in range(joint)],
             [half_normal(stream) for _ in range(joint)],
-            [_sign(stream) for _ in range(joint)],
+            [sign(stream) for _ in range(joint)],
             [exponential(stream) for _ in range(alone)],
-            [_sign(stream) for _ in range(alone)],
+            [sign(stream) for _ in range(alone)],
         )
 
     def rounded(self, eta: Fraction, bits: int) -> tuple[tuple[int, ...] | None, Fraction]:
         radial, error = (
             cut_off(self.lengths, self.normals, self.signs, eta, bits) if self.lengths else ((), Fraction(0))
         )
-        own, own_error = _cut_off_each(self.sizes, self.own_signs, eta, bits)
+        own, own_error = cut_off_each(self.sizes, self.own_signs, eta, bits)
         return None if radial is None else (*radial, *own), error + own_error
 
 
@@ -326,12 +332,12 @@ def _draw(
     beta = Fraction(checks.positive("accuracy", accuracy))
     parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
     size = math.log2(n) + math.log2(count) / 2.0
-    bits = max(_CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
-    level = _CHUNK
+    bits = max(CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
+    level = CHUNK
     while True:
         while level < bits:
             # Everybody's next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
-            level += _CHUNK
+            level += CHUNK
             for part in parts:
                 for number in (*part.lengths, *part.normals, *part.sizes):
                     number.floor(level)
@@ -341,14 +347,15 @@ def _draw(
         # Half of the accuracy is kept for writing the draw as two floats.
         if len(found) == count and error <= (beta / 2) ** 2:
             return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
-        bits += _CHUNK
+        bits += CHUNK
 
 
-def _sign(stream: Bits) -> int:
+def sign(stream: Bits) -> int:
+    """Return 1 or -1, each with the probability one half."""
     return 1 if (stream.word() & 1) else -1
 
 
-def _cut_off_each(
+def cut_off_each(
     sizes: list[Real], signs: list[int], eta: Fraction, bits: int
 ) -> tuple[tuple[int, ...], Fraction]:
     """Cut independent noise off after ``bits`` bits; return it in units of 2**-bits and an error bound.

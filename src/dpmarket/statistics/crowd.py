@@ -10,8 +10,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.promises import read_promises, refuse_other_index
-from dpmarket.privacy import SoftmaxWeights, Weights
+from dpmarket.learning.promises import Prepared, read_promises, refuse_other_index
 from dpmarket.privacy.noise import NoiseSource
 from dpmarket.statistics.released import ReleasedStatistic
 from dpmarket.statistics.weights import IntegerWeights, integer_weights, weighted_sum
@@ -99,7 +98,7 @@ def read_crowd(terms: Terms, records: Any, n_records: int, epsilons: Any, people
         Also if somebody with a promise above 0 has no record, or pandas objects have different indices.
     """
     refuse_other_index(records, epsilons, people)
-    if isinstance(epsilons, Weights | SoftmaxWeights):
+    if isinstance(epsilons, Prepared):
         raise InvalidInput("expected epsilons to be promises, got the weights of a model.")
     promises, holding = read_promises(terms.epsilon, epsilons, people, n_records, terms.rows_per_person)
     assert isinstance(promises, np.ndarray)

@@ -16,7 +16,6 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.promises import read_promises, refuse_other_index
-from dpmarket.privacy import SoftmaxWeights, Weights
 from dpmarket.statistics.released import ReleasedStatistic, StatisticError
 
 
@@ -142,7 +141,7 @@ class SeveralStatistics:
         for name in self.statistics:
             refuse_other_index(records[name], epsilons, people)
         promises, holding = read_promises(self.epsilon, epsilons, people, lengths.pop(), 2**53)
-        if isinstance(promises, Weights | SoftmaxWeights):
+        if not isinstance(promises, np.ndarray):
             raise InvalidInput("expected epsilons to be promises, got the weights of a model.")
         total, releases = np.zeros(promises.size), {}
         for name, statistic in self.statistics.items():

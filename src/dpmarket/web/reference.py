@@ -89,7 +89,9 @@ def _settings() -> list[str]:
     rows = []
     for name, field in Settings.model_fields.items():
         default = "" if field.default is None else f"`{field.default}`"
-        rows.append(f"| `{name}` | `DPMARKET_{name.upper()}` | {default} | {words[name]} |")
+        rows.append(
+            f"| `{name}` | `DPMARKET_{name.upper()}` | {default} | {words[name].replace('``', '`')} |"
+        )
     return [
         "## Settings",
         "",

@@ -29,18 +29,26 @@ class Settings(BaseSettings):
         A file, or ``postgresql://...``; None: ``data/market.ledger`` in the folder.
     keys_folder
         Private keys; None: ``keys`` in the folder.
+    master_key_file
+        The file of the key by which private keys are wrapped; None: they lie in clear, for their owner only.
     public_url
         As callers know the service; its host, and loopback, are the only ones that are answered.
-    host, port, metrics_port
-        Where to listen, loopback unless said otherwise; 0: a free port. Metrics have their own.
+    host
+        Where to listen: loopback, unless said otherwise.
+    port
+        On which port; 0: a free one.
+    metrics_port
+        On which port metrics are told; 0: a free one.
     behind_proxy
         Whether a proxy on this machine says who calls.
     funding
         Who may enter that money has arrived: ``paymaster`` (and operator), or ``buyer`` as well.
     inviting
         Who may invite, and so sees links that act for sellers: ``operator``, or ``buyer`` as well.
-    quote_hours, seat_minutes
-        How long a quote can be accepted, and a seat is held.
+    quote_hours
+        How long a quote can be accepted, online.
+    seat_minutes
+        How long money for any choice is set aside for somebody at the menu.
     lifetime_cap
         The most epsilon that a person gives over all campaigns, unless an invitation says otherwise.
     batch
@@ -56,6 +64,7 @@ class Settings(BaseSettings):
     folder: Path = Path("dpmarket-service")
     database_url: str | None = None
     keys_folder: Path | None = None
+    master_key_file: Path | None = None
     public_url: str = "http://127.0.0.1:8000"
     host: str = "127.0.0.1"
     port: Port = 8000
@@ -125,8 +134,9 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    if isinstance(written.get("keys_folder"), str):
-        written["keys_folder"] = folder / written["keys_folder"]
+    for name in ("keys_folder", "master_key_file"):
+        if isinstance(written.get(name), str):
+            written[name] = folder / written[name]
     try:
         settings = Settings(**{**written, "folder": folder})
     except ValidationError as problem:

@@ -308,7 +308,9 @@ def entered(psi: Any, members: Any) -> Any:
     N, l, n = members.N, members.l, members.n  # noqa: E741
     step = 1.0 / (n + 1)
     above, above_low = add(members.above, members.above_low, n * (psi[l] - members.dearest))
-    V, V_low = add(members.V, members.V_low, (above * members.per_n) * (above * step))
+    # Of a long sum the first float alone is no better than a plain sum.
+    wide = above + above_low
+    V, V_low = add(members.V, members.V_low, (wide * members.per_n) * (wide * step))
     S, S_low = add(members.S, members.S_low, psi[l])
     below, below_low = members.below, members.below_low
     if N > 0:
@@ -343,7 +345,8 @@ def left_cap(psi: Any, rules: Any, members: Any) -> Any:
     step = 1.0 / (n + 1)
     N = members.N - 1
     below, below_low = add(members.below, members.below_low, n * (psi[N + 1] - psi[N]))
-    V, V_low = add(members.V, members.V_low, (below * members.per_n) * (below * step))
+    wide = below + below_low
+    V, V_low = add(members.V, members.V_low, (wide * members.per_n) * (wide * step))
     S, S_low = add(members.S, members.S_low, psi[N])
     S_c, S_c_low = add(members.S_c, members.S_c_low, -psi[N])
     above, above_low = add(members.above, members.above_low, members.dearest - psi[N])

@@ -79,7 +79,7 @@ def _out_of_range(release: Release | StatisticRelease, totals: Totals) -> list[s
         return wrong_parts(release, totals.promise)
     return [
         name for name, (low, high) in RANGES.items() if not low <= getattr(release, name) <= high
-    ] + _inconsistent(release)
+    ] + _inconsistent(release, totals)
 
 
 def _counted(totals: Totals) -> bool:
@@ -87,7 +87,7 @@ def _counted(totals: Totals) -> bool:
     return 1 <= totals.sellers <= LARGEST_MARKET and min(counts) >= 0 and sum(counts) <= totals.sellers
 
 
-def _inconsistent(release: Release) -> list[str]:
+def _inconsistent(release: Release, totals: Totals) -> list[str]:
     constant = Fraction(release.intercept_scaling) if release.fit_intercept else Fraction(0)
     wrong = misshapen(release, constant)
     if not _whole_grid(release):
@@ -96,8 +96,10 @@ def _inconsistent(release: Release) -> list[str]:
         wrong.append("grid")
     if not _different(release.classes, many=release.has_many_classes):
         wrong.append("classes")
-    if release.delta != 0.0:
-        wrong.append("delta")  # noise of this kind needs none
+    # A tenth of a person at most; noise of other kinds needs none.
+    most = Fraction(1, 10 * max(totals.bought_from, 1)) if release.is_gaussian else Fraction(0)
+    if not (0.0 < release.delta <= most if release.is_gaussian else release.delta == 0.0):
+        wrong.append("delta")
     if release.features is not None and not _bounded(
         release.features, release.n_coefficients - release.fit_intercept
     ):

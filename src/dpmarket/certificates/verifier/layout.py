@@ -17,6 +17,8 @@ VALUES = ("promise", "payment", "spent", "weight")
 BINARY = "binary model"
 SHAPED = "shaped binary model"
 SOFTMAX = "softmax model"
+GAUSSIAN = "gaussian binary model"
+GAUSSIAN_SOFTMAX = "gaussian softmax model"
 _CONSTANTS = {
     "classes": list,
     "clip": bool,
@@ -74,6 +76,7 @@ _RELEASES[SHAPED] = {
     "joint_columns": int,
 }
 _RELEASES[SOFTMAX] = _RELEASES[BINARY]  # whose coef_grid has a list for every class
+_RELEASES[GAUSSIAN] = _RELEASES[GAUSSIAN_SOFTMAX] = _RELEASES[BINARY]  # whose delta is above 0
 _RELEASES[STATISTIC] = {
     "delta": float,
     "kind": str,
@@ -120,7 +123,12 @@ class Release:
     @property
     def has_many_classes(self) -> bool:
         """Whether there is a row of coefficients for each of more than two classes."""
-        return self.kind == SOFTMAX
+        return self.kind in (SOFTMAX, GAUSSIAN_SOFTMAX)
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether noise is Gaussian, and promises have a delta."""
+        return self.kind in (GAUSSIAN, GAUSSIAN_SOFTMAX)
 
     @property
     def longest(self) -> float:
@@ -294,7 +302,7 @@ def _model(found: Mapping[str, Any]) -> Release:
     """Return a released model, of two classes or of more."""
     constants = {name: value for name, value in found.items() if name != "clip"}
     cells = constants["coef_grid"]
-    if found["kind"] == SOFTMAX:
+    if found["kind"] in (SOFTMAX, GAUSSIAN_SOFTMAX):
         if not cells or type(cells[0]) is not list:
             raise Broken("'coef_grid' in 'release' in the certificate is not of the type that it must have")
         cells = cells[0]

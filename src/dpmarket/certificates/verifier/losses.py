@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .gaussian import gaussian_release_up
 from .numbers_released import StatisticRelease, statistic_loss_up
 from .rounding import log1p_up, sqrt_down, sqrt_up
 from .softmax import softmax_loss_up, softmax_losses, softmax_release_up
@@ -79,6 +80,8 @@ def release_up(release: Release | StatisticRelease) -> Fraction | None:
     """Return what releasing on the grid costs, never below its exact value; None if the grid is too fine."""
     if isinstance(release, StatisticRelease):
         return Fraction(0)  # whole numbers with whole noise: nothing is rounded
+    if release.is_gaussian:
+        return gaussian_release_up(release)
     if release.has_many_classes:
         return softmax_release_up(release)
     n = len(release.coef_grid)

@@ -12,7 +12,8 @@ import numpy as np
 
 from .commitments import hashed_line, state_of
 from .constants import LARGEST_NUMBER, MOST_QUOTES
-from .layout import Body, Lines, Totals, lines_of
+from .gaussian import gaussian_short
+from .layout import Body, Lines, Release, Totals, lines_of
 from .losses import losses, release_up
 from .menus import Menu
 from .numbers_released import StatisticRelease, adds_up
@@ -104,15 +105,21 @@ def _covered(spent: Any, weights: Any, body: Body) -> tuple[int, str]:
     """
     release = release_up(body.release)
     charged = math.inf if release is None else float(release)
-    with np.errstate(over="ignore"):
-        needed = losses(weights, body.release) + np.where(weights > 0.0, charged, 0.0)
-    short = np.flatnonzero(~(spent >= needed * (1.0 - 1e-12)))
+    told = body.release
+    digits = "twelve digits"
+    if isinstance(told, Release) and told.is_gaussian:
+        digits = "six digits of delta"
+        short = np.flatnonzero(gaussian_short(spent, weights, charged, told))
+    else:
+        with np.errstate(over="ignore"):
+            needed = losses(weights, body.release) + np.where(weights > 0.0, charged, 0.0)
+        short = np.flatnonzero(~(spent >= needed * (1.0 - 1e-12)))
     used = np.flatnonzero(weights > 0.0).tolist()
     chosen = used if len(used) <= _EXACT else SystemRandom().sample(used, _EXACT)
     exactly = {k for k in chosen if not is_covered(float(weights[k]), float(spent[k]), body)}
     detail = "each covers the weight used, exactly"
     if len(chosen) < len(used):
-        detail = f"each covers the weight used to twelve digits, and {len(chosen):,} drawn at random exactly"
+        detail = f"each covers the weight used to {digits}, and {len(chosen):,} drawn at random exactly"
     return len(exactly | set(short.tolist())), detail
 
 

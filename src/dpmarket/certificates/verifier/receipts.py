@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from .commitments import climbs, leaf_of
-from .layout import Body, receipt_of
+from .gaussian import gaussian_covers
+from .layout import Body, Release, receipt_of
 from .losses import loss_up, release_up
 from .menus import Menu
 from .money import amount_text
@@ -62,6 +63,9 @@ def receipt_checks(
 def is_covered(weight: float, spent: float, body: Body) -> bool:
     """Whether a spent epsilon covers a weight and, if it is above 0, the release: by exact comparison."""
     release = release_up(body.release) if weight > 0.0 else Fraction(0)
+    told = body.release
+    if weight > 0.0 and release is not None and isinstance(told, Release) and told.is_gaussian:
+        return gaussian_covers(weight, Fraction(spent) - release, release, told)
     return release is not None and loss_up(weight, body.release) + release <= Fraction(spent)
 
 

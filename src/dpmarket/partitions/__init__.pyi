@@ -1,0 +1,16 @@
+from .desk import CampaignQuotes as CampaignQuotes
+from .desk import quote_campaign as quote_campaign
+from .engines import DaskEngine as DaskEngine
+from .engines import Engine as Engine
+from .engines import EngineLost as EngineLost
+from .engines import Processes as Processes
+from .engines import Threads as Threads
+from .engines import as_engine as as_engine
+from .engines import engine_named as engine_named
+from .passes import Money as Money
+from .path import TooClose as TooClose
+from .quoting import PartitionQuotes as PartitionQuotes
+from .quoting import quote_partitions as quote_partitions
+from .sums import BucketSums as BucketSums
+from .sums import exact_total as exact_total
+from .sums import merged as merged

@@ -1,0 +1,134 @@
+"""What was decided for all sellers, as a small value by which any worker quotes any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray
+from dpmarket.costs import CostDistribution, virtual_costs
+from dpmarket.errors import InvalidInput, NotConverged
+from dpmarket.partitions import kernels
+from dpmarket.partitions.premiums import Neighbourhood, single_premiums
+from dpmarket.payments.exact import round_up
+from dpmarket.payments.interpolation import PiecewiseSeries
+from dpmarket.payments.kernels.integrals import Asked
+from dpmarket.payments.kernels.tables import evaluate
+
+
+@dataclass(frozen=True, eq=False)
+class Quoted:
+    """Promises, payments in money and estimates of their errors, seller by seller."""
+
+    epsilons: FloatArray
+    payments: FloatArray
+    errors: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ByCost:
+    """A list of all costs that somebody reported, with what they get."""
+
+    costs: FloatArray
+    quoted: Quoted
+
+    def quote(self, costs: FloatArray) -> Quoted:
+        """Return what sellers with these costs get.
+
+        Raises
+        ------
+        InvalidInput
+            A cost that nobody had when the list was made.
+        """
+        where = np.minimum(np.searchsorted(self.costs, costs), self.costs.size - 1)
+        if not np.array_equal(self.costs[where], costs):
+            raise InvalidInput("expected the reports that were read before, found others: quote again.")
+        found = self.quoted
+        return Quoted(found.epsilons[where], found.payments[where], found.errors[where])
+
+
+@dataclass(frozen=True, eq=False)
+class ByRule:
+    """A rule: promises by three numbers of the best allocation, premiums by a table.
+
+    Attributes
+    ----------
+    rule
+        What :func:`dpmarket.partitions.kernels.write_promises` takes.
+    dist
+        The distribution of costs.
+    premiums, error
+        What sellers get above their cost per unit of epsilon, by cost, and its relative error.
+    """
+
+    rule: tuple[float, ...]
+    dist: CostDistribution
+    premiums: PiecewiseSeries
+    error: float
+
+    def quote(self, costs: FloatArray) -> Quoted:
+        """Return what sellers with these costs get."""
+        epsilons = self.promises(costs)
+        bought = np.flatnonzero(epsilons > 0.0)
+        own = np.maximum(costs[bought], self.dist.support[0])
+        premiums = evaluate(self.premiums, own)
+        return paid(epsilons, bought, own, premiums, self.error * (own + premiums))
+
+    def promises(self, costs: FloatArray) -> FloatArray:
+        """Return what sellers with these costs are promised."""
+        psi = np.ascontiguousarray(virtual_costs(costs, self.dist))
+        epsilons = np.empty(costs.size)
+        kernels.write_promises(psi, self.rule, epsilons)
+        return epsilons
+
+
+@dataclass(frozen=True, eq=False)
+class ByIntegrals:
+    """A rule for promises; every premium is integrated on its own, where no table is good enough."""
+
+    around: Neighbourhood
+
+    def quote(self, costs: FloatArray) -> Quoted:
+        """Return what sellers with these costs get."""
+        values, which = np.unique(costs, return_inverse=True)
+        found = quote_each(self.around, values)
+        return Quoted(found.epsilons[which], found.payments[which], found.errors[which])
+
+
+Decision = ByCost | ByRule | ByIntegrals
+
+
+def quote_each(around: Neighbourhood, costs: FloatArray) -> Quoted:
+    """Return what sellers get, with each payment integrated on its own."""
+    psi = np.ascontiguousarray(virtual_costs(costs, around.dist))
+    epsilons = np.empty(costs.size)
+    kernels.write_promises(psi, around.rule, epsilons)
+    bought = np.flatnonzero(epsilons > 0.0)
+    own = np.maximum(costs[bought], around.dist.support[0])
+    premiums, errors = single_premiums(around, Asked(own, psi[bought], epsilons[bought]))
+    return paid(epsilons, bought, own, premiums, errors)
+
+
+def paid(
+    epsilons: FloatArray,
+    bought: np.ndarray[tuple[int], np.dtype[np.intp]],
+    own: FloatArray,
+    premiums: FloatArray,
+    errors: FloatArray,
+) -> Quoted:
+    """Return quotes with payments, as :func:`dpmarket.payments.exact_payments` computes them.
+
+    ``own``, ``premiums`` and their ``errors`` are of those who are bought from.
+    """
+    given = epsilons[bought]
+    payments = given * (own + premiums)
+    if not (np.isfinite(given).all() and np.isfinite(payments).all()):
+        raise NotConverged(
+            "expected promises and payments within the range of floats, found that a cost lies too close to "
+            "0 for that: set max_mean_epsilon."
+        )
+    full, full_errors = np.zeros(epsilons.size), np.zeros(epsilons.size)
+    full[bought] = round_up(payments)
+    full_errors[bought] = given * errors + 1e-15 * payments
+    return Quoted(epsilons, full, full_errors)

@@ -1,0 +1,89 @@
+"""Find out, partition by partition, whether any seller stands in two of them.
+
+Every partition writes the hashes of its ids, grouped by their first byte. The same groups of all these lists
+are then looked at by one task, whatever the partitions are. Equal hashes are no proof: the ids themselves are
+compared then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import IntArray
+from dpmarket.files.atomic import PRIVATE
+from dpmarket.ledger.manifests import GROUPS, Hashes, groups_in, hashes_of
+from dpmarket.partitions import kernels
+
+_MOST_TOLD = 10_000
+_ROWS_IN_RANGE = 1 << 22
+
+
+def repeated_among(values: Hashes) -> Hashes:
+    """Return the hashes that stand there more than once.
+
+    Examples
+    --------
+    >>> repeated_among(np.array([7, 1, 7, 7], dtype=np.uint64)).tolist()
+    [7]
+    """
+    repeated = np.zeros(values.size, dtype=bool)
+    table = np.full(1 << max(2 * values.size - 1, 1).bit_length(), -1, dtype=np.int64)
+    kernels.mark_repeated(values, table, repeated)
+    return np.unique(values[repeated])
+
+
+def write_hashes(path: str, values: Hashes) -> None:
+    """Write a list of hashes, grouped, after the places where groups begin."""
+    found = np.empty(GROUPS + 1 + values.size, dtype=np.uint64)
+    starts = found[: GROUPS + 1].view(np.int64)
+    kernels.grouped(values, starts, found[GROUPS + 1 :])
+    # Not flushed to the disk: a list that is lost can be made again.
+    temporary = Path(f"{path}.{secrets.token_hex(6)}.tmp")
+    with open(temporary, "xb", opener=_private) as file:
+        np.save(file, found)
+    os.replace(temporary, path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Groups of hashes from ``first`` to before ``last``, and the lists to look into."""
+
+    lists: tuple[str, ...]
+    first: int
+    last: int
+
+
+def ranges_of(lists: tuple[str, ...], sellers: int) -> list[Range]:
+    """Return all groups in ranges, each of a size that one task can hold."""
+    count = min(1 + sellers // _ROWS_IN_RANGE, 256)
+    ends = [256 * k // count for k in range(count + 1)]
+    return [Range(lists, first, last) for first, last in pairwise(ends)]
+
+
+def repeated_hashes(asked: Range) -> list[int]:
+    """Return hashes within a range that the lists hold more than once, ten thousand at most."""
+    parts = [groups_in(name, asked.first, asked.last) for name in asked.lists]
+    again = repeated_among(np.concatenate(parts))
+    return [int(value) for value in again[:_MOST_TOLD]]
+
+
+def rows_with(table: pl.DataFrame, id_column: str, wanted: Sequence[int]) -> list[tuple[int, bytes]]:
+    """Return the rows whose id has one of these hashes, with a digest of the id itself."""
+    asked = np.array(sorted(wanted), dtype=np.uint64)
+    rows: IntArray = np.flatnonzero(np.isin(hashes_of(table, id_column), asked))
+    ids = table.get_column(id_column).gather(rows).to_list()
+    digests = [hashlib.sha256(str(one).encode()).digest() for one in ids]
+    return list(zip(rows.tolist(), digests, strict=True))

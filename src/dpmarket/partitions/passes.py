@@ -1,0 +1,277 @@
+"""What one worker does with one partition of reports, in each of the three passes over them.
+
+Items and results are small, and tasks may be run twice: they write a temporary file and rename it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign.ids import id_problems, tidy_ids
+from dpmarket.campaign.quotes import Quotes
+from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
+from dpmarket.errors import FileProblem
+from dpmarket.files import atomic_path, find, numbers_of, parquet_bytes, read_table
+from dpmarket.files.atomic import PRIVATE
+from dpmarket.ledger.digests import sums_of_reports
+from dpmarket.ledger.manifests import hashes_and_look
+from dpmarket.ledger.rounds import PAYMENT as UNITS
+from dpmarket.ledger.rounds import SELLER
+from dpmarket.mechanisms.outcome import minor_amounts
+from dpmarket.partitions.decisions import Decision, Quoted
+from dpmarket.partitions.ids import repeated_among, rows_with, write_hashes
+from dpmarket.partitions.premiums import MOST_SINGLE
+from dpmarket.partitions.sums import BucketSums
+from dpmarket.partitions.windows import Gathered
+
+EPSILON, PAYMENT = "epsilon", "payment"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One partition: its file and columns, the distribution of costs, and where lists and quotes go.
+
+    ``keys``: under which reports are hashed for a round's identity; None: they are not.
+    """
+
+    source: str
+    id_column: str
+    cost_column: str
+    distribution: str
+    hashes: str
+    quotes: str
+    keys: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Scanned:
+    """What the first pass tells of a partition.
+
+    ``problems``: sentences without a value; all else is missing if there are any. ``check``: a sum over the
+    bits of all costs, by which a later pass sees that the file is still the same. ``below``, ``above``: how
+    many costs lie outside of the distribution. ``sums``: of the hashes of all reports.
+    """
+
+    problems: tuple[str, ...]
+    rows: int = 0
+    finite: BucketSums | None = None
+    zeros: int = 0
+    cheapest: float = np.inf
+    distinct: FloatArray | None = None
+    check: int = 0
+    below: int = 0
+    above: int = 0
+    sums: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A partition, and the ranges of virtual costs in which single sellers are asked for."""
+
+    place: Place
+    ranges: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A partition, its check sum, and the file that holds what was decided."""
+
+    place: Place
+    check: int
+    decision: str
+    money: Money | None = None
+
+
+@dataclass(frozen=True)
+class Money:
+    """How payments become money: minor units to one unit, the currency's name, and the round's identity."""
+
+    minor_units: int
+    currency: str
+    round: str
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What became of a partition: exact sums of promises and payments, and its digest."""
+
+    rows: int
+    bought: int
+    promised: BucketSums
+    paid: BucketSums
+    minor_units: int
+    digest: str
+
+
+def scan(place: Place) -> Scanned:
+    """First pass: look for problems, add up virtual costs, list the hashes of the ids."""
+    try:
+        table, costs, problems = _read(place)
+    except FileProblem as problem:
+        return Scanned((str(problem),))
+    table, more = _with_good_ids(place, table)
+    problems += more
+    if problems:
+        return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
+    dist = distribution_of(place.distribution)
+    psi = virtual_costs(costs, dist)
+    finite = psi if float(psi.max()) < np.inf else psi[psi < np.inf]
+    return Scanned(
+        problems=(),
+        rows=costs.size,
+        finite=BucketSums.of(finite),
+        zeros=int(np.count_nonzero(finite == 0.0)),
+        cheapest=float(costs.min()),
+        distinct=_few(costs),
+        check=_check(costs),
+        below=int(np.count_nonzero(costs < dist.support[0])),
+        above=int(np.count_nonzero(costs > dist.support[1])),
+        sums=(0, 0) if place.keys is None else sums_of_reports(place.keys, table, place.id_column, costs),
+    )
+
+
+def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Return a table with tidy ids, and what is wrong with them; good ones are listed by their hashes."""
+    hashes, plain = hashes_and_look(table, place.id_column)
+    if not plain:
+        table = tidy_ids(table, place.id_column)
+        hashes, _ = hashes_and_look(table, place.id_column)
+    problems = []
+    if not plain or repeated_among(hashes).size:  # with different hashes no two ids can be equal
+        problems = id_problems(table, place.id_column)
+    if not problems:
+        write_hashes(place.hashes, hashes)
+    return table, [problem.sentence(table, place.source) for problem in problems]
+
+
+def costs_of(place: Place) -> FloatArray:
+    """Second pass, where all sellers are few: their costs, sorted."""
+    return np.sort(_costs(place))
+
+
+def within(ask: Ask) -> Gathered:
+    """Second pass, where they are many: who lies in some ranges of virtual costs."""
+    costs = _costs(ask.place)
+    psi = virtual_costs(costs, distribution_of(ask.place.distribution))
+    inside = np.zeros(psi.size, dtype=bool)
+    for low, high in ask.ranges:
+        inside |= (psi >= low) & (psi < high)
+    values, which, counts = np.unique(psi[inside], return_inverse=True, return_counts=True)
+    dearest = np.full(values.size, -np.inf)
+    np.maximum.at(dearest, which, costs[inside])
+    return Gathered(values, counts.astype(np.int64), dearest)
+
+
+def write(order: Order) -> Written:
+    """Third pass: quote everybody, and write the quotes.
+
+    Raises
+    ------
+    FileProblem
+        The reports have changed since the first pass.
+    """
+    place = order.place
+    table, costs, problems = _read(place)
+    if problems or _check(costs) != order.check:
+        raise FileProblem(f"cannot use {place.source}: it has changed while it was read; quote again.")
+    quoted = decision_in(order.decision).quote(costs)
+    ids = tidy_ids(table, place.id_column).get_column(place.id_column)
+    amount = 0
+    if order.money is None:
+        columns: dict[str, Any] = {
+            place.id_column: ids,
+            EPSILON: quoted.epsilons,
+            PAYMENT: quoted.payments,
+        }
+        data = parquet_bytes(pl.DataFrame(columns))
+    else:
+        data, amount = _money_file(place, ids, quoted, order.money)
+    with atomic_path(place.quotes, mode=PRIVATE) as temporary:
+        temporary.write_bytes(data)
+    return Written(
+        rows=costs.size,
+        bought=int(np.count_nonzero(quoted.epsilons)),
+        promised=BucketSums.of(quoted.epsilons),
+        paid=BucketSums.of(quoted.payments),
+        minor_units=amount,
+        digest=hashlib.sha256(data).hexdigest(),
+    )
+
+
+def _money_file(place: Place, ids: pl.Series, quoted: Quoted, money: Money) -> tuple[bytes, int]:
+    amounts = minor_amounts(quoted.payments, quoted.errors, money.minor_units)
+    table = pl.DataFrame({SELLER: ids, EPSILON: quoted.epsilons, UNITS: amounts})
+    quotes = Quotes(table, money.minor_units, money.currency, money.round)
+    return parquet_bytes(quotes.as_written(place.id_column)), int(amounts.sum())
+
+
+def rows_of(asked: tuple[Place, tuple[int, ...]]) -> list[tuple[int, bytes]]:
+    """Return the rows of a partition whose id has one of some hashes, with digests of these ids."""
+    place, wanted = asked
+    return rows_with(tidy_ids(_read(place)[0], place.id_column), place.id_column, wanted)
+
+
+def sentence_of(asked: tuple[Place, tuple[int, ...]]) -> str:
+    """Return the sentence about rows whose id stands in another partition, too."""
+    place, rows = asked
+    table = _read(place)[0]
+    offends = np.zeros(table.height, dtype=bool)
+    offends[list(rows)] = True
+    words = "a seller id that another partition has already"
+    return f"{place.source}: {find(place.id_column, words, offends)[0].sentence(table, place.source)}"
+
+
+def keep_decision(path: Path, decision: Decision) -> None:
+    """Write what was decided where workers find it."""
+    with atomic_path(path, mode=PRIVATE) as temporary:
+        temporary.write_bytes(pickle.dumps(decision, protocol=5))
+
+
+@lru_cache(maxsize=2)
+def decision_in(path: str) -> Decision:
+    """Read what this very run decided."""
+    # Not a stranger's file: the driver wrote it a moment ago into a folder that only its owner may write.
+    return cast(Decision, pickle.loads(Path(path).read_bytes()))  # nosec B301
+
+
+@lru_cache(maxsize=8)
+def distribution_of(text: str) -> CostDistribution:
+    """Make the distribution of its plain data."""
+    return distribution_from_dict(json.loads(text))
+
+
+def _read(place: Place) -> tuple[pl.DataFrame, FloatArray, list[str]]:
+    id_column, cost_column = place.id_column, place.cost_column
+    table = read_table(place.source, [id_column, cost_column], [id_column], [cost_column])
+    costs, problems = numbers_of(table, cost_column)
+    problems += find(cost_column, "a cost below 0", costs < 0.0)
+    return table, costs + 0.0, [problem.sentence(table, place.source) for problem in problems]
+
+
+def _costs(place: Place) -> FloatArray:
+    table = read_table(place.source, [place.cost_column], [], [place.cost_column])
+    return numbers_of(table, place.cost_column)[0] + 0.0
+
+
+def _check(costs: FloatArray) -> int:
+    bits = np.ascontiguousarray(costs).view(np.uint64)
+    weights = np.arange(1, bits.size + 1, dtype=np.uint64)
+    return int(np.add.reduce(bits * weights)) if bits.size else 0
+
+
+def _few(costs: FloatArray) -> FloatArray | None:
+    """Return the different costs, if they are few; a look at some tells when they are not."""
+    if np.unique(costs[: 4 * MOST_SINGLE]).size > MOST_SINGLE:
+        return None
+    values = np.unique(costs)
+    return values if values.size <= MOST_SINGLE else None

@@ -1,0 +1,320 @@
+"""Quote all partitions of reports as one market: the same quotes as if they were one file.
+
+Three passes: look for problems and add up; gather the sellers who decide; write. Nothing appears before all
+partitions are written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.costs import CostDistribution
+from dpmarket.errors import InvalidInput
+from dpmarket.files import to_json
+from dpmarket.files.atomic import PRIVATE
+from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.partitions.deciding import Census, Market, Ranges, decide_from_all, decide_from_windows
+from dpmarket.partitions.engines import as_engine
+from dpmarket.partitions.looking import (
+    Counts,
+    Runner,
+    folder_beside,
+    looked_at,
+    partition_paths,
+    places_of,
+    refuse_unusable,
+)
+from dpmarket.partitions.passes import (
+    Ask,
+    Money,
+    Order,
+    Place,
+    Scanned,
+    Written,
+    costs_of,
+    keep_decision,
+    within,
+    write,
+)
+from dpmarket.partitions.path import TooClose
+from dpmarket.partitions.premiums import MOST_SINGLE
+from dpmarket.partitions.sums import exact_total, merged
+from dpmarket.partitions.windows import Gathered
+from dpmarket.progress import StageProgress
+
+MOST_GATHERED = 1 << 21
+"""Up to so many sellers are gathered one by one where windows do not decide."""
+_FEW = 1 << 15
+SCHEMA = "dpmarket.partitions/1"
+
+
+@dataclass(frozen=True)
+class PartitionQuotes:
+    """What quoting of partitions came to. Confidential as quotes are.
+
+    Attributes
+    ----------
+    folder
+        With one file of quotes for each partition, ``manifest.json``, and lists of hashes by which a seller's
+        partition is found.
+    sellers, n_bought, n_capped
+        How many reported, how many have a promise, how many are at the weight cap.
+    total_promise, cutoff
+        Of the best allocation, the same floats as in memory.
+    promised, total_payment
+        Sums of promises and of payments, each rounded once.
+    minor_units
+        Payments in minor units; 0 where no money was given.
+    gathered
+        How many sellers the driver looked at one by one.
+    passes
+        How often all reports were read.
+    names, rows, digests
+        Of each file of quotes: its name, how many sellers it has, the SHA-256 of its bytes.
+    """
+
+    folder: Path
+    sellers: int
+    n_bought: int
+    n_capped: int
+    total_promise: float
+    cutoff: float
+    promised: float
+    total_payment: float
+    minor_units: int
+    gathered: int
+    passes: int
+    names: tuple[str, ...]
+    rows: tuple[int, ...]
+    digests: tuple[str, ...]
+
+
+def quote_partitions(
+    paths: Sequence[str | os.PathLike[str]] | str,
+    out: str | os.PathLike[str],
+    mechanism: OfflineMechanism,
+    *,
+    engine: Any = None,
+    id_column: str = "id",
+    cost_column: str = "cost",
+    most_gathered: int = MOST_GATHERED,
+    progress: StageProgress = lambda what, share: None,
+) -> PartitionQuotes:
+    """Quote the sellers of many files as one market.
+
+    Parameters
+    ----------
+    paths
+        .csv or .parquet files, or a pattern for their names. Every seller stands in one of them, once.
+    out
+        A folder that does not exist yet. Workers must see the files and this folder's parent.
+    mechanism
+        An :class:`~dpmarket.mechanisms.OfflineMechanism`.
+    engine
+        What runs the tasks: an engine, a Dask client, or None for threads.
+    id_column, cost_column
+        Of the reports.
+    most_gathered
+        The driver takes exact sums of all and the few sellers around the cutoff and where the weight cap
+        begins to hold. Where these do not decide, it takes everybody's cost, up to so many, and decides as in
+        memory.
+    progress
+        Called with what is being done.
+
+    Returns
+    -------
+    PartitionQuotes
+        Files have the columns of ids, ``epsilon`` and ``payment``, in the order of the reports.
+
+    Raises
+    ------
+    FileProblem
+        ``details`` name every problem of every partition, by file, line and column, never a value. Nothing
+        was written.
+    TooClose
+        More sellers than ``most_gathered`` in a market that windows do not decide: one whose best
+        allocations are several and almost equal, or a limit such as a concentration of 0.
+    Infeasible, NotConverged
+        As :meth:`~dpmarket.mechanisms.OfflineMechanism.run`.
+    EngineLost
+        Workers died again and again.
+
+    Notes
+    -----
+    However sellers are divided into partitions, ordered in them, and on whatever engine: quotes are the same
+    to the last bit. Total promise, cutoff and counts are the same floats as
+    :func:`~dpmarket.allocation.allocate` gives, payments those of memory to 1e-12 where many are bought from.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpmarket import BuyerObjective, Uniform
+    >>> mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1))
+    >>> with TemporaryDirectory() as place:
+    ...     for name, costs in (("north", [1.5, 2.0]), ("south", [4.9])):
+    ...         table = pl.DataFrame({"id": [f"{name}-{k}" for k in range(len(costs))], "cost": costs})
+    ...         table.write_parquet(f"{place}/{name}.parquet")
+    ...     quotes = quote_partitions(f"{place}/*.parquet", f"{place}/quotes", mechanism)
+    ...     north = pl.read_parquet(f"{place}/quotes/north.parquet")
+    >>> quotes.sellers, quotes.total_promise == mechanism.run([1.5, 2.0, 4.9]).total_promise
+    (3, True)
+    >>> north.columns
+    ['id', 'epsilon', 'payment']
+    """
+    if not isinstance(mechanism, OfflineMechanism):
+        raise InvalidInput("expected an OfflineMechanism: others decide seller by seller, or need no market.")
+    return quote_all(
+        paths,
+        out,
+        mechanism.dist,
+        lambda counts: (mechanism, None),
+        engine=engine,
+        columns=(id_column, cost_column),
+        most_gathered=most_gathered,
+        progress=progress,
+    )
+
+
+def quote_all(
+    paths: Sequence[str | os.PathLike[str]] | str,
+    out: str | os.PathLike[str],
+    dist: CostDistribution,
+    choose: Callable[[Counts], tuple[OfflineMechanism, Money | None]],
+    *,
+    engine: Any,
+    columns: tuple[str, str],
+    most_gathered: int = MOST_GATHERED,
+    keys: tuple[int, int, int] | None = None,
+    before: Callable[[PartitionQuotes], object] = lambda quotes: None,
+    progress: StageProgress = lambda what, share: None,
+) -> PartitionQuotes:
+    """Quote as :func:`quote_partitions` does, by a mechanism that is chosen when all reports were counted.
+
+    Parameters
+    ----------
+    paths, out, engine, most_gathered, progress
+        As there.
+    dist
+        The distribution of costs.
+    choose
+        Given the counts, returns the mechanism, and how payments become money. With money, quotes are written
+        as ``dpmarket quote`` writes them, payments in minor units rounded up.
+    columns
+        Of ids and costs.
+    keys
+        Under which reports are hashed.
+    before
+        Called with the result before the folder appears; if it raises, nothing does.
+    """
+    checks.at_least("most_gathered", most_gathered, 0)
+    sources = partition_paths(paths) if isinstance(paths, str) else [Path(path) for path in paths]
+    target = Path(out)
+    refuse_unusable(sources, target)
+    runner = Runner(as_engine(engine), progress)
+    with folder_beside(target) as work:
+        places = places_of(sources, work, dist, columns, keys)
+        scanned, counts = looked_at(runner, places)
+        mechanism, money = choose(counts)
+        market = _decide(runner, places, scanned, mechanism, most_gathered)
+        decision = work / "decision"
+        keep_decision(decision, market.decision)
+        orders = [
+            Order(place, part.check, str(decision), money)
+            for place, part in zip(places, scanned, strict=True)
+        ]
+        written = runner.map("writing", write, orders)
+        decision.unlink()
+        result = _result(target, market, places, written, runner.passes)
+        _write_manifest(work, result, columns[0], mechanism)
+        before(result)
+        os.rename(work, target)
+    return result
+
+
+def _decide(
+    runner: Runner,
+    places: Sequence[Place],
+    scanned: Sequence[Scanned],
+    mechanism: OfflineMechanism,
+    most_gathered: int,
+) -> Market:
+    """Decide by windows, or by everybody where they are few, or where windows do not decide."""
+    sellers = sum(part.rows for part in scanned)
+    if sellers > min(_FEW, most_gathered):
+        try:
+            return _decide_by_windows(runner, places, scanned, mechanism)
+        except TooClose:
+            if sellers > most_gathered:
+                raise
+    costs = np.sort(np.concatenate(runner.map("gathering", costs_of, places)))
+    return decide_from_all(costs, mechanism)
+
+
+def _decide_by_windows(
+    runner: Runner, places: Sequence[Place], scanned: Sequence[Scanned], mechanism: OfflineMechanism
+) -> Market:
+    sellers = sum(part.rows for part in scanned)
+    lists = [part.distinct for part in scanned if part.distinct is not None]
+    distinct = np.unique(np.concatenate(lists)) if len(lists) == len(scanned) else None
+    census = Census(
+        sellers=sellers,
+        finite=merged(part.finite for part in scanned if part.finite is not None),
+        zeros=sum(part.zeros for part in scanned),
+        cheapest=min(part.cheapest for part in scanned),
+        distinct=distinct if distinct is not None and distinct.size <= MOST_SINGLE else None,
+    )
+
+    def gather(ranges: Ranges) -> list[Gathered]:
+        return runner.map("gathering", within, [Ask(place, tuple(ranges)) for place in places])
+
+    return decide_from_windows(census, mechanism, gather)
+
+
+def _result(
+    target: Path, market: Market, places: Sequence[Place], written: Sequence[Written], passes: int
+) -> PartitionQuotes:
+    return PartitionQuotes(
+        folder=target,
+        sellers=sum(part.rows for part in written),
+        n_bought=sum(part.bought for part in written),
+        n_capped=market.n_capped,
+        total_promise=market.total_promise,
+        cutoff=market.cutoff,
+        promised=exact_total(merged(part.promised for part in written)),
+        total_payment=exact_total(merged(part.paid for part in written)),
+        minor_units=sum(part.minor_units for part in written),
+        gathered=market.gathered,
+        passes=passes,
+        names=tuple(Path(place.quotes).name for place in places),
+        rows=tuple(part.rows for part in written),
+        digests=tuple(part.digest for part in written),
+    )
+
+
+def _write_manifest(work: Path, result: PartitionQuotes, id_column: str, mechanism: OfflineMechanism) -> None:
+    each = zip(result.names, result.rows, result.digests, strict=True)
+    manifest = {
+        "schema": SCHEMA,
+        **mechanism.to_dict(),
+        "id_column": id_column,
+        "sellers": result.sellers,
+        "n_bought": result.n_bought,
+        "n_capped": result.n_capped,
+        "total_promise": result.total_promise,
+        "cutoff": result.cutoff,
+        "promised": result.promised,
+        "total_payment": result.total_payment,
+        "payment_minor_units": result.minor_units,
+        "partitions": [{"name": name, "rows": rows, "sha256": digest} for name, rows, digest in each],
+    }
+    path = work / "manifest.json"
+    path.write_text(to_json(manifest))
+    path.chmod(PRIVATE)

@@ -1,0 +1,174 @@
+"""Certificates of models with a delta, and a verifier with its own idea of what they cost."""
+
+import copy
+import hashlib
+import json
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+import dpmarket as dpm
+from dpmarket.certificates.verifier.gaussian import (
+    _tail,
+    gaussian_covers,
+    gaussian_release_up,
+    gaussian_short,
+)
+from dpmarket.certificates.verifier.layout import Release
+from dpmarket.errors import NotCertifiable
+from dpmarket.privacy import NoiseShape, gaussian_plan_release, gaussian_privacy_loss, gaussian_release_cost
+from dpmarket.privacy.gaussian_weights import exact_delta
+from support.certificates import canonical, failing
+
+DELTA = 1e-5
+
+
+def release(classes=2, n=3, rows=1, **changed):
+    plan = gaussian_plan_release(1e-6, n, 5.0, 0.5, n_classes=classes, row_bound=1.25)
+    constants = {
+        "kind": "gaussian binary model" if classes == 2 else "gaussian softmax model",
+        "delta": DELTA,
+        "features": None,
+        "classes": list(range(classes)),
+        "coef_grid": [0] * n if classes == 2 else [[0] * n] * classes,
+        "n_coefficients": n,
+        "grid": plan.grid,
+        "stretch": 1.0,
+        "fit_intercept": True,
+        "intercept_scaling": 0.5,
+        "l2": 0.5,
+        "noise_rate": 5.0,
+        "row_bound": 1.25,
+        "rows_per_person": rows,
+        "weight_total": 1.0,
+        "gradient_bound": plan.gradient_bound,
+        "noise_accuracy": plan.noise_accuracy,
+        "numerical_epsilon": plan.numerical_epsilon,
+    }
+    return Release(**(constants | changed)), plan
+
+
+@pytest.mark.parametrize("x", ["-3", "0", "0.1", "4.25", "13", "37.5"])
+def test_the_verifiers_normal_law_has_sixty_digits(x):
+    with mpmath.workdps(90), localcontext() as context:
+        context.prec = 120
+        exact = mpmath.ncdf(-mpmath.mpf(x))
+        found = mpmath.mpf(str(_tail(Decimal(x))))
+        assert abs(found - exact) <= exact * mpmath.mpf(10) ** -60
+
+
+@pytest.mark.parametrize(("classes", "rows"), [(2, 1), (2, 3), (3, 1), (5, 2)])
+def test_the_verifier_finds_the_charge_by_itself(classes, rows):
+    found, plan = release(classes, rows=rows)
+    kappa = Fraction(plan.numerical_epsilon)
+    weights = np.array([1e-4, 0.01, 0.2])
+    inner = exact_delta(DELTA, plan.numerical_epsilon)
+    options = {"row_bound": 1.25, "rows_per_person": rows, "n_classes": classes}
+    charges = gaussian_privacy_loss(weights, 5.0, 0.5, inner, **options)
+    for weight, charge in zip(weights.tolist(), charges.tolist(), strict=True):
+        assert gaussian_covers(weight, Fraction(charge), kappa, found)
+        assert not gaussian_covers(weight, Fraction(charge) * (1 - Fraction(1, 10**7)), kappa, found)
+    spent = charges + plan.numerical_epsilon
+    assert not gaussian_short(spent, weights, plan.numerical_epsilon, found).any()
+    assert gaussian_short(spent * (1.0 - 1e-4), weights, plan.numerical_epsilon, found).all()
+    assert not gaussian_short(np.zeros(1), np.zeros(1), plan.numerical_epsilon, found).any()
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_verifier_finds_the_cost_of_the_release_by_itself(classes):
+    found, plan = release(classes)
+    own = gaussian_release_up(found)
+    assert own <= Fraction(plan.numerical_epsilon)
+    cost = gaussian_release_cost(plan, 3, 5.0, 0.5, n_classes=classes, row_bound=1.25)
+    assert float(own) == pytest.approx(cost, rel=1e-9)
+    assert gaussian_release_up(release(classes, gradient_bound=1.0)[0]) is None
+
+
+def test_what_releasing_takes_of_delta_is_counted():
+    # At a delta of the release alone nothing is left for the output, however little it weighs.
+    found, plan = release(delta=2.0**-60)
+    assert not gaussian_covers(1e-9, Fraction(1), Fraction(plan.numerical_epsilon), found)
+    found, plan = release(delta=2.0**-59)
+    assert gaussian_covers(1e-9, Fraction(1), Fraction(plan.numerical_epsilon), found)
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def certified(request):
+    rng = np.random.default_rng(0)
+    objective = dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.01)
+    outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), objective).run(rng.uniform(1.0, 5.0, 12))
+    x = rng.uniform(-0.6, 0.6, (12, 2))
+    y = rng.integers(0, request.param, 12)
+    model = dpm.PrivateLogisticRegression(classes=tuple(range(request.param)), delta=DELTA)
+    model.fit(x, y, epsilons=outcome.epsilons)
+    return outcome, model, dpm.certify(outcome, model)
+
+
+def body_of(certificate):
+    first = bytes(certificate).split(b"\n")[0]
+    return json.loads(first.removeprefix(b'{"body":').removesuffix(b","))
+
+
+def test_a_model_with_a_delta_is_certified_and_every_check_holds(certified):
+    outcome, model, certificate = certified
+    seller = outcome.seller_ids.tolist()[0]
+    with_receipt = dpm.verify(certificate, receipt=certificate.receipt(seller))
+    with_openings = dpm.verify(certificate, openings=certificate.openings())
+    assert failing(with_receipt) == failing(with_openings) == set()
+    assert with_receipt.passed
+    assert with_openings.passed
+    told = body_of(certificate)["release"]
+    assert told["kind"] == f"gaussian {'binary' if len(model.classes) == 2 else 'softmax'} model"
+    assert told["delta"] == DELTA
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda release: release.update(kind=release["kind"].removeprefix("gaussian ")), "public numbers"),
+        (lambda release: release.update(delta=0.0), "public numbers"),
+        (lambda release: release.update(delta=0.01), "public numbers"),
+        (lambda release: release.update(gradient_bound=release["gradient_bound"] * 1.1), "release"),
+        (lambda release: release.update(kind="gaussian model"), "layout"),
+    ],
+)
+def test_a_forged_release_is_noticed(certified, change, check):
+    certificate = certified[2]
+    body = body_of(certificate)
+    before = canonical(body)
+    assert before in bytes(certificate)
+    change(body["release"])
+    assert check in failing(dpm.verify(bytes(certificate).replace(before, canonical(body))))
+
+
+@pytest.mark.parametrize(("name", "factor"), [("delta", 0.5), ("noise_rate", 1.1)])
+def test_a_line_that_is_charged_too_little_is_noticed(certified, name, factor):
+    """Half the delta, or less noise, costs more than was spent: neither issued nor believed."""
+    outcome, model, certificate = certified
+    stolen = copy.copy(model)
+    setattr(stolen, f"{name}_", getattr(model, f"{name}_") * factor)
+    with pytest.raises(NotCertifiable, match="follow from the model's weights"):
+        dpm.certify(outcome, stolen)
+    body = body_of(certificate)
+    before = canonical(body)
+    body["release"][name] *= factor
+    forged = bytes(certificate).replace(before, canonical(body))
+    openings = json.loads(certificate.openings())
+    openings["certificate"] = hashlib.sha256(canonical(body)).hexdigest()
+    found = failing(dpm.verify(forged, openings=canonical(openings) + b"\n"))
+    assert any("spent" in check for check in found)
+
+
+def test_rows_of_another_norm_with_a_delta_get_no_certificate():
+    rng = np.random.default_rng(0)
+    outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.01)).run(
+        rng.uniform(1.0, 5.0, 12)
+    )
+    shape = NoiseShape([True, True], euclidean_bound=0.8)
+    model = dpm.PrivateLogisticRegression(classes=(0, 1), delta=DELTA, noise_shape=shape)
+    model.fit(rng.uniform(-0.4, 0.4, (12, 2)), np.arange(12) % 2, epsilons=outcome.epsilons)
+    with pytest.raises(NotCertifiable, match="Euclidean norm with a delta"):
+        dpm.certify(outcome, model)

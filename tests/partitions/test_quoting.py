@@ -1,0 +1,206 @@
+"""Quoting partitions: the same quotes for every division, order and engine; nothing written on a refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import numpy as np
+import polars as pl
+import pytest
+
+from dpmarket import BuyerObjective, OfflineMechanism, Uniform
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.partitions import Processes, Threads, TooClose, passes, quote_partitions, quoting
+from support.partitioned import COSTS, MECHANISM, divided
+
+
+def everybody(folder):
+    """Return all quotes in one order."""
+    return pl.concat([pl.read_parquet(path) for path in sorted(folder.glob("*.parquet"))]).sort("id")
+
+
+@pytest.mark.parametrize("most_gathered", [0, 1 << 21])
+def test_any_partitioning_order_and_engine_gives_the_same_quotes_to_the_last_bit(tmp_path, most_gathered):
+    rng = np.random.default_rng(4)
+    found, results = [], []
+    engines = [None, Threads(1), Threads(3)]
+    for k, (parts, ending) in enumerate([(1, "parquet"), (3, "csv"), (7, "parquet")]):
+        pattern = divided(tmp_path / f"in{k}", rng, parts, ending=ending)
+        out = tmp_path / f"out{k}"
+        results.append(
+            quote_partitions(pattern, out, MECHANISM, engine=engines[k], most_gathered=most_gathered)
+        )
+        found.append(everybody(out))
+    assert found[0].equals(found[1])
+    assert found[0].equals(found[2])
+    same = ("total_promise", "cutoff", "promised", "total_payment", "n_bought", "n_capped", "sellers")
+    assert len({tuple(getattr(result, name) for name in same) for result in results}) == 1
+    assert [result.passes for result in results] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("most_gathered", [0, 1 << 21])
+def test_quotes_are_memorys(tmp_path, most_gathered):
+    pattern = divided(tmp_path / "in", np.random.default_rng(5), 4)
+    result = quote_partitions(pattern, tmp_path / "out", MECHANISM, most_gathered=most_gathered)
+    memory = MECHANISM.run(COSTS, [f"seller-{k}" for k in range(COSTS.size)])
+    expected = pl.DataFrame(
+        {"id": list(memory.seller_ids), "epsilon": memory.epsilons, "payment": memory.payments}
+    ).sort("id")
+    found = everybody(tmp_path / "out")
+    assert np.array_equal(found["epsilon"], expected["epsilon"])
+    np.testing.assert_allclose(found["payment"], expected["payment"], rtol=1e-10)
+    assert result.total_promise == memory.planned_noise_rate
+    assert result.cutoff == memory.optimality.cutoff
+    assert result.n_bought == int((memory.epsilons > 0.0).sum())
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_digests_as_threads(tmp_path):
+    pattern = divided(tmp_path / "in", np.random.default_rng(6), 2, COSTS[:500])
+    digests = [
+        quote_partitions(pattern, tmp_path / name, MECHANISM, engine=engine).digests
+        for name, engine in (("one", Threads(2)), ("other", Processes(1)))
+    ]
+    assert digests[0] == digests[1]
+
+
+def test_the_folder_is_confidential_and_says_what_is_in_it(tmp_path):
+    pattern = divided(tmp_path / "in", np.random.default_rng(7), 3, COSTS[:60])
+    result = quote_partitions(pattern, tmp_path / "out", MECHANISM)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert [part["sha256"] for part in manifest["partitions"]] == list(result.digests)
+    assert sum(part["rows"] for part in manifest["partitions"]) == 60
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"manifest.json", "hashes", "part-0.parquet", "part-1.parquet", "part-2.parquet"}
+    for path in [tmp_path / "out", *(tmp_path / "out").rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+
+
+def refused(tmp_path, pattern, match, **options):
+    """Return the refusal; nothing was written."""
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(FileProblem, match=match) as problem:
+        quote_partitions(pattern, tmp_path / "out", MECHANISM, **options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    return problem.value
+
+
+def test_all_problems_of_all_partitions_are_told_without_a_value(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,cost\nann,1.25\nbob,-7.75\nann,2.5\n")
+    (folder / "b.csv").write_text("id,cost\ncid,2.0\n")
+    (folder / "c.csv").write_text('id,cost\n,3.125\ndan,"eleven"\n')
+    (folder / "d.csv").write_text("id,price\neve,3.5\n")
+    problem = refused(tmp_path, f"{folder}/*.csv", "3 of 4 partitions; nothing was written")
+    told = " ".join(problem.details)
+    assert "a.csv: column 'cost': a cost below 0 in 1 row: line 3" in told
+    assert "a.csv: column 'id': a seller id that an earlier row has already in 1 row: line 4" in told
+    assert "c.csv: column 'id': no seller id in 1 row: line 2" in told
+    assert "c.csv: column 'cost': no number in 1 row: line 3" in told
+    assert "d.csv" in told
+    assert not any(value in str(problem) for value in ("bob", "7.75", "eleven", "3.125"))
+
+
+def test_a_seller_in_two_partitions_is_refused_with_file_and_line(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,cost\nann,1.25\nbob,1.75\n")
+    (folder / "b.csv").write_text("id,cost\ncid,2.0\nbob,2.25\n")
+    pl.DataFrame({"id": ["dan", "ann"], "cost": [1.0, 2.0]}).write_parquet(folder / "c.parquet")
+    problem = refused(tmp_path, f"{folder}/*", "2 of 3 partitions")
+    first, second = problem.details
+    assert first.endswith(
+        "b.csv: column 'id': a seller id that another partition has already in 1 row: line 3."
+    )
+    assert second.endswith(
+        "c.parquet: column 'id': a seller id that another partition has already in 1 row: row 2."
+    )
+
+
+def test_one_id_in_two_forms_of_unicode_is_one_seller(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,cost\nZoe\u0308,1.25\n", encoding="utf-8")
+    (folder / "b.csv").write_text("id,cost\nZo\u00eb,2.0\n bob,2.0\n", encoding="utf-8")
+    assert "blanks" in refused(tmp_path, f"{folder}/*", "1 of 2 partitions").details[0]
+    (folder / "b.csv").write_text("id,cost\nZo\u00eb,2.0\n", encoding="utf-8")
+    assert "line 2" in refused(tmp_path, f"{folder}/*", "1 of 2 partitions").details[0]
+
+
+def test_ids_whose_hashes_alone_are_equal_are_two_sellers(tmp_path, monkeypatch):
+    def same(table, column):
+        return np.zeros(table.height, dtype=np.uint64), True
+
+    monkeypatch.setattr(passes, "hashes_and_look", same)
+    monkeypatch.setattr("dpmarket.partitions.ids.hashes_of", lambda *table: same(*table)[0])
+    pattern = divided(tmp_path / "in", np.random.default_rng(8), 3, COSTS[:40])
+    assert quote_partitions(pattern, tmp_path / "out", MECHANISM).sellers == 40
+
+
+def test_reports_that_change_between_passes_are_refused(tmp_path, monkeypatch):
+    pattern = divided(tmp_path / "in", np.random.default_rng(9), 2, COSTS[:400])
+    decide = quoting._decide
+
+    def change(*arguments):
+        market = decide(*arguments)
+        path = tmp_path / "in" / "part-1.parquet"
+        table = pl.read_parquet(path)
+        table.with_columns(table["cost"].reverse()).write_parquet(path)
+        return market
+
+    monkeypatch.setattr(quoting, "_decide", change)
+    refused(tmp_path, pattern, "part-1.parquet: it has changed while it was read")
+
+
+def test_a_task_that_fails_leaves_nothing_behind(tmp_path):
+    class Dying:
+        def map(self, function, items, done=lambda: None):
+            if function is passes.write:
+                raise KeyboardInterrupt
+            return Threads(1).map(function, items, done)
+
+    pattern = divided(tmp_path / "in", np.random.default_rng(10), 2, COSTS[:40])
+    with pytest.raises(KeyboardInterrupt):
+        quote_partitions(pattern, tmp_path / "out", MECHANISM, engine=Dying())
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_an_existing_folder_is_not_touched(tmp_path):
+    (tmp_path / "out").mkdir()
+    pattern = divided(tmp_path / "in", np.random.default_rng(11), 2, COSTS[:40])
+    refused(tmp_path, pattern, "exists")
+
+
+def test_partitions_of_one_name_are_refused(tmp_path):
+    divided(tmp_path / "in", np.random.default_rng(12), 1, COSTS[:4])
+    divided(tmp_path / "too", np.random.default_rng(12), 1, COSTS[:4])
+    names = [tmp_path / "in" / "part-0.parquet", tmp_path / "too" / "part-0.parquet"]
+    refused(tmp_path, names, "different names")
+
+
+def test_a_market_that_windows_do_not_decide_is_refused_and_nothing_is_written(tmp_path):
+    costs = np.concatenate(([1.0], np.full(100, 3.0)))
+    pattern = divided(tmp_path / "in", np.random.default_rng(13), 2, costs)
+    mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1))
+    with pytest.raises(TooClose):
+        quote_partitions(pattern, tmp_path / "out", mechanism, most_gathered=0)
+    assert os.listdir(tmp_path) == ["in"]
+    assert quote_partitions(pattern, tmp_path / "out", mechanism).sellers == 101
+
+
+def test_another_mechanism_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="OfflineMechanism"):
+        quote_partitions(["a.csv"], tmp_path / "out", object())
+
+
+def test_progress_tells_passes_and_partitions(tmp_path):
+    told = []
+    pattern = divided(tmp_path / "in", np.random.default_rng(14), 2, COSTS[:40])
+    quote_partitions(
+        pattern, tmp_path / "out", MECHANISM, progress=lambda what, share: told.append((what, share))
+    )
+    assert told[0] == ("reading: pass 1, partition 1 of 2", pytest.approx(1 / 6))
+    assert told[-1] == ("writing: pass 3, partition 2 of 2", 1.0)
