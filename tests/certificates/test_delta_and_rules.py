@@ -1,4 +1,4 @@
-"""What a buyer might hide: a larger delta than the priced one, more rows than charged for, rules that hang."""
+"""What a buyer might hide: a delta above the priced one, rows that nobody is charged for, rules that hang."""
 
 import hashlib
 import json
