@@ -111,6 +111,19 @@ class LessNoiseThan(PlainLearner):
         return self.factor * noise_rate
 
 
+class PenaltyForShortRows(PlainLearner):
+    """Scales its penalty with the bound on rows, whereas the change of curvature grows with its square.
+
+    Rows are given in units of that bound.
+    """
+
+    def __init__(self, bound, seed):
+        super().__init__(0.25 / np.expm1(0.25) / bound, seed)
+
+    def weights(self, x, signs, epsilons):
+        return np.ones(signs.size), 0.5 * epsilons[0]
+
+
 class LessNoise:
     """A noise source of so many times the rate; it says that it is in order."""
 

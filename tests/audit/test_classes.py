@@ -73,7 +73,7 @@ def test_a_fitted_model_opens_its_books_for_many_classes():
     assert findings.found == pytest.approx(model.epsilons_, rel=1e-9)
     assert findings.details["release_cost"] == pytest.approx(model.numerical_epsilon_, rel=1e-6)
     losses = softmax_privacy_loss(
-        model.loss_weights_, model.noise_rate_, model.l2_, 3, model.row_bound_, 1, 3
+        model.loss_weights_, model.noise_rate_, model.l2_, 3, model.row_bound_, 1, n_coefficients=3
     )
     assert findings.found == pytest.approx(losses + model.numerical_epsilon_, rel=1e-9)
 

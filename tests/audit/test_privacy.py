@@ -19,6 +19,7 @@ from dpmarket.audit import (
     promises_around,
     weights_of,
 )
+from dpmarket.audit.choosing import Look, finalists
 from dpmarket.audit.distinguishing import choose_guess, epsilon_bound, seldom_guess
 from dpmarket.audit.neighbours import best_lean, neighbours_of
 from dpmarket.audit.scores import fitted_scores
@@ -34,6 +35,7 @@ from .broken import (
     BalancedWeights,
     LessNoise,
     LessNoiseThan,
+    PenaltyForShortRows,
     Prepared,
     one_person_five_percent_over,
     without_slack,
@@ -180,6 +182,30 @@ def test_outputs_far_out_are_a_rule_of_their_own_only_where_sides_are_clear():
     assert rule.count(first, second) == (9, 9)
     mixed = np.concatenate([first, second])
     assert seldom_guess(mixed, mixed, [lambda outputs: outputs[:, 0]]) is None
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_penalty_for_shorter_rows_is_caught_by_a_record_against_an_empty_one(seed):
+    """A few of a hundred models give it away, where the likelihood ratio of a right learner sees nothing."""
+    findings = audit_privacy_sampled(PenaltyForShortRows(1_000.0, seed), [1.0] * 3, people=[0], fits=8_000)
+    assert not findings.passed
+    assert findings.details["guesses"][0]["neighbours"].startswith("record against an empty one")
+
+
+def test_a_pair_with_an_empty_record_always_gets_a_second_look():
+    pairs = neighbours_of(1, 4)
+    same = np.random.default_rng(0).normal(size=(60, 2))
+    kept = finalists([Look(pair, same, same) for pair in pairs], weights_for([1.0] * 4, 0.5), 4_000, 1e-3)
+    assert [look.pair.name for look in kept][1:] == [pair.name for pair in pairs[3:]]
+    assert kept[0].pair.name in {pair.name for pair in pairs[:3]}
+
+
+def test_a_likelihood_ratio_is_not_believed_against_what_is_seen():
+    """It says that nearly every guess is right; half of them are."""
+    rng = np.random.default_rng(3)
+    first, second = rng.normal(size=(400, 1)), rng.normal(size=(400, 1))
+    _, value = choose_guess(first, second, [], lambda outputs: 5.0 * outputs[:, 0], 4_000, 1e-3)
+    assert value < 0.5
 
 
 def test_weights_from_the_data_are_caught_by_sampling():

@@ -48,7 +48,7 @@ def release(classes=4, n=3, rows=1, **changed):
 def test_the_verifier_finds_the_charge_by_itself(classes, n, rows, l2):
     found, _ = release(classes, n, rows, l2=l2)
     weights = np.array([1e-6, 0.003, 0.2])
-    ours = softmax_privacy_loss(weights, 50.0, l2, classes, 1.25, rows, n)
+    ours = softmax_privacy_loss(weights, 50.0, l2, classes, 1.25, rows, n_coefficients=n)
     exact = [softmax_loss_up(weight, found) for weight in weights.tolist()]
     assert all(Fraction(charge) >= own for charge, own in zip(ours.tolist(), exact, strict=True))
     assert [float(own) for own in exact] == pytest.approx(ours.tolist(), rel=1e-12)

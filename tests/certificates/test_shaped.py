@@ -61,14 +61,16 @@ def test_the_verifiers_charge_is_that_of_the_formula_with_two_bounds():
 
 @pytest.mark.parametrize("joint", [0, 2, 5])
 def test_the_verifiers_price_of_releasing_is_that_of_the_plan(joint):
-    plan = plan_release(1e-6, 5, 50.0, 0.02, 1.25, 1.0, 0.6 if joint < 5 else 1.25, joint)
+    plan = plan_release(
+        1e-6, 5, 50.0, 0.02, 1.25, 1.0, euclidean_bound=0.6 if joint < 5 else 1.25, joint_columns=joint
+    )
     bound = 0.6 if joint < 5 else 1.25
     release = constants(
         kind="shaped binary model", coef_grid=[0] * 5, n_coefficients=5, grid=plan.grid, noise_rate=50.0,
         l2=0.02, row_bound=1.25, gradient_bound=plan.gradient_bound, noise_accuracy=plan.noise_accuracy,
         euclidean_bound=bound, joint_columns=joint,
     )  # fmt: skip
-    ours = release_cost(plan, 5, 50.0, 0.02, 1.25, 1.0, bound, joint)
+    ours = release_cost(plan, 5, 50.0, 0.02, 1.25, 1.0, euclidean_bound=bound, joint_columns=joint)
     assert float(release_up(release)) == pytest.approx(ours, rel=1e-9)
 
 

@@ -132,7 +132,14 @@ def test_a_shaped_model_states_what_it_was_charged_with():
     plan = fitted.release_plan_
     assert isinstance(plan, ReleasePlan)
     cost = release_cost(
-        plan, 4, fitted.noise_rate_, fitted.l2_, fitted.row_bound_, 1.0, fitted.euclidean_bound_, 1
+        plan,
+        4,
+        fitted.noise_rate_,
+        fitted.l2_,
+        fitted.row_bound_,
+        1.0,
+        euclidean_bound=fitted.euclidean_bound_,
+        joint_columns=1,
     )
     assert cost == pytest.approx(fitted.numerical_epsilon_, rel=1e-6)
     assert bool((fitted.epsilons_ <= 1.0).all())

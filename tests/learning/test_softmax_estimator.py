@@ -68,10 +68,10 @@ def test_promises_are_used_fully_and_none_is_exceeded():
     assert (fitted.epsilons_ <= promised).all()
     assert fitted.epsilons_ == pytest.approx(promised, rel=1e-4, abs=1e-5)
     losses = softmax_privacy_loss(
-        fitted.loss_weights_, fitted.noise_rate_, fitted.l2_, 3, fitted.row_bound_, 1, 5
+        fitted.loss_weights_, fitted.noise_rate_, fitted.l2_, 3, fitted.row_bound_, 1, n_coefficients=5
     )
     cost = softmax_release_cost(
-        fitted.release_plan_, 3, 5, fitted.noise_rate_, fitted.l2_, fitted.row_bound_, 1.0 + 1e-9
+        fitted.release_plan_, 3, 5, fitted.noise_rate_, fitted.l2_, fitted.row_bound_, weight_total=1.0 + 1e-9
     )
     assert fitted.numerical_epsilon_ == pytest.approx(cost, rel=1e-9)
     charged = np.where(fitted.loss_weights_ > 0.0, losses + cost, 0.0)
@@ -138,12 +138,12 @@ def test_several_rows_of_a_person_are_charged_by_their_own_bound():
     fitted = model(rows_per_person=6, l2=0.5).fit(x[:, :1], y, epsilons=np.full(10, 2.0), people=people)
     assert fitted.rows_per_person_ == 6
     charged = softmax_privacy_loss(
-        fitted.loss_weights_, fitted.noise_rate_, fitted.l2_, 3, fitted.row_bound_, 6, 2
+        fitted.loss_weights_, fitted.noise_rate_, fitted.l2_, 3, fitted.row_bound_, 6, n_coefficients=2
     )
     assert fitted.epsilons_ == pytest.approx(charged + fitted.numerical_epsilon_)
     # min(r, n) = 2 rows would be charged less: that rule is for two classes.
     less = softmax_privacy_loss(
-        fitted.loss_weights_, fitted.noise_rate_, fitted.l2_, 3, fitted.row_bound_, 2, 2
+        fitted.loss_weights_, fitted.noise_rate_, fitted.l2_, 3, fitted.row_bound_, 2, n_coefficients=2
     )
     assert (less < charged * (1.0 - 1e-6)).all()
 
@@ -171,9 +171,9 @@ def test_prepared_weights_are_used_as_they_are():
     ("weights", "message"),
     [
         (weights_for(np.full(300, 2.0), 0.1, 1.5, numerical_epsilon=1e-6), "softmax_weights_for"),
-        (softmax_weights_for(np.full(300, 2.0), 0.1, 4, 5, 1.5, 1, 1e-6), "of 3 classes"),
-        (softmax_weights_for(np.full(300, 2.0), 0.1, 3, 4, 1.5, 1, 1e-6), "n_coefficients"),
-        (softmax_weights_for(np.full(300, 2.0), 0.1, 3, 5, 1.0, 1, 1e-6), "row_bound"),
+        (softmax_weights_for(np.full(300, 2.0), 0.1, 4, 5, 1.5, 1, numerical_epsilon=1e-6), "of 3 classes"),
+        (softmax_weights_for(np.full(300, 2.0), 0.1, 3, 4, 1.5, 1, numerical_epsilon=1e-6), "n_coefficients"),
+        (softmax_weights_for(np.full(300, 2.0), 0.1, 3, 5, 1.0, 1, numerical_epsilon=1e-6), "row_bound"),
         (softmax_weights_for(np.full(300, 2.0), 0.1, 3, 5, 1.5), "numerical_epsilon"),
     ],
 )

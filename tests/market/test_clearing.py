@@ -127,6 +127,20 @@ def test_what_escrow_lacks_is_the_buyers_debt_and_nobody_is_asked_for_anything_m
     assert quotes_of(live, [who]) == before
 
 
+def test_a_clock_that_was_put_back_takes_no_time_from_sellers(desk):
+    live = Live(desk, "offline")
+    list(reported(live, [1.0] * 8))
+    from dpmarket.ledger import money
+
+    with live.acting() as connection:
+        money.refund(connection, live.campaign, live.escrow)
+    debt = cleared(live).debt
+    with live.acting() as connection:
+        market.fund_campaign(connection, live.campaign, debt, CLOSES - timedelta(days=1))
+    assert live.state() == "deciding"
+    assert live.looked(market.campaign_of, live.campaign).deliver_until == DELIVER.isoformat()
+
+
 def test_debt_that_shrinks_to_nothing_by_leaving_ends_without_further_money(desk):
     live = Live(desk, "offline")
     people = list(reported(live, [1.0] * 8))

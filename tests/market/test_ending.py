@@ -350,3 +350,58 @@ def test_money_and_epsilon_that_were_changed_by_hand_are_found(live):
         market.check_market(connection)
         check_ledger(connection)
     assert np.isfinite(live.limits(who).held)
+
+
+def test_limits_know_what_was_spent_before_anybody_can_act_on_a_desk_that_was_put_back(tmp_path):
+    """With a backup from before the seller came, and with one from before the campaign was drafted."""
+    place = tmp_path / "market.ledger"
+    backups = [tmp_path / "earlier", tmp_path / "later"]
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        old = Live(desk, title="old")
+        cap = old.opening.ceiling * 1.2
+        copy_ledger(place, backups[0])
+        live = Live(desk)
+        copy_ledger(place, backups[1])
+        who = live.newcomer("a", *SOLD, cost=1.0, cap=cap)
+        live.close()
+        live.train()
+        spent, owed = live.limits(who).spent, live.balance().owed
+    for backup in backups:
+        copy_ledger(backup, place)
+        with existing_ledger(place) as ledger:
+            repair(ledger)
+        with market.open_desk(place, tmp_path / "keys") as old.desk:
+            again = old.newcomer("a", "consent", cap=cap)
+            assert old.state(again) == "waiting"
+            assert old.limits(again).cap <= cap
+            assert spent <= old.limits(again).spent <= spent + 1e-5
+            (paying,) = (
+                one
+                for one in old.looked(market.list_paying, market.Caller("paymaster", "p"))
+                if one.campaign.title == "spring"
+            )
+            assert (paying.campaign.state, paying.balance.owed) == ("lost", owed)
+            assert market.make_payout(
+                old.desk, market.Caller("paymaster", "p"), paying.campaign.campaign, old.now
+            )
+            market.work(old.desk, old.now)
+            assert old.limits(again).cap <= cap
+
+
+def test_who_delivered_is_paid_although_escrow_held_more_than_the_market_files_budget(desk):
+    rules = {**MARKET, "objective": {"budget": 1.5, "max_mean_epsilon": 0.1, "max_epsilon": 1.0}}
+    rules["sellers"] = {"expected": 5}
+    live = Live(desk, rules=rules, seats=12)
+    people = [live.newcomer(f"p{k}", *SOLD, cost=1.0) for k in range(12)]
+    total = sum(live.looked(market.quote_of, who).payment for who in people)
+    assert total > 150
+    live.close()
+    assert live.train() == "released"
+    assert live.balance().owed == total
+
+
+def test_a_live_market_has_no_lifetime_limit_of_its_own(desk):
+    """It would bind people in the campaigns of other buyers, too."""
+    rules = {**MARKET, "sellers": {"expected": 30, "lifetime_epsilon": 0.7}}
+    with pytest.raises(MarketRefusal, match=r"without sellers\.lifetime_epsilon"):
+        Live(desk, rules=rules)

@@ -104,15 +104,16 @@ def test_reports_beyond_the_support_get_nothing_and_count():
     compared(costs, mechanism)
 
 
-def test_a_basin_that_is_clearly_worse_does_not_mislead():
-    # Some cheap sellers beside many dear ones: two local minima, of which the second is best.
-    dist = Mixture([Uniform(0.10, 0.11), Uniform(4, 5)], [0.001, 0.999])
-    costs = dist.quantile(np.random.default_rng(10).random(100_000))
-    mechanism = OfflineMechanism(dist, BuyerObjective(1.0, 1.0, 0.002))
-    psi = virtual_costs(costs, dist)
-    minima = allocate(psi, mechanism.objective).local_minima
-    market, _ = compared(costs, mechanism)
-    assert len(minima) > 1 or market.n_bought > 0
+@pytest.mark.parametrize(("payment_weight", "bought"), [(0.002, 40_050), (0.005, 50)])
+def test_of_two_basins_the_better_one_is_found(payment_weight, bought):
+    rng = np.random.default_rng(10)
+    costs = np.concatenate((rng.uniform(1.0, 1.001, 50), rng.uniform(3.0, 3.01, 40_000)))
+    mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, payment_weight))
+    minima = allocate(virtual_costs(costs, mechanism.dist), mechanism.objective).local_minima
+    assert [minimum.n_bought for minimum in minima] == [50, 40_050]
+    market, difference = compared(costs, mechanism)
+    assert market.n_bought == bought
+    assert difference <= 1e-12
 
 
 def test_several_almost_equal_allocations_are_refused():

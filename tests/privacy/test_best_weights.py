@@ -71,7 +71,7 @@ def test_agrees_with_a_fine_grid_where_there_is_slack(seed):
     rng = np.random.default_rng(100 + seed)
     bound, rows = float(rng.choice([0.5, 1.0, 3.0])), int(rng.choice([1, 3]))
     l2 = 2.0 * bound**2 / promises.sum() * rng.uniform(0.3, 0.9)
-    best = best_weights(promises, l2, mu, sigma, cap, bound, rows)
+    best = best_weights(promises, l2, mu, sigma, cap, bound, rows_per_person=rows)
     assert best.noise_rate * l2 < 2.0 * bound * 1.5
     limit = 1.0 if cap is None else cap / promises.size
     grid = best.noise_rate * np.concatenate([np.geomspace(0.03, 30.0, 150), np.linspace(0.97, 1.0, 31)])

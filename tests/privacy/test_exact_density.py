@@ -56,7 +56,9 @@ def test_sampled_minimisers_follow_the_density_and_wrong_noise_does_not():
 def test_ratio_is_the_difference_of_the_log_densities():
     w = np.array([[0.3, -2.0], [5.0, 1.0]])
     other = np.array([[-1.0, 0.0]])
-    ratio = log_density_ratio(w, ROWS_2[:1], other, WEIGHTS[:1], ROWS_2[1:], WEIGHTS[1:], 2.0, 0.1)
+    ratio = log_density_ratio(
+        w, ROWS_2[:1], other, WEIGHTS[:1], ROWS_2[1:], WEIGHTS[1:], noise_rate=2.0, l2=0.1
+    )
     replaced = np.concatenate([other, ROWS_2[1:]])
     expected = log_density(w, ROWS_2, WEIGHTS, 2.0, 0.1) - log_density(w, replaced, WEIGHTS, 2.0, 0.1)
     assert ratio == pytest.approx(expected, abs=1e-12)

@@ -38,7 +38,7 @@ def exact_log_density(w, rows, weights, eta, l2, joint=0):
 
 @pytest.mark.parametrize(("own", "eta", "l2", "first", "second", "rows"), SETTINGS)
 def test_the_worst_case_reaches_the_charge_and_does_not_exceed_it(own, eta, l2, first, second, rows):
-    worst = find_shaped_worst_case([own, 1.0 - own], 0, eta, l2, first, second, rows)
+    worst = find_shaped_worst_case([own, 1.0 - own], 0, eta, l2, first, second, rows_per_person=rows)
     charge = privacy_loss([own], eta, l2, first, rows, second)[0]
     assert 0.999 * charge < worst.log_ratio <= charge
     # R1 in the place of R2 charges for what cannot happen, R2 in the place of R1 for less than happens.
@@ -49,7 +49,7 @@ def test_the_worst_case_reaches_the_charge_and_does_not_exceed_it(own, eta, l2, 
 
 @pytest.mark.parametrize(("own", "eta", "l2", "first", "second", "rows"), SETTINGS)
 def test_the_worst_case_is_attained_by_rows_of_both_bounds(own, eta, l2, first, second, rows):
-    worst = find_shaped_worst_case([own, 1.0 - own], 0, eta, l2, first, second, rows)
+    worst = find_shaped_worst_case([own, 1.0 - own], 0, eta, l2, first, second, rows_per_person=rows)
     every = np.concatenate([worst.own_rows, worst.replaced_rows, worst.other_rows])
     assert float(np.abs(every).sum(axis=1).max()) <= first * (1.0 + 1e-15)
     assert float(np.linalg.norm(every, axis=1).max()) <= second * (1.0 + 1e-15)

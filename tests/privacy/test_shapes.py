@@ -50,7 +50,15 @@ def two_dimensional(row_bound, euclidean_bound, separate, l2=L2):
     theirs = row(-1.0, -far)
     output = np.stack([w, -w], axis=-1) / math.sqrt(2.0)
     ratios = log_density_ratio(
-        output, mine[:, None], theirs[:, None], [OWN], theirs[:, None], [1.0 - OWN], ETA, l2, separate
+        output,
+        mine[:, None],
+        theirs[:, None],
+        [OWN],
+        theirs[:, None],
+        [1.0 - OWN],
+        noise_rate=ETA,
+        l2=l2,
+        separate=separate,
     )
     rows = np.concatenate([mine, theirs])
     assert float(np.abs(rows).sum(axis=1).max()) <= row_bound * (1.0 + 1e-12) or not separate
@@ -90,7 +98,15 @@ def test_no_random_neighbours_exceed_the_charge(n, separate, l2):
     weights = np.array([0.4, 0.35, 0.25])
     for eta in (0.5, 4.0):
         ratios = log_density_ratio(
-            w, rows[:, :1], rows[:, 1:2], weights[:1], rows[:, 2:], weights[1:], eta, l2, separate
+            w,
+            rows[:, :1],
+            rows[:, 1:2],
+            weights[:1],
+            rows[:, 2:],
+            weights[1:],
+            noise_rate=eta,
+            l2=l2,
+            separate=separate,
         )
         bound = privacy_loss(weights, eta, l2, 1.0, euclidean_bound=euclidean)[0]
         assert float(np.abs(ratios).max()) <= bound
@@ -250,25 +266,27 @@ def test_more_independent_coefficients_than_there_are_is_refused():
 @pytest.mark.parametrize("n", [2, 40])
 @pytest.mark.parametrize("joint", [0, 1])
 def test_a_shaped_plan_costs_at_most_what_was_set_aside(n, joint):
-    plan = plan_release(1e-6, n, 100.0, 0.01, 1.2, 1.0, 0.5, joint)
-    cost = release_cost(plan, n, 100.0, 0.01, 1.2, 1.0, 0.5, joint)
+    plan = plan_release(1e-6, n, 100.0, 0.01, 1.2, 1.0, euclidean_bound=0.5, joint_columns=joint)
+    cost = release_cost(plan, n, 100.0, 0.01, 1.2, 1.0, euclidean_bound=0.5, joint_columns=joint)
     assert 0.9e-6 < cost <= 1e-6
     assert math.log2(plan.grid) == round(math.log2(plan.grid))
-    finer = plan_release(1e-6, n, 100.0, 0.01, 1.2, 1.0, 0.5, n)
+    finer = plan_release(1e-6, n, 100.0, 0.01, 1.2, 1.0, euclidean_bound=0.5, joint_columns=n)
     assert plan.grid <= finer.grid  # independent noise is the smaller one
 
 
 @pytest.mark.parametrize("joint", [0, 3])
 def test_the_price_of_a_shaped_release_is_its_formula(joint):
     n, eta, l2, r1, r2, total = 7, 30.0, 0.04, 1.25, 0.5, 1.1
-    plan = plan_release(1e-4, n, eta, l2, r1, total, r2, joint)
+    plan = plan_release(1e-4, n, eta, l2, r1, total, euclidean_bound=r2, joint_columns=joint)
     rho = (plan.gradient_bound + plan.noise_accuracy) / l2
     ones = math.sqrt(joint) + n - joint
     sums = min(math.sqrt(n) * r2, math.sqrt(max(joint, 1)) * r1)
     bent = math.sqrt(n) * min(n * r2, total * r2**3 / (6.0 * math.sqrt(3.0) * l2))
     price = n * math.log((plan.grid + 2 * rho) / (plan.grid - 2 * rho))
     price += 2 * rho * (eta / 2 * (l2 * ones + total / 4 * r1 * sums) + bent)
-    assert release_cost(plan, n, eta, l2, r1, total, r2, joint) == pytest.approx(price, rel=1e-9)
+    assert release_cost(
+        plan, n, eta, l2, r1, total, euclidean_bound=r2, joint_columns=joint
+    ) == pytest.approx(price, rel=1e-9)
 
 
 def test_the_shaped_log_density_is_nowhere_steeper_than_what_is_charged():
@@ -282,10 +300,12 @@ def test_the_shaped_log_density_is_nowhere_steeper_than_what_is_charged():
     w = rng.standard_normal((count, n)) * np.exp(rng.uniform(-3.0, 4.0, (count, 1)))
     step = 1e-5 * rng.choice([-1.0, 1.0], (count, n))
     change = log_density(w + step, rows, weights, eta, l2, 2) - log_density(w, rows, weights, eta, l2, 2)
-    plan = plan_release(1e-3, n, eta, l2, 1.0, 1.0, euclidean, 0)
+    plan = plan_release(1e-3, n, eta, l2, 1.0, 1.0, euclidean_bound=euclidean, joint_columns=0)
     rho = (plan.gradient_bound + plan.noise_accuracy) / l2
     box = n * math.log((plan.grid + 2 * rho) / (plan.grid - 2 * rho))
-    allowed = (release_cost(plan, n, eta, l2, 1.0, 1.0, euclidean, 0) - box) / (2 * rho)  # per unit of a box
+    allowed = (release_cost(plan, n, eta, l2, 1.0, 1.0, euclidean_bound=euclidean, joint_columns=0) - box) / (
+        2 * rho
+    )  # per unit of a box
     steepest = float(np.abs(change).max()) / 1e-5
     assert 0.3 * allowed < steepest <= allowed
 

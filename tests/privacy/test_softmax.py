@@ -47,7 +47,7 @@ def formula(a, eta, l2, classes, bound=1.0, rows=1, n=None):
 @pytest.mark.parametrize(("rows", "n"), [(1, None), (1, 3), (4, 2), (7, None), (40, 3)])
 def test_the_charge_is_the_formula_rounded_up(classes, l2, rows, n):
     for a in (1e-9, 0.003, 0.4):
-        found = float(softmax_privacy_loss([a], 2.5, l2, classes, 1.3, rows, n)[0])
+        found = float(softmax_privacy_loss([a], 2.5, l2, classes, 1.3, rows, n_coefficients=n)[0])
         expected = formula(a, 2.5, l2, classes, 1.3, rows, n)
         assert expected * (1.0 - 1e-12) <= found <= expected * (1.0 + 1e-9)
 
@@ -174,7 +174,7 @@ def test_no_search_over_neighbours_exceeds_the_charge(classes, rows, l2):
     rng = np.random.default_rng([classes, rows, int(1e3 * l2)])
     own, eta = 0.4, 4.0
     weights = np.r_[np.full(rows, own / rows), 1.0 - own]
-    charge = float(softmax_privacy_loss([own], eta, l2, classes, 1.0, rows, 2)[0])
+    charge = float(softmax_privacy_loss([own], eta, l2, classes, 1.0, rows, n_coefficients=2)[0])
 
     def unpacked(v):
         w = v[: 2 * classes].reshape(classes, 2)
@@ -257,8 +257,10 @@ def test_three_labels_in_one_direction_exceed_the_bound_of_one_row():
 
 
 def test_many_rows_are_charged_by_the_smaller_bound():
-    few = float(softmax_privacy_loss([0.3], 2.0, 0.01, 3, 1.0, 2, 2)[0])
-    many = [float(softmax_privacy_loss([0.3], 2.0, 0.01, 3, 1.0, r, 2)[0]) for r in (3, 10, 10**6)]
+    few = float(softmax_privacy_loss([0.3], 2.0, 0.01, 3, 1.0, 2, n_coefficients=2)[0])
+    many = [
+        float(softmax_privacy_loss([0.3], 2.0, 0.01, 3, 1.0, r, n_coefficients=2)[0]) for r in (3, 10, 10**6)
+    ]
     assert few < many[0] <= many[1] == many[2]
     assert many[2] < float(softmax_privacy_loss([0.3], 2.0, 0.01, 3, 1.0, 10**6)[0])
     # Not what two rows would be charged, although there are two coefficients.
@@ -316,7 +318,7 @@ def test_a_hundred_thousand_distinct_promises_are_kept():
 @pytest.mark.parametrize("l2", [1e-4, 0.3])
 def test_a_plan_costs_what_it_says_and_not_more_than_asked(classes, n, l2):
     asked, eta = 1e-6, 500.0
-    plan = softmax_plan_release(asked, classes, n, eta, l2, 1.4, 1.0)
+    plan = softmax_plan_release(asked, classes, n, eta, l2, 1.4, weight_total=1.0)
     rho = (plan.gradient_bound + plan.noise_accuracy) / l2
     by_rank, by_size = 2 * (classes - 1) * n * 1.4, 2 * (1 - 1 / classes) * 1.4**3 / l2
     expected = classes * n * math.log((plan.grid + 2 * rho) / (plan.grid - 2 * rho))

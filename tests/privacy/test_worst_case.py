@@ -22,7 +22,7 @@ from dpmarket.privacy import (
 
 @functools.lru_cache
 def found(a, eta, l2, bound=1.0, rows=1, n=2):
-    return find_worst_case([a, (1 - a) / 2, (1 - a) / 2], 0, eta, l2, bound, rows, n)
+    return find_worst_case([a, (1 - a) / 2, (1 - a) / 2], 0, eta, l2, bound, rows, n_features=n)
 
 
 def claimed(a, eta, l2, bound=1.0, rows=1):
@@ -98,8 +98,8 @@ def test_a_configuration_is_valid_and_its_value_can_be_recomputed():
         worst.own_weights,
         worst.other_rows,
         worst.other_weights,
-        20.0,
-        1e-3,
+        noise_rate=20.0,
+        l2=1e-3,
     )
     assert float(value) == pytest.approx(worst.log_ratio, rel=1e-12)
 
@@ -188,4 +188,4 @@ def test_mutant_weights_that_look_at_the_records_are_caught():
 )
 def test_a_search_is_made_for_sensible_arguments_only(arguments):
     with pytest.raises(InvalidInput):
-        find_worst_case(*arguments)
+        find_worst_case(*arguments[:6], n_features=arguments[6] if len(arguments) > 6 else 2)

@@ -189,7 +189,7 @@ def test_a_title_is_text_and_never_markup(without_charts):
 
 def test_a_page_without_model_test_data_or_certificate_says_so(without_charts):
     page = Page(simple_page())
-    assert "No model has been trained yet" in page.prose
+    assert "Nothing has been released from their records yet" in page.prose
     assert "No certificate was given" in page.prose
     assert [name for name, *_ in page.numbers if name.startswith(("score", "comparison", "digest"))] == []
 

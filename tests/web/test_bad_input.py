@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from dpmarket.ledger import reading
 from dpmarket.market import tables
+from dpmarket.web.strict import NotStrict, parse_strictly
 from support.live import MARKET
 from support.shop import RECORD, body_of
 
@@ -76,6 +77,28 @@ def test_a_body_that_is_not_strict_json_is_refused(shop, seated, name):
     assert answer.status_code == 400
     assert body_of(answer)["problems"] == [{"where": "body", "kind": kind}]
     assert rows(shop) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"' + "[" * 100 + '"',
+        '["' + "\\\\" + '", "' + "{" * 60 + '"]',
+        '["a\\"' + "[" * 60 + '"]',
+        json.dumps([[]] * 500),
+        json.dumps({"[" * 30: "]" * 30}),
+    ],
+)
+def test_brackets_side_by_side_or_in_texts_are_not_depth(text):
+    assert parse_strictly(text.encode()) == json.loads(text)
+
+
+@pytest.mark.parametrize("unit", ['"', '\\"', "[", "[]", '"[', '"\\', "{}", '\\\\"', '["', "9", "-", "é"])
+def test_a_million_letters_are_refused_or_read_in_no_time(unit):
+    """What took quadratic time would take hours."""
+    for text in (unit * (1_000_000 // len(unit)), '"' + unit * (1_000_000 // len(unit))):
+        with pytest.raises(NotStrict):
+            parse_strictly(text.encode())
 
 
 def test_a_bracket_in_a_text_is_not_depth(shop, seated):

@@ -115,7 +115,14 @@ def test_who_enters_money_and_who_invites_is_set_up(shop, tmp_path):
         mine = other.draft()
         assert other.buyer.fund(mine, 5) == {"available": 5}
         assert len(other.buyer.invite(mine, ["a"])) == 1
+        assert status(other.buyer.invite, mine, ["b"], lifetime_epsilon=1e6) == 422
         assert status(other.members["auditor"].fund, mine, 5) == 404
+
+
+def test_a_seller_does_not_see_a_debt_that_changes_by_what_others_are_paid(shop):
+    campaign = shop.open()
+    assert shop.seller(campaign).campaign(campaign)["debt"] is None
+    assert shop.buyer.campaign(campaign)["debt"] == 0
 
 
 def test_a_campaign_without_enough_money_is_not_opened(shop):

@@ -5,6 +5,7 @@ import json
 import logging
 import struct
 import tempfile
+import time
 
 import pytest
 from prometheus_client import generate_latest
@@ -44,6 +45,21 @@ def found_in(content, canaries):
 
 def files_under(*folders):
     return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+
+
+def until(look):
+    """Return what there is to see, soon: lines and counts are written after the answer was sent."""
+    for _ in range(200):
+        found = look()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come")
+
+
+def line_of(logged, request):
+    lines = [json.loads(line) for line in logged.getvalue().splitlines()]
+    return next((line for line in lines if line.get("request") == request), None)
 
 
 @pytest.mark.parametrize("mechanism", ["online", "offline"])
@@ -113,8 +129,7 @@ def test_no_value_is_in_a_log_a_metric_an_error_a_file_or_the_database(
 def test_a_request_is_one_line_with_route_status_time_and_kind(shop, logged):
     seller = shop.seller(shop.open())
     answer = shop.request("GET", "/api/v1/me/receipt", seller.token)
-    line = json.loads(logged.getvalue().splitlines()[-1])
-    assert line["request"] == answer.headers["x-request-id"]
+    line = until(lambda: line_of(logged, answer.headers["x-request-id"]))
     assert (line["method"], line["route"], line["status"]) == ("GET", "/api/v1/me/receipt", 404)
     assert line["error"] == "unknown"
     assert line["ms"] > 0.0
@@ -140,9 +155,10 @@ def test_requests_are_counted_by_template_and_the_desk_is_looked_at(tmp_path):
         shop.metrics.watch_desk(shop.desk)
         campaign = shop.open()
         shop.buyer.campaign(campaign)
-        text = generate_latest(shop.metrics.registry).decode()
         route = "/api/v1/campaigns/{campaign_id}"
-        assert f'dpmarket_requests_total{{method="GET",route="{route}",status="200"}} 1.0' in text
+        count = f'dpmarket_requests_total{{method="GET",route="{route}",status="200"}} 1.0'
+        until(lambda: count in generate_latest(shop.metrics.registry).decode())
+        text = generate_latest(shop.metrics.registry).decode()
         assert f'dpmarket_request_seconds_count{{method="GET",route="{route}"}} 1.0' in text
         assert 'dpmarket_jobs{kind="close",state="waiting"} 1.0' in text
         assert "dpmarket_books_balanced 1.0" in text

@@ -5,6 +5,7 @@ import pytest
 import dpmarket as dpm
 from dpmarket.market import work
 from dpmarket.web.client import Refused
+from support.live import MARKET
 from support.shop import RECORD, SOLD, open_shop
 
 
@@ -67,7 +68,50 @@ def test_an_offline_campaign_is_reported_to_cleared_and_trained(tmp_path):
             seller.deliver(RECORD)
         shop.clock.pass_(days=2)
         assert [job.kind for job in work(shop.desk, shop.clock())] == ["close", "train", "certify"]
-        certificate = shop.buyer.certificate(campaign)
+        auditor, certificate = shop.members["auditor"], shop.buyer.certificate(campaign)
+        told = auditor.get(f"/campaigns/{campaign}/costs")["costs"]
+        assert sorted(one["cost"] for one in told) == pytest.approx([1.0 + 0.3 * k for k in range(6)])
+        for caller in (shop.buyer, shop.operator, shop.paymaster, sellers[0]):
+            with pytest.raises(Refused) as refusal:
+                caller.get(f"/campaigns/{campaign}/costs")
+            assert refusal.value.status == 404
         for k, seller in enumerate(sellers):
             assert dpm.verify(certificate, receipt=seller.receipt(), cost=1.0 + 0.3 * k).passed
         shop.check()
+
+
+def test_categories_and_several_rows_are_delivered_and_refused_by_place(shop):
+    market = {
+        **MARKET,
+        "sellers": {"expected": 30, "rows_per_person": 2},
+        "features": {"age": {"low": 18, "high": 90}, "job": {"categories": ["baker", "smith"]}},
+        "training": {"outside_bounds": "refuse"},
+    }
+    campaign = shop.open(market=market, amount=50_000)
+    row = {"age": 41, "job": "baker", "bought": "yes"}
+    several = [shop.seller(campaign, *SOLD[:-1]) for _ in range(2)]
+    assert several[0].deliver(row) == {"state": "delivered"}
+    for wrong in ([], [row] * 3, [{**row, "job": "canary"}], [row, 3], {**row, "age": True}):
+        answer = shop.request("POST", "/api/v1/me/record", several[1].token, json={"values": wrong})
+        assert answer.status_code == 422
+        assert "canary" not in answer.text
+    assert several[1].deliver([row, {**row, "job": "smith"}]) == {"state": "delivered"}
+
+
+def test_private_keys_are_wrapped_where_the_settings_name_a_master_key(tmp_path, monkeypatch):
+    from dpmarket.web.running import opened
+    from dpmarket.web.settings import read_settings
+    from dpmarket.web.setup import init_service
+
+    monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("DPMARKET_MASTER_KEY_FILE", "")  # put back by the test's end
+    monkeypatch.delenv("DPMARKET_MASTER_KEY_FILE")
+    init_service(tmp_path / "service", "An operator")
+    master = tmp_path / "master"
+    master.write_text("ab" * 32)
+    master.chmod(0o600)
+    path = tmp_path / "service" / "settings.toml"
+    path.write_text(path.read_text() + f'master_key_file = "{master}"\n')
+    with opened(read_settings(tmp_path / "service")) as desk:
+        (key,) = desk.keys.iterdir()
+        assert key.read_bytes().startswith(b"dpmarket wrapped key")

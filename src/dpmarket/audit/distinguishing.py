@@ -34,6 +34,11 @@ _RUN = 6
 _DOUBT = 3.5
 """By how many standard errors a rule is thought to do worse than where it was the best of very many."""
 
+_RUN_DOUBT = 2.5
+"""The same for a run: chosen from fewer. Twelve alone by chance promise nothing, twenty promise 0.6."""
+_DISBELIEF = 2.0
+"""By how many standard errors a likelihood ratio may do better than it was seen to do, at most."""
+
 
 @dataclass(frozen=True, eq=False)
 class Guess:
@@ -77,7 +82,7 @@ def choose_guess(
         What to choose from; each is also tried the other way round.
     ratio
         The log likelihood ratio, if one is known: how often its guesses are right need not be counted, it
-        says so itself.
+        says so itself, and is believed as far as the outputs do not contradict it.
     tests
         How many models the rule will be tested on.
     alpha
@@ -88,6 +93,9 @@ def choose_guess(
     if ratio is not None:
         known, best = _best_certainty(ratio(np.concatenate([first, second])), tests, deviations)
         chosen = Guess(ratio, -known, known)
+        best = min(
+            best, _not_contradicted(*chosen.count(first, second), len(first) + len(second), tests, deviations)
+        )
         scores = [*scores, ratio]  # counted as well: a learner with too little noise shows more than it says
     for score in scores:
         x, y = score(first), score(second)
@@ -105,26 +113,35 @@ def seldom_guess(first: FloatArray, second: FloatArray, scores: Sequence[Score])
     A learner may tell outright, but so seldom that no rule which is thought to do worse than it did would be
     chosen for it. This rule counts on what it saw, so it is tested beside the other one, not in its place.
     """
-    most, chosen = _RUN - 1, None
+    rules: list[tuple[int, float, Guess]] = []
     for score in scores:
         for turned in (score, _turned(score)):
             x, y = turned(first), turned(second)
-            high, above = _alone_beyond(x, y)
-            low, below = _alone_beyond(-y, -x)
-            if above + below > most:
-                most, chosen = above + below, Guess(turned, -low, high)
+            high, above, gap_above = _alone_beyond(x, y)
+            low, below, gap_below = _alone_beyond(-y, -x)
+            rules.append((above + below, min(gap_above, gap_below), Guess(turned, -low, high)))
+    most = max(run for run, _, _ in rules)
+    if most < _RUN:
+        return None
+    # The longest run is often one that begins among the others by chance: a clear gap is worth more.
+    _, _, chosen = max((rule for rule in rules if 3 * rule[0] >= 2 * most), key=lambda rule: rule[1])
     return chosen
 
 
-def _alone_beyond(own: FloatArray, others: FloatArray) -> tuple[float, int]:
-    """Return beyond which value only own samples lie, and how many: in the widest gap of the lower half."""
+def _alone_beyond(own: FloatArray, others: FloatArray) -> tuple[float, int, float]:
+    """Return beyond which value only own samples lie, how many, and the gap there in spreads of the others.
+
+    The widest gap of the run's lower half; infinite if there is no run.
+    """
     end = float(others.max())
     run = np.sort(own[own > end])
     if not run.size:
-        return math.inf, 0
+        return math.inf, 0, math.inf
     places = np.append(end, run)
-    k = int(np.diff(places[: run.size // 2 + 2]).argmax())
-    return float(0.5 * (places[k] + places[k + 1])), run.size - k
+    gaps = np.diff(places[: run.size // 2 + 2])
+    k = int(gaps.argmax())
+    spread = max(end - float(np.median(others)), 1e-300)
+    return float(0.5 * (places[k] + places[k + 1])), run.size - k, float(gaps[k]) / spread
 
 
 def epsilon_bound(right: int, guesses: int, alpha: float) -> float:
@@ -145,6 +162,19 @@ def epsilon_bound(right: int, guesses: int, alpha: float) -> float:
     return max(math.log(least) - math.log1p(-least), 0.0) if 0.0 < least < 1.0 else 0.0
 
 
+def expected_epsilon(right: int, guesses: int, tests_per_sample: float, alpha: float) -> float:
+    """Return what a rule that was the best of many, and right so often, can be expected to show when tested.
+
+    Examples
+    --------
+    >>> expected_epsilon(10, 10, 8.0, alpha=1e-3) < 0.0 < expected_epsilon(30, 30, 8.0, alpha=1e-3)
+    True
+    """
+    tested = guesses * tests_per_sample
+    least = float(_lower(float(_lower(right, guesses, _RUN_DOUBT)) * tested, tested, float(-ndtri(alpha))))
+    return _log_odds(least)
+
+
 def _turned(score: Score) -> Score:
     return lambda outputs: -score(outputs)
 
@@ -157,6 +187,14 @@ def _best_certainty(ratios: FloatArray, tests: int, deviations: float) -> tuple[
     values = _lower(np.cumsum(expit(sure)) / made * tested, tested, deviations)
     k = int(values.argmax())
     return float(np.nextafter(sure[k], 0.0)), _log_odds(float(values[k]))
+
+
+def _not_contradicted(right: int, made: int, samples: int, tests: int, deviations: float) -> float:
+    """Return the most that so many right guesses let one expect of a rule that was not chosen by them."""
+    made = max(made, 1)
+    share = 1.0 - float(_lower(made - right, made, _DISBELIEF))
+    tested = made * tests / samples
+    return _log_odds(float(_lower(share * tested, tested, deviations)))
 
 
 def _best_thresholds(

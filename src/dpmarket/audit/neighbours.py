@@ -48,6 +48,11 @@ class Neighbours:
     replaced_labels: IntArray
     person: int
 
+    @property
+    def against_nothing(self) -> bool:
+        """Whether the record is replaced by an empty one."""
+        return not self.replaced_features[self.person].any()
+
 
 def neighbours_of(person: int, n_people: int, lean: float = _LEAN) -> list[Neighbours]:
     """Return the pairs that the sampled audit tries, each with ``n_people`` records.

@@ -113,7 +113,7 @@ def _largest_ratio(weights: Weights | SoftmaxWeights, person: int, n_features: i
             weights.l2,
             weights.row_bound,
             weights.euclidean_bound,
-            weights.rows_per_person,
+            rows_per_person=weights.rows_per_person,
         ).log_ratio
     return find_worst_case(
         weights.loss_weights,
@@ -122,5 +122,5 @@ def _largest_ratio(weights: Weights | SoftmaxWeights, person: int, n_features: i
         weights.l2,
         weights.row_bound,
         weights.rows_per_person,
-        n_features,
+        n_features=n_features,
     ).log_ratio

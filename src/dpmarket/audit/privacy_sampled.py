@@ -1,10 +1,11 @@
 """Turn a learner, as a black box, into a lower bound on what it really gives away of each audited person.
 
 For each person: pairs of neighbouring data sets (:mod:`dpmarket.audit.neighbours`), many models trained on
-both sides, a rule that guesses the side from the model (:mod:`dpmarket.audit.distinguishing`). A quarter of
-the models chooses the pair and the rule; the others, trained afresh on that pair alone, each on the side that
-a coin says, test it. Where outputs far out tell the sides apart, a second rule about them is tested beside
-the first. The false-alarm rate is divided among people and rules (Bonferroni).
+both sides, a rule that guesses the side from the model (:mod:`dpmarket.audit.distinguishing`). A part of the
+models chooses the pair and the rule (:mod:`dpmarket.audit.choosing`): three in eight of 16,000, less of
+more, more of less. The others, trained afresh on that pair alone, each on the side that a coin says, test it.
+Where outputs far out tell the sides apart, a second rule about them is tested beside the first. The
+false-alarm rate is divided among people and rules (Bonferroni).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.audit.accounting import weights_of
-from dpmarket.audit.distinguishing import Guess, choose_guess, epsilon_bound, seldom_guess
+from dpmarket.audit.choosing import Look, best_look, finalists
+from dpmarket.audit.distinguishing import epsilon_bound
 from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
-from dpmarket.audit.scores import fitted_scores, likelihood_ratio
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import Learner
 from dpmarket.privacy import Weights, weights_for
@@ -33,6 +34,7 @@ from dpmarket.progress import Progress
 
 _CHUNK = 250
 _FEW = 50
+_GLANCE = 500  # models a side that show a breach in a few of a hundred
 _WORTH_PROCESSES = 4_000
 _FEWEST, _MOST = 16_000, 128_000
 _SHELTER = 1e7
@@ -283,30 +285,31 @@ def _refuse_repeated(parts: Sequence[FloatArray]) -> None:
 def _bounded(
     trained: _Trainer, weights: Weights, person: int, fits: int, alpha: float
 ) -> tuple[float, dict[str, Any]]:
-    """Choose a pair and a guess on a quarter of the models, or more of few, and test it on the others."""
+    """Choose a pair and a guess on some of the models, and test it on the others."""
     pairs = neighbours_of(person, trained.promises.size, best_lean(weights, person))
     each = max(fits // (16 * len(pairs)), min(fits // (4 * len(pairs)), _FEW))
     again = fits // 16
-    tests = fits - 2 * (len(pairs) * each + again)
+    # With few models a second look at several pairs would leave too little to test on.
+    glance = max(again // 4, min(again, _GLANCE)) if each > _FEW else 0
+    losers = sum(pair.against_nothing for pair in pairs)
+    tests = fits - 2 * (len(pairs) * each + again + losers * glance)
+    goal = (weights, tests, alpha)
 
-    def chosen(pair: Neighbours, first: FloatArray, second: FloatArray) -> tuple[Guess, float]:
-        ratio = likelihood_ratio(pair, first, weights)
-        return choose_guess(first, second, fitted_scores(pair, first, second), ratio, tests, alpha)
-
-    looks = [(pair, trained.both(pair, each, each)) for pair in pairs]
-    pair, outputs = max(looks, key=lambda look: chosen(look[0], *look[1])[1])
-    more = trained.both(pair, again, again)
-    first, second = (np.concatenate(both) for both in zip(outputs, more, strict=True))
-    guess, _ = chosen(pair, first, second)
-    seldom = seldom_guess(first, second, fitted_scores(pair, first, second))
+    looks = [Look(pair, *trained.both(pair, each, each)) for pair in pairs]
+    if glance:
+        looks = [look.longer(*trained.both(look.pair, glance, glance)) for look in finalists(looks, *goal)]
+    best = best_look(looks, *goal)
+    if again > glance:
+        best = best.longer(*trained.both(best.pair, again - glance, again - glance))
+    guess, _ = best.guess(*goal)
+    seldom = best.seldom()
     rules = (
         [(guess, alpha)] if seldom is None else [(guess, (1.0 - _SELDOM) * alpha), (seldom, _SELDOM * alpha)]
     )
     heads = randbits(tests).bit_count()
-    tested = trained.both(pair, heads, tests - heads)
+    tested = trained.both(best.pair, heads, tests - heads)
     counts = [rule.count(*tested) for rule, _ in rules]
     bounds = [epsilon_bound(*count, level) for count, (_, level) in zip(counts, rules, strict=True)]
-    best = int(np.argmax(bounds))
-    right, made = counts[best]
-    details = {"neighbours": pair.name, "tested": tests, "guesses": made, "right": right}
-    return bounds[best], details
+    k = int(np.argmax(bounds))
+    right, made = counts[k]
+    return bounds[k], {"neighbours": best.pair.name, "tested": tests, "guesses": made, "right": right}

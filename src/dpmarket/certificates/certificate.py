@@ -369,7 +369,13 @@ def _check_accounting(purchase: Purchase, model: ReleasedModel | ReleasedStatist
     elif model.has_many_classes:
         n = len(model.features) + model.fit_intercept
         charged = softmax_privacy_loss(
-            weights, model.noise_rate, model.l2, len(model.classes), model.row_bound, model.rows_per_person, n
+            weights,
+            model.noise_rate,
+            model.l2,
+            len(model.classes),
+            model.row_bound,
+            model.rows_per_person,
+            n_coefficients=n,
         )
     else:
         charged = privacy_loss(

@@ -140,8 +140,8 @@ class Geometry:
             weights.l2,
             weights.row_bound,
             total,
-            weights.euclidean_bound,
-            self.joint_columns,
+            euclidean_bound=weights.euclidean_bound,
+            joint_columns=self.joint_columns,
         )
 
     def problem(self, rows: Rows, weights: Weights, plan: ReleasePlan) -> Problem:

@@ -142,7 +142,13 @@ class SoftmaxGeometry:
     ) -> SoftmaxWeights:
         """Return the weights that keep these promises."""
         return softmax_weights_for(
-            promises, l2, self.classes, self.n_coefficients, self.rows.row_bound, rows_per_person, reserve
+            promises,
+            l2,
+            self.classes,
+            self.n_coefficients,
+            self.rows.row_bound,
+            rows_per_person,
+            numerical_epsilon=reserve,
         )
 
     def check_prepared(self, weights: object, rows_per_person: int) -> None:
@@ -187,7 +193,7 @@ class SoftmaxGeometry:
             weights.noise_rate,
             weights.l2,
             weights.row_bound,
-            total,
+            weight_total=total,
         )
 
     def problem(self, rows: Rows, weights: SoftmaxWeights, plan: ReleasePlan) -> SoftmaxProblem:

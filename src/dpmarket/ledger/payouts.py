@@ -117,6 +117,16 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
     return entered
 
 
+def state_of_seller(connection: Connection, campaign: str, seller: str) -> str | None:
+    """Return what became of a seller's latest payment: ``pending``, ``confirmed``, ``returned``, or None."""
+    for payout in reversed(payouts_of(connection, campaign)):
+        lines = lines_of(connection, payout)
+        own = (lines.get_column(SELLER) == seller).to_numpy()
+        if own.any():
+            return str(_states(connection, payout, lines)[own][-1])
+    return None
+
+
 def _enter(
     connection: Connection,
     campaign: str,

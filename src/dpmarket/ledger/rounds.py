@@ -27,6 +27,7 @@ from dpmarket.ledger.pages import keep, kept, kept_table
 SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
 WEIGHT = "loss_weight"
 MODEL = "model"  # the mechanism of rounds that models outside of campaigns enter
+LIVE = "live "  # begins the digest of a round of the live desk, which keeps limits and escrow itself
 
 
 @dataclass(frozen=True)

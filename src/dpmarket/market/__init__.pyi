@@ -38,6 +38,7 @@ from .listing import job_counts as job_counts
 from .listing import list_campaigns as list_campaigns
 from .listing import list_paying as list_paying
 from .listing import references_of as references_of
+from .listing import roles_of as roles_of
 from .opening import Opening as Opening
 from .opening import plan_opening as plan_opening
 from .participations import Invitation as Invitation
@@ -50,6 +51,7 @@ from .payouts import enter_payments as enter_payments
 from .payouts import enter_payments_in as enter_payments_in
 from .payouts import enter_payout as enter_payout
 from .payouts import make_payout as make_payout
+from .payouts import payment_state as payment_state
 from .payouts import payout_lines as payout_lines
 from .payouts import set_payee as set_payee
 from .people import Limits as Limits

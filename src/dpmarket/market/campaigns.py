@@ -149,6 +149,11 @@ def draft_campaign(
         raise MarketRefusal(
             "invalid", "expected a market without sellers.excluded and ledger.url: files are not read here."
         )
+    if checked.sellers.lifetime_epsilon is not None:
+        raise MarketRefusal(
+            "invalid",
+            "expected a market without sellers.lifetime_epsilon: here people's own limits are kept.",
+        )
     role = sa.select(tables.member.c.role).where(tables.member.c.id == buyer)
     if connection.execute(role).scalar() != "buyer":
         raise MarketRefusal("unknown", "there is no such buyer.")

@@ -13,7 +13,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -271,7 +271,8 @@ def pay_debt(connection: Connection, found: LiveCampaign, now: datetime) -> int:
     if debt:
         return debt
     late = datetime.fromisoformat(at) - datetime.fromisoformat(str(found.cleared_at))
-    until = time_text(datetime.fromisoformat(found.deliver_until) + late)
+    # By a clock that was put back nobody has less time than they were told.
+    until = time_text(datetime.fromisoformat(found.deliver_until) + max(late, timedelta()))
     step(connection, found.campaign, ("deciding",), deliver_until=until)
     enter_job(connection, "close", found.campaign, until)
     enter_event(connection, found.campaign, None, "debt paid", at)

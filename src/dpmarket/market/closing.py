@@ -17,7 +17,7 @@ from dpmarket.errors import MarketRefusal
 from dpmarket.files import table_to_bytes
 from dpmarket.ledger import Connection, NewRound, Round, enter_round, rounds
 from dpmarket.ledger.engine import new_id
-from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER
+from dpmarket.ledger.rounds import EPSILON, LIVE, PAYMENT, SELLER
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign, campaign_of, end_for_all, step
 from dpmarket.market.desk import lock_ledger, time_text
@@ -161,7 +161,7 @@ def _new_round(connection: Connection, found: LiveCampaign, quotes: pl.DataFrame
         quotes=quotes,
         content=table_to_bytes(quotes),
         identity=identity,
-        digest=f"live {identity}",
+        digest=f"{LIVE}{identity}",
         repetition=0,
         mechanism=decided["mechanism"],
         minor_units=found.minor_units,

@@ -81,6 +81,18 @@ def campaign_of_payout(connection: Connection, payout: str) -> tuple[LiveCampaig
     return campaign_of(connection, campaign), made
 
 
+def roles_of(connection: Connection, campaign: str) -> list[tuple[str, str]]:
+    """Return role and name of everybody who has to do with a campaign: its buyer, and all who are no buyers.
+
+    Sellers are told before they take part.
+    """
+    member = tables.member.c
+    buyer = campaign_of(connection, campaign).buyer
+    query = sa.select(member.role, member.name).where(sa.or_(member.role != "buyer", member.id == buyer))
+    rows = connection.execute(query.order_by(member.role, member.name))
+    return [(str(role), str(name)) for role, name in rows]
+
+
 def references_of(connection: Connection, payout: Payout) -> set[str]:
     """Return the references of a payout's lines."""
     lines = payouts.lines_of(connection, payout)

@@ -16,7 +16,7 @@ from dpmarket.market.campaigns import campaign_of
 from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
 from dpmarket.market.events import enter_event
 from dpmarket.market.keys import OPERATOR, Opener, operator_key, seal
-from dpmarket.market.standing import standing_of
+from dpmarket.market.standing import look_at, standing_of
 from dpmarket.market.views import Caller
 
 _own = tables.participation.c
@@ -121,6 +121,16 @@ def payout_lines(desk: Desk, caller: Caller, campaign: str, number: int) -> list
         payee = None if opened is None else opened.rstrip(b"\0").decode()
         found.append(PayoutLine(reference, payee, amount))
     return found
+
+
+def payment_state(connection: Connection, participation: str) -> str:
+    """Return what became of a seller's payment: ``owed`` (also if it came back), ``on its way`` or ``paid``.
+
+    For who is paid at all: whose promise was spent.
+    """
+    found = look_at(connection, participation)
+    known = payouts.state_of_seller(connection, found.campaign, found.person)
+    return {"pending": "on its way", "confirmed": "paid"}.get(str(known), "owed")
 
 
 def enter_payments(

@@ -32,8 +32,9 @@ from dpmarket.ledger.restoring import enter_logged_withdrawals
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewRound
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.partitions.looking import Counts, check_partitions, partition_paths
 from dpmarket.partitions.passes import Money
-from dpmarket.partitions.quoting import Counts, PartitionQuotes, check_partitions, partition_paths, quote_all
+from dpmarket.partitions.quoting import PartitionQuotes, quote_all
 from dpmarket.progress import StageProgress
 
 

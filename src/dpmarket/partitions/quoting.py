@@ -6,28 +6,31 @@ partitions are written.
 
 from __future__ import annotations
 
-import glob
-import json
 import os
-import secrets
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.costs import CostDistribution
-from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import refuse_existing, refuse_unwritable, to_json
+from dpmarket.errors import InvalidInput
+from dpmarket.files import to_json
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.partitions.deciding import Census, Market, Ranges, decide_from_all, decide_from_windows
-from dpmarket.partitions.engines import Engine, as_engine
-from dpmarket.partitions.ids import ranges_of, repeated_hashes
+from dpmarket.partitions.engines import as_engine
+from dpmarket.partitions.looking import (
+    Counts,
+    Runner,
+    folder_beside,
+    looked_at,
+    partition_paths,
+    places_of,
+    refuse_unusable,
+)
 from dpmarket.partitions.passes import (
     Ask,
     Money,
@@ -37,9 +40,6 @@ from dpmarket.partitions.passes import (
     Written,
     costs_of,
     keep_decision,
-    rows_of,
-    scan,
-    sentence_of,
     within,
     write,
 )
@@ -53,8 +53,6 @@ MOST_GATHERED = 1 << 21
 """Up to so many sellers are gathered one by one where windows do not decide."""
 _FEW = 1 << 15
 SCHEMA = "dpmarket.partitions/1"
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -96,20 +94,6 @@ class PartitionQuotes:
     names: tuple[str, ...]
     rows: tuple[int, ...]
     digests: tuple[str, ...]
-
-
-def partition_paths(pattern: str | os.PathLike[str]) -> list[Path]:
-    """Return the files that a pattern such as ``reports/*.parquet`` names, in the order of their names.
-
-    Raises
-    ------
-    FileProblem
-        There is none.
-    """
-    found = sorted(Path(name) for name in glob.glob(os.fspath(pattern)))
-    if not found:
-        raise FileProblem(f"cannot read {pattern}: there is no such file.")
-    return found
 
 
 def quote_partitions(
@@ -199,27 +183,6 @@ def quote_partitions(
     )
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What is known of all reports after the first pass, without a look at a cost.
-
-    Attributes
-    ----------
-    sellers, below, above
-        How many there are, and how many of them report less or more than the distribution knows.
-    sums
-        Of the hashes of all reports, modulo 2**64.
-    lists
-        The files of hashes of the sellers' ids.
-    """
-
-    sellers: int
-    below: int
-    above: int
-    sums: tuple[int, int]
-    lists: tuple[str, ...]
-
-
 def quote_all(
     paths: Sequence[str | os.PathLike[str]] | str,
     out: str | os.PathLike[str],
@@ -254,11 +217,11 @@ def quote_all(
     checks.at_least("most_gathered", most_gathered, 0)
     sources = partition_paths(paths) if isinstance(paths, str) else [Path(path) for path in paths]
     target = Path(out)
-    _refuse(sources, target)
-    runner = _Runner(as_engine(engine), progress)
-    with _folder_beside(target) as work:
-        places = _places(sources, work, dist, columns, keys)
-        scanned, counts = _looked_at(runner, places)
+    refuse_unusable(sources, target)
+    runner = Runner(as_engine(engine), progress)
+    with folder_beside(target) as work:
+        places = places_of(sources, work, dist, columns, keys)
+        scanned, counts = looked_at(runner, places)
         mechanism, money = choose(counts)
         market = _decide(runner, places, scanned, mechanism, most_gathered)
         decision = work / "decision"
@@ -276,147 +239,8 @@ def quote_all(
     return result
 
 
-def check_partitions(
-    paths: Sequence[Path],
-    out: str | os.PathLike[str],
-    dist: CostDistribution,
-    *,
-    engine: Any,
-    columns: tuple[str, str],
-) -> Counts:
-    """Look at all partitions as the first pass does, refuse as it does, and leave nothing behind."""
-    _refuse(paths, Path(out))
-    with _folder_beside(Path(out)) as work:
-        places = _places(paths, work, dist, columns, None)
-        return _looked_at(_Runner(as_engine(engine), lambda what, share: None), places)[1]
-
-
-@contextmanager
-def _folder_beside(target: Path) -> Iterator[Path]:
-    """Give an empty folder that only its owner may look into; what is still there at the end is removed."""
-    work = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        work.mkdir(mode=0o700)
-        (work / "hashes").mkdir(mode=0o700)
-    except OSError as problem:
-        raise FileProblem(f"cannot write {target}: {problem.strerror or problem}.") from None
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _looked_at(runner: _Runner, places: Sequence[Place]) -> tuple[list[Scanned], Counts]:
-    """Return what the first pass tells, or refuse with all problems."""
-    scanned = runner.map("reading", scan, places)
-    _refuse_problems(scanned)
-    counts = _counts(places, scanned)
-    _refuse_repeated(runner, places, counts)
-    return scanned, counts
-
-
-def _counts(places: Sequence[Place], scanned: Sequence[Scanned]) -> Counts:
-    first, second = (sum(part.sums[k] for part in scanned) % (1 << 64) for k in range(2))
-    return Counts(
-        sellers=sum(part.rows for part in scanned),
-        below=sum(part.below for part in scanned),
-        above=sum(part.above for part in scanned),
-        sums=(first, second),
-        lists=tuple(place.hashes for place in places),
-    )
-
-
-class _Runner:
-    """Runs passes on an engine, counts them, and tells how far they are."""
-
-    def __init__(self, engine: Engine, progress: StageProgress) -> None:
-        self._engine = engine
-        self._progress = progress
-        self.passes = 0
-
-    def map(self, words: str, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-        """Run a pass over all partitions."""
-        self.passes += 1
-        number, done = self.passes, 0
-
-        def tell() -> None:
-            nonlocal done
-            done += 1
-            share = (number - 1 + done / len(items)) / 3.0
-            self._progress(f"{words}: pass {number}, partition {done} of {len(items)}", min(share, 1.0))
-
-        return self._engine.map(function, items, tell)
-
-    def aside(self, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-        """Run tasks that read no reports."""
-        return self._engine.map(function, items, lambda: None)
-
-
-def _refuse(sources: Sequence[Path], target: Path) -> None:
-    if not sources:
-        raise InvalidInput("expected at least one partition, got none.")
-    refuse_existing(target)
-    refuse_unwritable(target)
-    names = [source.stem for source in sources]
-    twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
-    if twice:
-        raise FileProblem(
-            f"expected partitions with different names, found {len(twice)} names of several files."
-        )
-
-
-def _places(
-    sources: Sequence[Path],
-    work: Path,
-    dist: CostDistribution,
-    columns: tuple[str, str],
-    keys: tuple[int, int, int] | None,
-) -> list[Place]:
-    text = json.dumps(dist.to_dict())
-    folder = work.absolute()
-    return [
-        Place(
-            source=str(source.absolute()),
-            id_column=columns[0],
-            cost_column=columns[1],
-            distribution=text,
-            hashes=str(folder / "hashes" / f"{source.stem}.npy"),
-            quotes=str(folder / f"{source.stem}.parquet"),
-            keys=keys,
-        )
-        for source in sources
-    ]
-
-
-def _refuse_problems(scanned: Sequence[Scanned]) -> None:
-    problems = [sentence for part in scanned for sentence in part.problems]
-    if problems:
-        bad = sum(1 for part in scanned if part.problems)
-        raise FileProblem(f"cannot use {bad} of {len(scanned)} partitions; nothing was written.", problems)
-
-
-def _refuse_repeated(runner: _Runner, places: Sequence[Place], counts: Counts) -> None:
-    found = runner.aside(repeated_hashes, ranges_of(counts.lists, counts.sellers))
-    wanted = tuple(value for part in found for value in part)
-    if not wanted:
-        return
-    seen: set[bytes] = set()
-    offending: list[tuple[Place, tuple[int, ...]]] = []
-    rows = runner.aside(rows_of, [(place, wanted) for place in places])
-    for place, part in zip(places, rows, strict=True):
-        again = tuple(row for row, digest in part if digest in seen)
-        seen.update(digest for _, digest in part)
-        if again:
-            offending.append((place, again))
-    if offending:
-        raise FileProblem(
-            f"cannot use {len(offending)} of {len(places)} partitions; nothing was written.",
-            runner.aside(sentence_of, offending),
-        )
-
-
 def _decide(
-    runner: _Runner,
+    runner: Runner,
     places: Sequence[Place],
     scanned: Sequence[Scanned],
     mechanism: OfflineMechanism,
@@ -435,7 +259,7 @@ def _decide(
 
 
 def _decide_by_windows(
-    runner: _Runner, places: Sequence[Place], scanned: Sequence[Scanned], mechanism: OfflineMechanism
+    runner: Runner, places: Sequence[Place], scanned: Sequence[Scanned], mechanism: OfflineMechanism
 ) -> Market:
     sellers = sum(part.rows for part in scanned)
     lists = [part.distinct for part in scanned if part.distinct is not None]

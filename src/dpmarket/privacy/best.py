@@ -92,6 +92,7 @@ def best_weights(
     noise: float,
     weight_cap: float | None = None,
     row_bound: float = 1.0,
+    *,
     rows_per_person: int = 1,
     numerical_epsilon: float = 0.0,
 ) -> BestWeights:

@@ -97,6 +97,7 @@ def log_density_ratio(
     own_weights: ArrayLike,
     other_rows: ArrayLike,
     other_weights: ArrayLike,
+    *,
     noise_rate: float,
     l2: float,
     separate: int = 0,

@@ -113,7 +113,7 @@ def gaussian_plan_release(
     share = 0.5  # 2 rho / g, at most
     for _ in range(2):
         # Half a box is (1 + share) g / 2 wide; a first, too large share gives a share that is too small.
-        slope = _log_density_slope(grid * (1.0 + share) / 2.0, n, eta, penalty, classes, bound, total)
+        slope = _log_density_slope(grid * (1.0 + share) / 2.0, n, eta, penalty, classes, bound, total=total)
         share = min(usable / (2.0 * size + grid * slope), 0.5)
     while _cost(share, grid, size, slope) > usable:
         share *= 0.999
@@ -165,13 +165,15 @@ def gaussian_release_cost(
     if share >= 1.0:
         return math.inf
     half_width = plan.grid / 2.0 + rho
-    slope = _log_density_slope(half_width, n_coefficients, noise_rate, l2, n_classes, row_bound, weight_total)
+    slope = _log_density_slope(
+        half_width, n_coefficients, noise_rate, l2, n_classes, row_bound, total=weight_total
+    )
     size = n_coefficients if n_classes == 2 else n_classes * n_coefficients
     return _cost(share, plan.grid, size, slope)
 
 
 def _log_density_slope(
-    half_width: float, n: int, eta: float, l2: float, classes: int, bound: float, total: float
+    half_width: float, n: int, eta: float, l2: float, classes: int, bound: float, *, total: float
 ) -> float:
     """Return what multiplies ``2 rho`` besides the boxes' volumes."""
     if classes == 2:

@@ -83,6 +83,7 @@ def plan_release(
     l2: float,
     row_bound: float = 1.0,
     weight_total: float = 1.0,
+    *,
     euclidean_bound: float | None = None,
     joint_columns: int | None = None,
 ) -> ReleasePlan:
@@ -148,7 +149,7 @@ def plan_release(
         )
     grid = 2.0 ** math.floor(math.log2(spread / 4.0))
     usable = asked * (1.0 - _KEPT_BACK)
-    slope = _log_density_slope(n, eta, penalty, bound, total, euclidean, joint)
+    slope = _log_density_slope(n, eta, penalty, bound, total, euclidean, joint=joint)
     # share = 2 rho / g; n log((1 + share) / (1 - share)) is 2 n share to first order.
     share = min(usable / (2.0 * n + grid * math.sqrt(n) * slope), 0.5)
     while _cost(share, grid, n, slope) > usable:
@@ -168,6 +169,7 @@ def release_cost(
     l2: float,
     row_bound: float = 1.0,
     weight_total: float = 1.0,
+    *,
     euclidean_bound: float | None = None,
     joint_columns: int | None = None,
 ) -> float:
@@ -195,7 +197,7 @@ def release_cost(
     rho = (plan.gradient_bound + plan.noise_accuracy) / l2
     euclidean = row_bound if euclidean_bound is None else euclidean_bound
     slope = _log_density_slope(
-        n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean, joint_columns
+        n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean, joint=joint_columns
     )
     share = 2.0 * rho / plan.grid
     return math.inf if share >= 1.0 else _cost(share, plan.grid, n_coefficients, slope)
@@ -230,7 +232,7 @@ def _checked_joint(joint_columns: int | None, n: int) -> int | None:
 
 
 def _log_density_slope(
-    n: int, eta: float, l2: float, bound: float, total: float, euclidean: float, joint: int | None
+    n: int, eta: float, l2: float, bound: float, total: float, euclidean: float, *, joint: int | None
 ) -> float:
     """Return K, or what takes its place for shaped noise, divided by sqrt n."""
     if joint is None or joint == n:

@@ -63,6 +63,7 @@ def find_shaped_worst_case(
     l2: float,
     row_bound: float,
     euclidean_bound: float,
+    *,
     rows_per_person: int = 1,
 ) -> WorstCase:
     """Search for the largest log density ratio under independent noise for every column.
@@ -107,7 +108,9 @@ def find_shaped_worst_case(
     >>> bool(0.97 * bound < worst.log_ratio <= bound)
     True
     """
-    setting = _setting(loss_weights, person, noise_rate, l2, row_bound, euclidean_bound, rows_per_person)
+    setting = _setting(
+        loss_weights, person, noise_rate, l2, row_bound, euclidean_bound, rows_per_person=rows_per_person
+    )
     grid = _grid()
     values = _log_ratios(grid, setting)
     starts = grid[np.argsort(-values, kind="stable")[:_STARTS]]
@@ -122,6 +125,7 @@ def _setting(
     l2: float,
     row_bound: float,
     euclidean_bound: float,
+    *,
     rows_per_person: int,
 ) -> _Setting:
     weights = checks.non_negative_vector("loss_weights", loss_weights)

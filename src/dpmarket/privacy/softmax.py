@@ -51,6 +51,7 @@ def softmax_privacy_loss(
     n_classes: int,
     row_bound: float = 1.0,
     rows_per_person: int = 1,
+    *,
     n_coefficients: int | None = None,
 ) -> FloatArray:
     """Return each person's privacy loss (epsilon) in a softmax regression, rounded up.

@@ -44,6 +44,7 @@ def softmax_plan_release(
     noise_rate: float,
     l2: float,
     row_bound: float = 1.0,
+    *,
     weight_total: float = 1.0,
 ) -> ReleasePlan:
     """Return the grid, the gradient bound and the noise accuracy that cost at most ``numerical_epsilon``.
@@ -128,6 +129,7 @@ def softmax_release_cost(
     noise_rate: float,
     l2: float,
     row_bound: float = 1.0,
+    *,
     weight_total: float = 1.0,
 ) -> float:
     """Return what a plan costs in epsilon, rounded up: the formula of this module, for an outsider to check.

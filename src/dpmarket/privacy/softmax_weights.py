@@ -87,7 +87,7 @@ class SoftmaxWeights:
             self.n_classes,
             self.row_bound,
             self.rows_per_person,
-            self.n_coefficients,
+            n_coefficients=self.n_coefficients,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,6 +112,7 @@ def softmax_weights_for(
     n_coefficients: int,
     row_bound: float = 1.0,
     rows_per_person: int = 1,
+    *,
     numerical_epsilon: float = 0.0,
 ) -> SoftmaxWeights:
     """Return the weights that use everybody's promise fully and exceed nobody's.
@@ -230,7 +231,9 @@ class _Solver:
             result[result < SMALLEST_WEIGHT] = 0.0
             if not result.any():
                 break
-            losses = softmax_privacy_loss(result, 1.0 / x, self.l2, n_classes, self.row_bound, rows, size)
+            losses = softmax_privacy_loss(
+                result, 1.0 / x, self.l2, n_classes, self.row_bound, rows, n_coefficients=size
+            )
             above = losses > self.promises
             if not above.any():
                 return result

@@ -80,6 +80,7 @@ def find_worst_case(
     l2: float,
     row_bound: float = 1.0,
     rows_per_person: int = 1,
+    *,
     n_features: int = 2,
 ) -> WorstCase:
     """Search for the largest log density ratio that replacing one person's record can cause.
@@ -124,7 +125,9 @@ def find_worst_case(
     >>> bool(0.99 * bound < worst.log_ratio <= bound)
     True
     """
-    setting = _setting(loss_weights, person, noise_rate, l2, row_bound, rows_per_person, n_features)
+    setting = _setting(
+        loss_weights, person, noise_rate, l2, row_bound, rows_per_person, n_features=n_features
+    )
     grid = _grid(setting)
     values = _log_ratios(grid, setting)
     starts = [grid[i] for i in _best_of_each_length(grid, values)]
@@ -168,7 +171,7 @@ def closed_form_case(
     >>> bool(0.95 * bound < found.log_ratio <= bound)
     True
     """
-    setting = _setting(loss_weights, person, noise_rate, l2, row_bound, rows_per_person, 2)
+    setting = _setting(loss_weights, person, noise_rate, l2, row_bound, rows_per_person, n_features=2)
     return _described(_closed_form(setting, _best_lengths(setting)[0]), setting)
 
 
@@ -179,6 +182,7 @@ def _setting(
     l2: float,
     row_bound: float,
     rows_per_person: int,
+    *,
     n_features: int,
 ) -> _Setting:
     weights = checks.non_negative_vector("loss_weights", loss_weights)

@@ -42,7 +42,7 @@ def render_page(summary: Summary) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     source = resources.files("dpmarket.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    # Drawn by us from numbers: no text of anybody is in them unescaped.
+    # Drawn by us from numbers, as the place of the contents is ours: no text of others is in them unescaped.
     charts = {name: Markup(chart) for name, chart in charts_of(summary).items()}  # nosec B704
     parts: dict[str, list[int]] = {}
     for k, row in enumerate(summary.parameters):
@@ -56,7 +56,7 @@ def render_page(summary: Summary) -> str:
         parts=parts,
         decimals=_columns(summary),
         in_currency=f", {summary.currency}" if summary.currency else "",
-        contents=Markup(_CONTENTS),
+        contents=Markup(_CONTENTS),  # nosec B704
         version=__version__,
     )
     return page.replace(_CONTENTS, _contents(page), 1)

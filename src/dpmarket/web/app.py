@@ -13,6 +13,7 @@ from dpmarket.web import health, signing
 from dpmarket.web.api import campaigns, models, payouts, sellers
 from dpmarket.web.guard import Application, Guard
 from dpmarket.web.handbook import handbook
+from dpmarket.web.pages.routes import include_pages
 from dpmarket.web.problems import Problem, documented, tell_problems
 from dpmarket.web.service import Clock, Service, clock
 from dpmarket.web.settings import Settings
@@ -71,6 +72,7 @@ def make_routes() -> FastAPI:
         return campaigns.told_contradictions(refusal, known)
 
     app.add_exception_handler(campaigns.Contradicting, contradicting)
+    include_pages(app)
     document = app.state.document = _document(app)
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)

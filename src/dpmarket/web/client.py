@@ -161,9 +161,10 @@ class Client:
         """Accept one's offer."""
         return self.post("/me/acceptance", None, key)
 
-    def deliver(self, values: Mapping[str, Any], key: str | None = None) -> Any:
-        """Send one's record."""
-        return self.post("/me/record", {"values": dict(values)}, key)
+    def deliver(self, values: Mapping[str, Any] | Sequence[Mapping[str, Any]], key: str | None = None) -> Any:
+        """Send one's record: a row by names, or a list of rows."""
+        plain = dict(values) if isinstance(values, Mapping) else [dict(row) for row in values]
+        return self.post("/me/record", {"values": plain}, key)
 
     def set_payee(self, payee: str) -> Any:
         """Say whom to pay."""

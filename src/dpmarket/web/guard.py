@@ -35,6 +35,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_POLICY = "Content-Security-Policy"
 _HSTS = "max-age=31536000"
 
 
@@ -71,8 +72,11 @@ class Guard:
         async def strictly(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
+                own = headers.get(_POLICY)  # of a page that is stricter than all others
                 for name, value in self._headers.items():
                     headers[name] = value
+                if own is not None:
+                    headers[_POLICY] = own
             await send(message)
 
         headers = _single(scope)
@@ -99,9 +103,13 @@ class Guard:
             return problem(415, [("header.Content-Encoding", "refused")])
         if scope["method"] in _SAFE:
             return None
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        site = headers.get("sec-fetch-site", "none")
+        if site not in ("same-origin", "none"):
             return problem(403, [("header.Sec-Fetch-Site", "cross-site")])
         origin = headers.get("origin")
+        # A page that tells nobody where it was asks its own site with the origin "null": our pages do.
+        if origin == "null" and site == "same-origin":
+            return None
         if origin is not None and origin not in (self._origin, f"{scope['scheme']}://{headers.get('host')}"):
             return problem(403, [("header.Origin", "cross-site")])
         return None

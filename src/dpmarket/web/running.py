@@ -40,6 +40,8 @@ def opened(settings: Settings) -> Iterator[Desk]:
     The log outside of the ledger goes to the folder ``state``, unless ``DPMARKET_STATE`` names another.
     """
     os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
+    if settings.master_key_file is not None:
+        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
     for folder in (settings.folder, Path(os.environ["DPMARKET_STATE"])):
         make_folder(folder)
     if not is_address(settings.database):

@@ -29,6 +29,8 @@ class Settings(BaseSettings):
         A file, or ``postgresql://...``; None: ``data/market.ledger`` in the folder.
     keys_folder
         Private keys; None: ``keys`` in the folder.
+    master_key_file
+        The file of the key by which private keys are wrapped; None: they lie in clear, for their owner only.
     public_url
         As callers know the service; its host, and loopback, are the only ones that are answered.
     host
@@ -62,6 +64,7 @@ class Settings(BaseSettings):
     folder: Path = Path("dpmarket-service")
     database_url: str | None = None
     keys_folder: Path | None = None
+    master_key_file: Path | None = None
     public_url: str = "http://127.0.0.1:8000"
     host: str = "127.0.0.1"
     port: Port = 8000
@@ -131,8 +134,9 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    if isinstance(written.get("keys_folder"), str):
-        written["keys_folder"] = folder / written["keys_folder"]
+    for name in ("keys_folder", "master_key_file"):
+        if isinstance(written.get(name), str):
+            written[name] = folder / written[name]
     try:
         settings = Settings(**{**written, "folder": folder})
     except ValidationError as problem:

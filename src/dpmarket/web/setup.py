@@ -32,6 +32,8 @@ port = 8000
 metrics_port = 8001
 # Where the ledger is; left out: data/market.ledger beside this file.
 # database_url = "postgresql://market@localhost/market"
+# The key by which private keys are wrapped (openssl rand -hex 32 > FILE; chmod 600 FILE); on another disk.
+# master_key_file = "/etc/dpmarket/master-key"
 # Who may enter that money has arrived: "paymaster" (and operator), or "buyer" as well.
 funding = "paymaster"
 # Who may invite, and so sees links that act for sellers: "operator", or "buyer" as well.

@@ -10,11 +10,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from markupsafe import escape
 
 from dpmarket.errors import MarketRefusal
 from dpmarket.market import Caller, acting, caller_with, issue_token, revoke_token
 from dpmarket.web.auth import COOKIE, SESSION, TheService, session
+from dpmarket.web.pages.rendering import page, see
 from dpmarket.web.problems import documented
 from dpmarket.web.service import LOGIN, Service
 
@@ -22,15 +22,15 @@ router = APIRouter(tags=["signing in"], default_response_class=HTMLResponse, inc
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{20,100}$")]
 SignedIn = Annotated[Caller, Depends(session)]
 _REFUSALS = documented(404, 422, 429)
+HOMES = {"seller": "/s", "buyer": "/b", "paymaster": "/p", "operator": "/b", "auditor": "/b"}
 
 
 @router.get("/i/{token}")
 @router.get("/login/{token}")
 def button(token: Token, request: Request, service: TheService) -> HTMLResponse:
     """Show a button. Whether the link is good is told when it is pressed."""
-    return _page(
-        "Sign in", f'<form method="post" action="{escape(request.url.path)}"><button>Sign in</button></form>'
-    )
+    kind = "seller" if request.url.path.startswith("/i/") else "member"
+    return page(request, "sign_in", action=request.url.path, kind=kind, title=None, home=None)
 
 
 @router.post("/i/{token}", responses=_REFUSALS)
@@ -46,14 +46,9 @@ def sign_in_member(token: Token, request: Request, service: TheService) -> Respo
 
 
 @router.get("/signed-in")
-def signed_in(caller: SignedIn) -> HTMLResponse:
-    """Say who is signed in."""
-    return _page(
-        "Signed in",
-        f"<p>You are signed in as {escape(caller.role)}. Pages follow; the API has everything: "
-        '<a href="/api/v1/docs">what it offers</a>.</p>'
-        '<form method="post" action="/sign-out"><button>Sign out</button></form>',
-    )
+def signed_in(caller: SignedIn) -> Response:
+    """Lead to the page from which everything else is reached, by role."""
+    return see(HOMES[caller.role])
 
 
 @router.post("/sign-out")
@@ -61,7 +56,7 @@ def sign_out(request: Request, service: TheService) -> Response:
     """End a session."""
     with acting(service.desk) as connection:
         revoke_token(connection, request.cookies.get(COOKIE, ""), service.clock())
-    answer = _page("Signed out", "<p>You are signed out.</p>")
+    answer = page(request, "signed_out", title=None, home=None)
     answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
     return answer
 
@@ -88,11 +83,3 @@ def _sign_in(service: Service, request: Request, token: str, kind: str) -> Respo
         samesite="lax",
     )
     return answer
-
-
-def _page(title: str, content: str) -> HTMLResponse:
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width"><meta name="robots" content="noindex">'
-        f"<main><h1>{escape(title)}</h1>{content}</main></html>"
-    )

@@ -153,8 +153,8 @@ class Watch:
         finally:
             seconds = time.perf_counter() - begun
             route, method = _template(scope), _method(scope)
-            self._metrics.requests.labels(method, route, str(status)).inc()
             self._metrics.seconds.labels(method, route).observe(seconds)
+            self._metrics.requests.labels(method, route, str(status)).inc()
             fields = {
                 "request": request_id,
                 "method": method,

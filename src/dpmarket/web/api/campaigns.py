@@ -68,7 +68,8 @@ def index(caller: AnyCaller, service: TheService) -> models.Campaigns:
 def show(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> models.CampaignAnswer:
     """Show a campaign to its buyer, its sellers, an auditor or an operator."""
     with reading(service.desk.ledger) as connection:
-        return models.CampaignAnswer(**_told(market.show_campaign(connection, caller, campaign_id)))
+        told = _told(market.show_campaign(connection, caller, campaign_id))
+    return models.CampaignAnswer(**{**told, "debt": None} if caller.role == "seller" else told)
 
 
 @router.get("/{campaign_id}/market", responses=_JSON)
@@ -168,9 +169,12 @@ def invite(
 ) -> models.Invitations:
     """Invite people, each once. Tokens are told in this answer only, and again for the same key.
 
-    By an operator: whoever has a token acts for the seller. By the buyer if the service is set up so.
+    By an operator: whoever has a token acts for the seller. By the buyer if the service is set up so; a limit
+    over the campaigns of all buyers is not one buyer's to set.
     """
     _refuse_unless(service, caller, campaign_id, ("operator",), service.settings.inviting)
+    if caller.role == "buyer" and body.lifetime_epsilon is not None:
+        raise MarketRefusal("invalid", "expected no limit: people's limits are set by an operator.")
     service.limit("invitation", caller.id, INVITING)
     cap = body.lifetime_epsilon or service.settings.lifetime_cap
 
@@ -213,6 +217,15 @@ def openings(
 ) -> Response:
     """Give an auditor what the certificate commits to. Confidential."""
     return Response(market.show_openings(service.desk, caller, campaign_id), media_type="application/json")
+
+
+@router.get("/{campaign_id}/costs")
+def costs(
+    campaign_id: CampaignId, caller: Annotated[Caller, Depends(only("auditor"))], service: TheService
+) -> models.ReportedCosts:
+    """Give an auditor what an offline campaign was cleared by, to decide it again. Confidential."""
+    rows = market.show_costs(service.desk, caller, campaign_id).iter_rows(named=True)
+    return models.ReportedCosts(costs=[models.ReportedCost(**row) for row in rows])
 
 
 @router.get("/{campaign_id}/report")

@@ -78,7 +78,10 @@ class CampaignAnswer(Answer):
     curve_digest: str | None = Field(description="Of the offers at each cost; online, once it is open.")
     ceiling: float | None = Field(description="What nobody is asked to exceed, epsilon; once it is open.")
     largest_payment: int | None = Field(description="What nobody is paid more than, online, minor units.")
-    debt: int = Field(description="What must be paid before sellers are asked for anything, minor units.")
+    debt: int | None = Field(
+        description="What must be paid before sellers are asked for anything, minor units; null to a seller: "
+        "when somebody leaves it changes by what they would have been paid."
+    )
     opens_at: str
     closes_at: str
     deliver_until: str
@@ -97,9 +100,12 @@ class Amount(Strict):
 
 
 class Available(Answer):
-    """What lies in escrow and is promised to nobody."""
+    """What lies in escrow."""
 
-    available: Minor
+    available: int | None = Field(
+        description="What is promised to nobody, in minor units, before the opening; null afterwards: "
+        "it would tell what single sellers are paid."
+    )
 
 
 class State(Answer):
@@ -115,7 +121,10 @@ class NewInvitations(Strict):
         min_length=1, max_length=2_000, description="What the panel calls them; kept as keyed digests only."
     )
     lifetime_epsilon: float | None = Field(
-        None, gt=0, le=1e6, description="What each gives over all campaigns at most; left out: the setting."
+        None,
+        gt=0,
+        le=1e6,
+        description="What each gives over all campaigns at most, said by an operator; left out: the setting.",
     )
 
 
@@ -237,14 +246,31 @@ class QuoteAnswer(Answer):
     expires_at: str = Field(description="Until when it can be accepted, in UTC.")
 
 
+Row = Annotated[
+    dict[Annotated[str, StringConstraints(max_length=200)], float | int | str | bool | None],
+    Field(min_length=1, max_length=10_000),
+]
+
+
 class Record(Strict):
     """A record, checked, then sealed to the campaign's key."""
 
-    values: dict[Annotated[str, StringConstraints(max_length=200)], float | int | str | bool | None] = Field(
-        min_length=1,
-        max_length=10_000,
-        description="By name: every feature and the label of the market file.",
+    values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
+        description="By name: every feature and the label of the market file; or a list of such rows."
     )
+
+
+class ReportedCost(Answer):
+    """What somebody reported. Confidential."""
+
+    participation: str
+    cost: float
+
+
+class ReportedCosts(Answer):
+    """What an offline campaign was cleared by, in the order of the decision. Confidential."""
+
+    costs: list[ReportedCost]
 
 
 class Payee(Strict):

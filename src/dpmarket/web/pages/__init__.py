@@ -1,0 +1,1 @@
+"""The pages that people see: server-rendered, complete without a script."""

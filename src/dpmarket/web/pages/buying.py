@@ -1,0 +1,182 @@
+"""Members' pages: campaigns, a new one as a form with its plan beside it, and the steps until it is open."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import ValidationError
+
+from dpmarket import market
+from dpmarket.campaign.market_file import check_market
+from dpmarket.errors import FileProblem, MarketRefusal
+from dpmarket.ledger import reading
+from dpmarket.market import Caller
+from dpmarket.web.api import campaigns, models
+from dpmarket.web.api.models import CampaignId
+from dpmarket.web.auth import TheService
+from dpmarket.web.pages.forms import Form, Sent
+from dpmarket.web.pages.looking import session_of
+from dpmarket.web.pages.market_form import MOST_ROWS, ROWS, keys, market_data, starts
+from dpmarket.web.pages.prospects import planned
+from dpmarket.web.pages.rendering import page, see
+
+router = APIRouter(prefix="/b", include_in_schema=False)
+HOME = "/b"
+Member = Annotated[Caller, Depends(session_of("buyer", "operator", "auditor"))]
+SignedBuyer = Annotated[Caller, Depends(session_of("buyer"))]
+_TIMES = ("opens_at", "closes_at", "deliver_until")
+
+
+@router.get("")
+def index(request: Request, caller: Member, service: TheService) -> Response:
+    """List a buyer's own campaigns, or all for an auditor or operator."""
+    with reading(service.desk.ledger) as connection:
+        found = market.list_campaigns(connection, caller)
+    return page(request, "campaigns", **frame(caller), campaigns=found)
+
+
+@router.get("/new")
+def new(request: Request, caller: SignedBuyer, service: TheService) -> Response:
+    """Show the form of a new campaign."""
+    now = service.clock()
+    times = {name: _written(now + timedelta(days=days)) for name, days in zip(_TIMES, (0, 7, 9), strict=True)}
+    return _form(request, caller, {**starts(), **times, "mechanism": "online"}, [], None)
+
+
+@router.post("/new")
+def draft(request: Request, form: Sent, caller: SignedBuyer, service: TheService) -> Response:
+    """Plan what the form says, or draft it; with problems the form is shown again."""
+    typed = {name: form.text(name) for name in form.names()}
+    data = market_data(form)
+    try:
+        checked = check_market(data)
+    except FileProblem as refusal:
+        return _form(request, caller, typed, list(refusal.details), None)
+    try:
+        plan = planned(checked, form.text("mechanism"))
+        if form.text("act") != "draft":
+            return _form(request, caller, typed, [], plan)
+        if plan.problem is not None:
+            return _form(request, caller, typed, [plan.problem], plan)
+        body = models.NewCampaign(
+            title=form.text("title"),
+            mechanism=form.text("mechanism"),  # type: ignore[arg-type]
+            market=checked,
+            **{name: _moment(form, name) for name in _TIMES},  # type: ignore[arg-type]
+            consent_version=1,
+        )
+        made = campaigns.draft(body, caller, service, form.key)
+    except ValidationError as refusal:
+        return _form(request, caller, typed, [_line(found) for found in refusal.errors()], None)
+    except MarketRefusal as refusal:
+        return _form(request, caller, typed, [str(refusal)], None)
+    return see(f"{HOME}/{made.id}")
+
+
+@router.post("/{campaign_id}/open")
+def open_(campaign_id: CampaignId, form: Sent, caller: SignedBuyer, service: TheService) -> Response:
+    """Freeze the rules and let sellers come."""
+    campaigns.open_(campaign_id, caller, service, form.key)
+    return see(f"{HOME}/{campaign_id}")
+
+
+@router.post("/{campaign_id}/close")
+def close(campaign_id: CampaignId, form: Sent, caller: SignedBuyer, service: TheService) -> Response:
+    """Close a campaign whose time is over."""
+    campaigns.close(campaign_id, caller, service, form.key)
+    return see(f"{HOME}/{campaign_id}")
+
+
+@router.post("/{campaign_id}/cancel")
+def cancel(campaign_id: CampaignId, form: Sent, caller: SignedBuyer, service: TheService) -> Response:
+    """Cancel a draft, or a campaign in which nobody was quoted."""
+    campaigns.cancel(campaign_id, caller, service, form.key)
+    return see(f"{HOME}/{campaign_id}")
+
+
+@router.post("/{campaign_id}/fund")
+def fund(campaign_id: CampaignId, form: Sent, caller: Member, service: TheService) -> Response:
+    """Enter that money has arrived, where the service lets this member do it."""
+    with reading(service.desk.ledger) as connection:
+        found = market.show_campaign(connection, caller, campaign_id)
+    amount = amount_in(form.text("amount"), found.minor_units)
+    campaigns.fund(campaign_id, models.Amount(amount=amount), caller, service, form.key)
+    return see(f"{HOME}/{campaign_id}")
+
+
+def frame(caller: Caller) -> dict[str, Any]:
+    """Return what every page of a member shows around its own content."""
+    return {"role": caller.role, "title": None, "home": HOME, "wide": True}
+
+
+def amount_in(text: str, minor_units: int) -> int:
+    """Return an amount of money that somebody typed, in whole minor units.
+
+    Raises
+    ------
+    MarketRefusal
+        It is none.
+
+    Examples
+    --------
+    >>> amount_in("12.5", 100)
+    1250
+    """
+    from fractions import Fraction
+
+    try:
+        amount = Fraction(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+    except (ValueError, ZeroDivisionError):
+        raise MarketRefusal("invalid", "expected an amount of money.") from None
+    minor = amount * minor_units
+    if minor.denominator != 1 or not 0 < minor <= 2**53 or "/" in text:
+        raise MarketRefusal("invalid", "expected an amount of money > 0, in whole minor units.")
+    return int(minor)
+
+
+def _form(
+    request: Request, caller: Caller, typed: dict[str, str], problems: list[str], plan: Any
+) -> Response:
+    first, others = keys()
+    used = [row for row in range(MOST_ROWS) if typed.get(f"feature{row}.name")]
+    rows = min(max(used, default=-1) + 1 + ROWS, MOST_ROWS)
+    beside = {line.split(":")[0]: line for line in problems if ":" in line}
+    return page(
+        request,
+        "new_campaign",
+        status=422 if problems else 200,
+        **frame(caller),
+        first=first,
+        others=others,
+        rows=rows,
+        typed=typed,
+        problems=problems,
+        beside=beside,
+        plan=plan,
+        minor_units=_minor_units(typed.get("money.minor_units", "")),
+        currency=typed.get("money.currency", ""),
+    )
+
+
+def _minor_units(text: str) -> int:
+    """Return what the form says, or the usual: this is only for writing amounts beside it."""
+    return int(text) if text.isdecimal() and 0 < len(text) < 12 and int(text) > 0 else 100
+
+
+def _written(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+
+
+def _moment(form: Form, name: str) -> datetime | str:
+    """Return a time of the form, which is in UTC; what is none is left to the model to refuse."""
+    text = form.text(name)
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return text
+
+
+def _line(found: Any) -> str:
+    return f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}"

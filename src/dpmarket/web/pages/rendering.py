@@ -1,0 +1,68 @@
+"""Turn a template and values into an answer, in the reader's language."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from dpmarket.web.pages.drawing import circles
+from dpmarket.web.pages.texts import Texts, texts_for
+
+_FOLDER = Path(__file__).parents[1]
+_environment = Environment(
+    loader=FileSystemLoader(_FOLDER / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+
+
+def texts_of(request: Request) -> Texts:
+    """Return the texts in the language that a reader's browser asks for."""
+    return texts_for(request.headers.get("accept-language", ""))
+
+
+def page(
+    request: Request, template: str, *, status: int = 200, texts: Texts | None = None, **values: Any
+) -> HTMLResponse:
+    """Return a page.
+
+    Parameters
+    ----------
+    template
+        The template's name, without ``.html``.
+    status
+        The HTTP status.
+    texts
+        The reader's language; None: as the request asks for.
+    values
+        What the template needs besides ``t``, ``money``, ``number``, ``when``, ``circles`` and ``new_key``.
+    """
+    said = texts or texts_of(request)
+    content = _environment.get_template(f"{template}.html").render(
+        t=said,
+        money=said.money,
+        number=said.number,
+        when=said.when,
+        new_key=new_key,
+        circles=circles,
+        **values,
+    )
+    return HTMLResponse(content, status, {"Content-Language": said.language, "Vary": "Accept-Language"})
+
+
+def new_key() -> str:
+    """Return an idempotency key for a form: pressing its button twice does its act once."""
+    return secrets.token_urlsafe(24)
+
+
+def see(path: str) -> RedirectResponse:
+    """Return an answer that leads to a page after an act, so that going back repeats nothing."""
+    return RedirectResponse(path, status_code=303)

@@ -1,0 +1,180 @@
+"""Say things in somebody's language: texts from one catalogue file each, money, numbers and times by locale.
+
+A language is one file in ``web/texts``. Nothing that a page says stands anywhere else. Values that are put
+into a text are escaped, so that a title or a label can never become markup.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from importlib import resources
+from typing import Any
+
+from babel import Locale, UnknownLocaleError
+from babel.dates import format_datetime
+from babel.numbers import format_currency, format_decimal, list_currencies
+from markupsafe import Markup, escape
+
+FALLBACK = "en"
+_WANTED = re.compile(r"^([A-Za-z]{2,3})(?:-([A-Za-z0-9]{2,8}))?$")
+_LONGEST = 200
+
+Message = str | Mapping[str, str]
+
+
+class Texts:
+    """The texts of one language, with the numbers of one locale.
+
+    Parameters
+    ----------
+    language
+        The catalogue's name, as HTML's ``lang`` has it.
+    locale
+        How money, numbers and times are written.
+    messages
+        Texts by dotted name; one with ``one``, ``other`` ... is chosen by the number ``n``.
+    """
+
+    def __init__(self, language: str, locale: Locale, messages: Mapping[str, Message]) -> None:
+        self.language, self.locale = language, locale
+        self._messages = {name: _marked(message) for name, message in messages.items()}
+
+    def __call__(self, name: str, **values: Any) -> Markup:
+        """Return a text with values in it, escaped.
+
+        Raises
+        ------
+        KeyError
+            There is no such text, or a value is missing.
+        """
+        found = self._messages[name]
+        if isinstance(found, dict):
+            found = found.get(str(self.locale.plural_form(values["n"])), found["other"])
+            values["n"] = self.number(values["n"])
+        return Markup(found.format(**values)) if values else Markup(found)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a text."""
+        return name in self._messages
+
+    def money(self, amount: int, minor_units: int, currency: str) -> str:
+        """Return an amount of whole minor units as this locale writes it; nothing is rounded."""
+        digits = len(str(minor_units)) - 1
+        if minor_units != 10**digits:
+            return f"{self.number(amount)}/{minor_units} {currency}".strip()
+        value = Decimal(amount).scaleb(-digits)
+        if currency in _currencies():
+            return str(_currency_text(value, currency, self.locale, digits))
+        return f"{_decimal_text(value, self.locale, digits)} {currency}".strip()
+
+    def number(self, value: float | int) -> str:
+        """Return a number with at most six decimals."""
+        return str(format_decimal(value, format="#,##0.######", locale=self.locale))
+
+    def when(self, moment: str) -> Markup:
+        """Return a time of the desk, in UTC; the page's script shows it in the reader's own zone."""
+        found = datetime.fromisoformat(moment).astimezone(UTC)
+        text = format_datetime(found, "d MMM y, HH:mm", tzinfo=UTC, locale=self.locale)
+        return Markup('<time datetime="{}">{} UTC</time>').format(found.isoformat(timespec="seconds"), text)
+
+
+@functools.cache
+def languages() -> tuple[str, ...]:
+    """Return the names of all catalogues, the one that is used if nothing else fits first."""
+    found = sorted(
+        entry.name.removesuffix(".toml")
+        for entry in resources.files("dpmarket.web").joinpath("texts").iterdir()
+        if entry.name.endswith(".toml")
+    )
+    return (FALLBACK, *(name for name in found if name != FALLBACK))
+
+
+def texts_for(wanted: str) -> Texts:
+    """Return the texts that a browser's ``Accept-Language`` asks for, as far as there are any.
+
+    Parameters
+    ----------
+    wanted
+        The header's value. What cannot be understood is passed over.
+    """
+    return _texts_for(wanted[:_LONGEST])
+
+
+def read_catalogue(content: str) -> dict[str, Message]:
+    """Return the texts of a catalogue by dotted name; a table with ``other`` in it is one text."""
+    found: dict[str, Message] = {}
+
+    def walk(prefix: str, table: Mapping[str, Any]) -> None:
+        for name, value in table.items():
+            path = f"{prefix}{name}"
+            if isinstance(value, dict) and not (value.keys() >= {"one", "other"}):
+                walk(f"{path}.", value)
+            else:
+                found[path] = value
+
+    walk("", tomllib.loads(content))
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _texts_for(wanted: str) -> Texts:
+    choices = []
+    for place, part in enumerate(wanted.split(",")):
+        name, _, quality = part.strip().partition(";")
+        match = _WANTED.match(name)
+        weight = re.match(r"^\s*q=([01](?:\.\d{1,3})?)\s*$", quality)
+        if match and match[1].lower() in languages():
+            choices.append((-float(weight[1]) if weight else -1.0, place, match[1].lower(), match[2]))
+    _, _, language, territory = min(choices, default=(0.0, 0, FALLBACK, None))
+    return _made(language, _locale(language, territory))
+
+
+@functools.cache
+def _made(language: str, locale: Locale) -> Texts:
+    return Texts(language, locale, _catalogue(language))
+
+
+@functools.cache
+def _catalogue(language: str) -> dict[str, Message]:
+    content = resources.files("dpmarket.web").joinpath("texts", f"{language}.toml")
+    return read_catalogue(content.read_text(encoding="utf-8"))
+
+
+def _locale(language: str, territory: str | None) -> Locale:
+    if territory is not None and len(territory) == 2:
+        try:
+            return Locale(language, territory.upper())
+        except UnknownLocaleError:
+            pass
+    return Locale(language)
+
+
+def _marked(message: Message) -> Any:
+    if isinstance(message, str):
+        return Markup(escape(message))
+    return {form: Markup(escape(text)) for form, text in message.items()}
+
+
+@functools.cache
+def _currencies() -> frozenset[str]:
+    return frozenset(list_currencies())
+
+
+@functools.lru_cache(maxsize=4096)
+def _currency_text(value: Decimal, currency: str, locale: Locale, digits: int) -> str:
+    pattern = locale.currency_formats["standard"].pattern
+    # The market's own minor units decide about the digits, not the currency's usual ones.
+    pattern = re.sub(r"0(\.0+)?(?=[^0]|$)", "0" + ("." + "0" * digits if digits else ""), pattern, count=1)
+    made = format_currency(value, currency, format=pattern, locale=locale, currency_digits=False)
+    return str(made)
+
+
+@functools.lru_cache(maxsize=4096)
+def _decimal_text(value: Decimal, locale: Locale, digits: int) -> str:
+    pattern = "#,##0" + ("." + "0" * digits if digits else "")
+    return str(format_decimal(value, format=pattern, locale=locale))

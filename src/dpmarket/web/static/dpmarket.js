@@ -1,0 +1,52 @@
+// The one script of all pages: makes the slider move, shows times in the reader's zone, takes one press for one.
+"use strict";
+
+document.documentElement.classList.add("scripted");
+
+const slider = document.querySelector("[data-slider]");
+if (slider) {
+  const lists = Object.fromEntries(
+    ["payments", "epsilons", "guesses"].map((name) => [name, slider.dataset[name].split("|")]),
+  );
+  const range = slider.querySelector("input[type=range]");
+  const place = (name) => document.querySelector(`[data-${name}]`);
+  const circles = document.querySelectorAll("[data-dots] circle");
+  const show = () => {
+    const line = Number(range.value);
+    const guesses = Number(lists.guesses[line - 1]);
+    place("payment").textContent = lists.payments[line - 1];
+    place("guess").textContent = guesses;
+    place("epsilon").textContent = place("epsilon").dataset.epsilon.replace("#", lists.epsilons[line - 1]);
+    place("words").textContent = place("words").dataset.words.replace("#", guesses);
+    place("line").value = line;
+    range.setAttribute("aria-valuetext", `${lists.payments[line - 1]}, ${guesses}`);
+    circles.forEach((circle, number) => circle.setAttribute("class", number < 50 ? "coin" : number < guesses ? "more" : ""));
+    const words = place("picture").dataset.picture.replace("#", guesses - 50).replace("~", 100 - guesses);
+    place("dots").setAttribute("aria-label", words);
+  };
+  range.addEventListener("input", show);
+  // A browser that comes back to the page may have moved the slider by itself.
+  window.addEventListener("pageshow", show);
+  show();
+}
+
+const language = document.documentElement.lang;
+const locale = navigator.language.startsWith(language) ? navigator.language : language;
+for (const time of document.querySelectorAll("time[datetime]")) {
+  const options = { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+  time.textContent = new Date(time.dateTime).toLocaleString(locale, options);
+}
+
+// A second press sends nothing; were it sent, the form's key would make it do nothing.
+for (const form of document.querySelectorAll("form[method=post]")) {
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "yes";
+  });
+}
+window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});

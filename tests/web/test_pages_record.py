@@ -1,0 +1,114 @@
+"""The form of a record: a field for every kind of column, and what it makes of what was typed."""
+
+import pytest
+
+from dpmarket.campaign import check_market
+from dpmarket.web.pages.forms import Form
+from dpmarket.web.pages.recording import fields_of, filled
+from support.live import MARKET
+from support.readers import seller_of
+
+RULES = {
+    **MARKET,
+    "features": {
+        "age": {"low": 18, "high": 90},
+        "income": {"low": 0, "high": 1e5, "missing": 2e4},
+        "born": {"first": "1950-01-01", "last": "2010-12-31"},
+        "job": {"categories": ["baker", "smith", "cook", "nurse", "clerk"], "other": True},
+        "size": {"categories": [1, 2], "missing_category": True},
+        "smokes": {"boolean": True},
+    },
+    "label": {"column": "class", "values": [0, 1]},
+    "training": {"outside_bounds": "refuse"},
+}
+GOOD = {
+    "f0": "41", "f1": "", "f2": "1980-02-29", "f3": "smith", "f4": "2", "f5": "no", "label": "1",
+}  # fmt: skip
+
+
+def test_every_kind_of_column_has_its_field():
+    fields = fields_of(check_market(RULES))
+    kinds = [(field.name, field.kind, field.gap) for field in fields]
+    assert kinds == [
+        ("age", "number", False),
+        ("income", "number", True),
+        ("born", "date", False),
+        ("job", "choice", False),
+        ("size", "choice", True),
+        ("smokes", "truth", False),
+        ("class", "choice", False),
+    ]
+    assert (fields[0].low, fields[0].high) == ("18", "90")
+    assert fields[3].other
+    assert fields[-1].options == ("0", "1")
+
+
+def test_what_was_typed_becomes_values_of_the_right_kind():
+    given = filled(check_market(RULES), Form(GOOD))
+    assert given.problems == {}
+    assert given.rows == [
+        {
+            "age": 41.0,
+            "income": None,
+            "born": "1980-02-29",
+            "job": "smith",
+            "size": "2",
+            "smokes": False,
+            "class": 1,
+        }
+    ]
+    assert "41" not in repr(given)
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "problem"),
+    [
+        ("f0", "", "missing"),
+        ("f0", "17.9", "outside"),
+        ("f0", "old", "number"),
+        ("f2", "1981-02-29", "date"),
+        ("f2", "2011-01-01", "outside"),
+        ("f4", "3", "choice"),
+        ("f5", "perhaps", "choice"),
+        ("label", "2", "choice"),
+        ("label", "", "missing"),
+    ],
+)
+def test_what_is_wrong_is_named_by_field_and_kind(field, typed, problem):
+    given = filled(check_market(RULES), Form({**GOOD, field: typed}))
+    assert given.problems == {field: problem}
+    assert given.typed[field] == typed
+
+
+def test_where_values_are_clipped_bounds_refuse_nothing():
+    rules = check_market({**RULES, "training": {"outside_bounds": "clip"}})
+    given = filled(rules, Form({**GOOD, "f0": "500"}))
+    assert given.problems == {}
+    assert given.rows[0]["age"] == 500.0
+    assert not fields_of(rules)[0].limits
+
+
+def test_several_rows_are_read_and_empty_ones_left_out():
+    rules = check_market({**RULES, "sellers": {"expected": 30, "rows_per_person": 3}})
+    second = {f"r2.{field}": typed for field, typed in GOOD.items()}
+    given = filled(rules, Form({**GOOD, **second, "r2.f0": "50"}))
+    assert given.problems == {}
+    assert [row["age"] for row in given.rows] == [41.0, 50.0]
+    begun = filled(rules, Form({**GOOD, "r1.f0": "50"}))
+    assert begun.problems["r1.label"] == "missing"
+    assert begun.typed["r1.f0"] == "50"
+
+
+def test_what_is_filled_in_is_what_the_desk_takes(shop):
+    campaign = shop.open(market={**RULES, "sellers": {"expected": 30, "rows_per_person": 2}})
+    reader = seller_of(shop, campaign)
+    page = reader.press(reader.see("/s/consent"), "/s/consent")
+    assert "one of: baker, smith, cook, nurse, clerk, or something else" in reader.see("/s/consent").text
+    page = reader.press(reader.press(reader.press(page, "/s/seat"), "/s/quote"), "/s/accept")
+    more = {f"r1.{field}": typed for field, typed in GOOD.items()}
+    wrong = reader.press(page, "/s/record", **GOOD, **{**more, "r1.f2": "2999-01-01"})
+    assert wrong.status == 422
+    assert 'id="r1.f2-problem"' in wrong.html
+    page = reader.press(wrong, "/s/record", **GOOD, **{**more, "r1.f3": "__other__"})
+    assert page.path == "/s/payee"
+    shop.check()

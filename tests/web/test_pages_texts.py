@@ -1,0 +1,197 @@
+"""What pages say: every state has a text, all texts are in the catalogue, nothing hostile gets through."""
+
+import re
+from importlib import resources
+
+import pytest
+from babel import Locale
+
+from dpmarket.market import GivenQuote
+from dpmarket.market.standing import Standing
+from dpmarket.market.tables import CAMPAIGN_STATES, PARTICIPATION_STATES
+from dpmarket.web.pages import texts
+from dpmarket.web.pages.forms import number_in
+from dpmarket.web.pages.meaning import cost_of, epsilon_shown, right_guesses
+from dpmarket.web.pages.situations import SITUATIONS, situation_of
+from support.live import MARKET
+from support.readers import member_of, seller_of
+
+MOST = 60_000
+HOSTILE = "\"><script>alert(1)</script>'&{{7*7}}{t}%s"
+TEMPLATES = resources.files("dpmarket.web").joinpath("templates")
+
+
+def test_every_state_of_every_campaign_has_a_situation_with_a_text():
+    said = texts.texts_for("en")
+    quote = GivenQuote(0.5, 100, 100, "EUR", "2026-03-05T00:00:00+00:00")
+    nothing = GivenQuote(0.0, 0, 100, "EUR", "2026-03-05T00:00:00+00:00")
+    reached = set()
+    for state in PARTICIPATION_STATES:
+        for campaign in CAMPAIGN_STATES:
+            for mechanism in ("online", "offline"):
+                for held in (0.0, 1.0):
+                    for day in ("02-01", "03-02", "03-04", "03-08", "04-01"):
+                        for given in (None, quote, nothing):
+                            for payment in ("owed", "on its way", "paid") if state == "spent" else (None,):
+                                found = standing(state, campaign, mechanism, held)
+                                at = f"2026-{day}T00:00:00+00:00"
+                                reached.add(situation_of(found, given, payment, at))
+    assert reached == set(SITUATIONS)
+    for situation in SITUATIONS:
+        assert said.has(f"state.{situation}.title")
+        assert said.has(f"state.{situation}.text")
+
+
+def standing(state, campaign, mechanism, held):
+    times = [f"2026-03-{day}T00:00:00+00:00" for day in ("01", "07", "09")]
+    lease = "2026-03-03T00:00:00+00:00" if state == "seated" else None
+    money = ("escrow", "payable", 100, 1.0, 100, "EUR", "d", b"", None)
+    return Standing("p", "c", "person", state, held, lease, campaign, mechanism, *money, *times)
+
+
+def test_too_late_for_answers_is_said_before_a_worker_has_closed():
+    found = standing("accepted", "open", "online", 1.0)
+    assert situation_of(found, None, None, "2026-03-08T00:00:00+00:00") == "accepted"
+    assert situation_of(found, None, None, "2026-03-09T00:00:00+00:00") == "lapsed"
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.0402, 0.2, 0.4054651081081644, 0.473, 1.0, 2.9, 5.0, 40.0])
+def test_guesses_and_epsilons_are_rounded_against_us(epsilon):
+    import mpmath
+
+    exact = 100 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+    assert right_guesses(epsilon) >= exact
+    assert right_guesses(epsilon) <= exact + 1 + 1e-9
+    assert epsilon <= epsilon_shown(epsilon) <= epsilon * 1.011
+
+
+def test_what_privacy_is_worth_is_the_cost_of_sixty_right_guesses():
+    assert right_guesses(1.0 / cost_of(1.0)) in (60, 61)
+    assert right_guesses(0.99 / cost_of(1.0)) == 60
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1,000", "1.000.0", "nan", "inf", "1e999", "0x10", "\u0661", "1 0", "--1", "1_0"]
+)
+def test_what_is_no_number_is_not_taken_for_one(text):
+    assert number_in(text) is None
+
+
+def test_money_is_written_by_locale_and_never_rounded():
+    british, american = texts.texts_for("en-GB"), texts.texts_for("en-US,en;q=0.9")
+    assert british.money(123_456, 100, "EUR") == "€1,234.56"
+    assert american.money(5, 1000, "USD") == "$0.005"
+    assert british.money(7, 1, "JPY") == "JP¥7"
+    assert british.money(7, 240, "GBP") == "7/240 GBP"
+    assert british.money(5, 100, "shells") == "0.05 shells"
+    german = texts.Texts("de", Locale("de"), {})
+    assert german.money(123_456, 100, "EUR") == "1.234,56\N{NO-BREAK SPACE}€"
+
+
+def test_every_text_that_a_template_names_is_in_the_catalogue():
+    said = texts.texts_for("en")
+    named = set()
+    for entry in TEMPLATES.iterdir():
+        named |= set(re.findall(r'\bt\("([a-z_.0-9]+)"[,)]', entry.read_text(encoding="utf-8")))
+    assert len(named) > 100
+    assert [name for name in sorted(named) if not said.has(name)] == []
+
+
+def test_no_template_has_words_of_its_own():
+    for entry in TEMPLATES.iterdir():
+        content = entry.read_text(encoding="utf-8")
+        bare = re.sub(r"\{[%#].*?[%#]\}", "", re.sub(r"\{\{.*?\}\}", "", content, flags=re.S), flags=re.S)
+        visible = re.sub(r"<[^>]*>", " ", bare.replace("<!doctype html>", ""))
+        assert re.findall(r"[A-Za-z]{2,}", visible) == [], entry.name
+
+
+def test_a_language_is_one_file(shop, monkeypatch):
+    english = resources.files("dpmarket.web").joinpath("texts", "en.toml").read_text(encoding="utf-8")
+    known = texts.read_catalogue(english)
+    marked = {
+        name: {form: f"⟦{text}⟧" for form, text in found.items()} if isinstance(found, dict) else f"⟦{found}⟧"
+        for name, found in known.items()
+    }
+    other = texts.Texts("fr", Locale("fr"), marked)
+    monkeypatch.setattr("dpmarket.web.pages.rendering.texts_for", lambda wanted: other)
+    reader = seller_of(shop, shop.open())
+    page = reader.see("/s/history")
+    assert '<html lang="fr">' in page.html
+    assert page.heading == "⟦What happened to your data⟧"
+    page = reader.press(reader.see("/s/consent"), "/s/consent")
+    page = reader.press(page, "/s/seat")
+    outside = re.sub(r"⟦[^⟦⟧]*⟧", "", re.sub(r"⟦[^⟦⟧]*⟧", "", page.text))
+    assert re.findall(r"[A-Za-z]{3,}", outside.replace("campaign", "").replace("nov", "")) in ([], ["UTC"])
+    assert re.search(r"\d,\d\d\s€", page.text)
+
+
+# By parts of their names: which of these is said is decided by a value.
+CHOSEN = ("state", "role", "event", "refused", "verdict", "campaign_state", "participation", "key", "member")
+CHOSEN += ("steps", "withdraw", "record.problem")
+
+
+def test_the_catalogue_has_no_text_that_nobody_says():
+    sources = "".join(entry.read_text(encoding="utf-8") for entry in TEMPLATES.iterdir())
+    for entry in resources.files("dpmarket.web").joinpath("pages").iterdir():
+        sources += entry.read_text(encoding="utf-8") if entry.name.endswith(".py") else ""
+    english = resources.files("dpmarket.web").joinpath("texts", "en.toml").read_text(encoding="utf-8")
+    unsaid = [
+        name
+        for name in texts.read_catalogue(english)
+        if not name.startswith(tuple(f"{first}." for first in CHOSEN))
+        and f'"{name}"' not in sources
+        and not re.search(rf'"{name.rsplit(".", 1)[0]}\." ~ ', sources)
+    ]
+    assert unsaid == []
+
+
+def test_hostile_titles_names_and_labels_stay_text(shop):
+    rules = {
+        **MARKET,
+        "features": {HOSTILE: {"low": 0, "high": 1}, "{0.__class__}": {"low": 0, "high": 1}},
+        "label": {"column": f"label {HOSTILE}", "values": [HOSTILE, "{key}"]},
+    }
+    times = shop.times()
+    campaign = shop.buyer.draft(HOSTILE, "online", rules, *times)["id"]
+    shop.paymaster.fund(campaign, 20_000)
+    shop.buyer.open_campaign(campaign)
+    reader = seller_of(shop, campaign)
+    page = reader.see("/s/consent")
+    pages = [page, reader.see("/s")]
+    page = reader.press(reader.press(page, "/s/consent"), "/s/seat")
+    pages += [page, page := reader.press(page, "/s/quote"), page := reader.press(page, "/s/accept")]
+    pages.append(reader.press(page, "/s/record", f0=HOSTILE))
+    auditor = member_of(shop, "auditor")
+    pages += [auditor.see("/b"), auditor.see(f"/b/{campaign}"), member_of(shop, "paymaster").see("/p")]
+    for one in pages:
+        assert one.status in (200, 422)
+        assert "<script>alert" not in one.html
+        assert HOSTILE in one.text
+        assert one.bytes < MOST
+    done = reader.press(pages[5], "/s/record", f0="0.5", f1="0.25", label=HOSTILE)
+    assert done.path == "/s/payee"
+
+
+def test_every_page_with_its_style_and_script_is_small(shop):
+    style, script = (len(shop.request("GET", f"/static/dpmarket.{end}").content) for end in ("css", "js"))
+    reader = seller_of(shop, shop.open())
+    page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/seat")
+    buyer = member_of(shop, "buyer")
+    for one in (page, buyer.see("/b/new"), buyer.see("/b"), reader.see("/s/consent"), reader.see("/verify")):
+        assert one.bytes + style + script < MOST
+
+
+def test_a_sellers_pages_never_show_another_seller_or_a_total(shop):
+    campaign = shop.open()
+    reader = seller_of(shop, campaign)
+    page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/seat")
+    paths = ("/s", "/s/consent", "/s/choose", "/s/history", "/s/withdraw", "/s/receipt", "/s/payee")
+    before = {path: without_keys(reader.see(path).html) for path in paths}
+    for k in range(3):
+        shop.seller(campaign, "consent", "menu", "quote", "accept", "deliver", cost=1.0 + k)
+    assert {path: without_keys(reader.see(path).html) for path in paths} == before
+    assert page.status == 200
+
+
+def without_keys(html):
+    return re.sub(r'name="key" value="[^"]*"', "", html)
