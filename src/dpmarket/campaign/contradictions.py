@@ -102,9 +102,9 @@ def _shares(several: Mapping[str, Any]) -> list[tuple[str, str]]:
     shares = {name: declared.get("share", 1.0) for name, declared in tables.items()}
     if not all(isinstance(share, int | float) and share > 0 for share in shares.values()):
         return []
-    small = [name for name, share in shares.items() if share < LEAST_SHARE * max(shares.values())]
+    small = [name for name, share in shares.items() if share < LEAST_SHARE * sum(shares.values())]
     paths = [f"statistics.{name}.share" for name in small]
-    return [(path, f"{path}: expected at least a thousandth of the largest share.") for path in paths]
+    return [(path, f"{path}: expected at least a thousandth of all shares.") for path in paths]
 
 
 def _kinds(data: Mapping[str, Any]) -> list[tuple[str, str]]:

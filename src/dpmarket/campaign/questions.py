@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpmarket.statistics import Statistic
 
 LEAST_SHARE = 1e-3
-"""No share of several is below this part of the largest: so every sum of what they spend is a float."""
+"""No share of several is below this part of all: so every sum of what they spend is a float."""
 
 _OWN: dict[str, set[str]] = {
     "mean": {"low", "high"},

@@ -24,6 +24,7 @@ from dpmarket.certificates.commitments import VALUES, Lines, Tree, commit, fresh
 from dpmarket.certificates.purchase import Purchase, ReleasedModel
 from dpmarket.certificates.rules import RulesReference
 from dpmarket.certificates.statistic import ReleasedStatistics, refuse_other_spending
+from dpmarket.certificates.verifier.constants import priced_delta
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import Outcome
@@ -156,7 +157,8 @@ def certify(
     currency
         Its short name, such as EUR, which stands beside every amount; empty: none.
     already_spent
-        What was spent of a seller's promise before this model, by id (a ledger); missing ids mean 0.
+        What was spent of a seller's promise before this model, by id (a ledger); missing ids mean 0. Not with
+        a delta: what was spent of that is not known.
     features
         Public bounds of each feature by its name, in the order of the columns, as they were before rows were
         scaled. None: the model's own names, or x0, x1, ..., with the bounds -1 and 1 that every row obeys.
@@ -270,6 +272,7 @@ def certify_purchase(
     if exceeded:
         raise NotCertifiable(f"expected nobody's promise exceeded, found {exceeded} sellers whose was.")
     _check_accounting(purchase, model)
+    _check_delta(purchase, model, before)
     if bool(((purchase.spent + purchase.weights)[purchase.withdrew] > 0.0).any()):
         raise NotCertifiable("expected nothing spent on who withdrew; somebody's record was used.")
     values = np.column_stack([purchase.promises, purchase.payments, purchase.spent, purchase.weights])
@@ -381,6 +384,23 @@ def _check_accounting(purchase: Purchase, model: ReleasedModel | ReleasedStatist
     charged = np.where(weights > 0.0, charged + model.numerical_epsilon, 0.0)
     if not bool((purchase.spent >= charged * (1.0 - 2e-16)).all()):
         raise NotCertifiable("expected spent epsilons that follow from the model's weights; they do not.")
+
+
+def _check_delta(purchase: Purchase, model: ReleasedModel | ReleasedStatistics, before: FloatArray) -> None:
+    """Refuse a delta above the one at which epsilons were priced, or one that is not all of it."""
+    delta = 0.0 if isinstance(model, ReleasedStatistics) else model.delta
+    if delta == 0.0:
+        return
+    stated = priced_delta(dict(purchase.parameters))
+    if stated is not None and delta > stated:
+        raise NotCertifiable(
+            f"expected a delta of at most {stated!r}, at which epsilons were priced, got {delta!r}."
+        )
+    if bool((before > 0.0).any()):
+        raise NotCertifiable(
+            "expected nothing already spent with a delta: deltas add up, and how much of it was spent before "
+            "is not known."
+        )
 
 
 def _canonical(data: object) -> bytes:

@@ -51,11 +51,13 @@ def public_checks(body: Body) -> list[Check]:
         wrong.append("currency")
     if not _counted(totals):
         wrong.append("totals")
+    if release.delta > 0.0 and not _is_priced(body):
+        wrong.append("delta")
     checks = [
         judged(
             "public numbers",
             not wrong,
-            "within their ranges, and consistent",
+            f"within their ranges, and consistent{with_delta(release.delta)}",
             f"of a wrong kind, out of range, or not fitting together: {', '.join(wrong)}",
         )
     ]
@@ -72,6 +74,28 @@ def public_checks(body: Body) -> list[Check]:
         judged("release", covered, f"costs {shown}, as charged", "costs more than charged"),
         judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
     ]
+
+
+def with_delta(delta: float) -> str:
+    """Return what must stand wherever epsilons do: the probability with which they need not hold."""
+    return f"; all promises have a delta of {delta!r}" if delta > 0.0 else ""
+
+
+def priced_delta(market: Any) -> float | None:
+    """Return the delta at which a market has people price an epsilon; None where it states none.
+
+    One that is no number counts as 0, which no release with a delta keeps.
+    """
+    objective = market.get("objective") if isinstance(market, dict) else None
+    if not isinstance(objective, dict) or "delta" not in objective:
+        return None
+    stated = objective["delta"]
+    return stated if type(stated) is float else 0.0
+
+
+def _is_priced(body: Body) -> bool:
+    stated = priced_delta(body.market)
+    return stated is None or body.release.delta <= stated
 
 
 def _out_of_range(release: Release | StatisticRelease, totals: Totals) -> list[str]:
@@ -96,8 +120,9 @@ def _inconsistent(release: Release, totals: Totals) -> list[str]:
         wrong.append("grid")
     if not _different(release.classes, many=release.has_many_classes):
         wrong.append("classes")
-    # A tenth of a person at most; noise of other kinds needs none.
-    most = Fraction(1, 10 * max(totals.bought_from, 1)) if release.is_gaussian else Fraction(0)
+    # A tenth of a person at most, as a float, so that who asks for just that is not refused by rounding;
+    # noise of other kinds needs none.
+    most = 1.0 / (10 * max(totals.bought_from, 1))
     if not (0.0 < release.delta <= most if release.is_gaussian else release.delta == 0.0):
         wrong.append("delta")
     if release.features is not None and not _bounded(

@@ -173,7 +173,7 @@ def asked_alike(market: Mapping[str, Any], release: StatisticRelease) -> bool:
         declared = {str(market["statistic"]["kind"]).replace("_", " "): market["statistic"]}
     if set(declared) != {asked.name for asked in release.statistics}:
         return False
-    shares = {name: Fraction(part.get("share", 1.0)) for name, part in declared.items()}
+    shares = {name: _number(part.get("share", 1.0)) for name, part in declared.items()}
     return all(
         _same_question(declared[asked.name], asked)
         and abs(Fraction(asked.share) - shares[asked.name] / sum(shares.values())) <= Fraction(1, 1 << 50)
@@ -235,7 +235,7 @@ def _sensible(question: Mapping[str, Any], rows: int) -> bool:
     kind = question["kind"]
     if type(question["confidence"]) is not float or not 0.0 < question["confidence"] < 1.0:
         return False
-    if question["rows_per_person"] != rows:
+    if type(question["rows_per_person"]) is not int or question["rows_per_person"] != rows:
         return False
     if kind == "mean":
         return _increasing([question["low"], question["high"]])
@@ -249,7 +249,8 @@ def _sensible(question: Mapping[str, Any], rows: int) -> bool:
         return _increasing(question["candidates"]) and 0.0 <= share < 1.0 and 0.0 < level < 1.0
     if kind == "vector mean":
         names, bound = question["names"], question["bound"]
-        return type(names) is list and bool(names) and type(bound) is float and 0.0 < bound < math.inf
+        named = type(names) is list and bool(names) and all(type(name) is str for name in names)
+        return named and len(set(names)) == len(names) and type(bound) is float and 0.0 < bound < math.inf
     return True
 
 
@@ -338,12 +339,20 @@ def _same_question(declared: Mapping[str, Any], asked: Asked) -> bool:
 def _same_candidates(declared: Mapping[str, Any], candidates: list[float]) -> bool:
     if "candidates" in declared:
         return candidates == [float(number) for number in declared["candidates"]]
-    low, high, steps = Fraction(declared["low"]), Fraction(declared["high"]), int(declared["steps"])
+    low, high, steps = _number(declared["low"]), _number(declared["high"]), declared["steps"]
+    # Before anything is made of it: a stranger's number of steps may be beyond all bounds.
+    if type(steps) is not int or len(candidates) != steps + 1:
+        return False
     near = (high - low) / steps * Fraction(1, 1 << 30)
     expected = [low + (high - low) * k / steps for k in range(steps + 1)]
-    return len(candidates) == len(expected) and all(
-        abs(Fraction(a) - b) <= near for a, b in zip(candidates, expected, strict=True)
-    )
+    return all(abs(Fraction(a) - b) <= near for a, b in zip(candidates, expected, strict=True))
+
+
+def _number(value: Any) -> Fraction:
+    """Return a number of published rules; a text could stand for one of a billion digits."""
+    if type(value) not in (int, float):
+        raise TypeError
+    return Fraction(value)
 
 
 def _is_whole(text: Any) -> bool:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from .commitments import climbs, leaf_of
+from .constants import with_delta
 from .gaussian import gaussian_covers
 from .layout import Body, Release, receipt_of
 from .losses import loss_up, release_up
@@ -38,7 +39,7 @@ def receipt_checks(
         judged("receipt's line", inside, mine, "is not in the certificate"),
         judged("receipt's numbers", _fits(line, body), "fit into the totals", "are more than the totals"),
         judged("receipt's spent epsilon", covered, "covers the weight used", "is less than the weight costs"),
-        judged("receipt's promise", _kept(line), "was kept", "was exceeded"),
+        judged("receipt's promise", _kept(line), f"was kept{with_delta(body.release.delta)}", "was exceeded"),
     ]
     if body.version > 1:
         told = {"currency": body.currency, "minor_units": body.minor_units}

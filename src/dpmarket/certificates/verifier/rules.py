@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from .constants import priced_delta
 from .layout import Body, Release, refuse_other_parts
 from .numbers_released import StatisticRelease, asked_alike
 from .prices import shows_prices
@@ -46,10 +47,13 @@ def rules_checks(body: Body, published: bytes | None) -> list[Check]:
     ):
         return [Check(_NAME, FAILS, "not fixed before the quotes")]
     same = found["distribution"] == body.market.get("distribution") and _same_release(found["market"], body)
+    same = same and body.release.delta <= _published_delta(found["mechanisms"], body)
     time = datetime.fromisoformat(named["committed_at"]).isoformat()
     told = f"these, of {time}, with the digest {digest}"
     return [
-        judged(_NAME, same, told, "the certificate's costs, features, labels or money are others"),
+        judged(
+            _NAME, same, told, "the certificate's costs, features, labels, rows, delta or money are others"
+        ),
         *_prices(found["mechanisms"], body),
     ]
 
@@ -87,9 +91,30 @@ def _before(first: str, second: str) -> bool:
         return False
 
 
+def _published_delta(mechanisms: Mapping[str, Any], body: Body) -> float:
+    """Return the delta at which the published rules have people price an epsilon; 0 where they have none."""
+    stated = priced_delta(mechanisms.get(body.mechanism))
+    return 0.0 if stated is None else stated
+
+
+def _counts_rows(market: Mapping[str, Any], release: Release | StatisticRelease) -> bool:
+    """Whether a release is accounted for as many records of one person as the rules allow.
+
+    With two classes and no delta more rows than coefficients cost no more than so many.
+    """
+    allowed = market.get("sellers", {}).get("rows_per_person", 1)
+    if type(allowed) is not int:
+        return False
+    if isinstance(release, Release) and not release.has_many_classes and not release.is_gaussian:
+        allowed = min(allowed, release.n_coefficients)
+    return release.rows_per_person >= allowed
+
+
 def _same_release(market: Mapping[str, Any], body: Body) -> bool:
-    """Whether the published features, labels and money, or statistics, are the certified ones."""
+    """Whether the published features, labels, rows and money, or statistics, are the certified ones."""
     try:
+        if not _counts_rows(market, body.release):
+            return False
         if isinstance(body.release, StatisticRelease):
             asked = asked_alike(market, body.release)
             return asked and market["money"] == {"currency": body.currency, "minor_units": body.minor_units}
