@@ -67,8 +67,8 @@ def _sign_in(service: Service, request: Request, token: str, kind: str) -> Respo
     try:
         with acting(service.desk) as connection:
             caller = caller_with(connection, token, [kind], now)
-            if kind == "login":
-                revoke_token(connection, token, now)
+            if kind == "login" and not revoke_token(connection, token, now):
+                raise MarketRefusal("unknown", "another request was first.")
             made = issue_token(connection, "session", caller, now, SESSION)
     except MarketRefusal:
         raise MarketRefusal("unknown", "this link opens nothing (any more).") from None
