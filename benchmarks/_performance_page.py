@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -48,16 +49,22 @@ def scripts() -> list[str]:
     return sorted(path.name for path in SCRIPTS.glob("[a-z]*.py") if path.name not in TOOLS)
 
 
-def performance_page(found: Mapping[str, Result]) -> str:
-    """Return the page as Markdown, with the scripts that have not been run named as such."""
+def performance_page(found: Mapping[str, Result], before: str = "") -> str:
+    """Return the page as Markdown, with the scripts that have not been run named as such.
+
+    What ``before``, the page as it was, says of scripts without results stays, with its date.
+    """
     speed = [name for name in scripts() if name not in QUALITY]
     lines = [INTRODUCTION, "## Aims", ""]
-    lines += markdown_rows(
+    aims = markdown_rows(
         ["measured by", "measurement", "worst of its rows", "aim", "met"],
         [row for name in speed if name in found for row in _aims(found[name])],
     )
+    old = [line for line in before.splitlines() if line.startswith("| [`")]
+    kept = [line for line in old if line.split("`")[1] in set(speed) - set(found)]
+    lines += [*aims[:2], *sorted([*aims[2:], *kept], key=lambda line: line.split("`")[1])]
     for name in speed:
-        lines += _section(name, found.get(name))
+        lines += _section(name, found.get(name), before)
     lines += ["", "## Not about speed", ""]
     lines += markdown_rows(
         ["script", "what it measures", "where the result is"],
@@ -68,13 +75,18 @@ def performance_page(found: Mapping[str, Result]) -> str:
     )
     for name, page in QUALITY.items():
         if page is None:
-            lines += _section(name, found.get(name))
+            lines += _section(name, found.get(name), before)
     return "\n".join(lines) + "\n"
 
 
-def _section(name: str, result: Result | None) -> list[str]:
+def _section(name: str, result: Result | None, before: str = "") -> list[str]:
     lines = ["", f"({_target(name)})=", f"## `{name}`", "", _description(name), ""]
     if result is None:
+        measured = re.search(
+            rf"^## `{name}`\n.*?^(Measured on .*?)(?=\n+\(performance-|\n+## |\Z)", before, re.S | re.M
+        )
+        if measured is not None:
+            return [*lines, measured[1].rstrip("\n")]
         return [*lines, f"Not measured yet: run `python benchmarks/{name}`."]
     versions = ", ".join(f"{library} {number}" for library, number in result.versions.items())
     machine = f"{result.processor}, {result.cores} cores; {versions}"
@@ -121,8 +133,10 @@ def _summary(name: str) -> str:
 
 def main() -> None:
     found = results()
-    write_bytes(PAGE, performance_page(found).encode())
-    missing = [name for name in scripts() if name not in found and QUALITY.get(name) is None]
+    text = performance_page(found, PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
+    write_bytes(PAGE, text.encode())
+    unmeasured = "Not measured yet: run `python benchmarks/"
+    missing = [name for name in scripts() if f"{unmeasured}{name}`" in text]
     print(f"Written: docs/{PAGE.name}" + (f"; not measured yet: {', '.join(missing)}" if missing else ""))
 
 

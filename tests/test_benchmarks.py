@@ -99,6 +99,18 @@ def test_each_script_has_its_own_date_on_the_page(results, page):
     assert "Measured on 2004-05-06" in privacy
 
 
+def test_what_was_not_measured_again_stays_on_the_page(results, page):
+    results.measure("costs.py", sorting(results))
+    before = page.performance_page(results.results())
+    (results.FOLDER / "costs.json").unlink()
+    results.measure("privacy.py", sorting(results))
+    text = page.performance_page(results.results(), before)
+    assert text.count("passes | 2.50 (hundred) | at most 2 | **no** |") == 2
+    assert text.count("| thousand | 30 ms | 9.00 |  |") == 2
+    assert "run `python benchmarks/costs.py`" not in text
+    assert page.performance_page(results.results(), text) == text
+
+
 def test_the_committed_page_names_every_benchmark():
     text = PAGE.read_text(encoding="utf-8")
     missing = [path.name for path in SCRIPTS if f"`{path.name}`" not in text]
