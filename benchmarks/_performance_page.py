@@ -82,11 +82,10 @@ def performance_page(found: Mapping[str, Result], before: str = "") -> str:
 def _section(name: str, result: Result | None, before: str = "") -> list[str]:
     lines = ["", f"({_target(name)})=", f"## `{name}`", "", _description(name), ""]
     if result is None:
-        measured = re.search(
-            rf"^## `{name}`\n.*?^(Measured on .*?)(?=\n+\(performance-|\n+## |\Z)", before, re.S | re.M
-        )
-        if measured is not None:
-            return [*lines, measured[1].rstrip("\n")]
+        section = re.search(rf"^## `{name}`\n(.*?)(?=\n+\(performance-|\n+## |\Z)", before, re.S | re.M)
+        measured = section and re.search(r"^Measured on .*", section[1], re.S | re.M)
+        if measured:
+            return [*lines, measured[0].rstrip("\n")]
         return [*lines, f"Not measured yet: run `python benchmarks/{name}`."]
     versions = ", ".join(f"{library} {number}" for library, number in result.versions.items())
     machine = f"{result.processor}, {result.cores} cores; {versions}"
