@@ -51,7 +51,9 @@ class Campaign:
         return quote_file(self / "market.toml", self / reports, self / output, decide_offline, **options)
 
     def train(self, data="data.csv", quotes="quotes.csv", output="model.json", overwrite=True):
-        return train_file(self / "market.toml", self / quotes, self / data, self / output, overwrite)
+        return train_file(
+            self / "market.toml", self / quotes, self / data, self / output, overwrite=overwrite
+        )
 
     def rounds(self):
         with existing_ledger(self / "market.ledger") as ledger, reading(ledger) as connection:

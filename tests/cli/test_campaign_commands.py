@@ -125,7 +125,7 @@ def test_a_terminated_command_removes_its_unfinished_files(tmp_path):
         "import sys, time, dpmarket.cli.app as cli\nfrom dpmarket.files import atomic_path\n"
         "def slow():\n    with atomic_path('out.csv') as t:\n        t.write_text('half')\n"
         "        print('writing', flush=True)\n        time.sleep(60)\n"
-        "cli.app = slow\ncli.main()\n"
+        "cli.only = lambda group, name: slow\ncli.main()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, "work"], stdout=subprocess.PIPE, cwd=tmp_path

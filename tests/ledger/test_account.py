@@ -62,11 +62,21 @@ def test_who_is_charged_is_in_the_log_before_noise_is_drawn(ledger):
     assert seen == [["debit", "mark"]]
 
 
-@pytest.mark.parametrize("people", [["a", "a"], [1, 2], ["a", ""], ["a"]])
+@pytest.mark.parametrize(
+    "people", [["a", "a"], [1, 2], ["a", ""], ["a"], ["a", " b"], ["Zo\u00eb", "Zoe\u0308"]]
+)
 def test_people_that_no_ledger_knows_by_such_names_are_refused(ledger, people):
     with pytest.raises(InvalidInput):
         LedgerAccount(ledger, 1.0).charge(people, [0.1, 0.1])
     assert read_log() == []
+
+
+def test_another_spelling_of_an_id_is_no_second_limit(ledger):
+    account = LedgerAccount(ledger, limit=1.0)
+    account.charge(["Zo\u00eb"], [1.0])
+    assert account.left(["Zoe\u0308"]).tolist() == [0.0]
+    with pytest.raises(Infeasible):
+        account.charge(["Zoe\u0308"], [1.0])
 
 
 def test_a_copy_of_a_ledger_that_charged_meanwhile_is_noticed(ledger, tmp_path, monkeypatch):

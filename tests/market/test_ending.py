@@ -350,3 +350,39 @@ def test_money_and_epsilon_that_were_changed_by_hand_are_found(live):
         market.check_market(connection)
         check_ledger(connection)
     assert np.isfinite(live.limits(who).held)
+
+
+def test_limits_know_what_was_spent_before_anybody_can_act_on_a_desk_that_was_put_back(tmp_path):
+    """With a backup from before the seller came, and with one from before the campaign was drafted."""
+    place = tmp_path / "market.ledger"
+    backups = [tmp_path / "earlier", tmp_path / "later"]
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        old = Live(desk, title="old")
+        cap = old.opening.ceiling * 1.2
+        copy_ledger(place, backups[0])
+        live = Live(desk)
+        copy_ledger(place, backups[1])
+        who = live.newcomer("a", *SOLD, cost=1.0, cap=cap)
+        live.close()
+        live.train()
+        spent, owed = live.limits(who).spent, live.balance().owed
+    for backup in backups:
+        copy_ledger(backup, place)
+        with existing_ledger(place) as ledger:
+            repair(ledger)
+        with market.open_desk(place, tmp_path / "keys") as old.desk:
+            again = old.newcomer("a", "consent", cap=cap)
+            assert old.state(again) == "waiting"
+            assert old.limits(again).cap <= cap
+            assert spent <= old.limits(again).spent <= spent + 1e-5
+            (paying,) = (
+                one
+                for one in old.looked(market.list_paying, market.Caller("paymaster", "p"))
+                if one.campaign.title == "spring"
+            )
+            assert (paying.campaign.state, paying.balance.owed) == ("lost", owed)
+            assert market.make_payout(
+                old.desk, market.Caller("paymaster", "p"), paying.campaign.campaign, old.now
+            )
+            market.work(old.desk, old.now)
+            assert old.limits(again).cap <= cap

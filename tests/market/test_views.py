@@ -159,3 +159,11 @@ def test_a_payee_is_not_in_the_file(live, tmp_path):
         with pytest.raises(MarketRefusal), live.acting() as connection:
             market.set_payee(connection, who, payee, market.operator_key(live.desk.keys), live.now)
     assert all(b"DE00 4711" not in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+
+
+def test_who_brings_money_to_an_open_campaign_does_not_learn_what_a_seller_is_paid(live):
+    with live.acting() as connection:
+        assert market.fund_campaign(connection, live.campaign, 1, live.now) is None
+    live.newcomer("a", *SOLD[:4])
+    with live.acting() as connection:
+        assert market.fund_campaign(connection, live.campaign, 1, live.now) is None

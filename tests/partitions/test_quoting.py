@@ -120,12 +120,22 @@ def test_a_seller_in_two_partitions_is_refused_with_file_and_line(tmp_path):
     )
 
 
+def test_one_id_in_two_forms_of_unicode_is_one_seller(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,cost\nZoe\u0308,1.25\n", encoding="utf-8")
+    (folder / "b.csv").write_text("id,cost\nZo\u00eb,2.0\n bob,2.0\n", encoding="utf-8")
+    assert "blanks" in refused(tmp_path, f"{folder}/*", "1 of 2 partitions").details[0]
+    (folder / "b.csv").write_text("id,cost\nZo\u00eb,2.0\n", encoding="utf-8")
+    assert "line 2" in refused(tmp_path, f"{folder}/*", "1 of 2 partitions").details[0]
+
+
 def test_ids_whose_hashes_alone_are_equal_are_two_sellers(tmp_path, monkeypatch):
-    monkeypatch.setattr(passes, "hashes_of", lambda table, column: np.zeros(table.height, dtype=np.uint64))
-    monkeypatch.setattr(
-        "dpmarket.partitions.ids.hashes_of",
-        lambda table, column: np.zeros(table.height, dtype=np.uint64),
-    )
+    def same(table, column):
+        return np.zeros(table.height, dtype=np.uint64), True
+
+    monkeypatch.setattr(passes, "hashes_and_look", same)
+    monkeypatch.setattr("dpmarket.partitions.ids.hashes_of", lambda *table: same(*table)[0])
     pattern = divided(tmp_path / "in", np.random.default_rng(8), 3, COSTS[:40])
     assert quote_partitions(pattern, tmp_path / "out", MECHANISM).sellers == 40
 

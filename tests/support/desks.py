@@ -70,13 +70,13 @@ class Desk:
 
     def train(self, *quotes, data="data.csv", output="model.json"):
         files = [self / name for name in quotes or ("quotes.csv",)]
-        return train_file(self.market, files, self / data, self / output, True, ledger=self.place)
+        return train_file(self.market, files, self / data, self / output, overwrite=True, ledger=self.place)
 
     def withdraw(self, *sellers, quotes="quotes.csv"):
         return withdraw_sellers(self.market, self / quotes, sellers, ledger=self.place)
 
     def pay(self, output="payouts.csv", **options):
-        return pay_out(self.market, self / output, True, ledger=self.place, **options)
+        return pay_out(self.market, self / output, overwrite=True, ledger=self.place, **options)
 
     def enter(self, source, kind):
         return enter_payout_file(self.market, self / source, kind, ledger=self.place)

@@ -213,7 +213,7 @@ def write_receipts_folder(
 
 
 def write_receipts_table(
-    certificate: Certificate, target: str | os.PathLike[str], overwrite: bool = False
+    certificate: Certificate, target: str | os.PathLike[str], *, overwrite: bool = False
 ) -> int:
     """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many.
 

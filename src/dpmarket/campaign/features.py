@@ -195,7 +195,7 @@ def _numbers(column: Numbers, name: str, table: pl.DataFrame, rows: IntArray) ->
     cells = table.get_column(name).gather(rows)
     gaps = cells.is_null().to_numpy()
     if cells.dtype == pl.String:
-        gaps = (cells.is_null() | (cells.str.strip_chars() == "")).fill_null(True).to_numpy()
+        gaps = (cells.is_null() | (cells.str.strip_chars() == "")).fill_null(value=True).to_numpy()
     numbers: FloatArray = np.full(rows.size, np.nan)
     numbers[~gaps], problems = numbers_of(table, name, rows[~gaps])
     beyond = (numbers < column.low) | (numbers > column.high)
@@ -206,7 +206,7 @@ def _numbers(column: Numbers, name: str, table: pl.DataFrame, rows: IntArray) ->
 
 def _texts(name: str, table: pl.DataFrame, rows: IntArray) -> tuple[list[Any], BoolArray]:
     cells = table.get_column(name).gather(rows).str.strip_chars()
-    gaps = (cells.is_null() | (cells == "")).fill_null(True).to_numpy()
+    gaps = (cells.is_null() | (cells == "")).fill_null(value=True).to_numpy()
     return [None if gap else text for text, gap in zip(cells.to_list(), gaps, strict=True)], gaps
 
 
@@ -230,7 +230,7 @@ def _dates(column: Dates, name: str, table: pl.DataFrame, rows: IntArray) -> Any
     texts, gaps = _texts(name, table, rows)
     dates = pl.Series(texts, dtype=pl.String).str.to_date("%Y-%m-%d", strict=False)
     wrong = dates.is_null().to_numpy() & ~gaps
-    beyond = ((dates < column.first) | (dates > column.last)).fill_null(False).to_numpy()
+    beyond = ((dates < column.first) | (dates > column.last)).fill_null(value=False).to_numpy()
     return dates.to_list(), gaps, beyond, find(name, "no date such as 2020-12-31", wrong, rows)
 
 

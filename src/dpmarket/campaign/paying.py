@@ -64,9 +64,9 @@ class PayoutFile:
 def pay_out(
     market_path: str | os.PathLike[str],
     output: str | os.PathLike[str],
+    *,
     overwrite: bool = False,
     repeat: int | None = None,
-    *,
     ledger: str | None = None,
 ) -> PayoutFile:
     """Write whom to pay how much: all that sellers are owed and that is in no payout yet.

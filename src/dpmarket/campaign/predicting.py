@@ -45,6 +45,7 @@ def predict_file(
     model: ModelFile,
     data: str | os.PathLike[str],
     output: str | os.PathLike[str],
+    *,
     overwrite: bool = False,
 ) -> Predictions:
     """Write, for every row of a table, the probability of the second label and the likelier label.

@@ -20,7 +20,7 @@ from dpmarket.campaign.rules import changed_keys, rules_of
 from dpmarket.certificates import PublishedRules, Verification, publishable_rules, read_rules
 from dpmarket.certificates.checking import examined_files
 from dpmarket.certificates.verifier.rules import PRICES
-from dpmarket.certificates.verifier.verdicts import NOT_MADE, Check, judged
+from dpmarket.certificates.verifier.verdicts import FAILS, HOLDS, NOT_MADE, Check
 from dpmarket.errors import DpmarketError, NotCertifiable
 
 _NEAR = 2  # minor units
@@ -105,13 +105,13 @@ def _planned_again(published: PublishedRules, sellers: int, certified: Mapping[s
         market = check_market(_as_in_a_file(published))
         budgets = round_budgets(market)
         if any(certified in _objectives(market, sellers, money) for money in budgets):
-            return judged(PRICES, True, f"{planned} the same", "")
+            return Check(PRICES, HOLDS, f"{planned} the same")
         # Where shares are declared, a round gets its own or what earlier ones have left.
         less = None if market.objective.shares is None else _smaller(market, sellers, max(budgets), certified)
     except DpmarketError:
         less = None
     if less is None:
-        return judged(PRICES, False, "", f"{planned} others")
+        return Check(PRICES, FAILS, f"{planned} others")
     left = money_text(less, market.money.minor_units, market.money.currency)
     told = f"{planned} those of {left}, less than the share declared: that no more was left is not checked"
     return Check(PRICES, NOT_MADE, told)

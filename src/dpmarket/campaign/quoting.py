@@ -136,10 +136,10 @@ def quote_file(
     reports: str | os.PathLike[str],
     output: str | os.PathLike[str],
     decide: Decide,
+    *,
     again: bool = False,
     overwrite: bool = False,
     progress: StageProgress = lambda what, share: None,
-    *,
     ledger: str | None = None,
     not_quoted: str | os.PathLike[str] | None = None,
     before_again: Callable[[OnTop], None] = lambda on_top: None,
@@ -216,7 +216,9 @@ def quote_file(
                     kept = rounds.kept_quotes(connection, entered.number)
                     _tell_again(market, entered, kept, left, outputs)
                     outcome = outcome_of(connection, entered, kept)
-                    return _result(market, entered, outcome, kept, False, left, outputs, below, above)
+                    return _result(
+                        market, entered, outcome, kept, left, outputs, is_new=False, outside=(below, above)
+                    )
                 if known:
                     draft = draft_again(opened_ledger.key, known[-1], connection, market, folder)
                     outcome = outcome_of(connection, known[-1], draft.new.quotes)
@@ -225,24 +227,28 @@ def quote_file(
                         choice = choose(market, folder, found, decide, connection, campaign)
                     draft = draft_of(market, choice, opened_ledger.key, digest, connection, campaign)
                     outcome = choice.decision.outcome
-            _refuse_on_top(draft, market, again)
+            _refuse_on_top(draft, market, again=again)
             outputs.refuse_no_list(draft.left_out)
             if draft.on_top is not None:
                 before_again(draft.on_top)
             progress("Entering promises in the ledger", 0.5)
-            draft, told = _as_told(opened_ledger, draft, again)
-            new = _enter_and_tell(opened_ledger, place.campaign, rules, market, draft, told, outputs)
+            draft, told = _as_told(opened_ledger, draft, again=again)
+            new = _enter_and_tell(
+                opened_ledger, place.campaign, rules, market, draft, kept=told, outputs=outputs
+            )
             if new is not None:
                 progress("Writing quotes", 1.0)
                 if told.height < draft.new.quotes.height:
                     with reading(opened_ledger) as connection:
                         outcome = outcome_of(connection, new, told)
-                return _result(market, new, outcome, told, True, draft.left_out, outputs, below, above)
+                return _result(
+                    market, new, outcome, told, draft.left_out, outputs, is_new=True, outside=(below, above)
+                )
             choice = None
     raise LedgerRefusal("others have been quoting all the time: nothing was entered; try again.")
 
 
-def _as_told(ledger: Ledger, draft: Draft, again: bool) -> tuple[Draft, pl.DataFrame]:
+def _as_told(ledger: Ledger, draft: Draft, *, again: bool) -> tuple[Draft, pl.DataFrame]:
     """Return a draft, and its quotes without those who left it already.
 
     A backup from before a round has forgotten who left it; the same reports are the same round, and the log
@@ -271,6 +277,7 @@ def _enter_and_tell(
     rules: dict[str, object],
     market: Market,
     draft: Draft,
+    *,
     kept: pl.DataFrame,
     outputs: _Outputs,
 ) -> Round | None:
@@ -323,7 +330,7 @@ def _tell_again(
         pass
 
 
-def _refuse_on_top(draft: Draft, market: Market, again: bool) -> None:
+def _refuse_on_top(draft: Draft, market: Market, *, again: bool) -> None:
     if draft.on_top is None or again:
         return
     amount = money_text(draft.on_top.payment, market.money.minor_units, market.money.currency)
@@ -339,11 +346,11 @@ def _result(
     entered: Round,
     outcome: Outcome,
     quotes: pl.DataFrame,
-    is_new: bool,
     left_out: pl.DataFrame | None,
     outputs: _Outputs,
-    below: int,
-    above: int,
+    *,
+    is_new: bool,
+    outside: tuple[int, int],
 ) -> Quoting:
     reasons: dict[str, int] = {}
     if left_out is not None:
@@ -358,8 +365,8 @@ def _result(
         is_new=is_new,
         left_out=reasons,
         not_quoted=listed,
-        below=below,
-        above=above,
+        below=outside[0],
+        above=outside[1],
         weakly_protected=weak,
     )
 

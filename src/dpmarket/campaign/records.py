@@ -151,7 +151,7 @@ def label_numbers(
         matches = [numbers == value for value in values]
     else:
         texts = table.get_column(column).gather(rows)
-        matches = [(texts == value).fill_null(False).to_numpy() for value in values]
+        matches = [(texts == value).fill_null(value=False).to_numpy() for value in values]
     places = np.full(rows.size, -1, dtype=np.int64)
     for number, here in enumerate(matches):
         places[here] = number

@@ -70,9 +70,9 @@ def train_file(
     quotes: Files,
     data: str | os.PathLike[str],
     output: str | os.PathLike[str],
+    *,
     overwrite: bool = False,
     progress: StageProgress = lambda what, share: None,
-    *,
     ledger: str | None = None,
 ) -> TrainingResult:
     """Train on the data of the quoted sellers, once, and write the model; or ask for the market's statistics.
@@ -131,7 +131,13 @@ def train_file(
             kept = _model_of(connection, found)
             people = people_of(connection, [one.number for one in found])
         if kept is not None:
-            result = TrainingResult(kept, False, float(people.promised.sum()), people.withdrawn, {})
+            result = TrainingResult(
+                kept,
+                is_new=False,
+                total_promise=float(people.promised.sum()),
+                withdrawn=people.withdrawn,
+                clipped={},
+            )
         else:
 
             def read(people: pl.DataFrame, promised: FloatArray) -> Records | StatisticRecords:

@@ -135,7 +135,7 @@ def train(
         _refuse_two_streams(one, data)
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
-        result = train_file(market, quotes, data, output, force, progress, ledger=ledger)
+        result = train_file(market, quotes, data, output, overwrite=force, progress=progress, ledger=ledger)
     if result.raised_l2 is not None:
         voice.remark(
             "Sellers withdrew: at the market file's penalty the promises of the others could not be kept; "
@@ -216,7 +216,7 @@ def predict(
     with voice.progress() as progress:
         progress("Predicting", 0.0)
         found = read_model(model)
-        done = predict_file(found, data, output, force)
+        done = predict_file(found, data, output, overwrite=force)
     by_label = {str(label): count for label, count in zip(found.labels, done.counts, strict=True)}
     counts: dict[str, Any] = {"rows": done.rows, "positive": done.positive, "clipped_values": done.clipped}
     told = [(repr(found.labels[1]), done.positive)]

@@ -169,7 +169,7 @@ def receipts(
             progress("Reading the certificate", 0.0)
             found = read_certificate(certificate, openings)
             if output.suffix.lower() in (".csv", ".parquet"):
-                count = write_receipts_table(found, output, force)
+                count = write_receipts_table(found, output, overwrite=force)
             else:
                 count = write_receipts_folder(found, output, progress)
         rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}

@@ -85,7 +85,7 @@ def payouts(
         count = enter_payout_file(market, confirmed or returned or Path("-"), kind, ledger=ledger)
         voice.tell("Payments entered", [(f"{kind} now", f"{count:,}")], {kind: count})
         return
-    made = pay_out(market, output, force, repeat, ledger=ledger)
+    made = pay_out(market, output, overwrite=force, repeat=repeat, ledger=ledger)
     rows = [
         ("payout", f"{made.payout.number}"),
         ("payments", f"{made.payout.lines:,}"),

@@ -91,7 +91,7 @@ def quote(
     with voice.progress() as progress:
         decide = decide_online if online else decide_offline
         quoting = quote_file(
-            market, reports, output, decide, again, force, progress,
+            market, reports, output, decide, again=again, overwrite=force, progress=progress,
             ledger=ledger, not_quoted=not_quoted, before_again=say_first,
         )  # fmt: skip
     entered, outcome = quoting.round, quoting.outcome

@@ -9,6 +9,7 @@ lost.
 from __future__ import annotations
 
 import contextlib
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,14 +69,15 @@ class LedgerAccount:
         Parameters
         ----------
         people
-            Who, each once: ids as the ledger has them, texts.
+            Who, each once: ids, texts, without blanks around them. As everywhere in a ledger, all spellings
+            of the same letters (Unicode's form NFC) are one person.
         epsilons
             What each is charged, shape (people,), at least 0.
 
         Raises
         ------
         InvalidInput
-            If a person is named twice or not by a text, or for amounts that are no amounts.
+            If a person is named twice or not by such a text, or for amounts that are no amounts.
         Infeasible
             If anybody would exceed the limit. The message says how many, not who.
         LedgerRefusal
@@ -135,8 +137,12 @@ class LedgerAccount:
 
 def _sellers(people: Sequence[Any]) -> pl.DataFrame:
     names = list(people)
-    if not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
-        raise InvalidInput("expected every person once, by an id that is a text.")
+    if not all(isinstance(name, str) and name and name == name.strip() for name in names):
+        raise InvalidInput("expected ids that are texts, without blanks before and after them.")
+    # As campaigns know people: another spelling of the same letters is no second limit.
+    names = [unicodedata.normalize("NFC", name) for name in names]
+    if len(set(names)) != len(names):
+        raise InvalidInput("expected every person once.")
     return pl.DataFrame({SELLER: names}, schema={SELLER: pl.String})
 
 

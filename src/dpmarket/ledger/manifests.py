@@ -21,7 +21,7 @@ import polars as pl
 
 from dpmarket.errors import FileProblem
 from dpmarket.files import bytes_of_texts
-from dpmarket.ledger.kernels import hashes
+from dpmarket.ledger.kernels import are_plain, hashes
 
 Hashes = npt.NDArray[np.uint64]
 GROUPS = 256
@@ -97,13 +97,19 @@ def hashes_of(table: pl.DataFrame, id_column: str) -> Hashes:
     >>> bool(one[1] == hashes_of(pl.DataFrame({"id": ["b"]}), "id")[0])
     True
     """
+    return hashes_and_look(table, id_column)[0]
+
+
+def hashes_and_look(table: pl.DataFrame, id_column: str) -> tuple[Hashes, bool]:
+    """Return a stable hash of every id, and whether all are plain: printable ASCII, no blank at an end."""
     out = np.empty(table.height, dtype=np.uint64)
-    first = 0
+    first, plain = 0, True
     for data, ends in bytes_of_texts(table, id_column):
         part = slice(first, first + ends.size)
         hashes(data, ends, np.zeros(ends.size, dtype=np.uint64), *_KEYS, out[part])
+        plain = plain and are_plain(data, ends)
         first += ends.size
-    return out
+    return out, plain
 
 
 def groups_in(path: str | Path, first: int, last: int) -> Hashes:

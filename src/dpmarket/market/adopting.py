@@ -1,7 +1,8 @@
 """Take over what the ledger knows and the desk forgot: a round that was spent after the backup was made.
 
 When an older copy of a database is put back, ``dpmarket.ledger.repair`` enters from the log outside what was
-spent since. Here the desk's own rows follow: who sold has spent, and their limits know it.
+spent since. Here the desk's own rows follow: who sold has spent, and their limits know it. This is done when
+a desk is opened, before anybody can act: afterwards limits would have been used a second time.
 """
 
 from __future__ import annotations
@@ -11,18 +12,49 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from dpmarket.ledger import Connection, Round, rounds
+from dpmarket.ledger import Connection, Round, reading, rounds
+from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
+from dpmarket.ledger.journal import canonical
 from dpmarket.market import tables
-from dpmarket.market.campaigns import ENDED, LiveCampaign, campaign_of, step
-from dpmarket.market.desk import lock_ledger, time_text
+from dpmarket.market.campaigns import ENDED, LiveCampaign, add_member, campaign_of, step
+from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
 from dpmarket.market.holds import void_all
+from dpmarket.market.opening import digest_of
 from dpmarket.market.people import free_epsilon_of_all, on_grid
 from dpmarket.market.statements import insert
 
 _own, _person = tables.participation.c, tables.person.c
+LIVE = "live "
+"""The digest of a live campaign's round begins so; those of the file desk do not."""
+
+_NOBODY = "unknown since a backup was put back"
 _ACTIVE = ("invited", "consented", "waiting", "seated", "reported", "quoted", "accepted", "delivered")
+
+
+def adopt_all(desk: Desk, now: datetime) -> int:
+    """End all campaigns of which the ledger has a spent round that the desk does not know; return how many.
+
+    A campaign that was drafted after the backup is made anew, as far as the log outside knows it, for a buyer
+    whom nobody knows: so its sellers' limits are kept, and they can be paid.
+    """
+    live = tables.live_campaign.c
+    known = sa.select(live.campaign).where(live.round.is_(None), live.state.not_in(ENDED))
+    sold = ledger_tables.round_.c
+    there = sa.select(live.campaign).where(live.campaign == sold.campaign)
+    unknown = sa.select(sold.campaign).where(sold.digest.startswith(LIVE), ~there.exists()).distinct()
+    with reading(desk.ledger) as connection:
+        forgotten = set(connection.execute(unknown).scalars())
+        alive = sorted({*connection.execute(known).scalars(), *forgotten})
+    count = 0
+    for campaign in alive:
+        with acting(desk) as connection:
+            lock_ledger(connection)
+            if campaign in forgotten:
+                _make_anew(connection, campaign, now)
+            count += adopt_round(connection, campaign, now)
+    return count
 
 
 def adopt_round(connection: Connection, campaign: str, now: datetime) -> bool:
@@ -41,6 +73,36 @@ def adopt_round(connection: Connection, campaign: str, now: datetime) -> bool:
         _enter(connection, campaign, sold, at)
     enter_event(connection, campaign, None, spent[0].state, at)
     return True
+
+
+def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:
+    """Enter a campaign of which only the ledger knows, unless somebody else did."""
+    live = tables.live_campaign.c
+    if connection.execute(sa.select(live.campaign).where(live.campaign == campaign)).first() is not None:
+        return
+    entry, at = rounds.campaign_of(connection, campaign), time_text(now)
+    first = rounds.rounds_of(connection, campaign)[0]
+    account = ledger_tables.account.c
+    query = sa.select(account.kind, account.id).where(account.campaign == campaign)
+    accounts: dict[str, str] = {row.kind: row.id for row in connection.execute(query)}
+    text = canonical(entry.rules or {})
+    values = {
+        "campaign": campaign,
+        "buyer": add_member(connection, _NOBODY, "buyer", now),
+        "title": entry.name,
+        "state": "closed",
+        "mechanism": "online" if first.mechanism == "online" else "offline",
+        "market": text,
+        "market_digest": digest_of(text),
+        "ceiling": first.ceiling,
+        "minor_units": entry.minor_units,
+        "currency": entry.currency,
+        "escrow": accounts["escrow"],
+        "payable": accounts["payable"],
+        "consent_version": 0,
+        **dict.fromkeys(("opens_at", "closes_at", "deliver_until", "made_at"), at),
+    }
+    connection.execute(tables.live_campaign.insert().values(values))
 
 
 def _let_go(connection: Connection, found: LiveCampaign, at: str) -> None:

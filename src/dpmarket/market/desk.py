@@ -83,7 +83,7 @@ def open_desk(
 ) -> Iterator[Desk]:
     """Open the desk of a ledger, both made if there is none, for a ``with`` block.
 
-    What dead processes left in the ledger is settled first.
+    What dead processes left in the ledger is settled first, and the desk learns what a repair entered.
 
     Parameters
     ----------
@@ -111,7 +111,12 @@ def open_desk(
     with open_ledger(place) as ledger:
         settle(ledger)
         _prepare(ledger)
-        yield Desk(ledger, folder, terms or Terms())
+        desk = Desk(ledger, folder, terms or Terms())
+        # It builds on desks, and so cannot be loaded before this module.
+        from dpmarket.market.adopting import adopt_all
+
+        adopt_all(desk, datetime.now(UTC))
+        yield desk
 
 
 @contextlib.contextmanager

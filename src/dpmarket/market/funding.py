@@ -15,8 +15,14 @@ LARGEST_AMOUNT = 2**53
 """Of one funding, in minor units."""
 
 
-def fund_campaign(connection: Connection, campaign: str, amount: int, now: datetime) -> int:
-    """Put money into a campaign's escrow; a debt is paid from it. Return what is promised to nobody then.
+def fund_campaign(connection: Connection, campaign: str, amount: int, now: datetime) -> int | None:
+    """Put money into a campaign's escrow; a debt is paid from it.
+
+    Returns
+    -------
+    int or None
+        What is promised to nobody then, in minor units, while it is a draft. Afterwards None: from one call
+        to the next it would change by what one seller is paid, and a payment tells the cost.
 
     Raises
     ------
@@ -33,7 +39,7 @@ def fund_campaign(connection: Connection, campaign: str, amount: int, now: datet
     enter_event(connection, campaign, None, "funded", time_text(now))
     if found.state == "unpaid":
         pay_debt(connection, found, now)
-    return balance_of(connection, campaign).available
+    return balance_of(connection, campaign).available if found.state == "draft" else None
 
 
 def refund_campaign(connection: Connection, campaign: str, amount: int, now: datetime) -> None:

@@ -6,15 +6,13 @@ from datetime import datetime
 
 from dpmarket.errors import DpmarketError, MarketRefusal
 from dpmarket.ledger import reading, settle
-from dpmarket.market.adopting import adopt_round
-from dpmarket.market.campaigns import ENDED
+from dpmarket.market.adopting import adopt_all
 from dpmarket.market.checking import live_campaigns
 from dpmarket.market.clearing import clear, pay_debt
 from dpmarket.market.closing import close_campaign, settle_campaign
 from dpmarket.market.desk import Desk, acting, lock_ledger
 from dpmarket.market.jobs import Job, claim_job, end_job, fail_job, runs
 from dpmarket.market.seating import call_waiting, free_ended
-from dpmarket.market.tables import CAMPAIGN_STATES
 from dpmarket.market.training import certify_campaign, sweep_keys, train_campaign
 
 
@@ -45,12 +43,8 @@ def sweep(desk: Desk, now: datetime) -> None:
     settle(desk.ledger)
     with reading(desk.ledger) as connection:
         unsettled = live_campaigns(connection, "closed", "training")
-        alive = live_campaigns(connection, *(state for state in CAMPAIGN_STATES if state not in ENDED))
         going_on = live_campaigns(connection, "open", "unpaid")
-    for found in alive:
-        if found.round is None:
-            with acting(desk) as connection:
-                adopt_round(connection, found.campaign, now)
+    adopt_all(desk, now)
     for found in unsettled:
         with acting(desk) as connection:
             if not runs(connection, "train", found.campaign, now):

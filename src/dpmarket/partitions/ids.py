@@ -8,15 +8,17 @@ compared then.
 from __future__ import annotations
 
 import hashlib
+import os
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from dpmarket.arrays import IntArray
-from dpmarket.files import atomic_path
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.ledger.manifests import GROUPS, Hashes, groups_in, hashes_of
 from dpmarket.partitions import kernels
@@ -44,8 +46,15 @@ def write_hashes(path: str, values: Hashes) -> None:
     found = np.empty(GROUPS + 1 + values.size, dtype=np.uint64)
     starts = found[: GROUPS + 1].view(np.int64)
     kernels.grouped(values, starts, found[GROUPS + 1 :])
-    with atomic_path(path, mode=PRIVATE) as temporary, temporary.open("wb") as file:
+    # Not flushed to the disk: a list that is lost can be made again.
+    temporary = Path(f"{path}.{secrets.token_hex(6)}.tmp")
+    with open(temporary, "xb", opener=_private) as file:
         np.save(file, found)
+    os.replace(temporary, path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign.ids import id_problems, spelling_problems, tidy_ids
+from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
 from dpmarket.errors import FileProblem
 from dpmarket.files import atomic_path, find, numbers_of, parquet_bytes, read_table
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.ledger.digests import sums_of_reports
-from dpmarket.ledger.manifests import Hashes, hashes_of
+from dpmarket.ledger.manifests import hashes_and_look
 from dpmarket.ledger.rounds import PAYMENT as UNITS
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.mechanisms.outcome import minor_amounts
@@ -119,8 +119,8 @@ def scan(place: Place) -> Scanned:
         table, costs, problems = _read(place)
     except FileProblem as problem:
         return Scanned((str(problem),))
-    hashes = hashes_of(table, place.id_column)
-    problems += _id_problems(place, table, hashes)
+    table, more = _with_good_ids(place, table)
+    problems += more
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
     dist = distribution_of(place.distribution)
@@ -140,15 +140,18 @@ def scan(place: Place) -> Scanned:
     )
 
 
-def _id_problems(place: Place, table: pl.DataFrame, hashes: Hashes) -> list[str]:
-    """Return what is wrong with the ids; with all rows' hashes different, no two ids can be equal."""
-    problems = spelling_problems(table, place.id_column)
-    column = table.get_column(place.id_column)
-    if problems or column.null_count() or (column == "").any() or repeated_among(hashes).size:
+def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Return a table with tidy ids, and what is wrong with them; good ones are listed by their hashes."""
+    hashes, plain = hashes_and_look(table, place.id_column)
+    if not plain:
+        table = tidy_ids(table, place.id_column)
+        hashes, _ = hashes_and_look(table, place.id_column)
+    problems = []
+    if not plain or repeated_among(hashes).size:  # with different hashes no two ids can be equal
         problems = id_problems(table, place.id_column)
     if not problems:
         write_hashes(place.hashes, hashes)
-    return [problem.sentence(table, place.source) for problem in problems]
+    return table, [problem.sentence(table, place.source) for problem in problems]
 
 
 def costs_of(place: Place) -> FloatArray:
@@ -182,7 +185,7 @@ def write(order: Order) -> Written:
     if problems or _check(costs) != order.check:
         raise FileProblem(f"cannot use {place.source}: it has changed while it was read; quote again.")
     quoted = decision_in(order.decision).quote(costs)
-    ids = table.get_column(place.id_column)
+    ids = tidy_ids(table, place.id_column).get_column(place.id_column)
     amount = 0
     if order.money is None:
         columns: dict[str, Any] = {
@@ -215,7 +218,7 @@ def _money_file(place: Place, ids: pl.Series, quoted: Quoted, money: Money) -> t
 def rows_of(asked: tuple[Place, tuple[int, ...]]) -> list[tuple[int, bytes]]:
     """Return the rows of a partition whose id has one of some hashes, with digests of these ids."""
     place, wanted = asked
-    return rows_with(_read(place)[0], place.id_column, wanted)
+    return rows_with(tidy_ids(_read(place)[0], place.id_column), place.id_column, wanted)
 
 
 def sentence_of(asked: tuple[Place, tuple[int, ...]]) -> str:
@@ -250,7 +253,6 @@ def distribution_of(text: str) -> CostDistribution:
 def _read(place: Place) -> tuple[pl.DataFrame, FloatArray, list[str]]:
     id_column, cost_column = place.id_column, place.cost_column
     table = read_table(place.source, [id_column, cost_column], [id_column], [cost_column])
-    table = tidy_ids(table, id_column)
     costs, problems = numbers_of(table, cost_column)
     problems += find(cost_column, "a cost below 0", costs < 0.0)
     return table, costs + 0.0, [problem.sentence(table, place.source) for problem in problems]

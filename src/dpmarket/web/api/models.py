@@ -97,9 +97,12 @@ class Amount(Strict):
 
 
 class Available(Answer):
-    """What lies in escrow and is promised to nobody."""
+    """What lies in escrow."""
 
-    available: Minor
+    available: int | None = Field(
+        description="What is promised to nobody, in minor units, before the opening; null afterwards, "
+        "because it would tell what single sellers are paid."
+    )
 
 
 class State(Answer):
