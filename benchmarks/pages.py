@@ -1,8 +1,8 @@
 """Pages of a service: the processor time of the choose page against an empty route with the same session.
 
 The application is called in this process, without a network, so that only its own work counts. The empty
-route looks the session up and answers with nothing; both are asked in turns. The choose page looks it
-up in the same reading as all else that it shows.
+route looks the session up and answers with nothing; both are asked in turns. The choose page looks the
+session up in the same reading as all else that it shows.
 """
 
 import asyncio

@@ -28,10 +28,13 @@ def script(page: str) -> str:
 
 
 def main() -> None:
-    """Write the script of every tutorial."""
+    """Write the script of every tutorial that has code."""
     for page in sorted(FOLDER.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if "```python" not in text:  # a tutorial about pages in a browser
+            continue
         target = page.with_name(page.stem.replace("-", "_") + ".py")
-        target.write_text(script(page.read_text(encoding="utf-8")), encoding="utf-8")
+        target.write_text(script(text), encoding="utf-8")
         print(f"Written: {target.name}")
 
 
