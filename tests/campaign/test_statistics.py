@@ -26,7 +26,7 @@ from dpmarket.campaign.questions import keys_of
 from dpmarket.campaign.rules import rules_of
 from dpmarket.errors import FileProblem, LedgerRefusal, MarketRefusal
 from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, rounds_of
-from dpmarket.market.opening import refuse_other_records
+from dpmarket.market.opening import plan_opening
 from dpmarket.planning import statistic_error
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import PrivateMean, SeveralStatistics
@@ -290,7 +290,7 @@ def test_several_statistics_that_make_no_sense_are_refused_with_their_path(chang
 
 def test_the_live_desk_does_not_take_statistics_yet():
     with pytest.raises(MarketRefusal, match="trains a model"):
-        refuse_other_records(check_market(tomllib.loads(MEAN)))
+        plan_opening(check_market(tomllib.loads(MEAN)), "online")
 
 
 @pytest.mark.parametrize(
