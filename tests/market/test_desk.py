@@ -4,6 +4,9 @@ import secrets
 import stat
 import subprocess
 import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -13,7 +16,7 @@ from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
 from dpmarket.ledger import open_ledger, reading
 from dpmarket.market import keys, tables
 from dpmarket.market.desk import time_text
-from dpmarket.market.jobs import end_job, enter_job, renew_job
+from dpmarket.market.jobs import end_job, enter_job, renew_job, runs
 from support.live import SOLD, START, Live
 
 
@@ -222,3 +225,22 @@ def test_a_job_has_one_worker_until_its_lease_is_over(live):
     with live.acting() as connection:
         end_job(connection, second)
     assert market.claim_job(live.desk, late + live.desk.terms.job * 2) is None
+
+
+def test_a_job_that_takes_longer_than_its_lease_stays_its_workers(live, monkeypatch):
+    desk = replace(live.desk, terms=replace(live.desk.terms, job=timedelta(seconds=0.4)))
+    seen = []
+
+    def long(desk, job, now):
+        for _ in range(600):
+            with reading(desk.ledger) as connection:
+                if runs(connection, "train", job.campaign, START + timedelta(seconds=1)):
+                    seen.append(job.kind)
+                    return
+            time.sleep(0.05)
+
+    with live.acting() as connection:
+        enter_job(connection, "train", live.campaign, time_text(START))
+    monkeypatch.setattr("dpmarket.market.worker._do", long)
+    assert [job.attempts for job in market.work(desk, START)] == [1]
+    assert seen == ["train"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from dpmarket.errors import DpmarketError, MarketRefusal
 from dpmarket.ledger import reading, settle
@@ -11,7 +15,7 @@ from dpmarket.market.checking import live_campaigns
 from dpmarket.market.clearing import clear, pay_debt
 from dpmarket.market.closing import close_campaign, settle_campaign
 from dpmarket.market.desk import Desk, acting, lock_ledger
-from dpmarket.market.jobs import Job, claim_job, end_job, fail_job, runs
+from dpmarket.market.jobs import Job, claim_job, end_job, fail_job, renew_job, runs
 from dpmarket.market.seating import call_waiting, free_ended
 from dpmarket.market.training import certify_campaign, sweep_keys, train_campaign
 
@@ -27,7 +31,8 @@ def work(desk: Desk, now: datetime) -> list[Job]:
     while (job := claim_job(desk, now)) is not None:
         begun.append(job)
         try:
-            _do(desk, job, now)
+            with _shown_alive(desk, job, now):
+                _do(desk, job, now)
         except MarketRefusal as refusal:
             # The work of somebody who died after it and before saying so: it cannot be done twice.
             _ended(desk, job, None if refusal.kind == "state" else refusal.kind)
@@ -58,6 +63,26 @@ def sweep(desk: Desk, now: datetime) -> None:
                 free_ended(connection, found.campaign, now)
                 call_waiting(connection, found.campaign, now, desk.terms)
     sweep_keys(desk)
+
+
+@contextlib.contextmanager
+def _shown_alive(desk: Desk, job: Job, now: datetime) -> Iterator[None]:
+    """Show again and again that a job's worker is alive, however long the job takes."""
+    begun, ended = time.monotonic(), threading.Event()
+
+    def show() -> None:
+        while not ended.wait(desk.terms.job.total_seconds() / 4.0):
+            with contextlib.suppress(DpmarketError):  # a database that is away for a moment
+                if not renew_job(desk, job, now + timedelta(seconds=time.monotonic() - begun)):
+                    return
+
+    thread = threading.Thread(target=show, name="dpmarket-alive", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _do(desk: Desk, job: Job, now: datetime) -> None:
