@@ -19,6 +19,12 @@ from support.forging import FILES, VALUES, Papers, canonical
 
 NAMES = [(path.parent.name, path.name.split(".")[0]) for path in sorted(FILES.glob("*/*.certificate.json"))]
 PAPERS = [Papers.read(*name) for name in NAMES]
+# Those whose losses :func:`lies` computes anew: two classes, Euclidean noise.
+PLAIN = [
+    papers
+    for papers in PAPERS
+    if papers.body.get("release", {}).get("kind", "binary model") == "binary model"
+]
 MANY = 10_000
 
 
@@ -82,7 +88,7 @@ def test_ten_thousand_random_changes_are_refused():
 def forged(seed):
     """Return papers with one or two values of lines or constants changed; root, totals and digests follow."""
     rng = random.Random(seed)
-    papers = rng.choice(PAPERS).copy()
+    papers = rng.choice(PLAIN).copy()
     for _ in range(rng.choice((1, 2))):
         part = rng.choice(
             [rng.choice(papers.lines), papers.constants, papers.body["totals"], papers.body["money"]]

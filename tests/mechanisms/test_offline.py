@@ -140,7 +140,23 @@ def test_questions_about_nobody_or_no_cost_are_refused(i, report):
         MARKETS["uniform"].respond([1.0, 2.0, 3.0], i, report)
 
 
-@pytest.mark.parametrize("report", [5e-324, 1e-300, 1e-20])
+def test_a_cost_of_almost_nothing_is_paid_what_its_reports_add_up_to():
+    mechanism = MARKETS["log-normal"]
+    costs = mechanism.dist.sample(6, np.random.default_rng(1))
+    answers = []
+    for report in (1e-20, 1e-10, 1e-6):
+        costs[0] = report
+        outcome = mechanism.run(costs)
+        answers.append(mechanism.respond(costs, 0, report))
+        assert answers[-1] == (outcome.epsilons[0], pytest.approx(outcome.payments[0], rel=1e-9))
+    # Down there epsilon is K/sqrt(z), so that z*epsilon(z) plus the integral above z is const - K*sqrt(z).
+    K = answers[2].epsilon * 1e-3
+    rise = answers[0].payment - answers[2].payment
+    assert rise == pytest.approx(K * (1e-3 - 1e-10), rel=0.02)
+    assert answers[0].payment > answers[1].payment > answers[2].payment
+
+
+@pytest.mark.parametrize("report", [5e-324, 1e-300])
 def test_a_cost_of_almost_nothing_gets_finite_numbers_or_a_refusal(report):
     mechanism = MARKETS["log-normal"]
     costs = mechanism.dist.sample(6, np.random.default_rng(1))

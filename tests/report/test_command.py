@@ -131,7 +131,7 @@ def test_quotes_that_were_not_trained_on_and_online_ones_have_a_report_too(tmp_p
     quote_file(tmp_path / "market.toml", tmp_path / "reports.csv", tmp_path / "quotes.csv", decide_online)
     done = run(*REPORT, "-o", "-", cwd=tmp_path)
     page = Page(done.stdout)
-    assert "No model has been trained yet" in page.prose
+    assert "Nothing has been released" in page.prose
     assert "one by one, by a curve" in page.prose
     assert "A report on the campaign" in done.stderr
     refusal = run(*REPORT, "--test", "data.csv", "-o", "x.html", cwd=tmp_path, code=1)

@@ -26,4 +26,4 @@ def circles(guesses: int) -> Markup:
         kind = ' class="coin"' if place < STRANGERS // 2 else ' class="more"' if place < guesses else ""
         x, y = _STEP * column + _STEP // 2, _STEP * row + _STEP // 2 + 2
         made.append(f'<circle cx="{x}" cy="{y}" r="{_RADIUS}"{kind}/>')
-    return Markup("\n".join(made))
+    return Markup("\n".join(made))  # nosec B704: numbers only, all from here

@@ -56,7 +56,8 @@ class Texts:
         if isinstance(found, dict):
             found = found.get(str(self.locale.plural_form(values["n"])), found["other"])
             values["n"] = self.number(values["n"])
-        return Markup(found.format(**values)) if values else Markup(found)
+        made: Markup = found.format(**values) if values else found  # a Markup escapes what is put into it
+        return made
 
     def has(self, name: str) -> bool:
         """Whether there is such a text."""
@@ -156,8 +157,8 @@ def _locale(language: str, territory: str | None) -> Locale:
 
 def _marked(message: Message) -> Any:
     if isinstance(message, str):
-        return Markup(escape(message))
-    return {form: Markup(escape(text)) for form, text in message.items()}
+        return escape(message)
+    return {form: escape(text) for form, text in message.items()}
 
 
 @functools.cache
