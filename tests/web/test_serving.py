@@ -144,6 +144,10 @@ def test_a_demonstration_prints_what_to_do_and_is_gone_afterwards(tmp_path):
             assert json.load(answer) == {"state": "ready"}
         (command,) = [line for line in lines if line.strip().endswith("/api/v1/me")]
         token = command.split("Bearer ")[1].split('"')[0]
+        for words, shown in (("as a seller", "You are invited"), ("as an auditor", "Sign in")):
+            link = next(line.split()[-1] for line in lines if words in line)
+            with urllib.request.urlopen(link, timeout=30) as answer:
+                assert shown in answer.read().decode()
         with Client(url, token) as seller:
             assert seller.me()["state"] == "invited"
             assert seller.consent() == {"state": "consented"}

@@ -28,6 +28,7 @@ from dpmarket.web.setup import init_service, new_member
 
 _PEOPLE = 20
 _SHOWN = 3
+_ARTICLE = {"auditor": "an"}
 
 
 @contextmanager
@@ -71,10 +72,11 @@ def _campaign(settings: Settings) -> list[str]:
             people = invite(connection, made, [f"panel {k}" for k in range(_PEOPLE)], 5.0, now)
     token = people[0].token
     return [
-        f"An invented campaign is open for an hour: {made}",
-        *(f"  token of a {role}: {members[role].token}" for role in members),
-        *(f"  invitation: URL/i/{person.token}" for person in people[:_SHOWN]),
-        "Try, as the first of them (the token is the end of the invitation):",
+        f"An invented campaign is open for an hour: {made}. Open in a browser:",
+        *(f"  as a seller: URL/i/{person.token}" for person in people[:_SHOWN]),
+        *(f"  as {_ARTICLE.get(role, 'a')} {role}, once: {members[role].link}" for role in members),
+        "Or by API, with these tokens:",
+        *(f"  {role}: {members[role].token}" for role in members),
         f'  curl -H "Authorization: Bearer {token}" URL/api/v1/me',
         f'  curl -X POST -H "Authorization: Bearer {token}" URL/api/v1/me/menu   (after me/consent)',
     ]
