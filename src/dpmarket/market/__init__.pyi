@@ -32,6 +32,7 @@ from .jobs import Job as Job
 from .jobs import claim_job as claim_job
 from .keys import new_key as new_key
 from .keys import operator_key as operator_key
+from .listing import Owed as Owed
 from .listing import Paying as Paying
 from .listing import campaign_of_payout as campaign_of_payout
 from .listing import job_counts as job_counts
@@ -68,6 +69,8 @@ from .seating import Seat as Seat
 from .seating import call_waiting as call_waiting
 from .seating import free_ended as free_ended
 from .seating import take_seat as take_seat
+from .tidying import Tidied as Tidied
+from .tidying import tidy as tidy
 from .tokens import caller_with as caller_with
 from .tokens import issue_token as issue_token
 from .tokens import revoke_token as revoke_token

@@ -32,6 +32,8 @@ class Terms:
         How long money for any choice is set aside for somebody who is at the menu.
     called_seat
         The same for somebody who is called from the waiting list, and may be asleep.
+    seats
+        How often money is set aside for one person who lets its time pass without choosing.
     quote
         How long a quote can be accepted, online.
     job
@@ -42,6 +44,7 @@ class Terms:
 
     seat: timedelta = timedelta(minutes=15)
     called_seat: timedelta = timedelta(hours=24)
+    seats: int = 3
     quote: timedelta = timedelta(hours=48)
     job: timedelta = timedelta(minutes=10)
     batch: int = 20

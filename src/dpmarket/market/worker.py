@@ -12,7 +12,7 @@ from dpmarket.errors import DpmarketError, MarketRefusal
 from dpmarket.ledger import reading, settle
 from dpmarket.market.adopting import adopt_all
 from dpmarket.market.checking import live_campaigns
-from dpmarket.market.clearing import clear, pay_debt
+from dpmarket.market.clearing import cancel_deserted, clear
 from dpmarket.market.closing import close_campaign, settle_campaign
 from dpmarket.market.desk import Desk, acting, lock_ledger
 from dpmarket.market.jobs import Job, claim_job, end_job, fail_job, renew_job, runs
@@ -58,9 +58,9 @@ def sweep(desk: Desk, now: datetime) -> None:
         with acting(desk) as connection:
             lock_ledger(connection)
             if found.state == "unpaid":
-                pay_debt(connection, found, now)
+                cancel_deserted(connection, found.campaign, now)
             else:
-                free_ended(connection, found.campaign, now)
+                free_ended(connection, found.campaign, now, desk.terms)
                 call_waiting(connection, found.campaign, now, desk.terms)
     sweep_keys(desk)
 

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import uvicorn
@@ -19,7 +18,7 @@ from prometheus_client import start_http_server
 
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.ledger.engine import is_address
-from dpmarket.market import Desk, acting, drop_old_buckets, open_desk, work
+from dpmarket.market import Desk, open_desk, tidy, work
 from dpmarket.web.app import make_app
 from dpmarket.web.guard import Application
 from dpmarket.web.service import Clock, clock
@@ -157,8 +156,7 @@ def run_worker(
                 log_event("job", kind=job.kind, attempts=job.attempts)
             if time.monotonic() - tidied > _HOUR:
                 tidied = time.monotonic()
-                with acting(desk) as connection:
-                    drop_old_buckets(connection, tells_time() - timedelta(days=1))
+                tidy(desk, tells_time())
         except DpmarketError as problem:  # a full disk, a server that is away: they come back
             log_event("worker failed", error=type(problem).__name__)
         end = time.monotonic() + pause

@@ -86,7 +86,8 @@ def fund(
 ) -> models.Available:
     """Enter that money has arrived for a campaign; a debt is paid from it.
 
-    By a paymaster or an operator, who see it arrive; by the buyer if the service is set up so.
+    For an open online campaign a multiple of the largest payment: other amounts would tell what is held. By a
+    paymaster or an operator, who see it arrive; by the buyer if the service is set up so.
     """
     _refuse_unless(service, caller, campaign_id, ("paymaster", "operator"), service.settings.funding)
 
@@ -100,7 +101,7 @@ def fund(
 def refund(
     campaign_id: CampaignId, body: models.Amount, caller: AnyCaller, service: TheService, key: NeededKey
 ) -> models.State:
-    """Enter that money went back which is promised to nobody: of a draft, or from the training on."""
+    """Enter that money went back which is promised to nobody: of a draft, or of a campaign that has ended."""
     _refuse_unless(service, caller, campaign_id, ("paymaster", "operator"), service.settings.funding)
 
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
