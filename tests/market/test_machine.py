@@ -28,7 +28,7 @@ from dpmarket.market import tables
 from dpmarket.market.standing import look_at
 from dpmarket.privacy import noise
 from support.ledgers import new_database, postgres_server
-from support.live import CLOSES, DELIVER, Live, opening
+from support.live import ASKED, CLOSES, DELIVER, MARKET, Live
 from support.machines import run_machine
 
 NAMES = [f"person {k}" for k in range(6)]
@@ -45,16 +45,17 @@ class Machine(RuleBasedStateMachine):
 
     place_of = None  # a function that gives a new place
 
-    @initialize(short=st.booleans())
-    def begin(self, short):
+    @initialize(short=st.booleans(), asked=st.sampled_from([(), ("online",), ("offline",), CAMPAIGNS]))
+    def begin(self, short, asked):
+        rules = {name: ASKED if name in asked else MARKET for name in CAMPAIGNS}  # numbers, or a model
         self.folder = Path(tempfile.mkdtemp(dir=FAST))
         os.environ["DPMARKET_STATE"] = str(self.folder / "state")
         place = type(self).place_of(self.folder)
         self.opened = market.open_desk(place, self.folder / "keys")
         self.desk = self.opened.__enter__()
         self.lives = {
-            "online": Live(self.desk, "online", seats=2, title="online"),
-            "offline": Live(self.desk, "offline", title="offline"),
+            "online": Live(self.desk, "online", seats=2, title="online", rules=rules["online"]),
+            "offline": Live(self.desk, "offline", title="offline", rules=rules["offline"]),
         }
         if short:  # the plan was wrong: clearing will find a debt
             from dpmarket.ledger import money
@@ -67,7 +68,7 @@ class Machine(RuleBasedStateMachine):
         self.told = {}  # participation -> (epsilon, payment)
         self.left = set()  # who was told that they have left
         self.acts = 0
-        self.cap = 1.6 * max(opening("online").ceiling, opening("offline").ceiling)
+        self.cap = 1.6 * max(live.opening.ceiling for live in self.lives.values())
 
     def teardown(self):
         if hasattr(self, "folder"):
@@ -228,6 +229,7 @@ class Machine(RuleBasedStateMachine):
             patch.setattr(spending, "_fitted", _broken)
         elif end == "after the mark":
             patch.setattr(noise, "_draw", _broken)
+            patch.setattr("dpmarket.statistics.histogram.discrete_laplace", _broken)  # of the third statistic
         try:
             state = live.train()
         except DpmarketError:

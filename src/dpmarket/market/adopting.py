@@ -128,9 +128,14 @@ class _Sold(NamedTuple):
 def _sold(connection: Connection, entered: Round) -> list[_Sold]:
     """Return who sold in a round."""
     quotes = rounds.quotes_of(connection, entered.number)
+    gone = rounds.withdrawn_of(connection, entered.number, quotes).tolist()
     spent = rounds.spent_of(connection, entered).tolist()
-    rows = zip(quotes.iter_rows(), spent, strict=True)
-    return [_Sold(who, epsilon, paid, on_grid(used)) for (who, epsilon, paid), used in rows if used > 0.0]
+    rows = zip(quotes.iter_rows(), gone, spent, strict=True)
+    return [
+        _Sold(who, epsilon, paid, on_grid(used))
+        for (who, epsilon, paid), withdrew, used in rows
+        if epsilon > 0.0 and not withdrew
+    ]
 
 
 def _enter(connection: Connection, campaign: str, sold: _Sold, at: str) -> None:
