@@ -205,7 +205,7 @@ def totals(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> m
 
 @router.get("/{campaign_id}/model", responses=_JSON)
 def model(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Give the released model to the buyer, a seller or an auditor, as 'dpmarket train' writes it."""
+    """Give what was released, a model or statistics, to the buyer, a seller or an auditor."""
     with reading(service.desk.ledger) as connection:
         return Response(market.show_model(connection, caller, campaign_id), media_type="application/json")
 
