@@ -68,6 +68,7 @@ from .seating import Seat as Seat
 from .seating import call_waiting as call_waiting
 from .seating import free_ended as free_ended
 from .seating import take_seat as take_seat
+from .stock import key_for as key_for
 from .tokens import caller_with as caller_with
 from .tokens import issue_token as issue_token
 from .tokens import revoke_token as revoke_token

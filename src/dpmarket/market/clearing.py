@@ -146,7 +146,7 @@ def costs_of(desk: Desk, campaign: str) -> pl.DataFrame:
         sealed = connection.execute(sa.select(columns.sealed).where(columns.campaign == campaign)).scalar()
     opened = None
     if sealed is not None:
-        opener = Opener(desk.keys, OPERATOR, operator_key(desk.keys))
+        opener = Opener(desk.operator_keys, OPERATOR, operator_key(desk.operator_keys))
         opened = opener.open(bytes(sealed), "costs", campaign)
     if opened is None:
         raise MarketRefusal("unknown", "there are no costs, or they were sealed to another key.")
@@ -197,7 +197,7 @@ def _seal_costs(
 ) -> bytes:
     """Return what a campaign is cleared by, sealed to the operator: the campaign's own key will be gone."""
     table = pl.DataFrame({"participation": [who for who, _ in sellers], "cost": costs})
-    return seal(operator_key(desk.keys), table_to_bytes(table), "costs", campaign)
+    return seal(operator_key(desk.operator_keys), table_to_bytes(table), "costs", campaign)
 
 
 def enter_quotes(

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
 from dpmarket.ledger import Connection, Ledger, open_ledger, settle, writing
 from dpmarket.ledger import tables as ledger_tables
+from dpmarket.ledger.preparing import newer
 from dpmarket.market import tables
 from dpmarket.market.wrapping import wrap_folder
 
@@ -64,13 +65,16 @@ class Desk:
     ledger
         Where everything is entered.
     keys
-        The folder of private keys; only a worker needs it.
+        The folder of campaigns' private keys; only a worker needs it.
+    operator_keys
+        The folder of the operator's private key, and of public keys in stock where it is another one.
     terms
         How long things last.
     """
 
     ledger: Ledger
     keys: Path
+    operator_keys: Path
     terms: Terms = field(default_factory=Terms)
 
     def __repr__(self) -> str:
@@ -79,7 +83,10 @@ class Desk:
 
 @contextlib.contextmanager
 def open_desk(
-    place: str | os.PathLike[str], keys: str | os.PathLike[str], terms: Terms | None = None
+    place: str | os.PathLike[str],
+    keys: str | os.PathLike[str],
+    terms: Terms | None = None,
+    operator_keys: str | os.PathLike[str] | None = None,
 ) -> Iterator[Desk]:
     """Open the desk of a ledger, both made if there is none, for a ``with`` block.
 
@@ -95,6 +102,10 @@ def open_desk(
         master key, no key in it stays in clear.
     terms
         How long things last; None: the usual.
+    operator_keys
+        A folder of its own for the operator's key; None: the same folder. With two folders, campaigns are
+        opened with keys that a worker keeps in stock (:mod:`dpmarket.market.stock`): a process that answers
+        requests then needs nothing of the first folder, and may be kept from reading it.
 
     Raises
     ------
@@ -102,20 +113,25 @@ def open_desk(
         The ledger or the master key cannot be used, or the ledger lacks spending that was logged outside of
         it.
     """
-    folder = Path(keys)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as problem:
-        raise FileProblem(f"cannot use the folder of keys {folder}: {problem.strerror or problem}.") from None
-    wrap_folder(folder)
+    folders = [Path(keys), Path(keys if operator_keys is None else operator_keys)]
+    for folder in dict.fromkeys(folders):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as problem:
+            reason = problem.strerror or problem
+            raise FileProblem(f"cannot use the folder of keys {folder}: {reason}.") from None
+        wrap_folder(folder)
     with open_ledger(place) as ledger:
+        found = _known_revision(ledger)
         settle(ledger)
-        _prepare(ledger)
-        desk = Desk(ledger, folder, terms or Terms())
+        if found != tables.HEAD:
+            _upgrade(ledger)
+        desk = Desk(ledger, folders[0], folders[1], terms or Terms())
         # It builds on desks, and so cannot be loaded before this module.
-        from dpmarket.market.adopting import adopt_all
+        from dpmarket.market.adopting import adopt_all, leave_again
 
         adopt_all(desk, datetime.now(UTC))
+        leave_again(desk, datetime.now(UTC))
         yield desk
 
 
@@ -171,15 +187,17 @@ def time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _prepare(ledger: Ledger) -> None:
+def _known_revision(ledger: Ledger) -> str | None:
+    """Return the revision of the desk's tables, None if there are none; refuse one that is not known."""
+    with ledger.engine.connect() as connection:
+        found = desk_revision(connection)
+    if found not in (None, *tables.EARLIER, tables.HEAD):
+        raise newer(ledger.place, f"revision {tables.HEAD}", f"revision {found}")
+    return found
+
+
+def _upgrade(ledger: Ledger) -> None:
     """Make the desk's tables if there are none, or bring older ones up to date."""
-    found = _revision(ledger)
-    if found == tables.HEAD:
-        return
-    if found not in (None, *tables.EARLIER):
-        raise FileProblem(
-            f"cannot use {ledger.place}: expected revision {tables.HEAD} of the desk's tables, found {found}."
-        )
     # Loaded for this only: most desks are there.
     from alembic import command
     from alembic.config import Config
@@ -191,9 +209,9 @@ def _prepare(ledger: Ledger) -> None:
         command.upgrade(config, "head")
 
 
-def _revision(ledger: Ledger) -> str | None:
-    with ledger.engine.connect() as connection:
-        if not sa.inspect(connection).has_table("market_version"):
-            return None
-        found = connection.execute(sa.text("SELECT version_num FROM market_version")).scalar()
-        return None if found is None else str(found)
+def desk_revision(connection: Connection) -> str | None:
+    """Return the revision of the desk's tables in a ledger's database, None if there are none."""
+    if not sa.inspect(connection).has_table("market_version"):
+        return None
+    found = connection.execute(sa.text("SELECT version_num FROM market_version")).scalar()
+    return None if found is None else str(found)

@@ -113,7 +113,7 @@ def payout_lines(desk: Desk, caller: Caller, campaign: str, number: int) -> list
         lines = payouts.lines_of(connection, made)
         query = sa.select(_own.person, _own.sealed_payee).where(_own.campaign == campaign)
         sealed = {row.person: row.sealed_payee for row in connection.execute(query)}
-    opener = Opener(desk.keys, OPERATOR, operator_key(desk.keys))
+    opener = Opener(desk.operator_keys, OPERATOR, operator_key(desk.operator_keys))
     found = []
     for reference, person, amount in lines.select(payouts.REFERENCE, SELLER, payouts.AMOUNT).iter_rows():
         content = sealed.get(person)

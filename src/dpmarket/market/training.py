@@ -105,7 +105,7 @@ def certify_campaign(desk: Desk, campaign: str, now: datetime) -> bytes:
         if known is not None:
             return known
         made = certify_round(connection, _round(connection, found))
-    openings = seal(operator_key(desk.keys), made.openings(), "openings", campaign)
+    openings = seal(operator_key(desk.operator_keys), made.openings(), "openings", campaign)
     values = {"round": found.round, "body": bytes(made), "openings": openings, "made_at": time_text(now)}
     own = tables.participation.c
     with acting(desk) as connection:
@@ -147,7 +147,8 @@ def openings_of(desk: Desk, campaign: str) -> bytes:
         sealed = connection.execute(sa.select(columns.openings).where(columns.round == found.round)).scalar()
     if sealed is None:
         raise MarketRefusal("unknown", "there is no certificate.")
-    opened = Opener(desk.keys, OPERATOR, operator_key(desk.keys)).open(bytes(sealed), "openings", campaign)
+    opener = Opener(desk.operator_keys, OPERATOR, operator_key(desk.operator_keys))
+    opened = opener.open(bytes(sealed), "openings", campaign)
     if opened is None:
         raise MarketRefusal("unknown", "what the certificate commits to was sealed to another key.")
     return opened

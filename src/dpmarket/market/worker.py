@@ -10,13 +10,14 @@ from datetime import datetime, timedelta
 
 from dpmarket.errors import DpmarketError, MarketRefusal
 from dpmarket.ledger import reading, settle
-from dpmarket.market.adopting import adopt_all
+from dpmarket.market.adopting import adopt_all, leave_again
 from dpmarket.market.checking import live_campaigns
 from dpmarket.market.clearing import clear, pay_debt
 from dpmarket.market.closing import close_campaign, settle_campaign
 from dpmarket.market.desk import Desk, acting, lock_ledger
 from dpmarket.market.jobs import Job, claim_job, end_job, fail_job, renew_job, runs
 from dpmarket.market.seating import call_waiting, free_ended
+from dpmarket.market.stock import stock_keys
 from dpmarket.market.training import certify_campaign, sweep_keys, train_campaign
 
 
@@ -44,12 +45,13 @@ def work(desk: Desk, now: datetime) -> list[Job]:
 
 
 def sweep(desk: Desk, now: datetime) -> None:
-    """Settle what dead workers left, free what is over, call who waits, destroy keys without use."""
+    """Settle what dead workers left, free what is over, call who waits, see to keys."""
     settle(desk.ledger)
     with reading(desk.ledger) as connection:
         unsettled = live_campaigns(connection, "closed", "training")
         going_on = live_campaigns(connection, "open", "unpaid")
     adopt_all(desk, now)
+    leave_again(desk, now)
     for found in unsettled:
         with acting(desk) as connection:
             if not runs(connection, "train", found.campaign, now):
@@ -63,6 +65,7 @@ def sweep(desk: Desk, now: datetime) -> None:
                 free_ended(connection, found.campaign, now)
                 call_waiting(connection, found.campaign, now, desk.terms)
     sweep_keys(desk)
+    stock_keys(desk)
 
 
 @contextlib.contextmanager

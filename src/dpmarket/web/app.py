@@ -44,7 +44,7 @@ def make_app(
         Returns the time.
     """
     app = make_routes()
-    app.state.service = Service(desk, settings, operator_key(desk.keys), tells_time)
+    app.state.service = Service(desk, settings, operator_key(desk.operator_keys), tells_time)
     guarded = Guard(app, settings.public_url, settings.max_body)
     return Watch(guarded, metrics or Metrics())
 

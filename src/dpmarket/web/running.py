@@ -35,19 +35,24 @@ _WORKER = "from dpmarket.cli import main; main()"
 
 @contextlib.contextmanager
 def opened(settings: Settings) -> Iterator[Desk]:
-    """Open the desk of a service for a ``with`` block: its tables are brought up to date.
+    """Open the desk of a service for a ``with`` block: its tables are brought up to date."""
+    name_folders(settings)
+    for folder in (settings.folder, Path(os.environ["DPMARKET_STATE"])):
+        make_folder(folder)
+    if not is_address(settings.database):
+        make_folder(Path(settings.database).parent)
+    with open_desk(settings.database, settings.campaign_keys, settings.terms, settings.keys) as desk:
+        yield desk
+
+
+def name_folders(settings: Settings) -> None:
+    """Name the state folder and the master key to all of this process, unless the environment does.
 
     The log outside of the ledger goes to the folder ``state``, unless ``DPMARKET_STATE`` names another.
     """
     os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
     if settings.master_key_file is not None:
         os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
-    for folder in (settings.folder, Path(os.environ["DPMARKET_STATE"])):
-        make_folder(folder)
-    if not is_address(settings.database):
-        make_folder(Path(settings.database).parent)
-    with open_desk(settings.database, settings.keys, settings.terms) as desk:
-        yield desk
 
 
 @contextlib.contextmanager

@@ -29,6 +29,8 @@ class Settings(BaseSettings):
         A file, or ``postgresql://...``; None: ``data/market.ledger`` in the folder.
     keys_folder
         Private keys; None: ``keys`` in the folder.
+    campaign_keys_folder
+        A folder of its own for campaigns' private keys, which only workers read; None: with the others.
     master_key_file
         The file of the key by which private keys are wrapped; None: they lie in clear, for their owner only.
     public_url
@@ -57,6 +59,8 @@ class Settings(BaseSettings):
         Bytes of a request.
     workers
         How many workers ``dpmarket serve`` starts beside itself.
+    postgres_programs
+        The folder of ``pg_dump`` and ``pg_restore``, for backups; None: they are looked for as any program.
     """
 
     model_config = SettingsConfigDict(env_prefix="DPMARKET_", extra="forbid", frozen=True)
@@ -64,6 +68,7 @@ class Settings(BaseSettings):
     folder: Path = Path("dpmarket-service")
     database_url: str | None = None
     keys_folder: Path | None = None
+    campaign_keys_folder: Path | None = None
     master_key_file: Path | None = None
     public_url: str = "http://127.0.0.1:8000"
     host: str = "127.0.0.1"
@@ -78,6 +83,7 @@ class Settings(BaseSettings):
     batch: int = Field(default=20, ge=2)
     max_body: int = Field(default=1_000_000, ge=1_000)
     workers: int = Field(default=1, ge=0, le=32)
+    postgres_programs: Path | None = None
 
     @field_validator("public_url")
     @classmethod
@@ -106,8 +112,13 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> Path:
-        """Where private keys are."""
+        """Where the operator's private key is."""
         return self.keys_folder or self.folder / "keys"
+
+    @property
+    def campaign_keys(self) -> Path:
+        """Where campaigns' private keys are."""
+        return self.campaign_keys_folder or self.keys
 
     @property
     def terms(self) -> Terms:
@@ -134,7 +145,7 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    for name in ("keys_folder", "master_key_file"):
+    for name in ("keys_folder", "campaign_keys_folder", "master_key_file"):
         if isinstance(written.get(name), str):
             written[name] = folder / written[name]
     try:

@@ -34,6 +34,8 @@ metrics_port = 8001
 # database_url = "postgresql://market@localhost/market"
 # The key by which private keys are wrapped (openssl rand -hex 32 > FILE; chmod 600 FILE); on another disk.
 # master_key_file = "/etc/dpmarket/master-key"
+# Where campaigns' private keys are, if requests are answered by a process that must not read them.
+# campaign_keys_folder = "campaign-keys"
 # Who may enter that money has arrived: "paymaster" (and operator), or "buyer" as well.
 funding = "paymaster"
 # Who may invite, and so sees links that act for sellers: "operator", or "buyer" as well.
@@ -96,7 +98,7 @@ def init_service(folder: Path, name: str) -> NewMember:
 
 def prepare(desk: Desk) -> None:
     """Make the operator's key, and keep the first consent text."""
-    operator_key(desk.keys)
+    operator_key(desk.operator_keys)
     with acting(desk) as connection:
         add_consent(connection, "en", ENGLISH, clock())
 

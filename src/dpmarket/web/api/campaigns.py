@@ -125,7 +125,7 @@ def open_(
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
         if planned is None:
             raise MarketRefusal("state", "expected a draft: this campaign was opened or cancelled before.")
-        public = market.new_key(service.desk.keys, campaign_id)
+        public = market.key_for(service.desk, campaign_id)
         return _told(market.open_campaign(connection, campaign_id, planned, public, now))
 
     return models.CampaignAnswer(**service.act(caller, key, {"open": campaign_id}, act))
