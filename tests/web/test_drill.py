@@ -141,8 +141,8 @@ def test_no_private_key_is_in_a_backup(service, tmp_path):
         if content.startswith(b"PGDMP"):  # compressed: look at what comes out
             content = _plain(tmp_path / "copy")
         keys = [path.read_bytes() for path in sorted(desk.keys.iterdir())]
+        public = live.looked(market.campaign_of, live.campaign).public_key
     assert len(keys) == 2
-    public = live.looked(market.campaign_of, live.campaign).public_key
     assert bytes(public) in content or bytes(public).hex().encode() in content  # what is there is found
     for key in keys:
         assert len(key) == 32
