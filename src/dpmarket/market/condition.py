@@ -48,15 +48,15 @@ class Finding:
     todo: str
 
 
-def desk_findings(place: str, keys: Path, operator_keys: Path, now: datetime) -> Iterator[Finding]:
+def desk_findings(place: str, keys: Path, now: datetime) -> Iterator[Finding]:
     """Give all that is wrong with a desk's tables, books, log, clock, jobs and keys; nothing is changed.
 
     Parameters
     ----------
     place
         A ledger's file, or the address of a PostgreSQL database.
-    keys, operator_keys
-        The folders of campaigns' keys and of the operator's.
+    keys
+        The folder of private keys.
     now
         The time.
     """
@@ -69,7 +69,7 @@ def desk_findings(place: str, keys: Path, operator_keys: Path, now: datetime) ->
             yield from _books(connection, place)
             yield from _clock(connection, now)
             yield from _jobs(connection, now)
-            yield from _keys(connection, keys, operator_keys)
+            yield from _keys(connection, keys)
     except FileProblem as problem:
         todo = (
             "see that the server runs and lets this user in"
@@ -175,19 +175,14 @@ def _jobs(connection: Connection, now: datetime) -> Iterator[Finding]:
         )
 
 
-def _keys(connection: Connection, keys: Path, operator_keys: Path) -> Iterator[Finding]:
-    hidden = [
-        folder
-        for folder in dict.fromkeys((operator_keys, keys))
-        if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK)
-    ]
-    if hidden:
-        yield Finding("keys", f"{hidden[0]} cannot be read.", "run this check as the worker's user.")
+def _keys(connection: Connection, keys: Path) -> Iterator[Finding]:
+    if not keys.is_dir() or not os.access(keys, os.R_OK | os.X_OK):
+        yield Finding("keys", f"{keys} cannot be read.", "run this check where a worker runs, as its user.")
         return
-    if not any(operator_keys.glob(f"{OPERATOR}-*.key")):
+    if not any(keys.glob(f"{OPERATOR}-*.key")):
         yield Finding(
             "keys",
-            f"the operator's key is not in {operator_keys}.",
+            f"the operator's key is not in {keys}.",
             "put it back from its own copy: without it payees and openings cannot be read.",
         )
     for found in live_campaigns(connection):
@@ -204,10 +199,10 @@ def _keys(connection: Connection, keys: Path, operator_keys: Path) -> Iterator[F
             yield Finding(
                 "keys",
                 f"the private key of campaign {found.campaign} is not in {keys}.",
-                "see that this is the worker's folder of keys (campaign_keys_folder); if the key is lost, "
-                "nobody can read the campaign's records.",
+                "see that this is the worker's folder of keys (keys_folder); if the key is lost, nobody can "
+                "read the campaign's records.",
             )
-    yield from _unreadable(sorted({*operator_keys.glob("*.key"), *keys.glob("*.key")}))
+    yield from _unreadable(sorted(keys.glob("*.key")))
 
 
 def _unreadable(paths: Sequence[Path]) -> Iterator[Finding]:

@@ -33,6 +33,8 @@ class Terms:
         How long money for any choice is set aside for somebody who is at the menu.
     called_seat
         The same for somebody who is called from the waiting list, and may be asleep.
+    seats
+        How often money is set aside for one person who lets its time pass without choosing.
     quote
         How long a quote can be accepted, online.
     job
@@ -43,6 +45,7 @@ class Terms:
 
     seat: timedelta = timedelta(minutes=15)
     called_seat: timedelta = timedelta(hours=24)
+    seats: int = 3
     quote: timedelta = timedelta(hours=48)
     job: timedelta = timedelta(minutes=10)
     batch: int = 20
@@ -64,18 +67,28 @@ class Desk:
     ----------
     ledger
         Where everything is entered.
-    keys
-        The folder of campaigns' private keys; only a worker needs it.
-    operator_keys
-        The folder of the operator's private key, and of public keys in stock where it is another one.
+    keys_folder
+        The folder of private keys; None for who has none: only a worker needs it.
     terms
         How long things last.
     """
 
     ledger: Ledger
-    keys: Path
-    operator_keys: Path
+    keys_folder: Path | None
     terms: Terms = field(default_factory=Terms)
+
+    @property
+    def keys(self) -> Path:
+        """The folder of private keys.
+
+        Raises
+        ------
+        FileProblem
+            This desk was opened without: a worker has them.
+        """
+        if self.keys_folder is None:
+            raise FileProblem("no private keys are at hand here: a worker has them.")
+        return self.keys_folder
 
     def __repr__(self) -> str:
         return f"Desk({self.ledger.place!r})"
@@ -83,10 +96,7 @@ class Desk:
 
 @contextlib.contextmanager
 def open_desk(
-    place: str | os.PathLike[str],
-    keys: str | os.PathLike[str],
-    terms: Terms | None = None,
-    operator_keys: str | os.PathLike[str] | None = None,
+    place: str | os.PathLike[str], keys: str | os.PathLike[str] | None, terms: Terms | None = None
 ) -> Iterator[Desk]:
     """Open the desk of a ledger, both made if there is none, for a ``with`` block.
 
@@ -99,13 +109,9 @@ def open_desk(
     keys
         A folder for private keys, made if it is not there, for its owner only. It belongs in no backup: a
         key that comes back can open records that were to be gone. Where ``DPMARKET_MASTER_KEY_FILE`` names a
-        master key, no key in it stays in clear.
+        master key, no key in it stays in clear. None: private keys are elsewhere, with the workers.
     terms
         How long things last; None: the usual.
-    operator_keys
-        A folder of its own for the operator's key; None: the same folder. With two folders, campaigns are
-        opened with keys that a worker keeps in stock (:mod:`dpmarket.market.stock`): a process that answers
-        requests then needs nothing of the first folder, and may be kept from reading it.
 
     Raises
     ------
@@ -113,8 +119,8 @@ def open_desk(
         The ledger or the master key cannot be used, or the ledger lacks spending that was logged outside of
         it.
     """
-    folders = [Path(keys), Path(keys if operator_keys is None else operator_keys)]
-    for folder in dict.fromkeys(folders):
+    folder = None if keys is None else Path(keys)
+    if folder is not None:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
@@ -126,7 +132,7 @@ def open_desk(
         settle(ledger)
         if found != tables.HEAD:
             _upgrade(ledger)
-        desk = Desk(ledger, folders[0], folders[1], terms or Terms())
+        desk = Desk(ledger, folder, terms or Terms())
         # It builds on desks, and so cannot be loaded before this module.
         from dpmarket.market.adopting import adopt_all, leave_again
 

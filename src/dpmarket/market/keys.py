@@ -17,8 +17,6 @@ from dpmarket.market.wrapping import flush_folder, unwrapped, wrapped, write_pri
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
 
-SPARE = "spare"
-"""The name of keys that were made before anybody knew for which campaign."""
 OPERATOR = "operator"
 """The name of the key that outlives campaigns: for payees and for what certificates commit to."""
 
@@ -62,7 +60,7 @@ def operator_key(folder: Path) -> bytes:
 
 def has_key(folder: Path, name: str, public: bytes) -> bool:
     """Whether the private half of a key is still there."""
-    return _found(folder, name, public).exists()
+    return _path(folder, name, public).exists()
 
 
 def destroy_key(folder: Path, name: str, public: bytes) -> None:
@@ -73,7 +71,7 @@ def destroy_key(folder: Path, name: str, public: bytes) -> None:
     FileProblem
         It is there and cannot be removed.
     """
-    path = _found(folder, name, public)
+    path = _path(folder, name, public)
     try:
         with path.open("r+b") as file:
             file.write(bytes(path.stat().st_size))
@@ -95,6 +93,24 @@ def seal(public: bytes, content: bytes, *purpose: str) -> bytes:
     return bytes(suite.encrypt(content, X25519PublicKey.from_public_bytes(public), _info(purpose)))
 
 
+class ShortKey:
+    """A key pair that lives in this process's memory only, for one answer."""
+
+    def __init__(self) -> None:
+        self._suite = _suite()
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        self._private = X25519PrivateKey.generate()
+        self.public = self._private.public_key().public_bytes_raw()
+
+    def __repr__(self) -> str:
+        return "ShortKey()"
+
+    def open(self, sealed: bytes, *purpose: str) -> bytes:
+        """Return what was sealed to this key for a purpose."""
+        return bytes(self._suite.decrypt(sealed, self._private, _info(purpose)))
+
+
 class Opener:
     """Opens what was sealed to a key: reads the private half once."""
 
@@ -102,7 +118,7 @@ class Opener:
         self._suite = _suite()
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-        self._private = X25519PrivateKey.from_private_bytes(_read(_found(folder, name, public)))
+        self._private = X25519PrivateKey.from_private_bytes(_read(_path(folder, name, public)))
 
     def __repr__(self) -> str:
         return "Opener()"
@@ -137,12 +153,6 @@ def _info(purpose: tuple[str, ...]) -> bytes:
 def _path(folder: Path, name: str, public: bytes) -> Path:
     # Named after the public half: who makes a second pair by mistake replaces nothing.
     return folder / f"{name}-{hashlib.sha256(public).hexdigest()[:16]}.key"
-
-
-def _found(folder: Path, name: str, public: bytes) -> Path:
-    """Return where the private half of a key is, under its name or as a spare one."""
-    own, spare = _path(folder, name, public), _path(folder, SPARE, public)
-    return spare if spare.exists() and not own.exists() else own
 
 
 def _read(path: Path) -> bytes:

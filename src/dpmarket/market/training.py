@@ -1,4 +1,4 @@
-"""Spend a closed campaign on its model, by the file desk's own function, and make its certificate once."""
+"""Spend a closed campaign on what it buys, by the file desk's own function, and make its certificate once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.campaign.certifying import certify_round
 from dpmarket.campaign.records import Records
 from dpmarket.campaign.spending import ReadRecords, spend_and_train
+from dpmarket.campaign.statistic_records import StatisticRecords
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
@@ -25,9 +26,9 @@ from dpmarket.market.statements import insert
 
 
 def train_campaign(desk: Desk, campaign: str, now: datetime) -> str:
-    """Train a closed campaign's model, once; return the campaign's state, ``released``.
+    """Train a closed campaign's model, or release its statistics, once; return the campaign's state.
 
-    If everybody has withdrawn, it is ``cancelled``.
+    It is ``released``; if everybody has withdrawn, ``cancelled``.
 
     Raises
     ------
@@ -105,7 +106,7 @@ def certify_campaign(desk: Desk, campaign: str, now: datetime) -> bytes:
         if known is not None:
             return known
         made = certify_round(connection, _round(connection, found))
-    openings = seal(operator_key(desk.operator_keys), made.openings(), "openings", campaign)
+    openings = seal(operator_key(desk.keys), made.openings(), "openings", campaign)
     values = {"round": found.round, "body": bytes(made), "openings": openings, "made_at": time_text(now)}
     own = tables.participation.c
     with acting(desk) as connection:
@@ -147,15 +148,14 @@ def openings_of(desk: Desk, campaign: str) -> bytes:
         sealed = connection.execute(sa.select(columns.openings).where(columns.round == found.round)).scalar()
     if sealed is None:
         raise MarketRefusal("unknown", "there is no certificate.")
-    opener = Opener(desk.operator_keys, OPERATOR, operator_key(desk.operator_keys))
-    opened = opener.open(bytes(sealed), "openings", campaign)
+    opened = Opener(desk.keys, OPERATOR, operator_key(desk.keys)).open(bytes(sealed), "openings", campaign)
     if opened is None:
         raise MarketRefusal("unknown", "what the certificate commits to was sealed to another key.")
     return opened
 
 
 def model_of(connection: Connection, campaign: str) -> str:
-    """Return the released model of a campaign, as JSON text.
+    """Return the released model of a campaign, or its statistics, as JSON text.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def model_of(connection: Connection, campaign: str) -> str:
 
 
 def _reader(desk: Desk, found: LiveCampaign) -> ReadRecords:
-    def read(people: pl.DataFrame, promised: FloatArray) -> Records:
+    def read(people: pl.DataFrame, promised: FloatArray) -> Records | StatisticRecords:
         return opened_records(desk, found, people.select(SELLER), promised)
 
     return read

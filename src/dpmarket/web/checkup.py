@@ -52,7 +52,7 @@ def check_service(folder: Path, tells_time: Clock = clock) -> list[Finding]:
         *_modes(settings),
         *_disk(settings),
         *_address(settings),
-        *desk_findings(settings.database, settings.campaign_keys, settings.keys, tells_time()),
+        *desk_findings(settings.database, settings.keys, tells_time()),
     ]
 
 
@@ -66,19 +66,18 @@ def _private_paths(settings: Settings) -> Iterator[Path]:
         ledger = Path(settings.database)
         yield from (ledger.parent, ledger)
         yield from (ledger.with_name(ledger.name + end) for end in ("-wal", "-shm"))
-    for folder in dict.fromkeys((settings.keys, settings.campaign_keys, state_folder())):
+    for folder in dict.fromkeys((settings.keys, state_folder())):
         yield folder
         if os.access(folder, os.R_OK | os.X_OK):
             yield from sorted(folder.iterdir())
 
 
 def _modes(settings: Settings) -> Iterator[Finding]:
-    needed = {settings.keys, settings.campaign_keys}
     for path in _private_paths(settings):
         try:
             found = path.stat()
         except FileNotFoundError:
-            if path in needed or path == settings.master_key_file:
+            if path in (settings.keys, settings.master_key_file):
                 yield Finding("keys", f"{path} is not there.", "put it back, or name the right one.")
             continue
         except OSError as problem:
@@ -98,7 +97,7 @@ def _modes(settings: Settings) -> Iterator[Finding]:
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
-    folders = {state_folder(): 0, settings.campaign_keys: 0}
+    folders = {state_folder(): 0, settings.keys: 0}
     if not is_address(settings.database):
         ledger = Path(settings.database)
         # An upgrade keeps a copy of the file beside it.

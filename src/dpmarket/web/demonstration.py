@@ -16,7 +16,7 @@ from dpmarket.market import (
     draft_campaign,
     fund_campaign,
     invite,
-    key_for,
+    new_key,
     open_campaign,
     plan_opening,
 )
@@ -68,7 +68,7 @@ def _campaign(settings: Settings) -> list[str]:
                 now=now,
             ).campaign
             fund_campaign(connection, made, _PEOPLE * int(planned.largest_payment or 1), now)
-            open_campaign(connection, made, planned, key_for(desk, made), now)
+            open_campaign(connection, made, planned, new_key(desk.keys, made), now)
             people = invite(connection, made, [f"panel {k}" for k in range(_PEOPLE)], 5.0, now)
     token = people[0].token
     return [

@@ -29,8 +29,6 @@ class Settings(BaseSettings):
         A file, or ``postgresql://...``; None: ``data/market.ledger`` in the folder.
     keys_folder
         Private keys; None: ``keys`` in the folder.
-    campaign_keys_folder
-        A folder of its own for campaigns' private keys, which only workers read; None: with the others.
     master_key_file
         The file of the key by which private keys are wrapped; None: they lie in clear, for their owner only.
     public_url
@@ -68,7 +66,6 @@ class Settings(BaseSettings):
     folder: Path = Path("dpmarket-service")
     database_url: str | None = None
     keys_folder: Path | None = None
-    campaign_keys_folder: Path | None = None
     master_key_file: Path | None = None
     public_url: str = "http://127.0.0.1:8000"
     host: str = "127.0.0.1"
@@ -112,13 +109,8 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> Path:
-        """Where the operator's private key is."""
+        """Where private keys are; only a worker needs them."""
         return self.keys_folder or self.folder / "keys"
-
-    @property
-    def campaign_keys(self) -> Path:
-        """Where campaigns' private keys are."""
-        return self.campaign_keys_folder or self.keys
 
     @property
     def terms(self) -> Terms:
@@ -145,7 +137,7 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    for name in ("keys_folder", "campaign_keys_folder", "master_key_file"):
+    for name in ("keys_folder", "master_key_file"):
         if isinstance(written.get(name), str):
             written[name] = folder / written[name]
     try:

@@ -16,7 +16,7 @@ from dpmarket.market import (
     add_consent,
     add_member,
     issue_token,
-    operator_key,
+    tell_operator_key,
 )
 from dpmarket.web.running import make_folder, opened
 from dpmarket.web.service import clock
@@ -34,8 +34,6 @@ metrics_port = 8001
 # database_url = "postgresql://market@localhost/market"
 # The key by which private keys are wrapped (openssl rand -hex 32 > FILE; chmod 600 FILE); on another disk.
 # master_key_file = "/etc/dpmarket/master-key"
-# Where campaigns' private keys are, if requests are answered by a process that must not read them.
-# campaign_keys_folder = "campaign-keys"
 # Who may enter that money has arrived: "paymaster" (and operator), or "buyer" as well.
 funding = "paymaster"
 # Who may invite, and so sees links that act for sellers: "operator", or "buyer" as well.
@@ -97,9 +95,9 @@ def init_service(folder: Path, name: str) -> NewMember:
 
 
 def prepare(desk: Desk) -> None:
-    """Make the operator's key, and keep the first consent text."""
-    operator_key(desk.operator_keys)
+    """Make the operator's key and tell its public half, and keep the first consent text."""
     with acting(desk) as connection:
+        tell_operator_key(desk, connection, clock())
         add_consent(connection, "en", ENGLISH, clock())
 
 
