@@ -57,6 +57,8 @@ class Settings(BaseSettings):
         Bytes of a request.
     workers
         How many workers ``dpmarket serve`` starts beside itself.
+    postgres_programs
+        The folder of ``pg_dump`` and ``pg_restore``, for backups; None: they are looked for as any program.
     """
 
     model_config = SettingsConfigDict(env_prefix="DPMARKET_", extra="forbid", frozen=True)
@@ -78,6 +80,7 @@ class Settings(BaseSettings):
     batch: int = Field(default=20, ge=2)
     max_body: int = Field(default=1_000_000, ge=1_000)
     workers: int = Field(default=1, ge=0, le=32)
+    postgres_programs: Path | None = None
 
     @field_validator("public_url")
     @classmethod
@@ -106,7 +109,7 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> Path:
-        """Where private keys are."""
+        """Where private keys are; only a worker needs them."""
         return self.keys_folder or self.folder / "keys"
 
     @property
