@@ -34,7 +34,7 @@ def random_cases(count, seed):
 def _names():
     return sorted(
         (path.parent.name, path.name.removesuffix(".certificate.json"))
-        for path in FILES.glob("*/*.certificate.json")
+        for path in FILES.glob("version-*/*.certificate.json")
     )
 
 

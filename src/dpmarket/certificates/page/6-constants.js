@@ -39,7 +39,15 @@ function publicChecks(body) {
     ...checks,
     judged("release", covered, `costs ${told}, as charged`, "costs more than charged"),
     judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
+    ...rowLengths(release),
   ];
+}
+
+// A bound which nothing declared implies was not checked.
+function rowLengths({ kind, encoder }) {
+  if (kind !== SHAPED || (encoder ?? null) !== null) return [];
+  const told = "that no row is longer than the Euclidean bound is the buyer's word: no encoder is stated";
+  return [{ name: "row lengths", verdict: NOT_MADE, detail: told }];
 }
 
 function inconsistent(release) {
