@@ -59,6 +59,10 @@ class Settings(BaseSettings):
         How many workers ``dpmarket serve`` starts beside itself.
     postgres_programs
         The folder of ``pg_dump`` and ``pg_restore``, for backups; None: they are looked for as any program.
+    testing
+        Whether this is a test on loopback with invented people.
+    clock_file
+        For tests only: a file that holds by how many seconds the service's clock is ahead.
     """
 
     model_config = SettingsConfigDict(env_prefix="DPMARKET_", extra="forbid", frozen=True)
@@ -81,6 +85,8 @@ class Settings(BaseSettings):
     max_body: int = Field(default=1_000_000, ge=1_000)
     workers: int = Field(default=1, ge=0, le=32)
     postgres_programs: Path | None = None
+    testing: bool = False
+    clock_file: Path | None = None
 
     @field_validator("public_url")
     @classmethod
@@ -137,7 +143,7 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    for name in ("keys_folder", "master_key_file"):
+    for name in ("keys_folder", "master_key_file", "clock_file"):
         if isinstance(written.get(name), str):
             written[name] = folder / written[name]
     try:
