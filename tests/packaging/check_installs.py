@@ -1,8 +1,9 @@
 """Build the wheel and the sdist, and install them into empty environments, with and without each extra.
 
 ``python tests/packaging/check_installs.py [PYTHON...]`` takes every given interpreter (otherwise its own),
-makes an environment with the wheel alone, uses it, adds one extra after the other, each to the wheel alone, and
-uses what the extra is for. The sdist is installed once, into the first interpreter. ``make packages`` runs it.
+makes an environment with the wheel alone, uses it, adds one extra after the other, each to the wheel alone,
+and uses what the extra is for. The sdist is installed once, into the first interpreter. ``make packages``
+runs it.
 """
 
 import subprocess
