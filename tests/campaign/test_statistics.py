@@ -24,9 +24,8 @@ from dpmarket.campaign import (
 from dpmarket.campaign.pricing import error_model_of
 from dpmarket.campaign.questions import keys_of
 from dpmarket.campaign.rules import rules_of
-from dpmarket.errors import FileProblem, LedgerRefusal, MarketRefusal
+from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, rounds_of
-from dpmarket.market.opening import plan_opening
 from dpmarket.planning import statistic_error
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import PrivateMean, SeveralStatistics
@@ -286,11 +285,6 @@ def test_several_statistics_that_make_no_sense_are_refused_with_their_path(chang
         check_market(tomllib.loads(SEVERAL.replace(*change)))
     line = next(line for line in refusal.value.details if line.startswith(f"{path}:"))
     assert words in line
-
-
-def test_the_live_desk_does_not_take_statistics_yet():
-    with pytest.raises(MarketRefusal, match="trains a model"):
-        plan_opening(check_market(tomllib.loads(MEAN + "\n[sellers]\nexpected = 60\n")), "online")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dpmarket import market
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import balance_of, check_everything, outside, reading
 from support.killing import Acts
-from support.live import CLOSES, DELIVER, SOLD, START, Live
+from support.live import ASKED, CLOSES, DELIVER, MARKET, SOLD, START, Live
 
 EVERYWHERE = [3, pytest.param(1, marks=pytest.mark.slow)]
 LATER = timedelta(minutes=11)  # a worker without a sign for so long is dead
@@ -45,11 +45,11 @@ def base(tmp_path, monkeypatch):
     folder = tmp_path / "base"
     monkeypatch.setenv("DPMARKET_STATE", str(folder / "state"))
 
-    def make(mechanism, prepare):
+    def make(mechanism, prepare, rules=MARKET):
         folder.mkdir()
         (folder / "state").mkdir(mode=0o700)
         with market.open_desk(folder / "market.ledger", folder / "keys") as desk:
-            live = Live(desk, mechanism)
+            live = Live(desk, mechanism, rules=rules)
             return live.campaign, prepare(live)
 
     return folder, make
@@ -152,10 +152,11 @@ def end_of(acts, copy, campaign, people):
     return state
 
 
+@pytest.mark.parametrize("rules", [MARKET, ASKED])
 @pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
-def test_closing_training_and_certifying_are_done_or_not(acts, base, tmp_path, stride):
+def test_closing_training_and_certifying_are_done_or_not(acts, base, tmp_path, stride, rules):
     folder, make = base
-    campaign, people = make("online", lambda live: [live.newcomer(f"p{k}", *SOLD) for k in range(3)])
+    campaign, people = make("online", lambda live: [live.newcomer(f"p{k}", *SOLD) for k in range(3)], rules)
 
     def after(copy):
         return end_of(acts, copy, campaign, people)

@@ -160,13 +160,14 @@ class Question(Table):
             )
         if self.kind == "quantile":
             level = {} if self.interval_share is None else {"interval_share": self.interval_share}
-            question = {"kind": "quantile", "level": self.level or 0.5, "candidates": self._candidates()}
+            question = {"kind": "quantile", "level": self.level or 0.5, "candidates": self.answers()}
             return statistic_from_dict({**question, **level, **terms})
         if self.edges is not None:
             return PrivateHistogram.from_edges(self.edges, **terms)
         return PrivateHistogram([str(category) for category in self.categories or ()], **terms)
 
-    def _candidates(self) -> list[float]:
+    def answers(self) -> list[float]:
+        """Return all that a quantile may be answered with, increasing."""
         if self.candidates is not None:
             return list(self.candidates)
         ends = np.linspace(self.low or 0.0, self.high or 0.0, (self.steps or 0) + 1)

@@ -18,6 +18,9 @@ from dpmarket.ledger import tables
 from dpmarket.ledger.engine import Connection, new_id, now
 from dpmarket.ledger.journal import record_all
 
+LARGEST_SUM = 2**62
+"""Up to here databases add whole numbers exactly, with room to spare; beyond, SQLite begins to round."""
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -59,8 +62,16 @@ def make_accounts(connection: Connection, campaign: str) -> None:
 
 
 def fund(connection: Connection, campaign: str, amount: int) -> None:
-    """Put money from outside into a campaign's escrow."""
+    """Put money from outside into a campaign's escrow.
+
+    Raises
+    ------
+    LedgerRefusal
+        More than an account can count, over all its life.
+    """
     if amount > 0:
+        if _accounts(connection, campaign)["escrow"].credits + amount > LARGEST_SUM:
+            raise LedgerRefusal("more money would come into this campaign than its accounts can count.")
         _post_new(connection, campaign, "fund", "outside", "escrow", amount)
 
 

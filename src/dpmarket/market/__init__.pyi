@@ -1,3 +1,9 @@
+from .asking import ask_for_costs as ask_for_costs
+from .asking import ask_for_openings as ask_for_openings
+from .asking import ask_for_payout as ask_for_payout
+from .asking import await_campaign_key as await_campaign_key
+from .asking import operator_public_key as operator_public_key
+from .asking import public_key_of as public_key_of
 from .buckets import Rate as Rate
 from .buckets import drop_old_buckets as drop_old_buckets
 from .buckets import take_token as take_token
@@ -23,6 +29,8 @@ from .desk import Desk as Desk
 from .desk import Terms as Terms
 from .desk import acting as acting
 from .desk import open_desk as open_desk
+from .errands import do_errands as do_errands
+from .errands import tell_operator_key as tell_operator_key
 from .events import Event as Event
 from .events import events_of as events_of
 from .funding import fund_campaign as fund_campaign
@@ -32,6 +40,7 @@ from .jobs import Job as Job
 from .jobs import claim_job as claim_job
 from .keys import new_key as new_key
 from .keys import operator_key as operator_key
+from .listing import Owed as Owed
 from .listing import Paying as Paying
 from .listing import campaign_of_payout as campaign_of_payout
 from .listing import job_counts as job_counts
@@ -64,10 +73,14 @@ from .quoting import decline as decline
 from .quoting import menu_for as menu_for
 from .quoting import quote_of as quote_of
 from .records import deliver as deliver
+from .reports import has_report as has_report
+from .reports import show_report as show_report
 from .seating import Seat as Seat
 from .seating import call_waiting as call_waiting
 from .seating import free_ended as free_ended
 from .seating import take_seat as take_seat
+from .tidying import Tidied as Tidied
+from .tidying import tidy as tidy
 from .tokens import caller_with as caller_with
 from .tokens import issue_token as issue_token
 from .tokens import revoke_token as revoke_token

@@ -18,7 +18,7 @@ from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.journal import canonical
 from dpmarket.ledger.rounds import LIVE
 from dpmarket.market import tables
-from dpmarket.market.campaigns import ENDED, LiveCampaign, add_member, campaign_of, step
+from dpmarket.market.campaigns import ENDED, LiveCampaign, add_member, campaign_of, step, title_of
 from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
 from dpmarket.market.holds import void_all
@@ -58,11 +58,13 @@ def adopt_all(desk: Desk, now: datetime) -> int:
 def adopt_round(connection: Connection, campaign: str, now: datetime) -> bool:
     """End a campaign of which the ledger has a spent round that the desk does not know; return whether so.
 
-    A person's limit that is too small for what was spent is raised to it: it was kept when they sold.
+    Only of rounds that a desk entered: others' sellers are known by other ids, with limits of their own. A
+    person's limit that is too small for what was spent is raised to it: it was kept when they sold.
     """
     lock_ledger(connection)
     found, at = campaign_of(connection, campaign), time_text(now)
-    spent = [one for one in rounds.rounds_of(connection, campaign) if one.state in ("released", "lost")]
+    spent = [one for one in rounds.rounds_of(connection, campaign)
+             if one.state in ("released", "lost") and one.digest == f"{LIVE}{one.identity}"]  # fmt: skip
     if found.round is not None or found.state in ENDED or not spent:
         return False
     step(connection, campaign, (found.state,), state=spent[0].state, round=spent[0].number, debt=0)
@@ -87,7 +89,7 @@ def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:
     values = {
         "campaign": campaign,
         "buyer": add_member(connection, _NOBODY, "buyer", now),
-        "title": entry.name,
+        "title": title_of(entry.name),
         "state": "closed",
         "mechanism": "online" if first.mechanism == "online" else "offline",
         "market": text,
@@ -128,9 +130,14 @@ class _Sold(NamedTuple):
 def _sold(connection: Connection, entered: Round) -> list[_Sold]:
     """Return who sold in a round."""
     quotes = rounds.quotes_of(connection, entered.number)
+    gone = rounds.withdrawn_of(connection, entered.number, quotes).tolist()
     spent = rounds.spent_of(connection, entered).tolist()
-    rows = zip(quotes.iter_rows(), spent, strict=True)
-    return [_Sold(who, epsilon, paid, on_grid(used)) for (who, epsilon, paid), used in rows if used > 0.0]
+    rows = zip(quotes.iter_rows(), gone, spent, strict=True)
+    return [
+        _Sold(who, epsilon, paid, on_grid(used))
+        for (who, epsilon, paid), withdrew, used in rows
+        if epsilon > 0.0 and not withdrew
+    ]
 
 
 def _enter(connection: Connection, campaign: str, sold: _Sold, at: str) -> None:

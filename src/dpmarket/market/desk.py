@@ -32,6 +32,8 @@ class Terms:
         How long money for any choice is set aside for somebody who is at the menu.
     called_seat
         The same for somebody who is called from the waiting list, and may be asleep.
+    seats
+        How often money is set aside for one person who lets its time pass without choosing.
     quote
         How long a quote can be accepted, online.
     job
@@ -42,6 +44,7 @@ class Terms:
 
     seat: timedelta = timedelta(minutes=15)
     called_seat: timedelta = timedelta(hours=24)
+    seats: int = 3
     quote: timedelta = timedelta(hours=48)
     job: timedelta = timedelta(minutes=10)
     batch: int = 20
@@ -63,15 +66,28 @@ class Desk:
     ----------
     ledger
         Where everything is entered.
-    keys
-        The folder of private keys; only a worker needs it.
+    keys_folder
+        The folder of private keys; None for who has none: only a worker needs it.
     terms
         How long things last.
     """
 
     ledger: Ledger
-    keys: Path
+    keys_folder: Path | None
     terms: Terms = field(default_factory=Terms)
+
+    @property
+    def keys(self) -> Path:
+        """The folder of private keys.
+
+        Raises
+        ------
+        FileProblem
+            This desk was opened without: a worker has them.
+        """
+        if self.keys_folder is None:
+            raise FileProblem("no private keys are at hand here: a worker has them.")
+        return self.keys_folder
 
     def __repr__(self) -> str:
         return f"Desk({self.ledger.place!r})"
@@ -79,7 +95,7 @@ class Desk:
 
 @contextlib.contextmanager
 def open_desk(
-    place: str | os.PathLike[str], keys: str | os.PathLike[str], terms: Terms | None = None
+    place: str | os.PathLike[str], keys: str | os.PathLike[str] | None, terms: Terms | None = None
 ) -> Iterator[Desk]:
     """Open the desk of a ledger, both made if there is none, for a ``with`` block.
 
@@ -92,7 +108,7 @@ def open_desk(
     keys
         A folder for private keys, made if it is not there, for its owner only. It belongs in no backup: a
         key that comes back can open records that were to be gone. Where ``DPMARKET_MASTER_KEY_FILE`` names a
-        master key, no key in it stays in clear.
+        master key, no key in it stays in clear. None: private keys are elsewhere, with the workers.
     terms
         How long things last; None: the usual.
 
@@ -102,12 +118,14 @@ def open_desk(
         The ledger or the master key cannot be used, or the ledger lacks spending that was logged outside of
         it.
     """
-    folder = Path(keys)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as problem:
-        raise FileProblem(f"cannot use the folder of keys {folder}: {problem.strerror or problem}.") from None
-    wrap_folder(folder)
+    folder = None if keys is None else Path(keys)
+    if folder is not None:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as problem:
+            reason = problem.strerror or problem
+            raise FileProblem(f"cannot use the folder of keys {folder}: {reason}.") from None
+        wrap_folder(folder)
     with open_ledger(place) as ledger:
         settle(ledger)
         _prepare(ledger)

@@ -160,9 +160,10 @@ def withdraw_participation(
     lock_ledger(connection)  # if the round was entered, its withdrawals go to the journal
     found, at = standing_of(connection, participation), time_text(now)
     if found.state not in ACTIVE:
-        person = tables.person.update().where(tables.person.c.id == found.person)
-        connection.execute(person.values(invitations=0))
-        enter_event(connection, found.campaign, participation, "no further invitations", at)
+        known = tables.person.c
+        person = tables.person.update().where(known.id == found.person, known.invitations == 1)
+        if connection.execute(person.values(invitations=0)).rowcount:  # said once, however often it is asked
+            enter_event(connection, found.campaign, participation, "no further invitations", at)
         return "no invitations"
     if found.campaign_state == "training":
         raise MarketRefusal(

@@ -12,9 +12,10 @@ from dpmarket.errors import DpmarketError, MarketRefusal
 from dpmarket.ledger import reading, settle
 from dpmarket.market.adopting import adopt_all
 from dpmarket.market.checking import live_campaigns
-from dpmarket.market.clearing import clear, pay_debt
+from dpmarket.market.clearing import cancel_deserted, clear
 from dpmarket.market.closing import close_campaign, settle_campaign
 from dpmarket.market.desk import Desk, acting, lock_ledger
+from dpmarket.market.errands import do_errands
 from dpmarket.market.jobs import Job, claim_job, end_job, fail_job, renew_job, runs
 from dpmarket.market.seating import call_waiting, free_ended
 from dpmarket.market.training import certify_campaign, sweep_keys, train_campaign
@@ -44,7 +45,7 @@ def work(desk: Desk, now: datetime) -> list[Job]:
 
 
 def sweep(desk: Desk, now: datetime) -> None:
-    """Settle what dead workers left, free what is over, call who waits, destroy keys without use."""
+    """Settle what dead workers left, free what is over, call who waits, destroy and make keys."""
     settle(desk.ledger)
     with reading(desk.ledger) as connection:
         unsettled = live_campaigns(connection, "closed", "training")
@@ -58,11 +59,12 @@ def sweep(desk: Desk, now: datetime) -> None:
         with acting(desk) as connection:
             lock_ledger(connection)
             if found.state == "unpaid":
-                pay_debt(connection, found, now)
+                cancel_deserted(connection, found.campaign, now)
             else:
-                free_ended(connection, found.campaign, now)
+                free_ended(connection, found.campaign, now, desk.terms)
                 call_waiting(connection, found.campaign, now, desk.terms)
     sweep_keys(desk)
+    do_errands(desk, now)
 
 
 @contextlib.contextmanager

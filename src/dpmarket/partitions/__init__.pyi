@@ -7,6 +7,10 @@ from .engines import Processes as Processes
 from .engines import Threads as Threads
 from .engines import as_engine as as_engine
 from .engines import engine_named as engine_named
+from .fitting import PartitionFit as PartitionFit
+from .fitting import fit_partitions as fit_partitions
+from .hashed import Repartitioned as Repartitioned
+from .hashed import repartition as repartition
 from .passes import Money as Money
 from .path import TooClose as TooClose
 from .quoting import PartitionQuotes as PartitionQuotes

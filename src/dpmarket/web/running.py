@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import uvicorn
@@ -19,7 +18,8 @@ from prometheus_client import start_http_server
 
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.ledger.engine import is_address
-from dpmarket.market import Desk, acting, drop_old_buckets, open_desk, work
+from dpmarket.market import Desk, do_errands, open_desk, tidy, work
+from dpmarket.report import make_reports
 from dpmarket.web.app import make_app
 from dpmarket.web.guard import Application
 from dpmarket.web.service import Clock, clock
@@ -28,6 +28,7 @@ from dpmarket.web.warming import compile_kernels
 from dpmarket.web.watching import Metrics, log_event
 
 _PAUSE = 1.0  # seconds between a worker's rounds
+_ERRANDS_PAUSE = 0.25
 _HOUR = 3600.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
@@ -35,10 +36,24 @@ _WORKER = "from dpmarket.cli import main; main()"
 
 @contextlib.contextmanager
 def opened(settings: Settings) -> Iterator[Desk]:
-    """Open the desk of a service for a ``with`` block: its tables are brought up to date.
+    """Open the desk of a service with its private keys for a ``with`` block, as a worker does.
 
-    The log outside of the ledger goes to the folder ``state``, unless ``DPMARKET_STATE`` names another.
+    Its tables are brought up to date. The log outside of the ledger goes to the folder ``state``, unless
+    ``DPMARKET_STATE`` names another.
     """
+    with _opened(settings, settings.keys) as desk:
+        yield desk
+
+
+@contextlib.contextmanager
+def opened_without_keys(settings: Settings) -> Iterator[Desk]:
+    """Open the desk of a service for a ``with`` block, as who answers requests does: without private keys."""
+    with _opened(settings, None) as desk:
+        yield desk
+
+
+@contextlib.contextmanager
+def _opened(settings: Settings, keys: Path | None) -> Iterator[Desk]:
     os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
     if settings.master_key_file is not None:
         os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
@@ -46,7 +61,7 @@ def opened(settings: Settings) -> Iterator[Desk]:
         make_folder(folder)
     if not is_address(settings.database):
         make_folder(Path(settings.database).parent)
-    with open_desk(settings.database, settings.keys, settings.terms) as desk:
+    with open_desk(settings.database, keys, settings.terms) as desk:
         yield desk
 
 
@@ -150,20 +165,39 @@ def run_worker(
     desk: Desk, stopped: Callable[[], bool], tells_time: Clock = clock, pause: float = _PAUSE
 ) -> None:
     """Do what is due, again and again, until it is to stop; a job that was begun is ended first."""
+    errands = threading.Thread(
+        target=_run_errands, args=(desk, stopped, tells_time), name="dpmarket-errands", daemon=True
+    )
+    errands.start()
     tidied = 0.0
     while not stopped():
         try:
             for job in work(desk, tells_time()):
                 log_event("job", kind=job.kind, attempts=job.attempts)
+            make_reports(desk, tells_time())
             if time.monotonic() - tidied > _HOUR:
                 tidied = time.monotonic()
-                with acting(desk) as connection:
-                    drop_old_buckets(connection, tells_time() - timedelta(days=1))
+                tidy(desk, tells_time())
         except DpmarketError as problem:  # a full disk, a server that is away: they come back
             log_event("worker failed", error=type(problem).__name__)
-        end = time.monotonic() + pause
-        while not stopped() and time.monotonic() < end:
-            time.sleep(min(0.1, pause))
+        _rest(stopped, pause)
+    errands.join(10.0)
+
+
+def _run_errands(desk: Desk, stopped: Callable[[], bool], tells_time: Clock) -> None:
+    """Make keys and answer questions, again and again: people wait for them, however long a job takes."""
+    while not stopped():
+        try:
+            do_errands(desk, tells_time())
+        except DpmarketError as problem:
+            log_event("worker failed", error=type(problem).__name__)
+        _rest(stopped, _ERRANDS_PAUSE)
+
+
+def _rest(stopped: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not stopped() and time.monotonic() < end:
+        time.sleep(min(0.1, seconds))
 
 
 def serve(settings: Settings, tell: Callable[[str], None]) -> None:
@@ -184,7 +218,7 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
             settings = settings.model_copy(update={"public_url": url})
         metrics = Metrics()
         stack.enter_context(_metrics_server(metrics, settings))
-        desk = stack.enter_context(opened(settings))
+        desk = stack.enter_context(opened_without_keys(settings))
         stack.enter_context(held_open(desk))
         metrics.watch_desk(desk)
         compile_kernels()

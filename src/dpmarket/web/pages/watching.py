@@ -22,7 +22,7 @@ from dpmarket.web.pages.buying import Member, frame
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.prospects import error_so_far
-from dpmarket.web.pages.rendering import page
+from dpmarket.web.pages.rendering import page, whole_page
 from dpmarket.web.pages.uploads import Uploaded
 
 router = APIRouter(prefix="/b", include_in_schema=False)
@@ -93,18 +93,27 @@ def invite(
 @router.get("/{campaign_id}/report")
 def report(campaign_id: CampaignId, request: Request, caller: Member, service: TheService) -> Response:
     """Tell a released campaign in figures, with what the verifier says about its certificate."""
-    told = campaigns.report(campaign_id, caller, service)
+    told = campaigns.figures(campaign_id, caller, service)
     with reading(service.desk.ledger) as connection:
         found = market.show_campaign(connection, caller, campaign_id)
+        made = market.has_report(connection, campaign_id)
     return page(
         request,
         "campaign_report",
         **frame(caller),
         campaign=found,
         told=told,
+        made=made,
         ceiling=epsilon_shown(told.largest_promise),
         guesses=right_guesses(told.largest_promise),
     )
+
+
+@router.get("/{campaign_id}/report.html")
+def whole_report(campaign_id: CampaignId, request: Request, caller: Member, service: TheService) -> Response:
+    """Show the whole report, as a worker made it."""
+    with reading(service.desk.ledger) as connection:
+        return whole_page(request, market.show_report(connection, caller, campaign_id))
 
 
 @router.get("/{campaign_id}/{name}.json")
