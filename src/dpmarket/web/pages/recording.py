@@ -166,7 +166,9 @@ def _asked_field(identity: str, column: str, questions: list[Question], *, limit
         ends = [question.ends() for question in questions]
         low, high = min(end[0] for end in ends), max(end[1] for end in ends)
     bounded = limits and bool(means)
-    return Field(identity, column, "number", f"{low:.15g}", f"{high:.15g}", bounded, (), other=False, gap=False)
+    return Field(
+        identity, column, "number", f"{low:.15g}", f"{high:.15g}", bounded, (), other=False, gap=False
+    )
 
 
 def _field(identity: str, name: str, column: Column, *, limits: bool) -> Field:
