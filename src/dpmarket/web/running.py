@@ -21,6 +21,7 @@ from dpmarket.ledger.engine import is_address
 from dpmarket.market import Desk, do_errands, open_desk, tidy, work
 from dpmarket.report import make_reports
 from dpmarket.web.app import make_app
+from dpmarket.web.clocks import clock_of
 from dpmarket.web.guard import Application
 from dpmarket.web.service import Clock, clock
 from dpmarket.web.settings import Settings
@@ -54,15 +55,20 @@ def opened_without_keys(settings: Settings) -> Iterator[Desk]:
 
 @contextlib.contextmanager
 def _opened(settings: Settings, keys: Path | None) -> Iterator[Desk]:
-    os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
-    if settings.master_key_file is not None:
-        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
+    name_folders(settings)
     for folder in (settings.folder, Path(os.environ["DPMARKET_STATE"])):
         make_folder(folder)
     if not is_address(settings.database):
         make_folder(Path(settings.database).parent)
     with open_desk(settings.database, keys, settings.terms) as desk:
         yield desk
+
+
+def name_folders(settings: Settings) -> None:
+    """Name the state folder and the master key to all of this process, unless the environment does."""
+    os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
+    if settings.master_key_file is not None:
+        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
 
 
 @contextlib.contextmanager
@@ -210,6 +216,7 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     tell
         Called with the address once requests are answered.
     """
+    tells_time = clock_of(settings)
     with contextlib.ExitStack() as stack:
         taken = listening(settings.host, settings.port)
         stack.callback(taken.close)
@@ -223,7 +230,7 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
         metrics.watch_desk(desk)
         compile_kernels()
         stack.enter_context(_workers(settings))
-        server = make_server(make_app(desk, settings, metrics), settings)
+        server = make_server(make_app(desk, settings, metrics, tells_time), settings)
         # The server handles signals itself and repeats them when it has stopped: then they mean nothing more.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
@@ -299,9 +306,10 @@ def run_worker_process(settings: Settings, beside: int | None) -> None:
     def stopped() -> bool:
         return asked.is_set() or (beside is not None and os.getppid() != beside)
 
+    tells_time = clock_of(settings)
     with opened(settings) as desk:
         log_event("working")
-        run_worker(desk, stopped)
+        run_worker(desk, stopped, tells_time)
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float) -> None:

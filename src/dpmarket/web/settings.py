@@ -57,6 +57,12 @@ class Settings(BaseSettings):
         Bytes of a request.
     workers
         How many workers ``dpmarket serve`` starts beside itself.
+    postgres_programs
+        The folder of ``pg_dump`` and ``pg_restore``, for backups; None: they are looked for as any program.
+    testing
+        Whether this is a test on loopback with invented people.
+    clock_file
+        For tests only: a file that holds by how many seconds the service's clock is ahead.
     """
 
     model_config = SettingsConfigDict(env_prefix="DPMARKET_", extra="forbid", frozen=True)
@@ -78,6 +84,9 @@ class Settings(BaseSettings):
     batch: int = Field(default=20, ge=2)
     max_body: int = Field(default=1_000_000, ge=1_000)
     workers: int = Field(default=1, ge=0, le=32)
+    postgres_programs: Path | None = None
+    testing: bool = False
+    clock_file: Path | None = None
 
     @field_validator("public_url")
     @classmethod
@@ -106,7 +115,7 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> Path:
-        """Where private keys are."""
+        """Where private keys are; only a worker needs them."""
         return self.keys_folder or self.folder / "keys"
 
     @property
@@ -134,7 +143,7 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    for name in ("keys_folder", "master_key_file"):
+    for name in ("keys_folder", "master_key_file", "clock_file"):
         if isinstance(written.get(name), str):
             written[name] = folder / written[name]
     try:

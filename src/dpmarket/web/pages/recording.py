@@ -165,8 +165,10 @@ def _asked_field(identity: str, column: str, questions: list[Question], *, limit
     else:
         ends = [question.ends() for question in questions]
         low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-    shown = [f"{end:.15g}" for end in (low, high)]
-    return Field(identity, column, "number", *shown, limits and bool(means), (), other=False, gap=False)
+    bounded = limits and bool(means)
+    return Field(
+        identity, column, "number", f"{low:.15g}", f"{high:.15g}", bounded, (), other=False, gap=False
+    )
 
 
 def _field(identity: str, name: str, column: Column, *, limits: bool) -> Field:
