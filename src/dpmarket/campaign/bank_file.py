@@ -229,7 +229,7 @@ def _identified(content: bytes, identity: str) -> bytes:
     for name in ("MsgId", "PmtInfId"):
         for number, node in enumerate(root.iter(f"{{{_SPACE}}}{name}")):
             node.text = identity if number == 0 else f"{identity[:30]}-{number}"
-    made = b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "utf-8")
+    made: bytes = b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "utf-8")
     try:
         try_valid_xml(made, SCHEMA)
     except ValidationError:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 from dpmarket.ledger import reading, settle
-from dpmarket.market.adopting import adopt_all
+from dpmarket.market.adopting import adopt_all, leave_again
 from dpmarket.market.checking import live_campaigns
 from dpmarket.market.clearing import cancel_deserted, clear
 from dpmarket.market.closing import close_campaign, settle_campaign
@@ -64,6 +64,7 @@ def sweep(desk: Desk, now: datetime) -> None:
         unsettled = live_campaigns(connection, "closed", "training")
         going_on = live_campaigns(connection, "open", "unpaid")
     adopt_all(desk, now)
+    leave_again(desk, now)
     for found in unsettled:
         with acting(desk) as connection:
             if not runs(connection, "train", found.campaign, now):

@@ -56,15 +56,20 @@ def opened_without_keys(settings: Settings) -> Iterator[Desk]:
 
 @contextlib.contextmanager
 def _opened(settings: Settings, keys: Path | None) -> Iterator[Desk]:
-    os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
-    if settings.master_key_file is not None:
-        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
+    name_folders(settings)
     for folder in (settings.folder, Path(os.environ["DPMARKET_STATE"])):
         make_folder(folder)
     if not is_address(settings.database):
         make_folder(Path(settings.database).parent)
     with open_desk(settings.database, keys, settings.terms) as desk:
         yield desk
+
+
+def name_folders(settings: Settings) -> None:
+    """Name the state folder and the master key to all of this process, unless the environment does."""
+    os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
+    if settings.master_key_file is not None:
+        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
 
 
 @contextlib.contextmanager

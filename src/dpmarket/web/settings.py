@@ -68,6 +68,8 @@ class Settings(BaseSettings):
         The catalogue of their texts.
     reminder_hours
         How long before the end people are reminded who have not answered.
+    postgres_programs
+        The folder of ``pg_dump`` and ``pg_restore``, for backups; None: they are looked for as any program.
     testing
         Whether this is a test on loopback with invented people.
     clock_file
@@ -98,6 +100,7 @@ class Settings(BaseSettings):
     mail_from: str | None = Field(default=None, pattern=r"^[^\s@<>,]+@[^\s@<>,]+$")
     mail_language: str = "en"
     reminder_hours: float = Field(default=24.0, gt=0, le=10_000)
+    postgres_programs: Path | None = None
     testing: bool = False
     clock_file: Path | None = None
 
@@ -128,7 +131,7 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> Path:
-        """Where private keys are."""
+        """Where private keys are; only a worker needs them."""
         return self.keys_folder or self.folder / "keys"
 
     @property

@@ -191,7 +191,10 @@ def invite(
         made = []
         for person in dict.fromkeys(body.people):
             for one in market.invite(connection, campaign_id, [person], cap, now):
-                told = {"token": one.token, "link": f"{service.settings.public_url}/i/{one.token}"}
+                told: dict[str, str | None] = {
+                    "token": one.token,
+                    "link": f"{service.settings.public_url}/i/{one.token}",
+                }
                 mailed = has_smtp(service.settings) and market.is_address(person)
                 if mailed:
                     operator = market.operator_public_key(connection)
@@ -212,7 +215,7 @@ def totals(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> m
 
 @router.get("/{campaign_id}/model", responses=_JSON)
 def model(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Give the released model to the buyer, a seller or an auditor, as 'dpmarket train' writes it."""
+    """Give what was released, a model or statistics, to the buyer, a seller or an auditor."""
     with reading(service.desk.ledger) as connection:
         return Response(market.show_model(connection, caller, campaign_id), media_type="application/json")
 

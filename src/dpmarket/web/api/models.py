@@ -259,7 +259,8 @@ class Record(Strict):
     """A record, checked, then sealed to the campaign's key."""
 
     values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
-        description="By name: every feature and the label of the market file; or a list of such rows."
+        description="By name: every feature and the label of the market file, or every column that its "
+        "statistics are asked of; or a list of such rows."
     )
 
 
