@@ -153,7 +153,8 @@ def problems_in_log(
 ) -> Iterator[str]:
     """Give a sentence for everything in which the log outside and what was told differ."""
     before, debits, marked = "0" * 64, {}, set()
-    for raw in (state / "spent.log").read_bytes().splitlines():
+    log = state / "spent.log"
+    for raw in log.read_bytes().splitlines() if log.exists() else []:
         outer = json.loads(raw)
         line = json.loads(outer["line"])
         if hashlib.sha256(outer["line"].encode()).hexdigest() != outer["digest"] or line["before"] != before:

@@ -79,7 +79,10 @@ class Day:
             self._breaker.tend()
             self._do_errand()
             waited, acts = time.monotonic() - last, len(self._journal.acts)
-            if not self._calm.is_set() and ((acts >= next_at and waited > 0.5) or waited > 6.0):
+            # By acts, so that faults find something to break; and in between, once the last one is over.
+            if not self._calm.is_set() and (
+                (acts >= next_at and waited > 0.5) or (waited > 6.0 and self._breaker.is_well())
+            ):
                 self._breaker.break_something()
                 last, next_at = time.monotonic(), max(next_at, acts) + self._asked.acts / self._asked.faults
             if time.monotonic() - said > 15.0:

@@ -18,18 +18,18 @@ from _fault_places import Database, Process, set_clock
 from _fault_proxy import Wire
 
 KINDS = {
-    "web process killed": 12,
-    "worker killed": 12,
-    "worker killed while it trains": 4,
-    "process frozen for seconds": 6,
-    "database killed": 3,
-    "database's child killed": 5,
-    "calls cut": 6,
-    "answers cut off": 8,
-    "database connections cut": 6,
-    "database cut off after COMMIT": 10,
+    "web process killed": 10,
+    "worker killed": 8,
+    "worker killed while it trains": 3,
+    "process frozen for seconds": 8,
+    "database killed": 2,
+    "database's child killed": 4,
+    "calls cut": 8,
+    "answers cut off": 12,
+    "database connections cut": 8,
+    "database cut off after COMMIT": 16,
     "disk full": 6,
-    "clock of one process shifted": 8,
+    "clock of one process shifted": 12,
 }
 """How often each is chosen, against the others."""
 _SKEW = 45 * 60.0  # seconds: more than a seat lasts, less than is left of any campaign
@@ -103,6 +103,10 @@ class Breaker:
         while not all(web.is_ready() for web in self.webs):
             self.tend()
             time.sleep(0.1)
+
+    def is_well(self) -> bool:
+        """Whether somebody can be answered, and nothing that was killed is still on its way back."""
+        return all(web.is_ready() for web in self.webs) and not any(one.is_down() for one in self.workers)
 
     def move_clock(self, seconds: float) -> None:
         """Let time pass for all processes."""

@@ -132,8 +132,11 @@ class InvitationAnswer(Answer):
     """An invitation, told once: whoever has the token acts for this seller."""
 
     person: str = Field(description="As the request calls them.")
-    token: str
-    link: str
+    token: str | None
+    link: str | None
+    mailed: bool = Field(
+        description="Whether the link goes to this address by mail, and is told to nobody else."
+    )
 
 
 class Invitations(Answer):
