@@ -1,3 +1,9 @@
+from .asking import ask_for_costs as ask_for_costs
+from .asking import ask_for_openings as ask_for_openings
+from .asking import ask_for_payout as ask_for_payout
+from .asking import await_campaign_key as await_campaign_key
+from .asking import operator_public_key as operator_public_key
+from .asking import public_key_of as public_key_of
 from .buckets import Rate as Rate
 from .buckets import drop_old_buckets as drop_old_buckets
 from .buckets import take_token as take_token
@@ -23,6 +29,8 @@ from .desk import Desk as Desk
 from .desk import Terms as Terms
 from .desk import acting as acting
 from .desk import open_desk as open_desk
+from .errands import do_errands as do_errands
+from .errands import tell_operator_key as tell_operator_key
 from .events import Event as Event
 from .events import events_of as events_of
 from .funding import fund_campaign as fund_campaign
@@ -42,6 +50,14 @@ from .listing import references_of as references_of
 from .listing import roles_of as roles_of
 from .opening import Opening as Opening
 from .opening import plan_opening as plan_opening
+from .outbox import Mail as Mail
+from .outbox import claim_mail as claim_mail
+from .outbox import end_mail as end_mail
+from .outbox import enter_due as enter_due
+from .outbox import enter_invitation as enter_invitation
+from .outbox import is_address as is_address
+from .outbox import mail_counts as mail_counts
+from .outbox import put_off_mail as put_off_mail
 from .participations import Invitation as Invitation
 from .participations import give_consent as give_consent
 from .participations import invite as invite
@@ -65,6 +81,8 @@ from .quoting import decline as decline
 from .quoting import menu_for as menu_for
 from .quoting import quote_of as quote_of
 from .records import deliver as deliver
+from .reports import has_report as has_report
+from .reports import show_report as show_report
 from .seating import Seat as Seat
 from .seating import call_waiting as call_waiting
 from .seating import free_ended as free_ended

@@ -16,7 +16,7 @@ from dpmarket.market import (
     add_consent,
     add_member,
     issue_token,
-    operator_key,
+    tell_operator_key,
 )
 from dpmarket.web.running import make_folder, opened
 from dpmarket.web.service import clock
@@ -95,9 +95,9 @@ def init_service(folder: Path, name: str) -> NewMember:
 
 
 def prepare(desk: Desk) -> None:
-    """Make the operator's key, and keep the first consent text."""
-    operator_key(desk.keys)
+    """Make the operator's key and tell its public half, and keep the first consent text."""
     with acting(desk) as connection:
+        tell_operator_key(desk, connection, clock())
         add_consent(connection, "en", ENGLISH, clock())
 
 

@@ -156,7 +156,7 @@ def payee(body: models.Payee, caller: Seller, service: TheService, key: NeededKe
     """Say whom to pay. It is sealed to the operator's key, and can be said again."""
 
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
-        market.set_payee(connection, caller.id, body.payee, service.operator, now)
+        market.set_payee(connection, caller.id, body.payee, market.operator_public_key(connection), now)
         return {"state": market.show_standing(connection, caller, caller.id).state}
 
     return models.State(**service.act(caller, key, {"payee": plain(body)}, act))

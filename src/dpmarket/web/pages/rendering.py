@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from dpmarket.web.pages.drawing import circles
 from dpmarket.web.pages.texts import Texts, texts_for
 
+_POLICY = re.compile(r'Content-Security-Policy" content="([^"]*)"')
 _FOLDER = Path(__file__).parents[1]
 _environment = Environment(
     loader=FileSystemLoader(_FOLDER / "templates"),
@@ -44,8 +47,9 @@ def page(
         The reader's language; None: as the request asks for.
     values
         What the template needs besides ``t``, ``money``, ``number``, ``when``, ``circles`` and ``new_key``.
+        With a ``purpose``, what the campaign buys, texts about that are chosen.
     """
-    said = texts or texts_of(request)
+    said = (texts or texts_of(request)).about(str(values.get("purpose", "model")))
     content = _environment.get_template(f"{template}.html").render(
         t=said,
         money=said.money,
@@ -56,6 +60,21 @@ def page(
         **values,
     )
     return HTMLResponse(content, status, {"Content-Language": said.language, "Vary": "Accept-Language"})
+
+
+def whole_page(request: Request, content: bytes) -> HTMLResponse:
+    """Return a page that was made elsewhere, by the stricter policy that it brings along itself.
+
+    It is packed for a browser that can unpack it. Nothing that the reader sent is in such a page: from the
+    length of what is packed nobody learns anything about a session.
+    """
+    found = _POLICY.search(content[:4000].decode(errors="replace"))
+    assert found is not None
+    headers = {"Content-Security-Policy": f"{found[1]}; frame-ancestors 'none'", "Vary": "Accept-Encoding"}
+    if re.search(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", request.headers.get("accept-encoding", "")):
+        headers["Content-Encoding"] = "gzip"
+        content = gzip.compress(content, 6)
+    return HTMLResponse(content, headers=headers)
 
 
 def new_key() -> str:

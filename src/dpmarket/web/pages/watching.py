@@ -18,11 +18,12 @@ from dpmarket.market.opening import market_of
 from dpmarket.web.api import campaigns, models
 from dpmarket.web.api.models import CampaignId
 from dpmarket.web.auth import TheService
+from dpmarket.web.pages.asking import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.buying import Member, frame
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.prospects import error_so_far
-from dpmarket.web.pages.rendering import page
+from dpmarket.web.pages.rendering import page, whole_page
 from dpmarket.web.pages.uploads import Uploaded
 
 router = APIRouter(prefix="/b", include_in_schema=False)
@@ -47,6 +48,7 @@ def dashboard(campaign_id: CampaignId, request: Request, caller: Member, service
         if caller.role != "operator":
             sums = market.show_sums(connection, caller, campaign_id, service.settings.terms)
         funded = balance_of(connection, campaign_id).funded
+        numbers = numbers_of(connection, caller, campaign_id) if found.state == "released" else []
     return page(
         request,
         "campaign",
@@ -57,6 +59,9 @@ def dashboard(campaign_id: CampaignId, request: Request, caller: Member, service
         funnel=funnel_of(sums.counts) if sums else [],
         left=[(state, sums.counts[state]) for state in LEFT if state in sums.counts] if sums else [],
         error=_error(found, sums),
+        purpose=purpose_of(market_of(found.market)),
+        wanted=wanted_of(market_of(found.market)),
+        numbers=numbers,
         ceiling=epsilon_shown(found.ceiling or 0.0),
         guesses=right_guesses(found.ceiling or 0.0),
         hours=hours_left(found, service.clock()),
@@ -93,18 +98,27 @@ def invite(
 @router.get("/{campaign_id}/report")
 def report(campaign_id: CampaignId, request: Request, caller: Member, service: TheService) -> Response:
     """Tell a released campaign in figures, with what the verifier says about its certificate."""
-    told = campaigns.report(campaign_id, caller, service)
+    told = campaigns.figures(campaign_id, caller, service)
     with reading(service.desk.ledger) as connection:
         found = market.show_campaign(connection, caller, campaign_id)
+        made = market.has_report(connection, campaign_id)
     return page(
         request,
         "campaign_report",
         **frame(caller),
         campaign=found,
         told=told,
+        made=made,
         ceiling=epsilon_shown(told.largest_promise),
         guesses=right_guesses(told.largest_promise),
     )
+
+
+@router.get("/{campaign_id}/report.html")
+def whole_report(campaign_id: CampaignId, request: Request, caller: Member, service: TheService) -> Response:
+    """Show the whole report, as a worker made it."""
+    with reading(service.desk.ledger) as connection:
+        return whole_page(request, market.show_report(connection, caller, campaign_id))
 
 
 @router.get("/{campaign_id}/{name}.json")
