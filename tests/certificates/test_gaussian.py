@@ -1,6 +1,8 @@
 """Certificates of models with a delta, and a verifier with its own idea of what they cost."""
 
 import copy
+import hashlib
+import json
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -18,7 +20,15 @@ from dpmarket.certificates.verifier.gaussian import (
 from dpmarket.errors import NotCertifiable
 from dpmarket.privacy import NoiseShape, gaussian_plan_release, gaussian_privacy_loss, gaussian_release_cost
 from dpmarket.privacy.gaussian_weights import exact_delta
-from support.certificates import body_of, every_check_holds, failing, release_of, small_market, with_release
+from support.certificates import (
+    body_of,
+    canonical,
+    every_check_holds,
+    failing,
+    release_of,
+    small_market,
+    with_release,
+)
 
 DELTA = 1e-5
 
@@ -130,3 +140,26 @@ def test_rows_of_another_norm_with_a_delta_get_no_certificate():
     model.fit(rng.uniform(-0.4, 0.4, (12, 2)), np.arange(12) % 2, epsilons=outcome.epsilons)
     with pytest.raises(NotCertifiable, match="Euclidean norm with a delta"):
         dpm.certify(outcome, model)
+
+
+def delta_verdict(certificate, **given):
+    return {check.name: check.verdict for check in dpm.verify(certificate, **given).checks}.get("delta")
+
+
+def test_a_delta_that_only_few_sellers_allow_is_not_called_checked_without_the_openings(certified):
+    """Who holds a receipt cannot count the lines that were bought from, only all of them."""
+    outcome, _, certificate = certified
+    receipt = certificate.receipt(outcome.seller_ids.tolist()[0])
+    assert delta_verdict(certificate, receipt=receipt) == delta_verdict(certificate) == "holds"
+    assert delta_verdict(certificate, openings=certificate.openings()) is None  # there it is a total's check
+    body = body_of(certificate)
+    before = canonical(body)
+    body["release"]["delta"], body["totals"]["bought_from"] = 0.04, 2
+    forged = bytes(certificate).replace(before, canonical(body))
+    assert delta_verdict(forged) == "not made"
+    openings = json.loads(certificate.openings()) | {
+        "certificate": hashlib.sha256(canonical(body)).hexdigest()
+    }
+    assert "totals" in failing(dpm.verify(forged, openings=canonical(openings) + b"\n"))
+    body["totals"]["bought_from"] = 3
+    assert "public numbers" in failing(dpm.verify(bytes(certificate).replace(before, canonical(body))))

@@ -43,6 +43,7 @@ from .jobs import Job as Job
 from .jobs import claim_job as claim_job
 from .keys import new_key as new_key
 from .keys import operator_key as operator_key
+from .listing import Owed as Owed
 from .listing import Paying as Paying
 from .listing import campaign_of_payout as campaign_of_payout
 from .listing import job_counts as job_counts
@@ -56,6 +57,14 @@ from .members import member_with as member_with
 from .members import revoke_tokens as revoke_tokens
 from .opening import Opening as Opening
 from .opening import plan_opening as plan_opening
+from .outbox import Mail as Mail
+from .outbox import claim_mail as claim_mail
+from .outbox import end_mail as end_mail
+from .outbox import enter_due as enter_due
+from .outbox import enter_invitation as enter_invitation
+from .outbox import is_address as is_address
+from .outbox import mail_counts as mail_counts
+from .outbox import put_off_mail as put_off_mail
 from .participations import Invitation as Invitation
 from .participations import give_consent as give_consent
 from .participations import invite as invite
@@ -85,6 +94,8 @@ from .seating import Seat as Seat
 from .seating import call_waiting as call_waiting
 from .seating import free_ended as free_ended
 from .seating import take_seat as take_seat
+from .tidying import Tidied as Tidied
+from .tidying import tidy as tidy
 from .tokens import caller_with as caller_with
 from .tokens import issue_token as issue_token
 from .tokens import revoke_token as revoke_token

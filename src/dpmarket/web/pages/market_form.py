@@ -17,7 +17,7 @@ from dpmarket.campaign.market_file import Costs, Label, Money, Objective, Seller
 from dpmarket.web.pages.forms import Form, number_in
 
 ROWS, MOST_ROWS = 4, 100
-KINDS = ("number", "date", "choice", "truth")
+FEATURE_KINDS = ("number", "date", "choice", "truth")
 """Of features, as the form names them."""
 GAPS = ("refused", "value", "category")
 """What an empty answer counts as."""

@@ -19,6 +19,7 @@ from dpmarket.market.opening import market_of
 from dpmarket.web.api import campaigns, models
 from dpmarket.web.api.models import CampaignId
 from dpmarket.web.auth import TheService
+from dpmarket.web.pages.asking import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.buying import Member, frame
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.people_file import names_in
@@ -51,6 +52,7 @@ def dashboard(campaign_id: CampaignId, request: Request, caller: Member, service
             sums = market.show_sums(connection, caller, campaign_id, service.settings.terms)
         balance = balance_of(connection, campaign_id)
         books = None if caller.role != "auditor" else not money_problems(connection)
+        numbers = numbers_of(connection, caller, campaign_id) if found.state == "released" else []
     return page(
         request,
         "campaign",
@@ -63,6 +65,9 @@ def dashboard(campaign_id: CampaignId, request: Request, caller: Member, service
         funnel=funnel_of(sums.counts) if sums else [],
         left=[(state, sums.counts[state]) for state in LEFT if state in sums.counts] if sums else [],
         error=_error(found, sums),
+        purpose=purpose_of(market_of(found.market)),
+        wanted=wanted_of(market_of(found.market)),
+        numbers=numbers,
         ceiling=epsilon_shown(found.ceiling or 0.0),
         guesses=right_guesses(found.ceiling or 0.0),
         hours=hours_left(found, service.clock()),
