@@ -21,7 +21,7 @@ QUALITY = {
     "accuracy.py": "reference/accuracy.md",
     "audit_diffprivlib.py": None,
     "baselines.py": "reference/accuracy.md",
-    "buyers.py": "explanation/planning.md",
+    "buyers.py": "explanation/simple-buyers.md",
     "faults.py": "explanation/reliability.md",
     "gaussian.py": "explanation/delta.md",
     "online_losses.py": "explanation/online.md",
