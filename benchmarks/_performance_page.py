@@ -22,6 +22,7 @@ QUALITY = {
     "audit_diffprivlib.py": None,
     "baselines.py": "reference/accuracy.md",
     "buyers.py": "explanation/simple-buyers.md",
+    "faults.py": "explanation/reliability.md",
     "gaussian.py": "explanation/delta.md",
     "online_losses.py": "explanation/online.md",
     "penalty.py": "reference/defaults.md",

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
 from dpmarket.ledger import Connection, Ledger, open_ledger, settle, writing
 from dpmarket.ledger import tables as ledger_tables
+from dpmarket.ledger.preparing import newer
 from dpmarket.market import tables
 from dpmarket.market.wrapping import wrap_folder
 
@@ -127,13 +128,16 @@ def open_desk(
             raise FileProblem(f"cannot use the folder of keys {folder}: {reason}.") from None
         wrap_folder(folder)
     with open_ledger(place) as ledger:
+        found = _known_revision(ledger)
         settle(ledger)
-        _prepare(ledger)
+        if found != tables.HEAD:
+            _upgrade(ledger)
         desk = Desk(ledger, folder, terms or Terms())
         # It builds on desks, and so cannot be loaded before this module.
-        from dpmarket.market.adopting import adopt_all
+        from dpmarket.market.adopting import adopt_all, leave_again
 
         adopt_all(desk, datetime.now(UTC))
+        leave_again(desk, datetime.now(UTC))
         yield desk
 
 
@@ -189,15 +193,17 @@ def time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _prepare(ledger: Ledger) -> None:
+def _known_revision(ledger: Ledger) -> str | None:
+    """Return the revision of the desk's tables, None if there are none; refuse one that is not known."""
+    with ledger.engine.connect() as connection:
+        found = desk_revision(connection)
+    if found not in (None, *tables.EARLIER, tables.HEAD):
+        raise newer(ledger.place, f"revision {tables.HEAD}", f"revision {found}")
+    return found
+
+
+def _upgrade(ledger: Ledger) -> None:
     """Make the desk's tables if there are none, or bring older ones up to date."""
-    found = _revision(ledger)
-    if found == tables.HEAD:
-        return
-    if found not in (None, *tables.EARLIER):
-        raise FileProblem(
-            f"cannot use {ledger.place}: expected revision {tables.HEAD} of the desk's tables, found {found}."
-        )
     # Loaded for this only: most desks are there.
     from alembic import command
     from alembic.config import Config
@@ -209,9 +215,9 @@ def _prepare(ledger: Ledger) -> None:
         command.upgrade(config, "head")
 
 
-def _revision(ledger: Ledger) -> str | None:
-    with ledger.engine.connect() as connection:
-        if not sa.inspect(connection).has_table("market_version"):
-            return None
-        found = connection.execute(sa.text("SELECT version_num FROM market_version")).scalar()
-        return None if found is None else str(found)
+def desk_revision(connection: Connection) -> str | None:
+    """Return the revision of the desk's tables in a ledger's database, None if there are none."""
+    if not sa.inspect(connection).has_table("market_version"):
+        return None
+    found = connection.execute(sa.text("SELECT version_num FROM market_version")).scalar()
+    return None if found is None else str(found)
