@@ -22,4 +22,6 @@ html_title = f"dpmarket {__version__}"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
+# Attributes of several classes have the same name; the first of them is linked.
+suppress_warnings = ["ref.python"]
 exclude_patterns = ["_build", "tables"]

@@ -278,6 +278,7 @@ def test_a_statistic_that_makes_no_sense_is_refused_with_its_path(table, path, w
         (("share = 3", "share = 3000"), "statistics.way.share", "thousandth"),
         (('column = "way"', 'column = "age"'), "statistics.way", "reads 'age' otherwise"),
         (('kind = "histogram"', 'kind = "hist"'), "statistics.way.kind", '"mean", "share"'),
+        (('column = "member"', 'column = "way"'), "statistics.member of the club", "reads 'way' otherwise"),
     ],
 )
 def test_several_statistics_that_make_no_sense_are_refused_with_their_path(change, path, words):

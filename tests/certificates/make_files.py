@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.statistics import SEVERAL, make_statistic_campaign
 
 FOLDER = Path(__file__).parent / "files" / "version-2"
-OTHERS = FOLDER.parent / "other-kinds"  # which the page for sellers does not know
+OTHERS = FOLDER.parent / "other-kinds"  # of which the page for sellers knows statistics only
 SELLERS = 20
 IDS = [f"sëller {k}" for k in range(SELLERS)]
 DIST = dpm.Uniform(1.0, 5.0)

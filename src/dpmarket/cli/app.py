@@ -23,6 +23,7 @@ from dpmarket.cli import (
     menu,
     plan,
     quote,
+    repartition,
     report,
     reproduce,
     serve,
@@ -51,6 +52,9 @@ app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(c
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
 app.command("release", epilog="Example: dpmarket release data.csv --quotes quotes.csv -o mean.json")(
     campaign.train
+)
+app.command(epilog="Example: dpmarket repartition 'data/*.parquet' -o by-person -n 100")(
+    repartition.repartition
 )
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
 app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+from dpmarket.cli.arguments import EngineOption, ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 if TYPE_CHECKING:
     from dpmarket.cli.render import Voice
@@ -52,14 +52,7 @@ def quote(
             help="List who was not quoted, and why, in this file; left out: beside the quotes.",
         ),
     ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            help="Quote many files as one market, in threads, in processes, or on the Dask cluster at "
-            "dask://HOST:PORT.",
-        ),
-    ] = None,
+    engine: EngineOption = None,
     ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,

@@ -117,6 +117,24 @@ def post_round(connection: Connection, round_number: int) -> None:
         _end(connection, found, "posted")
 
 
+def free_holds_of_sellers(connection: Connection, campaign: str) -> None:
+    """Free what a desk holds for single sellers of a campaign: its round has one hold for all of them."""
+    escrow = str(_accounts(connection, campaign)["escrow"].id)
+    column = tables.transfer.c
+    ended = connection.execute(
+        tables.transfer.update()
+        .where(
+            column.debit_account == escrow,
+            column.kind == "pay",
+            column.state == "pending",
+            column.participation.is_not(None),
+        )
+        .values(state="voided", ended_at=now())
+        .returning(column.amount)
+    )
+    _change(connection, escrow, pending=-sum(int(amount) for amount in ended.scalars()))
+
+
 def begin_payout(connection: Connection, campaign: str, payout: str, amount: int) -> None:
     """Hold what a payout file asks for.
 

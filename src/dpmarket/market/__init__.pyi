@@ -50,6 +50,14 @@ from .listing import references_of as references_of
 from .listing import roles_of as roles_of
 from .opening import Opening as Opening
 from .opening import plan_opening as plan_opening
+from .outbox import Mail as Mail
+from .outbox import claim_mail as claim_mail
+from .outbox import end_mail as end_mail
+from .outbox import enter_due as enter_due
+from .outbox import enter_invitation as enter_invitation
+from .outbox import is_address as is_address
+from .outbox import mail_counts as mail_counts
+from .outbox import put_off_mail as put_off_mail
 from .participations import Invitation as Invitation
 from .participations import give_consent as give_consent
 from .participations import invite as invite

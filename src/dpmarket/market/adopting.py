@@ -114,6 +114,10 @@ def adopt_round(connection: Connection, campaign: str, now: datetime) -> bool:
     _let_go(connection, found, at)
     for sold in _sold(connection, spent[0]):
         _enter(connection, campaign, sold, at)
+    for state in ("expired", "lapsed"):
+        event = tables.event.c
+        told = sa.select(event.number).where(event.participation == _own.id, event.kind == state)
+        enter_event_for_all(connection, campaign, state, at, sa.and_(_own.state == state, ~told.exists()))
     enter_event(connection, campaign, None, spent[0].state, at)
     return True
 
@@ -151,13 +155,13 @@ def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:
 def _let_go(connection: Connection, found: LiveCampaign, at: str) -> None:
     """Free all that is held: whoever has spent something is entered anew."""
     active = sa.and_(_own.campaign == found.campaign, _own.state.in_(ACTIVE))
-    enter_event_for_all(connection, found.campaign, "expired", at, active)
     void_all(connection, found.escrow, active, at)
     free_epsilon_of_all(connection, active)
     mine = sa.select(_own.id).where(_own.campaign == found.campaign)
     for table in (tables.record, tables.waiting):
         connection.execute(table.delete().where(table.c.participation.in_(mine)))
-    values = {"state": "expired", "lease_until": None, "sealed_cost": None}
+    ended = sa.case((_own.state == "accepted", "lapsed"), else_="expired")
+    values = {"state": ended, "lease_until": None, "sealed_cost": None}
     connection.execute(tables.participation.update().where(active).values(values))
 
 

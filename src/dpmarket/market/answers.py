@@ -162,18 +162,11 @@ def _ends(question: Question) -> tuple[float, float]:
     """Return the ends of what is written for a question."""
     if question.kind == "share":
         return 0.0, 1.0
-    if question.kind == "mean":
-        assert question.low is not None
-        assert question.high is not None
-        return question.low, question.high
     if question.kind == "vector_mean":  # it is shortened as a whole, when it is asked
         return -math.inf, math.inf
-    if question.kind == "quantile":
-        candidates = question.answers()
-        return candidates[0], candidates[-1]
-    if question.edges is not None:
-        return question.edges[0], question.edges[-1]
-    return 0.0, len(_categories(question)) - 1.0
+    if not question.has_numbers:
+        return 0.0, len(_categories(question)) - 1.0
+    return question.ends()
 
 
 def _fits(question: Question, codes: FloatArray) -> BoolArray:

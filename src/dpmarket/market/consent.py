@@ -15,11 +15,13 @@ from dpmarket.market import tables
 from dpmarket.market.desk import time_text
 
 ENGLISH = """\
-You decide how much privacy you sell, and for how much money. Your record is used once, for one model.
+You decide how much privacy you sell, and for how much money. Your record is used once, for one model
+or for the numbers that this campaign asks for, all of them together.
 
-What is promised. Whoever sees the model, and knows everything about everybody else, learns little about you:
-how little is the number epsilon of your offer. You are paid what your offer says, from the moment on at which
-the training of the model begins to draw its noise, whether or not a model comes of it. Your record is sealed
+What is promised. Whoever sees what is published, the model or the numbers, and knows everything about
+everybody else, learns little about you: how little is the number epsilon of your offer. You are paid what
+your offer says, from the moment on at which the training, or the computing of the numbers, begins to draw
+its noise, whether or not anything comes of it. Your record is sealed
 when you send it; the key that opens it is destroyed in the moment before noise is drawn, and the sealed rows
 are deleted after the training.
 

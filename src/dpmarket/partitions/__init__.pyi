@@ -18,3 +18,5 @@ from .quoting import quote_partitions as quote_partitions
 from .sums import BucketSums as BucketSums
 from .sums import exact_total as exact_total
 from .sums import merged as merged
+from .training import CampaignTraining as CampaignTraining
+from .training import train_campaign as train_campaign

@@ -35,6 +35,7 @@ from dpmarket.partitions.rows import (
     keep_rows,
     look,
     look_closely,
+    promises_in,
     sample_rows,
     weigh,
 )
@@ -202,6 +203,10 @@ class PartitionRecords:
     def usable_total(self, reserve: float) -> float:
         """Return the sum over people of what is left of promises, rounded once."""
         return math.fsum(value for part in self._kept for value in part.usable)
+
+    def promises(self) -> FloatArray:
+        """Return everybody's promise, in the order of the partitions."""
+        return np.concatenate([promises_in(part.folder) for part in self._kept])
 
     def weight_total(self, shares: Shares) -> float:
         """Return the sum of people's weights, rounded once."""

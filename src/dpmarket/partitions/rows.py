@@ -182,6 +182,11 @@ def weigh(asked: tuple[str, Shares]) -> list[float]:
     return exact_parts(shares.weights(_array(Path(folder), "people")))
 
 
+def promises_in(folder: str) -> FloatArray:
+    """Return what the people of a partition were promised."""
+    return np.array(_array(Path(folder), "people"))
+
+
 def kept_rows(folder: str, shares: Shares, unit: float, *, constant: bool) -> Rows:
     """Return the rows of a partition with their weights, multiplied by ``unit``: those that take part."""
     place = Path(folder)

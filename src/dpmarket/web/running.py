@@ -21,7 +21,9 @@ from dpmarket.ledger.engine import is_address
 from dpmarket.market import Desk, do_errands, open_desk, tidy, work
 from dpmarket.report import make_reports
 from dpmarket.web.app import make_app
+from dpmarket.web.clocks import clock_of
 from dpmarket.web.guard import Application
+from dpmarket.web.mailing import check_smtp, has_smtp, send_due
 from dpmarket.web.service import Clock, clock
 from dpmarket.web.settings import Settings
 from dpmarket.web.warming import compile_kernels
@@ -167,13 +169,25 @@ def working(desk: Desk, tells_time: Clock = clock, pause: float = 0.05) -> Itera
 
 
 def run_worker(
-    desk: Desk, stopped: Callable[[], bool], tells_time: Clock = clock, pause: float = _PAUSE
+    desk: Desk,
+    stopped: Callable[[], bool],
+    tells_time: Clock = clock,
+    pause: float = _PAUSE,
+    settings: Settings | None = None,
 ) -> None:
-    """Do what is due, again and again, until it is to stop; a job that was begun is ended first."""
+    """Do what is due, again and again, until it is to stop; a job that was begun is ended first.
+
+    Mails are sent where settings name a server for them.
+    """
     errands = threading.Thread(
         target=_run_errands, args=(desk, stopped, tells_time), name="dpmarket-errands", daemon=True
     )
     errands.start()
+    mails = threading.Thread(
+        target=_run_mails, args=(desk, stopped, tells_time, settings), name="dpmarket-mails", daemon=True
+    )
+    if settings is not None and has_smtp(settings):
+        mails.start()
     tidied = 0.0
     while not stopped():
         try:
@@ -187,6 +201,18 @@ def run_worker(
             log_event("worker failed", error=type(problem).__name__)
         _rest(stopped, pause)
     errands.join(10.0)
+    if mails.is_alive():
+        mails.join(40.0)
+
+
+def _run_mails(desk: Desk, stopped: Callable[[], bool], tells_time: Clock, settings: Settings) -> None:
+    """Send mails, again and again: a server that is slow holds no job up."""
+    while not stopped():
+        try:
+            send_due(desk, settings, tells_time())
+        except DpmarketError as problem:
+            log_event("worker failed", error=type(problem).__name__)
+        _rest(stopped, _PAUSE)
 
 
 def _run_errands(desk: Desk, stopped: Callable[[], bool], tells_time: Clock) -> None:
@@ -215,6 +241,8 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     tell
         Called with the address once requests are answered.
     """
+    tells_time = clock_of(settings)
+    check_smtp(settings)
     with contextlib.ExitStack() as stack:
         taken = listening(settings.host, settings.port)
         stack.callback(taken.close)
@@ -228,7 +256,7 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
         metrics.watch_desk(desk)
         compile_kernels()
         stack.enter_context(_workers(settings))
-        server = make_server(make_app(desk, settings, metrics), settings)
+        server = make_server(make_app(desk, settings, metrics, tells_time), settings)
         # The server handles signals itself and repeats them when it has stopped: then they mean nothing more.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
@@ -304,9 +332,11 @@ def run_worker_process(settings: Settings, beside: int | None) -> None:
     def stopped() -> bool:
         return asked.is_set() or (beside is not None and os.getppid() != beside)
 
+    tells_time = clock_of(settings)
+    check_smtp(settings)
     with opened(settings) as desk:
         log_event("working")
-        run_worker(desk, stopped)
+        run_worker(desk, stopped, tells_time, settings=settings)
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float) -> None:

@@ -19,6 +19,7 @@ from dpmarket.market.opening import market_of
 from dpmarket.web.api import models
 from dpmarket.web.api.models import CampaignId, MaybeKey, NeededKey, plain
 from dpmarket.web.auth import AnyCaller, Buyer, TheService, only
+from dpmarket.web.mailing import has_smtp
 from dpmarket.web.problems import documented, problem
 from dpmarket.web.service import INVITING, Service
 
@@ -176,6 +177,7 @@ def invite(
 ) -> models.Invitations:
     """Invite people, each once. Tokens are told in this answer only, and again for the same key.
 
+    Where the service sends mails, people whose name is a mail address get their link there, and nobody else.
     By an operator: whoever has a token acts for the seller. By the buyer if the service is set up so; a limit
     over the campaigns of all buyers is not one buyer's to set.
     """
@@ -189,8 +191,16 @@ def invite(
         made = []
         for person in dict.fromkeys(body.people):
             for one in market.invite(connection, campaign_id, [person], cap, now):
-                link = f"{service.settings.public_url}/i/{one.token}"
-                made.append({"person": person, "token": one.token, "link": link})
+                told: dict[str, str | None] = {
+                    "token": one.token,
+                    "link": f"{service.settings.public_url}/i/{one.token}",
+                }
+                mailed = has_smtp(service.settings) and market.is_address(person)
+                if mailed:
+                    operator = market.operator_public_key(connection)
+                    market.enter_invitation(connection, one.participation, person, one.token, operator, now)
+                    told = {"token": None, "link": None}
+                made.append({"person": person, "mailed": mailed, **told})
         return {"invitations": made}
 
     return models.Invitations(**service.act(caller, key, {"invite": campaign_id, **plain(body)}, act))
@@ -205,7 +215,7 @@ def totals(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> m
 
 @router.get("/{campaign_id}/model", responses=_JSON)
 def model(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Give the released model to the buyer, a seller or an auditor, as 'dpmarket train' writes it."""
+    """Give what was released, a model or statistics, to the buyer, a seller or an auditor."""
     with reading(service.desk.ledger) as connection:
         return Response(market.show_model(connection, caller, campaign_id), media_type="application/json")
 

@@ -132,8 +132,11 @@ class InvitationAnswer(Answer):
     """An invitation, told once: whoever has the token acts for this seller."""
 
     person: str = Field(description="As the request calls them.")
-    token: str
-    link: str
+    token: str | None
+    link: str | None
+    mailed: bool = Field(
+        description="Whether the link goes to this address by mail, and is told to nobody else."
+    )
 
 
 class Invitations(Answer):
@@ -256,7 +259,8 @@ class Record(Strict):
     """A record, checked, then sealed to the campaign's key."""
 
     values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
-        description="By name: every feature and the label of the market file; or a list of such rows."
+        description="By name: every feature and the label of the market file, or every column that its "
+        "statistics are asked of; or a list of such rows."
     )
 
 

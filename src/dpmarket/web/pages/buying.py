@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -16,11 +17,13 @@ from dpmarket.market import Caller
 from dpmarket.web.api import campaigns, models
 from dpmarket.web.api.models import CampaignId
 from dpmarket.web.auth import TheService
+from dpmarket.web.pages.asking import MODEL, NUMBERS
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.looking import session_of
 from dpmarket.web.pages.market_form import MOST_ROWS, ROWS, keys, market_data, starts
 from dpmarket.web.pages.prospects import planned
 from dpmarket.web.pages.rendering import page, see
+from dpmarket.web.pages.statistic_form import KINDS, beside_lines, lines_shown, with_numbers
 
 router = APIRouter(prefix="/b", include_in_schema=False)
 HOME = "/b"
@@ -49,11 +52,12 @@ def new(request: Request, caller: SignedBuyer, service: TheService) -> Response:
 def draft(request: Request, form: Sent, caller: SignedBuyer, service: TheService) -> Response:
     """Plan what the form says, or draft it; with problems the form is shown again."""
     typed = {name: form.text(name) for name in form.names()}
-    data = market_data(form)
+    data = with_numbers(form, market_data(form))
     try:
         checked = check_market(data)
     except FileProblem as refusal:
-        return _form(request, caller, typed, list(refusal.details), None)
+        problems = list(refusal.details)
+        return _form(request, caller, typed, problems, None, beside_lines(form, problems))
     try:
         plan = planned(checked, form.text("mechanism"))
         if form.text("act") != "draft":
@@ -137,12 +141,17 @@ def amount_in(text: str, minor_units: int) -> int:
 
 
 def _form(
-    request: Request, caller: Caller, typed: dict[str, str], problems: list[str], plan: Any
+    request: Request,
+    caller: Caller,
+    typed: dict[str, str],
+    problems: list[str],
+    plan: Any,
+    beside_numbers: Mapping[str, str] | None = None,
 ) -> Response:
     first, others = keys()
     used = [row for row in range(MOST_ROWS) if typed.get(f"feature{row}.name")]
     rows = min(max(used, default=-1) + 1 + ROWS, MOST_ROWS)
-    beside = {line.split(":")[0]: line for line in problems if ":" in line}
+    beside = {line.split(":")[0]: line for line in problems if ":" in line} | dict(beside_numbers or {})
     return page(
         request,
         "new_campaign",
@@ -151,6 +160,9 @@ def _form(
         first=first,
         others=others,
         rows=rows,
+        purpose=NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
+        lines=lines_shown(typed),
+        kinds=KINDS,
         typed=typed,
         problems=problems,
         beside=beside,

@@ -47,8 +47,9 @@ def page(
         The reader's language; None: as the request asks for.
     values
         What the template needs besides ``t``, ``money``, ``number``, ``when``, ``circles`` and ``new_key``.
+        With a ``purpose``, what the campaign buys, texts about that are chosen.
     """
-    said = texts or texts_of(request)
+    said = (texts or texts_of(request)).about(str(values.get("purpose", "model")))
     content = _environment.get_template(f"{template}.html").render(
         t=said,
         money=said.money,

@@ -18,6 +18,7 @@ from dpmarket.market.opening import market_of
 from dpmarket.web.api import campaigns, models
 from dpmarket.web.api.models import CampaignId
 from dpmarket.web.auth import TheService
+from dpmarket.web.pages.asking import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.buying import Member, frame
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.people_file import names_in
@@ -47,6 +48,7 @@ def dashboard(campaign_id: CampaignId, request: Request, caller: Member, service
         if caller.role != "operator":
             sums = market.show_sums(connection, caller, campaign_id, service.settings.terms)
         funded = balance_of(connection, campaign_id).funded
+        numbers = numbers_of(connection, caller, campaign_id) if found.state == "released" else []
     return page(
         request,
         "campaign",
@@ -57,6 +59,9 @@ def dashboard(campaign_id: CampaignId, request: Request, caller: Member, service
         funnel=funnel_of(sums.counts) if sums else [],
         left=[(state, sums.counts[state]) for state in LEFT if state in sums.counts] if sums else [],
         error=_error(found, sums),
+        purpose=purpose_of(market_of(found.market)),
+        wanted=wanted_of(market_of(found.market)),
+        numbers=numbers,
         ceiling=epsilon_shown(found.ceiling or 0.0),
         guesses=right_guesses(found.ceiling or 0.0),
         hours=hours_left(found, service.clock()),
