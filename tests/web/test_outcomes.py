@@ -1,4 +1,4 @@
-"""Lines of docs/explanation/reliability.md over HTTP: what bad input or a fault leads to, to the field."""
+"""Lines of docs/explanation/outcomes.md over HTTP: what bad input or a fault leads to, to the field."""
 
 import gzip
 import json
@@ -14,11 +14,12 @@ from dpmarket.market import work
 from dpmarket.web.client import Refused
 from support.shop import SOLD, body_of, open_shop
 
-MODEL = set(
-    "schema dpmarket id_column label_column labels features radius outside_bounds records rows_per_person "
-    "coef_grid grid intercept_scaling stretch l2 noise_rate row_bound numerical_epsilon numerical_reserve "
-    "gradient_bound noise_accuracy noise_standard_error secure_noise".split()
-)
+MODEL = {
+    "schema", "dpmarket", "id_column", "label_column", "labels", "features", "radius", "outside_bounds",
+    "records", "rows_per_person", "coef_grid", "grid", "intercept_scaling", "stretch", "l2", "noise_rate",
+    "row_bound", "numerical_epsilon", "numerical_reserve", "gradient_bound", "noise_accuracy",
+    "noise_standard_error", "secure_noise",
+}  # fmt: skip
 
 
 def status(act, *values):

@@ -6,7 +6,7 @@ import pytest
 
 from support.documents import ROOT
 
-PAGE = ROOT / "docs" / "explanation" / "reliability.md"
+PAGE = ROOT / "docs" / "explanation" / "outcomes.md"
 LINES = [
     line
     for line in PAGE.read_text(encoding="utf-8").splitlines()
