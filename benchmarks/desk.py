@@ -1,8 +1,8 @@
 """Acts of the live desk against bare inserts into the same database, in turns in one run.
 
 A bare insert opens a transaction of the desk, enters one row and commits. Times are medians over sellers who
-come one after the other: a busy disk hits both. Of three clearings and three bulk inserts the shortest count.
-On PostgreSQL if the package pgserver is there.
+come one after the other, to an empty ledger and to a used one in turns: a busy disk hits all. Of three
+clearings and three bulk inserts the shortest count. On PostgreSQL if the package pgserver is there.
 """
 
 import contextlib
@@ -43,14 +43,14 @@ BARE = sa.Table(
 
 def acts():
     rows = []
-    for name, place in places():
-        with desk_at(place) as desk:
+    for name, new_place in places():
+        with desk_at(new_place()) as desk, desk_at(new_place()) as used:
             _, people = opened(desk, "online", SELLERS)
-            tell(f"{name}, {SELLERS} sellers")
-            times = [one_by_one(desk, who) for who in people]
-            tell(f"{name}, the same after {BEFORE:,} quotes")
-            _, others = opened(desk, "online", SELLERS, "later", quotes_before=BEFORE)
-            later = [one_by_one(desk, who) for who in others]
+            _, others = opened(used, "online", SELLERS, quotes_before=BEFORE)
+            tell(f"{name}, {SELLERS} sellers, and in turns as many after {BEFORE:,} quotes")
+            both = [(one_by_one(desk, who), one_by_one(used, other))
+                    for who, other in zip(people, others, strict=True)]  # fmt: skip
+            times, later = zip(*both, strict=True)
         bare, seat, quote, accept = (median(times, k) for k in range(4))
         bound = 2.0 if name == "SQLite" else 2.5
         ratio = median(later, 2) / median(later, 0) / (quote / bare)
@@ -73,8 +73,8 @@ def acts():
 
 def clearing_all():
     rows = []
-    for name, place in places():
-        with desk_at(place) as desk:
+    for name, new_place in places():
+        with desk_at(new_place()) as desk:
             campaign, _ = opened(desk, "offline", CLEARED)
             tell(f"{name}, opening {CLEARED:,} sealed costs")
             now = NOW + timedelta(days=7)
@@ -119,9 +119,9 @@ def cleared(desk, found, sellers, costs, now):
 
 
 def places():
-    """Yield the name and the place of a new ledger on each database."""
+    """Yield the name of each database, and a function that gives the place of a new ledger on it."""
     with tempfile.TemporaryDirectory() as folder:
-        yield "SQLite", Path(folder) / "market.ledger"
+        yield "SQLite", lambda: Path(folder) / f"{new_id()}.ledger"
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         os.environ["XDG_RUNTIME_DIR"] = str(folder)
@@ -131,7 +131,13 @@ def places():
             return
         server = pgserver.get_server(folder / "data", cleanup_mode="stop")
         stack.callback(server.cleanup)
-        yield "PostgreSQL", server.get_uri()
+
+        def new_database():
+            name = f"ledger_{new_id()}"
+            server.psql(f"CREATE DATABASE {name}")
+            return server.get_uri(name)
+
+        yield "PostgreSQL", new_database
 
 
 @contextlib.contextmanager
