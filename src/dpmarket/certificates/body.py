@@ -20,7 +20,7 @@ from dpmarket.certificates.verifier.constants import LARGEST_NUMBER, RANGES
 from dpmarket.certificates.verifier.statements import NOT_PROMISED
 from dpmarket.costs import distribution_from_dict
 from dpmarket.errors import NotCertifiable
-from dpmarket.mechanisms import Curve
+from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
 from dpmarket.mechanisms.quotes import menu_of
 from dpmarket.version import __version__
 
@@ -133,8 +133,13 @@ def _refuse_unusual(release: Mapping[str, Any], lines: Lines) -> None:
 
 def _menu(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, list[float]] | None:
     """Return the public menu of a mechanism whose offers do not depend on others, or None."""
-    if mechanism == "online":
-        menu = menu_of(Curve.from_dict(parameters["curve"]), _MENU_POINTS)
+    if mechanism in ("online", OnlineGaussianMechanism.name):
+        rule: Curve | OnlineGaussianMechanism
+        if mechanism == "online":
+            rule = Curve.from_dict(parameters["curve"])
+        else:
+            rule = OnlineGaussianMechanism.from_dict({"mechanism": mechanism, **parameters})
+        menu = menu_of(rule, _MENU_POINTS)
         columns = (menu.costs, menu.epsilons, menu.payments)
         return dict(zip(("cost", "epsilon", "payment"), (column.tolist() for column in columns), strict=True))
     if mechanism in ("posted price", "same for all"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,7 @@ from dpmarket.cli.arguments import (
 )
 
 if TYPE_CHECKING:
+    from dpmarket.campaign import Market
     from dpmarket.planning import Plan
 
 app = typer.Typer(help="What a budget buys: plan a purchase from the cost distribution, before reports.")
@@ -67,12 +69,19 @@ def budget(
     """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
     from dpmarket.campaign import read_market
     from dpmarket.campaign.pricing import error_model_of
+    from dpmarket.campaign.with_delta import gain_by_delta
     from dpmarket.cli.render import progress_bar
     from dpmarket.planning import plan_budget
 
     if market is not None and features is not None:
         raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
-    model = None if market is None else error_model_of(read_market(market))
+    found_market = None if market is None else read_market(market)
+    if found_market is not None and found_market.objective.delta is not None:
+        if (concentration, noise, weight_cap, max_mean_epsilon, confidence) != (None,) * 5:
+            raise typer.BadParameter("leave out prices, bounds and confidence: the market has a delta.")
+        _show_with_delta(found_market, sellers, budget, as_json)
+        return
+    model = None if found_market is None else error_model_of(found_market)
     with progress_bar("Simulating campaigns") as progress:
         found = plan_budget(
             read_distribution(costs),
@@ -88,6 +97,8 @@ def budget(
             confidence=confidence,
             progress=progress,
         )
+    if found_market is not None and found.prices_are_suggested:
+        found = replace(found, delta=gain_by_delta(found_market, found.plan))
     _show(found.plan, "A plan for this budget", as_json, found.to_dict(), found.sentences(), found.settings())
 
 
@@ -195,6 +206,27 @@ def _show(
         settings = {f"objective.{name}": value for name, value in plan.objective.to_dict().items()}
     lines = [*sentences, f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}"]
     print_table(title, ["", ""], plan.summary(), "\n".join(lines))
+
+
+def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool) -> None:
+    """Print the plan of a market whose promises have a delta."""
+    from dpmarket.campaign.with_delta import plan_for_budget
+    from dpmarket.cli.render import busy, print_table
+    from dpmarket.files import to_json
+
+    with busy("Planning"):
+        plan = plan_for_budget(market, sellers, budget)
+    if as_json:
+        typer.echo(to_json(plan.to_dict()), nl=False)
+        return
+    settings = {
+        "objective.budget": budget,
+        "sellers.expected": sellers,
+        "objective.delta": plan.objective.delta,
+    }
+    lines = [plan.error.sentence(), "Promises hold with the probability 1 - delta."]
+    lines.append(f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}")
+    print_table("A plan for this budget", ["", ""], plan.summary(), "\n".join(lines))
 
 
 def _options(settings: Mapping[str, Any]) -> Iterator[str]:

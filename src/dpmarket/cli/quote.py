@@ -106,6 +106,7 @@ def quote(
         "identity": entered.identity,
         "is_new": quoting.is_new,
         "state": entered.state,
+        "delta": entered.delta,
         "not_quoted": quoting.left_out,
         "costs_outside_distribution": {"below": quoting.below, "above": quoting.above},
         "on_top": vars(promised_again[0]) if promised_again else None,
@@ -117,6 +118,8 @@ def quote(
         *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in quoting.left_out.items()),
         ("round in the ledger", f"{entered.number} ({'new' if quoting.is_new else entered.state})"),
     ]
+    if entered.delta:
+        rows.append(("promises hold with probability", f"1 - delta, delta = {entered.delta:g}"))
     if quoting.weakly_protected:
         voice.remark(
             f"These promises protect little: {quoting.weakly_protected:,} sellers are promised an epsilon "
@@ -126,6 +129,8 @@ def quote(
         "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
         "training divides by its bound on rows, and leaves out who withdraws."
     ]
+    if entered.delta:
+        notes = ["The noise rate is planned for rows no longer than 1, with Gaussian noise."]
     if str(output) != "-":
         notes.append(f"The quotes are in {output}.")
     if quoting.not_quoted is not None:
@@ -135,7 +140,7 @@ def quote(
 
 _REASONS = {
     "full": "the budget is full",
-    "lifetime": "too little epsilon left",
+    "lifetime": "too little epsilon or delta left",
     "excluded": "must not sell",
 }
 

@@ -83,6 +83,8 @@ class Round:
         When the debit was made; None for an open round.
     release
         The id of what it was spent on; None for an open round.
+    delta
+        Of every promise in it; 0 without one.
     """
 
     number: int
@@ -100,6 +102,7 @@ class Round:
     state: str
     debited_at: str | None
     release: str | None
+    delta: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,7 @@ class NewRound:
         Columns seller, epsilon, payment_minor_units; other columns are not looked at.
     content
         The quotes as a Parquet file, kept as it is.
-    identity, digest, repetition, mechanism, minor_units, ceiling
+    identity, digest, repetition, mechanism, minor_units, ceiling, delta
         As in :class:`Round`.
     parameters, plan, header
         What was decided: the mechanism's public parameters, the budget's plan, the outcome without its
@@ -137,6 +140,7 @@ class NewRound:
     header: Mapping[str, Any] | None
     left_out: bytes | None = None
     sellers: int | None = None
+    delta: float = 0.0
 
 
 def revision_of(connection: Connection) -> int:
@@ -229,6 +233,7 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
         "mechanism": new.mechanism,
         "sellers": new.quotes.height if new.sellers is None else new.sellers,
         "promised": promised,
+        "delta": new.delta,
         "payments": payments,
         "minor_units": new.minor_units,
         "ceiling": new.ceiling,
