@@ -27,7 +27,7 @@ from dpmarket.certificates import verify
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import check_ledger, delta_charges, existing_ledger, reading, rounds_of
 from dpmarket.ledger.rounds import SELLER
-from support.campaigns import MARKET, THREE, make_campaign, make_three, read_rows
+from support.campaigns import MARKET, THREE, make_campaign, make_three, read_rows, write_rows
 
 DELTA = 1e-4
 WITH_DELTA = "[sellers]\nexpected = 60\n\n" + MARKET.replace(
@@ -328,3 +328,25 @@ def test_the_rounds_of_a_campaign_without_a_delta_have_none(tmp_path):
     assert "delta" not in model.to_dict()
     with existing_ledger(tmp_path / "market.ledger") as ledger, reading(ledger) as connection:
         assert [found.delta for found in rounds_of(connection)] == [0.0]
+
+
+def test_encoded_rows_get_a_certificate_with_a_delta_and_a_forged_bound_does_not_pass(tmp_path):
+    market = WITH_DELTA.replace(
+        '"yearly income" = { low = 0, high = 100000 }',
+        '"yearly income" = { low = 0, high = 100000 }\nplace = { categories = ["town", "village"] }',
+    )
+    make_campaign(tmp_path, market=market)
+    rows = read_rows(tmp_path / "data.csv")
+    places = ["town" if k % 3 else "village" for k in range(len(rows))]
+    told = [[*row.values(), place] for row, place in zip(rows, places, strict=True)]
+    write_rows(tmp_path / "data.csv", [*rows[0], "place"], told)
+    quote_file(tmp_path / "market.toml", tmp_path / "reports.csv", tmp_path / "quotes.csv", decide_offline)
+    model = trained(tmp_path).model
+    assert model.row_bound < 1.0
+    certificate = certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
+    assert b'"kind":"gaussian encoded model"' in bytes(certificate)
+    assert verify(certificate, openings=certificate.openings()).passed
+    told = f'"row_bound":{model.row_bound!r}'.encode()
+    assert told in bytes(certificate)
+    forged = bytes(certificate).replace(told, b'"row_bound":0.5')
+    assert not verify(forged).passed

@@ -209,7 +209,10 @@ def _replaced(
     finite = np.isfinite(psi)
     supply = Supply.of(fixed, psi[finite])
     theirs = np.where(finite, psi, np.inf)[who]
-    low, high = np.zeros(own.shape), np.full(own.shape, supply.enough(float(own.max())))
+    # Where the others suffice, a seller of however large a virtual cost moves r no further than theirs do.
+    without = np.full(own.shape, 1.001 * float(supply.points[-1]))
+    suffice = supply.total(without) - fixed.distances(without, theirs) >= fixed.eta
+    low, high = np.zeros(own.shape), np.where(suffice, without, supply.enough(float(own.max())))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         total = supply.total(middle) - fixed.distances(middle, theirs) + fixed.distances(middle, own)
