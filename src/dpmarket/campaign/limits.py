@@ -52,13 +52,7 @@ def refuse_too_much(
     if all(found.digest.startswith(LIVE) for found in spent):
         return
     refuse_too_many(market, int((promised > 0.0).sum()))
-    over = int((over_lifetime(connection, people, promised) | over_delta(connection, people, promised)).sum())
-    if over:
-        raise LedgerRefusal(
-            f"{over} sellers would give more than a lifetime allows (sellers.lifetime_epsilon, or "
-            "sellers.lifetime_delta): a repair "
-            "entered what they gave by another copy of the ledger. Nothing was spent. Let them withdraw."
-        )
+    refuse_over_lifetime(connection, people, promised)
     budget = budget_in_minor_units(market)
     campaign = spent[0].campaign
     online = all(is_one_by_one(found.mechanism) for found in rounds.rounds_of(connection, campaign))
@@ -75,20 +69,39 @@ def refuse_too_much(
         )
 
 
+def refuse_over_lifetime(connection: Connection, people: pl.DataFrame, promised: FloatArray) -> None:
+    """Refuse to spend promises after which somebody would have given more than a lifetime allows.
+
+    Parameters
+    ----------
+    connection, people, promised
+        As for :func:`refuse_too_much`.
+
+    Raises
+    ------
+    LedgerRefusal
+        Says how many they are.
+    """
+    over = int((over_lifetime(connection, people, promised) | over_delta(connection, people, promised)).sum())
+    if over:
+        raise LedgerRefusal(
+            f"{over} sellers would give more than a lifetime allows (sellers.lifetime_epsilon or "
+            "lifetime_delta): a repair "
+            "entered what they gave by another copy of the ledger. Nothing was spent. Let them withdraw."
+        )
+
+
 def over_lifetime(connection: Connection, people: pl.DataFrame, promised: FloatArray) -> BoolArray:
     """Return who would have given more than a lifetime allows if these promises were spent, too.
 
     A limit binds who has a promise in a campaign with that limit, spent or open.
     """
-    limits = {
-        campaign.id: limit
-        for campaign in rounds.campaigns_of(connection)
-        if (limit := (campaign.rules or {}).get("sellers", {}).get("lifetime_epsilon")) is not None
-    }
+    limits = lifetime_limits(connection)
     given, allowed = promised.copy(), np.full(promised.size, np.inf)
+    asked = people.get_column(rounds.SELLER).to_list() if limits else []
     for found in rounds.rounds_of(connection) if limits else []:
-        quotes = rounds.quotes_of(connection, found.number)
-        given += of_sellers(found, people, quotes, rounds.spent_of(connection, found))
+        quotes = rounds.quotes_of(connection, found.number, asked)
+        given += of_sellers(found, people, quotes, rounds.spent_of(connection, found, asked))
         kept = ~rounds.withdrawn_of(connection, found.number, quotes)
         bound = of_sellers(found, people, quotes, kept.astype(np.float64)) > 0.0
         allowed[bound] = np.minimum(allowed[bound], limits.get(found.campaign, np.inf))
@@ -115,3 +128,12 @@ def over_delta(connection: Connection, people: pl.DataFrame, promised: FloatArra
                 allowed[bound] = np.minimum(allowed[bound], limit)
     given = delta_charges(connection, people)
     return (promised > 0.0) & (given > allowed * _ROUNDING)
+
+
+def lifetime_limits(connection: Connection) -> dict[str, float]:
+    """Return the limits on a lifetime's epsilon that campaigns of a ledger set, by the campaign's id."""
+    return {
+        campaign.id: limit
+        for campaign in rounds.campaigns_of(connection)
+        if (limit := (campaign.rules or {}).get("sellers", {}).get("lifetime_epsilon")) is not None
+    }

@@ -97,7 +97,7 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         scale, rows of several rounds.
     """
     if not is_standard_stream(source) and Path(source).is_dir():
-        return _together([read_quotes(part, id_column) for part in _partitions(source)], source)
+        return _together([read_quotes(part, id_column) for part in partitions_in(source)], source)
     if id_column is None:
         id_column = column_names(source)[0]
     wanted = [id_column, EPSILON, PAYMENT, _MONEY, *_ABOUT]
@@ -128,7 +128,20 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
     return Quotes(pl.DataFrame(columns), None if scale is None else int(scale), currency or "", identity)
 
 
-def _partitions(folder: str | os.PathLike[str]) -> list[Path]:
+def round_in_file(source: str | os.PathLike[str]) -> str | None:
+    """Return the identity of the round that a file of quotes names, None if it names none."""
+    table = read_table(source, ["round"], ["round"], if_there=["round"])
+    return _said(table, "round", source)
+
+
+def partitions_in(folder: str | os.PathLike[str]) -> list[Path]:
+    """Return the partitions of quotes in a folder, in the order of their names.
+
+    Raises
+    ------
+    FileProblem
+        There are none.
+    """
     found = sorted(Path(folder).glob("*.parquet"))
     if not found:
         raise FileProblem(f"cannot use {folder}: expected a folder with partitions of quotes.")

@@ -11,6 +11,7 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.amounts import money_text
+from dpmarket.campaign.folders import is_folder, round_in_folder
 from dpmarket.campaign.ids import as_known, names_in, tidy_names
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.place import opened_existing, place_of
@@ -127,8 +128,7 @@ def train_file(
             found = [known_round(connection, one) for one, _ in quoted]
             if len({one.number for one in found}) < len(found):
                 raise LedgerRefusal("the same round of quotes is given twice.")
-            _refuse_other_rules(connection, found, market)
-            kept = _model_of(connection, found)
+            kept = released_before(connection, found, market)
             people = people_of(connection, [one.number for one in found])
         if kept is not None:
             result = TrainingResult(
@@ -167,7 +167,8 @@ def withdraw_sellers(
     market_path
         The market file.
     quotes
-        The file that ``quote`` wrote, unchanged.
+        The file or folder that ``quote`` wrote, unchanged; of a folder only these sellers' partitions are
+        read.
     sellers
         Their ids, as text.
     ledger
@@ -181,6 +182,13 @@ def withdraw_sellers(
         No such quotes, a seller without a quote, or promises that are spent already.
     """
     market = read_market(market_path)
+    if is_folder(quotes):
+        names = tidy_names(sellers)
+        with (
+            opened_existing(place_of(market_path, market, ledger)) as opened_ledger,
+            writing(opened_ledger) as connection,
+        ):
+            return withdraw(connection, round_in_folder(connection, quotes)[0].number, names)
     quoted = read_quotes(quotes, market.sellers.id_column)
     names = names_in(quoted.table, sellers) if quoted.is_old else tidy_names(sellers)
     with (
@@ -291,6 +299,18 @@ def spent_already(connection: Connection, found: Round) -> str:
     )
 
 
+def released_before(connection: Connection, found: Sequence[Round], market: Market) -> Released | None:
+    """Return the model or the statistics that these rounds bought already, None if all are open.
+
+    Raises
+    ------
+    LedgerRefusal
+        The rules changed since, or some are spent and there is no model for exactly these.
+    """
+    _refuse_other_rules(connection, found, market)
+    return _model_of(connection, found)
+
+
 def _refuse_other_rules(connection: Connection, found: Sequence[Round], market: Market) -> None:
     if len({one.campaign for one in found}) > 1:
         raise LedgerRefusal("these quotes are of several campaigns: a model is trained for one.")
@@ -298,13 +318,6 @@ def _refuse_other_rules(connection: Connection, found: Sequence[Round], market: 
 
 
 def _model_of(connection: Connection, found: Sequence[Round]) -> Released | None:
-    """Return the model or the statistics that these rounds bought already, None if all are open.
-
-    Raises
-    ------
-    LedgerRefusal
-        Some are spent and there is no model for exactly these.
-    """
     spent = [one for one in found if one.state != "open"]
     if not spent:
         return None

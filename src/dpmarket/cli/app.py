@@ -20,9 +20,11 @@ from dpmarket.cli import (
     costs,
     demo,
     ledger,
+    members,
     menu,
     plan,
     quote,
+    repartition,
     report,
     reproduce,
     serve,
@@ -51,6 +53,9 @@ app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(c
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
 app.command("release", epilog="Example: dpmarket release data.csv --quotes quotes.csv -o mean.json")(
     campaign.train
+)
+app.command(epilog="Example: dpmarket repartition 'data/*.parquet' -o by-person -n 100")(
+    repartition.repartition
 )
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
 app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
@@ -82,6 +87,13 @@ app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
 app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
+serve.app.command(epilog="Example: dpmarket service members hospital")(members.members)
+serve.app.command("new-link", epilog="Example: dpmarket service new-link hospital 'A clinic'")(
+    members.new_link
+)
+serve.app.command("revoke-member", epilog="Example: dpmarket service revoke-member hospital 'A clinic'")(
+    members.revoke_member
+)
 app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)

@@ -20,6 +20,7 @@ from dpmarket.learning.geometry import Charge, Geometry
 from dpmarket.learning.problem import Problem
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.softmax_geometry import SoftmaxGeometry, SoftmaxProblem
+from dpmarket.numerics import exact_sum
 from dpmarket.privacy import GaussianWeights, NoiseShape, gaussian_plan_release, gaussian_weights_for
 from dpmarket.privacy.account import DeltaAccount, PrivacyAccount
 from dpmarket.privacy.gaussian_noise import GaussianSource
@@ -179,7 +180,7 @@ class GaussianGeometry:
             weights.l2,
             n_classes=self.classes,
             row_bound=weights.row_bound,
-            weight_total=float(weights.loss_weights.sum()) * (1.0 + 1e-9),
+            weight_total=exact_sum(weights.loss_weights) * (1.0 + 1e-9),
         )
 
     def problem(self, rows: Rows, weights: GaussianWeights, plan: ReleasePlan) -> Problem | SoftmaxProblem:

@@ -20,6 +20,7 @@ from dpmarket.errors import InvalidInput
 from dpmarket.learning.labels import signs_of
 from dpmarket.learning.problem import Problem, bound_with_constant, check_constant, suggest_constant
 from dpmarket.learning.rows import Rows
+from dpmarket.numerics import exact_sum
 from dpmarket.privacy import NoiseShape, Weights, noise_power, suggest_l2, suggest_stretch, weights_for
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource
@@ -132,7 +133,7 @@ class Geometry:
 
     def plan(self, weights: Weights) -> ReleasePlan:
         """Return how a model with these weights is rounded and released."""
-        total = float(weights.loss_weights.sum()) * (1.0 + 1e-9)
+        total = exact_sum(weights.loss_weights) * (1.0 + 1e-9)
         return plan_release(
             weights.numerical_epsilon,
             self.n_coefficients,

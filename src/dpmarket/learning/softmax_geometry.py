@@ -19,6 +19,7 @@ from dpmarket.learning.labels import numbers_of
 from dpmarket.learning.problem import Problem
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.softmax_solver import check_softmax_attainable, softmax_minimise
+from dpmarket.numerics import exact_sum
 from dpmarket.privacy import SoftmaxWeights, softmax_plan_release, softmax_weights_for
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource
@@ -185,7 +186,7 @@ class SoftmaxGeometry:
 
     def plan(self, weights: SoftmaxWeights) -> ReleasePlan:
         """Return how a model with these weights is rounded and released."""
-        total = float(weights.loss_weights.sum()) * (1.0 + 1e-9)
+        total = exact_sum(weights.loss_weights) * (1.0 + 1e-9)
         return softmax_plan_release(
             weights.numerical_epsilon,
             self.classes,

@@ -1,4 +1,7 @@
 from .account import LedgerAccount as LedgerAccount
+from .backups import Backup as Backup
+from .backups import back_up as back_up
+from .backups import put_back as put_back
 from .checking import check_everything as check_everything
 from .checking import check_ledger as check_ledger
 from .engine import Connection as Connection

@@ -20,12 +20,13 @@ import numpy.typing as npt
 import polars as pl
 
 from dpmarket.errors import FileProblem
-from dpmarket.files import bytes_of_texts
+from dpmarket.files import bytes_of_texts, table_from_bytes
 from dpmarket.ledger.kernels import are_plain, hashes
 
 Hashes = npt.NDArray[np.uint64]
 GROUPS = 256
 _SCHEMA = "dpmarket.manifest/1"
+_KEPT = "dpmarket.kept/1"
 # Public and fixed: the same id lies in the same place wherever and whenever it is asked for.
 _KEYS = (np.uint64(0x9AE16A3B2F90404F), np.uint64(0xC3A5C85C97CB3127))
 
@@ -68,12 +69,24 @@ class Manifest:
         FileProblem
             A partition is missing, or not as it was entered.
         """
-        folder = Path(self.folder)
-        wanted: Sequence[int] = range(len(self.names))
-        if sellers is not None:
-            lists = [folder / "hashes" / f"{Path(name).stem}.npy" for name in self.names]
-            wanted = lists_with(lists, sellers) or [0]
-        return pl.concat([self._partition(folder, number) for number in wanted])
+        return self.tables(self.numbers_with(sellers))
+
+    def numbers_with(self, sellers: Sequence[str] | None) -> Sequence[int]:
+        """Return the numbers of the partitions in which some sellers may be, of one at least; None: of all.
+
+        Raises
+        ------
+        FileProblem
+            A list of hashes is missing.
+        """
+        if sellers is None:
+            return range(len(self.names))
+        lists = [Path(self.folder) / "hashes" / f"{Path(name).stem}.npy" for name in self.names]
+        return lists_with(lists, sellers) or [0]
+
+    def tables(self, numbers: Sequence[int]) -> pl.DataFrame:
+        """Return the rows of some partitions, one after the other; refuses as :meth:`quotes` does."""
+        return pl.concat([self._partition(Path(self.folder), number) for number in numbers])
 
     def _partition(self, folder: Path, number: int) -> pl.DataFrame:
         path = folder / self.names[number]
@@ -86,6 +99,36 @@ class Manifest:
         if hashlib.sha256(content).hexdigest() != self.digests[number]:
             raise FileProblem(f"cannot use the partition {path}: it is not as it was entered.")
         return pl.read_parquet(io.BytesIO(content))
+
+
+def kept_bytes(manifest: Manifest, withdrawn: Sequence[str]) -> bytes:
+    """Return what stands for the quotes of all who have not withdrawn, without copying them."""
+    content = {"schema": _KEPT, "manifest": vars(manifest), "withdrawn": list(withdrawn)}
+    return json.dumps(content, sort_keys=True).encode()
+
+
+def kept_from_bytes(content: bytes, sellers: Sequence[str] | None = None) -> pl.DataFrame:
+    """Return the quotes that :func:`kept_bytes` stands for, or those of a table's own bytes.
+
+    Parameters
+    ----------
+    content
+        What was kept.
+    sellers
+        If only some are asked for, partitions without them are not looked at.
+
+    Raises
+    ------
+    FileProblem
+        A partition is missing, or the bytes are damaged.
+    """
+    if not content.startswith(b"{"):
+        return table_from_bytes(content)
+    data = json.loads(content)
+    manifest = Manifest.from_bytes(json.dumps(data["manifest"]).encode())
+    assert manifest is not None
+    quotes = manifest.quotes(sellers)
+    return quotes.filter(~quotes.to_series(0).is_in(data["withdrawn"]))
 
 
 def hashes_of(table: pl.DataFrame, id_column: str) -> Hashes:

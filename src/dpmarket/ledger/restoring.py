@@ -16,8 +16,9 @@ import polars as pl
 from dpmarket.errors import LedgerRefusal
 from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import money, outside, releases, rounds
-from dpmarket.ledger.attempts import describe_round, end_attempt, still_there
+from dpmarket.ledger.attempts import describe_round, end_attempt, leaving_by, still_there
 from dpmarket.ledger.engine import Connection, Ledger, command_for, new_id, now, reading, writing
+from dpmarket.ledger.manifests import kept_from_bytes
 from dpmarket.ledger.places import begin_log, id_of, is_other_log, note_place
 
 
@@ -246,7 +247,7 @@ def _unknown_withdrawals(
             continue  # all of them, by their number alone
         kept = rounds.kept_quotes(connection, found.number)
         for known in left:
-            leaving = still_there(known, kept)
+            leaving = still_there(leaving_by(known), kept)
             if leaving:
                 unknown.append((found.number, leaving))
     return unknown
@@ -267,7 +268,7 @@ def _restored_round(connection: Connection, known: Mapping[str, Any]) -> list[tu
 
     None for a round that the ledger lost and that everybody had left: nothing of it was spent.
     """
-    page = table_from_bytes(outside.read_page(known["page"], known["page_digest"]))
+    page = rounds.as_known(kept_from_bytes(outside.read_page(known["page"], known["page_digest"])))
     found = rounds.round_with_identity(connection, known["identity"])
     if found is None:
         return [(_entered_round(connection, known, page).number, True)] if page.height else []
@@ -286,6 +287,8 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
             connection, known["campaign"], known.get("rules"), known["minor_units"], known["currency"]
         )
     payments = rounds.totals(page)[1]
+    # The money of a live desk's sellers is there: nobody paid it a second time.
+    money.free_holds_of_sellers(connection, campaign.id)
     short = payments - money.balance_of(connection, campaign.id).available
     money.fund(connection, campaign.id, short)
     new = rounds.NewRound(

@@ -66,23 +66,17 @@ class Round:
         The same without the repetition, and how often these reports were promised before.
     campaign
         The id of its campaign.
-    quoted_at
-        When, in UTC.
-    mechanism
-        Which mechanism decided.
-    sellers, promised, payments
-        How many, the sum of their epsilons, and of their payments in minor units.
-    minor_units
-        How many of these make one unit of money.
+    quoted_at, mechanism
+        When, in UTC, and which mechanism decided.
+    sellers, promised, payments, minor_units
+        How many, the sum of their epsilons, and of their payments in minor units, so many to a unit of money.
     ceiling
         What nobody could be asked to give, known before any report; None if there was no such number.
     state
         ``open`` (not spent), ``debited`` (a training began), ``marked`` (it was about to draw noise),
         ``released``, or ``lost`` (spent, and there is no model).
-    debited_at
-        When the debit was made; None for an open round.
-    release
-        The id of what it was spent on; None for an open round.
+    debited_at, release
+        When the debit was made, and the id of what it was spent on; None for an open round.
     delta
         Of every promise in it; 0 without one.
     """
@@ -319,8 +313,7 @@ def left_out_of(connection: Connection, number: int) -> pl.DataFrame | None:
 
 def as_known(quotes: pl.DataFrame) -> pl.DataFrame:
     """Return the columns by which quotes are known, under the ledger's own names."""
-    columns = {SELLER: quotes.to_series(0), EPSILON: quotes.get_column(EPSILON)}
-    return pl.DataFrame({**columns, PAYMENT: quotes.get_column(PAYMENT)})
+    return quotes.select(pl.nth(0).alias(SELLER), EPSILON, PAYMENT)
 
 
 def totals(quotes: pl.DataFrame) -> tuple[float, int]:
@@ -336,16 +329,16 @@ def amounts_of(quotes: pl.DataFrame) -> tuple[FloatArray, IntArray]:
     )
 
 
-def spent_of(connection: Connection, found: Round) -> FloatArray:
-    """Return what each seller of a round has spent in it, in the order of its quotes.
+def spent_of(connection: Connection, found: Round, sellers: Sequence[str] | None = None) -> FloatArray:
+    """Return what each seller of a round has spent in it, in the order of :func:`quotes_of`.
 
     Nothing while it is open; the whole promise from the debit on; what the released model really spent, which
     is never more, once there is one. Withdrawn sellers spend nothing.
     """
     if found.state == "released":
-        spent = kept_table(connection, tables.page, {"round": found.number, "kind": "spent"})
+        spent = _spent_table(connection, found.number, sellers)
         return np.asarray(spent.get_column("spent").to_numpy())
-    quotes = quotes_of(connection, found.number)
+    quotes = quotes_of(connection, found.number, sellers)
     if found.state == "open":
         return np.zeros(quotes.height)
     return np.where(withdrawn_of(connection, found.number, quotes), 0.0, amounts_of(quotes)[0])
@@ -353,19 +346,31 @@ def spent_of(connection: Connection, found: Round) -> FloatArray:
 
 def weights_of(connection: Connection, number: int) -> FloatArray:
     """Return each seller's weight in the model that was released for a round, in the order of its quotes."""
-    spent = kept_table(connection, tables.page, {"round": number, "kind": "spent"})
-    return np.asarray(spent.get_column(WEIGHT).to_numpy())
+    return np.asarray(_spent_table(connection, number, None).get_column(WEIGHT).to_numpy())
+
+
+def _spent_table(connection: Connection, number: int, sellers: Sequence[str] | None) -> pl.DataFrame:
+    content = kept(connection, tables.page, {"round": number, "kind": "spent"})
+    beside, manifest = Manifest.from_bytes(content), manifest_of(connection, number)
+    if beside is None or manifest is None:
+        return table_from_bytes(content)
+    return beside.tables(manifest.numbers_with(sellers))
 
 
 def withdrawn_of(connection: Connection, number: int, quotes: pl.DataFrame) -> BoolArray:
     """Return which sellers of a round have withdrawn, in the order of its quotes."""
-    query = sa.select(tables.withdrawal.c.seller).where(tables.withdrawal.c.round == number)
-    sellers = list(connection.execute(query).scalars())
+    sellers = who_withdrew(connection, number)
     withdrawn = np.zeros(quotes.height, dtype=bool)
     if sellers:
         places = positions_in(pl.DataFrame({SELLER: sellers}), SELLER, quotes, SELLER)
         withdrawn[places[places >= 0]] = True
     return withdrawn
+
+
+def who_withdrew(connection: Connection, number: int) -> list[str]:
+    """Return the sellers who have withdrawn from a round."""
+    query = sa.select(tables.withdrawal.c.seller).where(tables.withdrawal.c.round == number)
+    return list(connection.execute(query).scalars())
 
 
 def count_withdrawn(connection: Connection, number: int) -> int:

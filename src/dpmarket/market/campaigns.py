@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -127,7 +128,7 @@ def draft_campaign(
     buyer
         The id of a member who buys.
     title
-        Unique in the ledger.
+        Unique among this buyer's: what others call theirs is nobody's business.
     market
         The market file as plain data.
     mechanism
@@ -139,7 +140,7 @@ def draft_campaign(
     Raises
     ------
     MarketRefusal
-        No such buyer or text, a title that is taken, or times that are out of order.
+        No such buyer or text, a title that the buyer has used, or times that are out of order.
     FileProblem
         What is wrong with the market file.
     """
@@ -165,10 +166,12 @@ def draft_campaign(
     texts = sa.select(tables.consent.c.version).where(tables.consent.c.version == consent_version)
     if connection.execute(texts).first() is None:
         raise MarketRefusal("unknown", "there is no such consent text.")
-    if rounds.campaign_named(connection, title) is not None:
-        raise MarketRefusal("state", "there is a campaign of this title already.")
+    live = tables.live_campaign.c
+    known = sa.select(live.campaign).where(live.buyer == buyer, live.title == title)
+    if connection.execute(known).first() is not None:
+        raise MarketRefusal("state", "you have a campaign of this title already.")
     scale, currency = checked.money.minor_units, checked.money.currency
-    entry = rounds.make_campaign(connection, title, None, scale, currency)
+    entry = rounds.make_campaign(connection, ledger_name(title), None, scale, currency)
     account = ledger_tables.account.c
     kinds = sa.select(account.kind, account.id).where(account.campaign == entry.id)
     accounts: dict[str, str] = {row.kind: row.id for row in connection.execute(kinds)}
@@ -194,6 +197,16 @@ def draft_campaign(
     connection.execute(tables.live_campaign.insert().values(values))
     enter_event(connection, entry.id, None, "drafted", time_text(now))
     return campaign_of(connection, entry.id)
+
+
+def ledger_name(title: str) -> str:
+    """Return what the ledger calls a new campaign: a name of its own, also if others chose the title, too."""
+    return f"{title} [{new_id()}]"
+
+
+def title_of(name: str) -> str:
+    """Return the title of a campaign from what the ledger calls it."""
+    return re.sub(r" \[[0-9a-f]{32}\]$", "", name)
 
 
 def campaign_of(connection: Connection, campaign: str) -> LiveCampaign:

@@ -7,6 +7,10 @@ from .engines import Processes as Processes
 from .engines import Threads as Threads
 from .engines import as_engine as as_engine
 from .engines import engine_named as engine_named
+from .fitting import PartitionFit as PartitionFit
+from .fitting import fit_partitions as fit_partitions
+from .hashed import Repartitioned as Repartitioned
+from .hashed import repartition as repartition
 from .passes import Money as Money
 from .path import TooClose as TooClose
 from .quoting import PartitionQuotes as PartitionQuotes
@@ -14,3 +18,5 @@ from .quoting import quote_partitions as quote_partitions
 from .sums import BucketSums as BucketSums
 from .sums import exact_total as exact_total
 from .sums import merged as merged
+from .training import CampaignTraining as CampaignTraining
+from .training import train_campaign as train_campaign

@@ -116,9 +116,10 @@ def _counts(places: Sequence[Place], scanned: Sequence[Scanned]) -> Counts:
 class Runner:
     """Runs passes on an engine, counts them, and tells how far they are."""
 
-    def __init__(self, engine: Engine, progress: StageProgress) -> None:
+    def __init__(self, engine: Engine, progress: StageProgress, expected: int = 3) -> None:
         self._engine = engine
         self._progress = progress
+        self._expected = expected
         self.passes = 0
 
     def map(self, words: str, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
@@ -129,7 +130,7 @@ class Runner:
         def tell() -> None:
             nonlocal done
             done += 1
-            share = (number - 1 + done / len(items)) / 3.0
+            share = (number - 1 + done / len(items)) / self._expected
             self._progress(f"{words}: pass {number}, partition {done} of {len(items)}", min(share, 1.0))
 
         return self._engine.map(function, items, tell)

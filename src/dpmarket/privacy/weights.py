@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.numerics import exact_sum
 from dpmarket.privacy.accounting import checked_euclidean, privacy_loss
 from dpmarket.privacy.compressed import CompressedPromises
 from dpmarket.privacy.promise_curve import ROUND_DOWN, PromiseCurve
@@ -183,12 +184,22 @@ def weights_for(
     curve = PromiseCurve(penalty, bound, rows, euclidean)
     usable = usable_promises(promises, reserve)
     total = finite_total(usable)
-    if curve.noise_l2 * (total / bound) >= 2.0 * bound:
-        weights = usable * ((1.0 - ROUND_DOWN) / total)
-        eta = total / bound
+    share = share_without_slack(total, curve)
+    if share is not None:
+        weights, eta = usable * share, total / bound
     else:
         weights, eta = _with_slack(usable, curve)
     return Weights(read_only(weights), eta, penalty, bound, rows, reserve, euclidean)
+
+
+def share_without_slack(total: float, curve: PromiseCurve) -> float | None:
+    """Return the weight of one unit of usable promise where these add up to ``total``; None with slack.
+
+    Without slack a person's weight follows from the own promise and one sum over everybody.
+    """
+    if curve.noise_l2 * (total / curve.row_bound) >= 2.0 * curve.row_bound:
+        return (1.0 - ROUND_DOWN) / total
+    return None
 
 
 def usable_promises(promises: FloatArray, reserve: float) -> FloatArray:
@@ -200,19 +211,49 @@ def usable_promises(promises: FloatArray, reserve: float) -> FloatArray:
         raise InvalidInput(
             f"expected at least one promise above {reserve!r}, which is set aside; found none."
         )
+    return less_reserve(promises, reserve)
+
+
+def less_reserve(promises: FloatArray, reserve: float) -> FloatArray:
+    """Return ``max(promise - reserve, 0)``; what is left below 1e-100 counts as nothing."""
     if reserve > 0.0:
         promises = np.maximum(promises - reserve, 0.0)
-    if float(promises.min()) < _SMALLEST:
+    if promises.size and float(promises.min()) < _SMALLEST:
         promises = np.where(promises < _SMALLEST, 0.0, promises)
     return promises
 
 
+@dataclass(frozen=True)
+class Shares:
+    """Weights where there is no slack: everybody's follows from the own promise alone.
+
+    Attributes
+    ----------
+    reserve
+        What is set aside of every promise.
+    share
+        The weight of one unit of what is left.
+
+    Examples
+    --------
+    >>> Shares(reserve=0.5, share=0.25).weights(np.array([0.25, 2.5])).tolist()
+    [0.0, 0.5]
+    """
+
+    reserve: float
+    share: float
+
+    def weights(self, promises: FloatArray) -> FloatArray:
+        """Return the weights of people with these promises: the floats of :func:`weights_for`."""
+        return less_reserve(promises, self.reserve) * self.share
+
+
 def finite_total(usable: FloatArray) -> float:
-    """Return the sum of the promises, or refuse a sum that no float can hold."""
+    """Return the sum of the promises, rounded once, or refuse a sum that no float can hold."""
     largest = float(usable.max())
     if largest > 1e90 or not largest * usable.size < 1e90 or largest < 1e-90:
         raise InvalidInput("expected promises whose largest lies between 1e-90 and 1e90 / people.")
-    return float(usable.sum())
+    return exact_sum(usable)
 
 
 def infeasible(curve: PromiseCurve, condition: str, smallest: float) -> Infeasible:

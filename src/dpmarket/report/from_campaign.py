@@ -128,7 +128,7 @@ def report_campaign(
     digest: str | None = None
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
-        digest, verified = _certificate(certificate, found.released)
+        digest, verified = certified(read_bytes(certificate), certificate, found.released)
     budget = found.market.objective.budget
     paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
     options = options_of(found, paid if budget is None else budget)
@@ -283,17 +283,18 @@ def read_public_data(
     return data, Groups(groups, table.get_column(groups).cast(pl.String).fill_null("(none)").to_list())
 
 
-def _certificate(source: Path, released: Released | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
+def certified(
+    data: bytes, source: Path, released: Released | None
+) -> tuple[str, tuple[tuple[str, Audit], ...]]:
     """Return the digest of a certificate and its verification, or refuse one of another release."""
-    data = read_bytes(source)
     start, end = b'{"body":', b',\n"commitments"'
     try:
         body = data[len(start) : data.index(end)]
         found = parse_json(body)
-        certified = _cells(found["release"] if "release" in found else found["model"])
+        cells = _cells(found["release"] if "release" in found else found["model"])
     except (KeyError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source}, as 'dpmarket certify' writes it.") from None
-    if released is None or certified != _cells(_as_certified(released)):
+    if released is None or cells != _cells(_as_certified(released)):
         raise FileProblem(
             f"the certificate in {source} is about another release than the one of these quotes."
         )

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from .layout import GAUSSIAN_ENCODED, Body, Release, Totals
+from .layout import GAUSSIAN_ENCODED, SHAPED, Body, Release, Totals
 from .losses import release_up
 from .money import is_currency
 from .numbers_released import StatisticRelease, wrong_parts
 from .shapes import misshapen
-from .verdicts import Check, judged
+from .verdicts import HOLDS, NOT_MADE, Check, judged
 
 RANGES = {
     "l2": (1e-15, 1e9),
@@ -73,7 +73,32 @@ def public_checks(body: Body) -> list[Check]:
         *checks,
         judged("release", covered, f"costs {shown}, as charged", "costs more than charged"),
         judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
+        *_row_lengths(release),
     ]
+
+
+def delta_check(body: Body) -> list[Check]:
+    """Return what can be said of a delta by whoever cannot count the lines that were bought from.
+
+    The root covers the number of sellers, but that so few of them were bought from is the buyer's word.
+    """
+    delta, totals = body.release.delta, body.totals
+    if delta == 0.0:
+        return []
+    if delta <= 1.0 / (10 * totals.sellers):
+        return [Check("delta", HOLDS, "at most a tenth of a person, however many of the sellers sold")]
+    told = (
+        f"a tenth of a person at most if {totals.bought_from} sold, as stated: only the openings count them"
+    )
+    return [Check("delta", NOT_MADE, told)]
+
+
+def _row_lengths(release: Release | StatisticRelease) -> list[Check]:
+    """Say that a bound which nothing declared implies was not checked."""
+    if isinstance(release, StatisticRelease) or release.kind != SHAPED or release.encoder is not None:
+        return []
+    told = "that no row is longer than the Euclidean bound is the buyer's word: no encoder is stated"
+    return [Check("row lengths", NOT_MADE, told)]
 
 
 def with_delta(delta: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Header, Path
+from fastapi import Header, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from dpmarket.campaign import Market
@@ -16,6 +16,7 @@ MaybeKey = Annotated[
 ]
 NeededKey = Annotated[str, Header(alias="Idempotency-Key", min_length=16, max_length=200, description=_KEY)]
 CampaignId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="The campaign's id.")]
+Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the text, such as en or de.")]
 PayoutId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="The payout's id.")]
 Minor = Annotated[int, Field(description="Money, in minor units such as cents.")]
 
@@ -132,8 +133,11 @@ class InvitationAnswer(Answer):
     """An invitation, told once: whoever has the token acts for this seller."""
 
     person: str = Field(description="As the request calls them.")
-    token: str
-    link: str
+    token: str | None
+    link: str | None
+    mailed: bool = Field(
+        description="Whether the link goes to this address by mail, and is told to nobody else."
+    )
 
 
 class Invitations(Answer):
@@ -256,7 +260,8 @@ class Record(Strict):
     """A record, checked, then sealed to the campaign's key."""
 
     values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
-        description="By name: every feature and the label of the market file; or a list of such rows."
+        description="By name: every feature and the label of the market file, or every column that its "
+        "statistics are asked of; or a list of such rows."
     )
 
 

@@ -56,8 +56,8 @@ def make(
 def lines(payout_id: PayoutId, caller: Paymaster, service: TheService) -> models.PayoutLines:
     """Give the lines of a payout: whom to pay how much, by which reference."""
     with reading(service.desk.ledger) as connection:
-        found, made = market.campaign_of_payout(connection, payout_id)
-    given = market.payout_lines(service.desk, caller, found.campaign, made.number)
+        _, made = market.campaign_of_payout(connection, payout_id)
+    given = market.ask_for_payout(service.desk, caller, payout_id, service.clock())
     return models.PayoutLines(
         payout=models.PayoutAnswer(**vars(made)),
         lines=[models.PayoutLineAnswer(**vars(line)) for line in given],
