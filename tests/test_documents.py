@@ -45,7 +45,7 @@ def test_pages_that_are_continued_run_with_the_page_that_continues_them():
 
 def test_no_command_is_shown_where_it_is_not_run():
     """Commands and code stand in blocks that are run, not in indented or unnamed ones."""
-    known = {"python", "console", "toml", "json", "text", "html"}
+    known = {"python", "console", "toml", "json", "text", "html", "sh"}
     for path in PAGES:
         for block in blocks(path):
             if not block.language.startswith("{"):
