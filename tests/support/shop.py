@@ -39,7 +39,7 @@ class Shop:
 
     def __init__(self, desk, url, metrics, clock, tokens):
         self.desk, self.url, self.metrics, self.clock, self.tokens = desk, url, metrics, clock, tokens
-        self.http = httpx.Client(timeout=60.0, trust_env=False)
+        self.http = httpx.Client(timeout=300.0, trust_env=False)
         self.members = {role: Client(url, token, self.http) for role, token in tokens.items()}
         self._numbers = itertools.count()
 

@@ -29,11 +29,14 @@ class Description:
         Pairs of a name and a value.
     data
         The same and more, ready for JSON; ``kind`` says what it is about.
+    note
+        What must be said beside it, or nothing.
     """
 
     title: str
     rows: list[tuple[str, str]]
     data: dict[str, Any]
+    note: str = ""
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
@@ -119,9 +122,9 @@ def _statistics(path: str | os.PathLike[str]) -> Description:
     from dpmarket.campaign.statistic_file import read_statistics
 
     found = read_statistics(path)
-    return Description(
-        f"Statistics in {path}", statistic_rows(found), {"kind": "statistics", **found.to_dict()}
-    )
+    data = {"kind": "statistics", **found.to_dict()}
+    caution = next(iter(found.releases().values())).caution
+    return Description(f"Statistics in {path}", statistic_rows(found), data, caution)
 
 
 def statistic_rows(found: StatisticFile) -> list[tuple[str, str]]:
@@ -134,7 +137,7 @@ def statistic_rows(found: StatisticFile) -> list[tuple[str, str]]:
 
 
 def _market(path: str | os.PathLike[str]) -> Description:
-    from dpmarket.campaign.market_file import read_market
+    from dpmarket.campaign.market_file import questions_of, read_market
     from dpmarket.ledger.engine import without_password
 
     market = read_market(path)
@@ -148,6 +151,7 @@ def _market(path: str | os.PathLike[str]) -> Description:
         for table, content in data.items()
         for key, value in content.items()
         if not (table == "costs" and isinstance(value, dict))
+        and not (questions_of(market) and table == "training" and key != "outside_bounds")  # of models
     ]
     return Description(f"Market in {path}", rows, {"kind": "market", **data})
 

@@ -53,7 +53,7 @@ class ModelFile(_Part):
     outside_bounds
         Whether features outside their bounds were clipped or refused.
     records
-        Number of records trained on.
+        Number of people trained on; how many rows they have is private.
     rows_per_person
         The bound on the rows of a seller that was charged.
     coef_grid, grid

@@ -349,7 +349,8 @@ def _trained(
         estimator.fit(rows, labels, epsilons=budgets, people=records.owners)
     else:
         estimator.fit(rows, labels, epsilons=promised)
-    model = model_of(market, estimator, records.owners.size)
+    # People, not rows: how many rows somebody has is private, and no noise covers it.
+    model = model_of(market, estimator, sellers.size)
     spent, weights = np.zeros(people.table.height), np.zeros(people.table.height)
     spent[sellers], weights[sellers] = estimator.epsilons_, estimator.loss_weights_
     return model, spent, weights, raised

@@ -20,6 +20,7 @@ from dpmarket.cli import (
     costs,
     demo,
     ledger,
+    members,
     menu,
     plan,
     quote,
@@ -86,6 +87,13 @@ app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
 app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
+serve.app.command(epilog="Example: dpmarket service members hospital")(members.members)
+serve.app.command("new-link", epilog="Example: dpmarket service new-link hospital 'A clinic'")(
+    members.new_link
+)
+serve.app.command("revoke-member", epilog="Example: dpmarket service revoke-member hospital 'A clinic'")(
+    members.revoke_member
+)
 app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)

@@ -284,7 +284,9 @@ def show(
     from dpmarket.cli.render import Voice
 
     description = describe(file)
-    Voice(as_json, quiet).tell(description.title, description.rows, description.data)
+    Voice(as_json, quiet).tell(
+        description.title, description.rows, description.data, description.note or None
+    )
 
 
 def _refuse_two_streams(quotes: Path, data: Path) -> None:

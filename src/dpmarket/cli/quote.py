@@ -11,6 +11,7 @@ import typer
 from dpmarket.cli.arguments import EngineOption, ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 if TYPE_CHECKING:
+    from dpmarket.campaign import Market
     from dpmarket.cli.render import Voice
 
 
@@ -115,15 +116,24 @@ def quote(
             f"These promises protect little: {quoting.weakly_protected:,} sellers are promised an epsilon "
             f"above {quoting.weak_epsilon:g}, with which an even guess about them can become 95% sure."
         )
-    notes = [
-        "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
-        "training divides by its bound on rows, and leaves out who withdraws."
-    ]
+    notes = [_bought(read_market(market))]
     if str(output) != "-":
         notes.append(f"The quotes are in {output}.")
     if quoting.not_quoted is not None:
         notes.append(f"Who was not quoted is listed in {quoting.not_quoted}.")
     voice.tell("Quotes: every seller's best report was the truth", rows, data, "\n".join(notes))
+
+
+def _bought(market: Market) -> str:
+    """Say what becomes of the promises."""
+    from dpmarket.campaign.market_file import questions_of
+
+    if questions_of(market):
+        return "The total promise is what these quotes buy: the release uses all of it but who withdraws."
+    return (
+        "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
+        "training divides by its bound on rows, and leaves out who withdraws."
+    )
 
 
 _REASONS = {

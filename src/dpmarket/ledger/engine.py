@@ -25,6 +25,7 @@ from dpmarket.ledger.cells import cell_problems, cell_problems_of_small_tables
 from dpmarket.ledger.preparing import WAIT_SECONDS, prepare_file, prepare_server
 from dpmarket.ledger.preparing import new_id as new_id
 from dpmarket.ledger.preparing import now as now
+from dpmarket.ledger.waits import waiting
 
 Connection = sa.Connection
 """A connection inside a transaction: what every function that looks into a ledger takes."""
@@ -207,6 +208,8 @@ def writing(ledger: Ledger) -> Iterator[Connection]:
     if ledger.read_only:
         raise FileProblem(f"cannot write to {ledger.place}: it is read-only; it can only be shown.")
     with contextlib.ExitStack() as stack:
+        turn = stack.enter_context(contextlib.ExitStack())
+        turn.enter_context(waiting(ledger.engine))
         if ledger.path is not None:
             lock = _lock_of(ledger.path)
             if not lock.acquire(timeout=WAIT_SECONDS):
@@ -216,6 +219,7 @@ def writing(ledger: Ledger) -> Iterator[Connection]:
         connection = stack.enter_context(ledger.engine.connect().execution_options(dpmarket_writing=True))
         stack.enter_context(connection.begin())
         connection.execute(sa.select(tables.ledger.c.id).with_for_update()).one()
+        turn.close()
         yield connection
 
 

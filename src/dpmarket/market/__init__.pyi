@@ -25,6 +25,8 @@ from .consent import ENGLISH as ENGLISH
 from .consent import ConsentPage as ConsentPage
 from .consent import add_consent as add_consent
 from .consent import consent_page as consent_page
+from .consent import consent_pages as consent_pages
+from .consent import consent_versions as consent_versions
 from .desk import Desk as Desk
 from .desk import Terms as Terms
 from .desk import acting as acting
@@ -35,6 +37,7 @@ from .events import Event as Event
 from .events import events_of as events_of
 from .funding import fund_campaign as fund_campaign
 from .funding import refund_campaign as refund_campaign
+from .german import GERMAN as GERMAN
 from .idempotency import once as once
 from .jobs import Job as Job
 from .jobs import claim_job as claim_job
@@ -48,6 +51,10 @@ from .listing import list_campaigns as list_campaigns
 from .listing import list_paying as list_paying
 from .listing import references_of as references_of
 from .listing import roles_of as roles_of
+from .members import Member as Member
+from .members import list_members as list_members
+from .members import member_with as member_with
+from .members import revoke_tokens as revoke_tokens
 from .opening import Opening as Opening
 from .opening import plan_opening as plan_opening
 from .outbox import Mail as Mail

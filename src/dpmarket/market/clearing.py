@@ -36,7 +36,7 @@ from dpmarket.market.holds import free_of, pay_values, reserve
 from dpmarket.market.jobs import enter_job
 from dpmarket.market.keys import OPERATOR, Opener, operator_key, seal
 from dpmarket.market.opening import market_of
-from dpmarket.market.people import free_epsilon_of_all
+from dpmarket.market.people import free_limits_of_all
 from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
 from dpmarket.market.statements import random_id
 
@@ -246,9 +246,11 @@ def enter_quotes(
     bought = sa.select(_quote.participation).where(_quote.participation == _own.id, _quote.payment > 0)
     reported = sa.and_(_own.campaign == found.campaign, _own.state == "reported")
     enter_event_for_all(connection, found.campaign, "quoted", at, reported)
-    free_epsilon_of_all(connection, sa.and_(reported, ~bought.exists()))
-    answer = sa.case((bought.exists(), "quoted"), else_="declined")
-    connection.execute(tables.participation.update().where(reported).values(state=answer, sealed_cost=None))
+    free_limits_of_all(connection, sa.and_(reported, ~bought.exists()))
+    answers = tables.participation.update().where(reported)
+    # Every row once: who is bought from, then all who are left.
+    connection.execute(answers.where(bought.exists()).values(state="quoted", sealed_cost=None))
+    connection.execute(answers.values(state="declined", sealed_cost=None, held_epsilon=0.0))
     end_for_all(connection, found.campaign, at)  # who consented and did not report
     total = sum(int(str(row["payment"])) for row in quotes)
     debt = 0

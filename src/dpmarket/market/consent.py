@@ -93,6 +93,28 @@ def add_consent(connection: Connection, language: str, text: str, now: datetime,
     return version
 
 
+def consent_versions(connection: Connection) -> list[tuple[int, list[str]]]:
+    """Return the versions of consent texts there are, oldest first, each with its languages."""
+    columns = tables.consent.c
+    found: dict[int, list[str]] = {}
+    query = sa.select(columns.version, columns.language).order_by(columns.version, columns.language)
+    for version, language in connection.execute(query):
+        found.setdefault(int(version), []).append(str(language))
+    return list(found.items())
+
+
+def consent_pages(connection: Connection, campaign: str) -> dict[str, ConsentPage]:
+    """Return what sellers of an opened campaign are shown, by language; as :func:`consent_page`."""
+    live, text = tables.live_campaign.c, tables.consent.c
+    query = (
+        sa.select(text.language)
+        .join(tables.live_campaign, text.version == live.consent_version)
+        .where(live.campaign == campaign)
+    )
+    spoken = [str(language) for language in connection.execute(query).scalars()]
+    return {language: consent_page(connection, campaign, language) for language in spoken}
+
+
 def consent_page(connection: Connection, campaign: str, language: str = "en") -> ConsentPage:
     """Return what sellers of an opened campaign are shown before they take part.
 

@@ -19,6 +19,7 @@ from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
 from dpmarket.ledger import Connection, Ledger, open_ledger, settle, writing
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.preparing import newer
+from dpmarket.ledger.waits import waiting
 from dpmarket.market import tables
 from dpmarket.market.wrapping import wrap_folder
 
@@ -177,7 +178,12 @@ def acting(desk: Desk) -> Iterator[Connection]:
 
 def lock_ledger(connection: Connection) -> None:
     """Take the ledger's own row, before any other: acts that write its journal come one after the other."""
-    connection.execute(sa.select(ledger_tables.ledger.c.id).with_for_update()).one()
+    row = sa.select(ledger_tables.ledger.c.id).with_for_update()
+    if connection.dialect.name == "sqlite":  # the whole file is this act's already
+        connection.execute(row).one()
+        return
+    with waiting(connection.engine):
+        connection.execute(row).one()
 
 
 def time_text(moment: datetime) -> str:

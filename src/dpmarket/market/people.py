@@ -126,11 +126,16 @@ def change_epsilon(connection: Connection, person: str, held: float, spent: floa
 
 def free_epsilon_of_all(connection: Connection, where: sa.ColumnElement[bool]) -> None:
     """Give back what participations of one campaign hold, in two statements however many they are."""
+    free_limits_of_all(connection, where)
+    held = tables.participation.c.held_epsilon > 0.0
+    connection.execute(tables.participation.update().where(where, held).values(held_epsilon=0.0))
+
+
+def free_limits_of_all(connection: Connection, where: sa.ColumnElement[bool]) -> None:
+    """Give back to people what participations of one campaign hold, which then must hold nothing any more."""
     own, person = tables.participation.c, tables.person.c
-    chosen = sa.and_(where, own.held_epsilon > 0.0)
     connection.execute(
         tables.person.update()
-        .where(person.id == own.person, chosen)
+        .where(person.id == own.person, where, own.held_epsilon > 0.0)
         .values(held_epsilon=person.held_epsilon - own.held_epsilon)
     )
-    connection.execute(tables.participation.update().where(chosen).values(held_epsilon=0.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Header, Path
+from fastapi import Header, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from dpmarket.campaign import Market
@@ -16,6 +16,7 @@ MaybeKey = Annotated[
 ]
 NeededKey = Annotated[str, Header(alias="Idempotency-Key", min_length=16, max_length=200, description=_KEY)]
 CampaignId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="The campaign's id.")]
+Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the text, such as en or de.")]
 PayoutId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="The payout's id.")]
 Minor = Annotated[int, Field(description="Money, in minor units such as cents.")]
 

@@ -44,11 +44,13 @@ def show(caller: Seller, service: TheService) -> models.Me:
 
 
 @router.get("/consent", responses=documented(409))
-def consent_page(caller: Seller, service: TheService) -> models.ConsentAnswer:
-    """Show what taking part means, what is promised and what is not."""
+def consent_page(
+    caller: Seller, service: TheService, language: models.Language = "en"
+) -> models.ConsentAnswer:
+    """Show what taking part means, what is promised and what is not. 404 for a language without a text."""
     with reading(service.desk.ledger) as connection:
         found = market.show_standing(connection, caller, caller.id)
-        return models.ConsentAnswer(**vars(market.consent_page(connection, found.campaign)))
+        return models.ConsentAnswer(**vars(market.consent_page(connection, found.campaign, language)))
 
 
 @router.post("/consent", responses=_ACTING)
@@ -56,7 +58,10 @@ def consent(body: models.Consent, caller: Seller, service: TheService, key: Mayb
     """Take part. You wait if your limit has no room for what the campaign could ask."""
 
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
-        return {"state": market.give_consent(connection, caller.id, body.digest, now)}
+        found = market.show_standing(connection, caller, caller.id)
+        pages = {} if found.campaign_state == "draft" else market.consent_pages(connection, found.campaign)
+        read = next((name for name, shown in pages.items() if shown.digest == body.digest), "en")
+        return {"state": market.give_consent(connection, caller.id, body.digest, now, read)}
 
     return models.State(**service.act(caller, key, {"consent": plain(body)}, act))
 

@@ -52,6 +52,16 @@ def fund(campaign_id: CampaignId, form: Sent, caller: SignedPaymaster, service: 
     return see(HOME)
 
 
+@router.post("/{campaign_id}/refund")
+def refund(campaign_id: CampaignId, form: Sent, caller: SignedPaymaster, service: TheService) -> Response:
+    """Enter that what is left of a campaign's money went back to its buyer."""
+    with reading(service.desk.ledger) as connection:
+        found = market.campaign_of(connection, campaign_id)
+    amount = amount_in(form.text("amount"), found.minor_units)
+    campaigns.refund(campaign_id, models.Amount(amount=amount), caller, service, form.key)
+    return see(HOME)
+
+
 @router.get("/payout/{payout_id}.csv")
 def lines(payout_id: PayoutId, caller: SignedPaymaster, service: TheService) -> Response:
     """Give a payout as a file: payee, amount and reference of every payment."""

@@ -18,7 +18,9 @@ from dpmarket.web.pages.forms import Form, number_in
 
 OTHER = "__other__"
 """What a form sends for something else than the public categories."""
-MOST_ROWS = 12
+FIRST_ROWS, MORE_ROWS = 4, 8
+"""How many rows a form shows at first, and how many are added when there is no room left."""
+_FIELDS = 1_900  # of a form, in all
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,13 @@ def fields_of(market: Market) -> list[Field]:
 
 
 def rows_of(market: Market) -> int:
-    """Return how many rows the form has room for: as many as a person may have, up to a limit."""
-    return min(market.sellers.rows_per_person, MOST_ROWS)
+    """Return how many rows can be sent by the form: all that a person may have, as far as a form can hold."""
+    return min(market.sellers.rows_per_person, max(_FIELDS // len(fields_of(market)), 1))
+
+
+def rows_shown(market: Market, used: int) -> int:
+    """Return how many rows the form shows if so many are filled in."""
+    return min(rows_of(market), FIRST_ROWS if used < FIRST_ROWS else used + MORE_ROWS)
 
 
 def place_of(row: int, field: str) -> str:

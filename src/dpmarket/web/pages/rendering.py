@@ -13,7 +13,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dpmarket.web.pages.drawing import circles
-from dpmarket.web.pages.texts import Texts, texts_for
+from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
+
+LANGUAGE = "__Host-language"
+"""The cookie that keeps which language somebody chose."""
 
 _POLICY = re.compile(r'Content-Security-Policy" content="([^"]*)"')
 _FOLDER = Path(__file__).parents[1]
@@ -28,8 +31,10 @@ _environment = Environment(
 
 
 def texts_of(request: Request) -> Texts:
-    """Return the texts in the language that a reader's browser asks for."""
-    return texts_for(request.headers.get("accept-language", ""))
+    """Return the texts in the language that a reader chose, or that their browser asks for."""
+    wanted = request.headers.get("accept-language", "")
+    chosen = request.cookies.get(LANGUAGE, "")
+    return texts_for(f"{chosen},{wanted}" if chosen in languages() else wanted)
 
 
 def page(
@@ -57,9 +62,12 @@ def page(
         when=said.when,
         new_key=new_key,
         circles=circles,
+        languages=other_languages(said.language),
+        here=request.url.path if request.method == "GET" else values.get("home") or "/",
         **values,
     )
-    return HTMLResponse(content, status, {"Content-Language": said.language, "Vary": "Accept-Language"})
+    headers = {"Content-Language": said.language, "Vary": "Accept-Language, Cookie"}
+    return HTMLResponse(content, status, headers)
 
 
 def whole_page(request: Request, content: bytes) -> HTMLResponse:

@@ -37,7 +37,10 @@ def consent_page(request: Request, caller: SignedSeller, service: TheService) ->
     """Show what taking part means."""
     view = look(service, caller)
     with reading(service.desk.ledger) as connection:
-        shown = market.consent_page(connection, view.standing.campaign)
+        pages = market.consent_pages(connection, view.standing.campaign)
+        shown = pages.get(texts_of(request).language) or market.consent_page(
+            connection, view.standing.campaign
+        )
         roles = market.roles_of(connection, view.standing.campaign)
         limits = market.limits_of(connection, view.standing.person)
     ceiling = view.standing.ceiling

@@ -114,6 +114,12 @@ def languages() -> tuple[str, ...]:
     return (FALLBACK, *(name for name in found if name != FALLBACK))
 
 
+@functools.cache
+def other_languages(language: str) -> tuple[tuple[str, str], ...]:
+    """Return names of all catalogues but one, with what their readers call the language."""
+    return tuple((name, str(_catalogue(name)["language"])) for name in languages() if name != language)
+
+
 def texts_for(wanted: str) -> Texts:
     """Return the texts that a browser's ``Accept-Language`` asks for, as far as there are any.
 

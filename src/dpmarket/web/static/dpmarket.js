@@ -50,3 +50,19 @@ for (const form of document.querySelectorAll("form[method=post]")) {
 window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
+
+// A feature's form shows what its kind needs; what is hidden is not sent.
+for (const feature of document.querySelectorAll("[data-feature]")) {
+  const kind = feature.querySelector("[data-kind]");
+  const gap = feature.querySelector("[data-gap]");
+  const fit = () => {
+    for (const part of feature.querySelectorAll("[data-for], [data-for-gap]")) {
+      const wanted = part.dataset.for ? part.dataset.for.split(" ").includes(kind.value) : part.dataset.forGap === gap.value;
+      part.hidden = !wanted;
+      for (const input of part.querySelectorAll("input")) input.disabled = !wanted;
+    }
+  };
+  for (const choice of [kind, gap]) choice.addEventListener("change", fit);
+  window.addEventListener("pageshow", fit);
+  fit();
+}
