@@ -59,6 +59,21 @@ def gaussian_error_of(market: Market) -> ErrorModel:
     return gaussian_error(rows.n_coefficients, rows.row_bound, len(label_of(market).values))
 
 
+def error_with_delta(market: Market, people: int, promised: float) -> float:
+    """Return the error to expect of so many people with even weights and so much epsilon in all.
+
+    What a promise lets noise move is taken at the mean promise, without the penalty's share.
+    """
+    import numpy as np
+
+    from dpmarket.privacy.gaussian import vertex_bounds
+
+    bound = vertex_bounds(len(label_of(market).values), market.sellers.rows_per_person)[0]
+    mean = np.array([promised / people])
+    mu = float(bound.largest_mu(mean, np.array([delta_of(market)]), 1e50)[0])
+    return gaussian_error_of(market).predict(1.0 / people, mu * people).total
+
+
 def task_of(market: Market, people: int) -> GaussianTask:
     """Return what is public about a market with a delta, for so many people."""
     from dpmarket.planning import GaussianTask
