@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -62,11 +63,12 @@ class Run:
     disk: str
     problems: list[str]
     seconds: float
+    processor_seconds: float
 
 
 def run(asked: Asked) -> Run:
     """Run a day; everything that was started has ended afterwards."""
-    begun = time.monotonic()
+    begun, computed = time.monotonic(), _computed()
     with tempfile.TemporaryDirectory(prefix="dpmarket-faults-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
@@ -140,7 +142,14 @@ def run(asked: Asked) -> Run:
         disk=f"a tmpfs of {MEGABYTES} MB" if is_small else "a limit on the size of files",
         problems=problems,
         seconds=time.monotonic() - begun,
+        processor_seconds=_computed() - computed,
     )
+
+
+def _computed() -> float:
+    """Return how long this process and all that it started and that have ended computed, in seconds."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _environment(folder: Path, disk: Path, address: str) -> dict[str, str]:
@@ -227,6 +236,7 @@ def tables() -> Iterator[Table]:
             ["faults", *[at_least(ENOUGH_FAULTS, sum(one.faults.values()), ".0f") for one in runs]],
             ["acts that were answered", *[at_least(ENOUGH_ACTS, one.acts, ",.0f") for one in runs]],
             ["minutes", *[at_most(MINUTES, one.seconds / 60, ".1f") for one in runs]],
+            ["processor minutes of it all", *[f"{one.processor_seconds / 60:.1f}" for one in runs]],
             ["wrong, lost, twice", *[at_most(0, len(one.problems), ".0f") for one in runs]],
         ],
         "A fault is one act of breaking; an act is a POST that was answered, however often it was asked for.",

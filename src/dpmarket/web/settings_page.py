@@ -6,6 +6,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin
 
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from dpmarket.web.settings import Settings
@@ -28,7 +29,14 @@ _OTHERS = """\
 | `DPMARKET_STATE` | The state folder, with the log of spending; left out: `state` in the service's folder. |
 | `NUMBA_CACHE_DIR` | Where compiled loops are kept, if the package's own folder cannot be written. |
 """
-_TYPES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}
+_TYPES: dict[Any, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Path: "a path",
+}
+_TYPES |= {SecretStr: "text, a secret"}
 _LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
