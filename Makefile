@@ -14,11 +14,11 @@ ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py
 TOOLS := benchmarks/alternate.py benchmarks/same_results.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow faults bench accuracy lint docs clean
+.PHONY: help demo serve test test-slow faults bench accuracy lint docs packages sbom clean
 
 help:
 	@sed -n 's/^# //p' Makefile
-	@echo "make test-slow, faults, bench, accuracy, lint, docs, clean: see CONTRIBUTING.md"
+	@echo "make test-slow, faults, bench, accuracy, lint, docs, packages, sbom, clean: see CONTRIBUTING.md"
 
 $(VENV)/ready-base: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -88,6 +88,19 @@ accuracy: $(VENV)/ready-real-data
 docs: $(VENV)/ready-docs
 	$(BIN)/sphinx-build -W --keep-going -q -E -a -b html docs site
 	@echo "The documentation is in site/index.html"
+
+## Wheel and sdist into empty environments, with and without each extra: make packages PYTHONS="python3.12 python3.13"
+PYTHONS ?= $(PYTHON)
+packages: $(VENV)/ready-developers
+	$(BIN)/python tests/packaging/check_installs.py $(PYTHONS)
+
+## What a service consists of, as a CycloneDX bill of materials: of an environment with nothing else in it.
+sbom: $(VENV)/ready-developers
+	@rm -rf out/sbom && $(PYTHON) -m venv out/sbom
+	@out/sbom/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt '.[service,dask,signing]'
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file out/sbom.json out/sbom/bin/python
+	@rm -rf out/sbom
+	@echo "The bill of materials is in out/sbom.json"
 
 clean:
 	find src -name '*.nb[ic]' -delete

@@ -22,7 +22,6 @@ import numpy as np
 from _results import Table, at_most, measure, tell
 from _timing import best_seconds, compare
 from dpmarket.allocation import BuyerObjective, allocate
-from dpmarket.allocation.sorting import SMALLEST, sorted_in_buckets
 from dpmarket.paper.methods.allocation import paper_allocation
 
 OBJECTIVES = {
@@ -153,25 +152,6 @@ def against_grids() -> Iterator[Table]:
     )
 
 
-def buckets() -> Iterator[Table]:
-    rows = []
-    for m in (10**4, 10**5, SMALLEST, 10**6, 10**7):
-        tell(f"sorting {m:,} costs")
-        psi = virtual_costs(m)
-        for name, costs in (("any", psi), ("in cents", psi.round(2))):
-            runs = [partial(np.sort, costs), partial(sorted_in_buckets, costs)]
-            plain, bucketed = compare(runs, 3 if m > 10**6 else 7, clock=time.process_time)
-            ratio = bucketed / plain
-            cell = at_most(1, ratio) if m >= SMALLEST else f"{ratio:.2f}"
-            rows.append([f"{m:,}, {name}", f"{plain * 1e3:,.1f} ms", f"{bucketed * 1e3:,.1f} ms", cell])
-    yield Table(
-        "Sorting in buckets of the leading bits against `numpy.sort`: processor time",
-        ["costs", "`numpy.sort`", "in buckets", "ratio"],
-        rows,
-        f"From {SMALLEST:,} costs on allocation and payments sort in buckets; the result is the same.",
-    )
-
-
 def memory() -> Iterator[Table]:
     m = 10**7
     psi = virtual_costs(m)
@@ -191,4 +171,4 @@ def memory() -> Iterator[Table]:
 
 
 if __name__ == "__main__":
-    measure(__file__, compiling, against_argsort, against_grids, buckets, memory)
+    measure(__file__, compiling, against_argsort, against_grids, memory)

@@ -239,6 +239,48 @@ def _model(rows: int, **settings: object) -> Callable[[], Arrays]:
     return case
 
 
+def _kind(name: str) -> Callable[[], Arrays]:
+    """A model of another kind: more classes, a delta, both, or noise of another shape."""
+
+    def case() -> Arrays:
+        import dpmarket as dpm
+        from dpmarket.privacy import NoiseShape, SeededNoise
+
+        rng = np.random.default_rng(5)
+        classes = tuple(range(4)) if "classes" in name else (0, 1)
+        settings = {"delta": 1e-6} if "delta" in name else {}
+        if "shape" in name:
+            settings["noise_shape"] = NoiseShape([True, False, False], euclidean_bound=0.9)
+        X = rng.uniform(-0.3, 0.3, (900, 3))
+        y = (np.abs(X[:, 0]) * 40).astype(int) % len(classes)
+        model = dpm.PrivateLogisticRegression(noise_source=SeededNoise(11), classes=classes, **settings)
+        model.fit(X, y, epsilons=rng.uniform(0.0, 2.0, 900))
+        names = ("coef_", "intercept_", "coef_grid_", "grid_", "epsilons_", "loss_weights_", "stretch_")
+        plan = model.release_plan_
+        return {part: np.asarray(getattr(model, part)) for part in names} | {
+            "plan": np.array([plan.gradient_bound, plan.noise_accuracy, plan.numerical_epsilon])
+        }
+
+    return case
+
+
+for _name in ("more classes", "a delta", "a delta and more classes", "a shape"):
+    CASES[f"model with {_name}"] = _kind(_name)
+
+
+def _worst_cases() -> Arrays:
+    from dpmarket.privacy import find_shaped_worst_case, find_softmax_worst_case, find_worst_case
+
+    weights = [0.05, 0.15, 0.8]
+    return {
+        "Euclidean": np.array(find_worst_case(weights, 0, 20.0, 1e-3).log_ratio),
+        "two rows": np.array(find_worst_case(weights, 1, 20.0, 1e-2, 1.0, 2).log_ratio),
+        "shaped": np.array(find_shaped_worst_case(weights, 0, 20.0, 1e-3, 1.0, 0.4).log_ratio),
+        "softmax": np.array(find_softmax_worst_case(weights, 0, 20.0, 1e-3, 3).log_ratio),
+    }
+
+
+CASES["worst cases"] = _worst_cases
 CASES["model, 200 rows"] = _model(200)
 CASES["model, 5000 rows"] = _model(5_000)
 CASES["model, 2000 rows, small penalty"] = _model(2_000, l2=1e-3)

@@ -22,4 +22,7 @@ html_title = f"dpmarket {__version__}"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # types of arrays would be longer than what is said of them
+# Attributes of several classes have the same name; the first of them is linked.
+suppress_warnings = ["ref.python"]
 exclude_patterns = ["_build", "tables"]

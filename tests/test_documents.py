@@ -45,11 +45,13 @@ def test_pages_that_are_continued_run_with_the_page_that_continues_them():
 
 def test_no_command_is_shown_where_it_is_not_run():
     """Commands and code stand in blocks that are run, not in indented or unnamed ones."""
-    known = {"python", "console", "toml", "json", "text", "html"}
+    known = {"python", "console", "toml", "json", "text", "html", "sh"}
     for path in PAGES:
         for block in blocks(path):
             if not block.language.startswith("{"):
                 assert block.language in known, f"{path.name}, line {block.start}"
+            # A script of the shell, from an empty machine on: tests/deploy/test_how_to.py runs it.
+            assert block.language != "sh" or path.name == "keep-a-service.md"
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             where = f"{path.name}, line {number}"
             assert not line.startswith(("    dpmarket ", "    $ ", "    python ")), where
@@ -68,6 +70,35 @@ def test_the_accuracies_in_the_readme_are_those_that_were_measured():
         line = next(line for line in readme.splitlines() if line.startswith("| accuracy") and shown in line)
         ours, library, tuned = re.findall(r"0\.\d{3}", line)
         assert (ours, library, tuned) == (values[0], values[-2], values[-1])
+
+
+def readme_row(words):
+    """Return the numbers of the row of the README's comparison that begins with these words."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"| {words}"))
+    return re.findall(r"\d+\.\d+", line.partition("|")[2].partition("|")[2])
+
+
+def measured_row(page, words, after=""):
+    """Return the cells of the first row of a table that begins with these words, below a heading."""
+    text = (ROOT / "docs" / page).read_text()
+    rows = text[text.index(after) :].splitlines()
+    row = next(line for line in rows if line.startswith(f"| {words} |"))
+    return [cell.strip() for cell in row.split("|")[2:-1]]
+
+
+def test_what_the_readme_compares_besides_was_measured():
+    digits = measured_row("tables/softmax.md", "digits, 3")
+    assert readme_row("accuracy, ten classes") == [digits[1], digits[4].split(" ")[0]]
+    benefits = measured_row("reference/shapes.md", "0.1", "### unemployment benefits")
+    assert readme_row("accuracy, 91 columns") == [cell.split("(")[0] for cell in benefits[:2]]
+    without, gaussian, descent = (measured_row("tables/gaussian.md", "1")[k] for k in (0, 1, 4))
+    assert readme_row("test error, 101 coefficients") == [without, gaussian, descent]
+    ratio = measured_row("performance.md", "[`files.py`](#performance-files)")
+    assert "Quoting 10,000,000 sellers" in ratio[0]
+    page = (ROOT / "docs" / "performance.md").read_text()
+    memory = re.search(r"Peak memory while quoting 10,000,000 sellers: GB \| ([\d.]+)", page)[1]
+    assert readme_row("quoting 10,000,000 sellers") == [ratio[1].split(" ")[0], memory]
 
 
 def test_the_audit_of_another_library_in_the_readme_was_measured():

@@ -308,3 +308,15 @@ def test_rounds_that_were_decided_apart_are_trained_on_and_not_certified_togethe
     assert desk.train("quotes.csv", "more-quotes.csv", data="all.csv").is_new
     with pytest.raises(NotCertifiable, match="decided apart"):
         certify_quotes(desk.market, desk / "quotes.csv")
+
+
+def test_a_model_says_how_many_people_it_was_trained_on_and_not_how_many_rows_they_had(tmp_path):
+    """The number of somebody's rows is part of what may be replaced, and no noise covers a count of them."""
+    told = []
+    for name, rows in (("many", 3), ("few", 1)):
+        desk = Desk(tmp_path / name, market=market_text(sellers={"rows_per_person": 3}))
+        table = read_rows(desk / "data.csv")
+        write_rows(desk / "data.csv", list(table[0]), [list(row.values()) for row in table * rows])
+        desk.quote()
+        told.append(desk.train().model.records)
+    assert told == [60, 60]

@@ -24,9 +24,8 @@ from dpmarket.campaign import (
 from dpmarket.campaign.pricing import error_model_of
 from dpmarket.campaign.questions import keys_of
 from dpmarket.campaign.rules import rules_of
-from dpmarket.errors import FileProblem, LedgerRefusal, MarketRefusal
+from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
 from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, rounds_of
-from dpmarket.market.opening import plan_opening
 from dpmarket.planning import statistic_error
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import PrivateMean, SeveralStatistics
@@ -125,7 +124,7 @@ def test_several_rows_of_a_seller_count_as_one_promise(tmp_path):
     market = MEAN + "\n[sellers]\nrows_per_person = 2\n"
     _, result = released(tmp_path, market=market, rows=2)
     bought = sum(float(row["epsilon"]) > 0 for row in read_rows(tmp_path / "quotes.csv"))
-    assert result.model.records == 2 * bought
+    assert result.model.records == bought  # how many rows somebody has is private
     assert all(spent <= promise for promise, spent, _ in books(tmp_path).values())
 
 
@@ -279,6 +278,7 @@ def test_a_statistic_that_makes_no_sense_is_refused_with_its_path(table, path, w
         (("share = 3", "share = 3000"), "statistics.way.share", "thousandth"),
         (('column = "way"', 'column = "age"'), "statistics.way", "reads 'age' otherwise"),
         (('kind = "histogram"', 'kind = "hist"'), "statistics.way.kind", '"mean", "share"'),
+        (('column = "member"', 'column = "way"'), "statistics.member of the club", "reads 'way' otherwise"),
     ],
 )
 def test_several_statistics_that_make_no_sense_are_refused_with_their_path(change, path, words):
@@ -286,11 +286,6 @@ def test_several_statistics_that_make_no_sense_are_refused_with_their_path(chang
         check_market(tomllib.loads(SEVERAL.replace(*change)))
     line = next(line for line in refusal.value.details if line.startswith(f"{path}:"))
     assert words in line
-
-
-def test_the_live_desk_does_not_take_statistics_yet():
-    with pytest.raises(MarketRefusal, match="trains a model"):
-        plan_opening(check_market(tomllib.loads(MEAN + "\n[sellers]\nexpected = 60\n")), "online")
 
 
 @pytest.mark.parametrize(
@@ -319,3 +314,37 @@ def test_a_mean_of_many_sellers_is_near_the_truth(tmp_path):
     assert found.lows[0] > 18.0
     assert np.mean(columns["age"]) == pytest.approx(54.0, abs=4.0)
     assert read_market(tmp_path / "market.toml").statistic.confidence == 0.999999
+
+
+@pytest.mark.parametrize("market", [MEAN, SEVERAL])
+def test_nothing_but_noisy_numbers_differs_where_somebody_has_another_number_of_rows(
+    tmp_path, monkeypatch, market
+):
+    """Whatever else is published follows from promises alone."""
+    monkeypatch.setattr(spending, "LastMoment", Seeded)
+    told = []
+    for name, rows in (("many", 2), ("few", 1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        make_statistic_campaign(folder, market=market + "\n[sellers]\nrows_per_person = 2\n", rows=rows)
+        quote_file(folder / "market.toml", folder / "reports.csv", folder / "quotes.csv", decide_offline)
+        data = train(folder).model.to_dict()
+        for one in data["statistics"].values():
+            for part in ("values", "lows", "highs", "numerators"):
+                one["release"].pop(part, None)
+        told.append(data)
+    assert told[0] == told[1]
+
+
+def test_a_share_too_small_for_any_weight_is_refused_before_noise_is_drawn(tmp_path, monkeypatch):
+    """Of two statistics one could be released and the other not: then none is, and nothing is spent."""
+    from dpmarket.campaign import releasing
+
+    market = BASE + '[statistics.a]\nkind = "share"\ncolumn = "member"\n[statistics.b]\nkind = "share"\n'
+    quoted(tmp_path, market=market + 'column = "member"\n')
+    shares = releasing.shares_of
+    monkeypatch.setattr(releasing, "shares_of", lambda market: {**shares(market), "b": 1e-250})
+    with pytest.raises(InvalidInput, match="largest epsilon"):
+        train(tmp_path)
+    with existing_ledger(tmp_path / "market.ledger") as ledger, reading(ledger) as connection:
+        assert rounds_of(connection)[0].state == "open"

@@ -1,22 +1,31 @@
-"""Make the good files of version 2 anew: ``python tests/certificates/make_files.py``, all or the named ones.
+"""Make the good files of version 2 anew: ``python tests/certificates/make_files.py NAMES``, all or the named.
 
 They are kept because salts and noise are new at every run, and because files that were good once must stay
 good. Files of version 1 were made by the program that wrote version 1, and cannot be made again.
 """
 
 import csv
+import shutil
 import sys
+import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 import dpmarket as dpm
+from dpmarket.campaign import certify_quotes, decide_offline, quote_file, train_file
 from dpmarket.certificates import Purchase, ReleasedModel, certify, certify_purchase, publishable_rules
 from dpmarket.mechanisms import OnlineMechanism, population_curve
+from dpmarket.statistics import PrivateHistogram, PrivateMean, PrivateQuantile, PrivateVectorMean
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.statistics import SEVERAL, make_statistic_campaign
 
 FOLDER = Path(__file__).parent / "files" / "version-2"
+OTHERS = FOLDER.parent / "other-kinds"  # of which the page for sellers knows statistics only
 SELLERS = 20
 IDS = [f"sëller {k}" for k in range(SELLERS)]
 DIST = dpm.Uniform(1.0, 5.0)
@@ -138,6 +147,36 @@ def softmax(rows_per_person):
     return certify(outcome, model, minor_units=100, currency="EUR", features=FEATURES)
 
 
+def gaussian(classes, rows_per_person=1):
+    """Certify a model with a delta."""
+    outcome = offline(payment_weight=1e-3)
+    rng = np.random.default_rng(8)
+    x = rng.uniform(-0.5, 0.5, size=(SELLERS * rows_per_person, 3))
+    y = np.array(classes)[rng.integers(0, len(classes), len(x))]
+    model = dpm.PrivateLogisticRegression(classes=classes, rows_per_person=rows_per_person, delta=1e-6)
+    promises = dict(zip(IDS, outcome.epsilons.tolist(), strict=True))
+    model.fit(x, y, epsilons=promises, people=IDS * rows_per_person)
+    return certify(outcome, model, minor_units=100, currency="EUR", features=FEATURES)
+
+
+def statistic(asked, records):
+    """Certify one statistic."""
+    outcome = offline(payment_weight=1e-3)
+    return certify(outcome, asked.fit(records, epsilons=outcome.epsilons), minor_units=100, currency="EUR")
+
+
+def several_statistics():
+    """Certify a campaign that asked for five."""
+    with tempfile.TemporaryDirectory() as name, patch.dict("os.environ", DPMARKET_STATE=name):
+        folder = Path(name)
+        make_statistic_campaign(folder, market=SEVERAL, sellers=SELLERS)
+        market, quotes = folder / "market.toml", folder / "quotes.csv"
+        quote_file(market, folder / "reports.csv", quotes, decide_offline)
+        train_file(market, quotes, folder / "data.csv", folder / "out.json")
+        shutil.copy(folder / "reports.csv", OTHERS / "several.reports.csv")
+        return certify_quotes(market, quotes)
+
+
 def offline_certificate():
     model = fitted(offline().epsilons)
     return certify(offline(), model, minor_units=100, currency="EUR", features=FEATURES)
@@ -155,11 +194,28 @@ def main(names):
         "softmax": lambda: softmax(rows_per_person=1),
         "softmax-many-rows": lambda: softmax(rows_per_person=9),
     }
-    for name in names or makers:
-        certificate = makers[name]()
-        (FOLDER / f"{name}.certificate.json").write_bytes(bytes(certificate))
-        (FOLDER / f"{name}.openings.json").write_bytes(certificate.openings())
-        with open(FOLDER / f"{name}.reports.csv", "w", newline="", encoding="utf-8") as file:
+    records = np.random.default_rng(9).uniform(0.0, 10.0, SELLERS)
+    others = {
+        "gaussian": lambda: gaussian(("no", "yes")),
+        "gaussian-rows": lambda: gaussian(("no", "yes"), rows_per_person=3),
+        "gaussian-softmax": lambda: gaussian(("bus", "car", "ship", "train")),
+        "mean": lambda: statistic(PrivateMean(0, 10), records),
+        "histogram": lambda: statistic(PrivateHistogram(("a", "b", "c")), [*"abca"] * 5),
+        "quantile": lambda: statistic(PrivateQuantile(0.5, candidates=range(0, 11)), records),
+        "vector": lambda: statistic(
+            PrivateVectorMean(("x", "y"), 20.0), np.column_stack([records, records[::-1]])
+        ),
+        "several": several_statistics,
+    }
+    OTHERS.mkdir(exist_ok=True)
+    for name in names or (makers | others):
+        certificate = (makers | others)[name]()
+        folder = OTHERS if name in others else FOLDER
+        (folder / f"{name}.certificate.json").write_bytes(bytes(certificate))
+        (folder / f"{name}.openings.json").write_bytes(certificate.openings())
+        if name == "several":
+            continue
+        with open(folder / f"{name}.reports.csv", "w", newline="", encoding="utf-8") as file:
             rows = zip(IDS, map(repr, costs().tolist()), strict=True)
             csv.writer(file, lineterminator="\n").writerows([("seller", "cost"), *rows])
 

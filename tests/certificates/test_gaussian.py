@@ -17,38 +17,30 @@ from dpmarket.certificates.verifier.gaussian import (
     gaussian_release_up,
     gaussian_short,
 )
-from dpmarket.certificates.verifier.layout import Release
 from dpmarket.errors import NotCertifiable
 from dpmarket.privacy import NoiseShape, gaussian_plan_release, gaussian_privacy_loss, gaussian_release_cost
 from dpmarket.privacy.gaussian_weights import exact_delta
-from support.certificates import canonical, failing
+from support.certificates import (
+    body_of,
+    canonical,
+    every_check_holds,
+    failing,
+    release_of,
+    small_market,
+    with_release,
+)
 
 DELTA = 1e-5
 
 
 def release(classes=2, n=3, rows=1, **changed):
     plan = gaussian_plan_release(1e-6, n, 5.0, 0.5, n_classes=classes, row_bound=1.25)
-    constants = {
-        "kind": "gaussian binary model" if classes == 2 else "gaussian softmax model",
-        "delta": DELTA,
-        "features": None,
-        "classes": list(range(classes)),
-        "coef_grid": [0] * n if classes == 2 else [[0] * n] * classes,
-        "n_coefficients": n,
-        "grid": plan.grid,
-        "stretch": 1.0,
-        "fit_intercept": True,
-        "intercept_scaling": 0.5,
-        "l2": 0.5,
-        "noise_rate": 5.0,
-        "row_bound": 1.25,
-        "rows_per_person": rows,
-        "weight_total": 1.0,
-        "gradient_bound": plan.gradient_bound,
-        "noise_accuracy": plan.noise_accuracy,
-        "numerical_epsilon": plan.numerical_epsilon,
-    }
-    return Release(**(constants | changed)), plan
+    stated = {
+        "kind": "gaussian binary model" if classes == 2 else "gaussian softmax model", "delta": DELTA,
+        "classes": list(range(classes)), "coef_grid": [0] * n if classes == 2 else [[0] * n] * classes,
+        "n_coefficients": n, "l2": 0.5, "noise_rate": 5.0, "row_bound": 1.25, "rows_per_person": rows,
+    }  # fmt: skip
+    return release_of(plan, **stated | changed), plan
 
 
 @pytest.mark.parametrize("x", ["-3", "0", "0.1", "4.25", "13", "37.5"])
@@ -97,29 +89,12 @@ def test_what_releasing_takes_of_delta_is_counted():
 
 @pytest.fixture(scope="module", params=[2, 3])
 def certified(request):
-    rng = np.random.default_rng(0)
-    objective = dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.01)
-    outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), objective).run(rng.uniform(1.0, 5.0, 12))
-    x = rng.uniform(-0.6, 0.6, (12, 2))
-    y = rng.integers(0, request.param, 12)
-    model = dpm.PrivateLogisticRegression(classes=tuple(range(request.param)), delta=DELTA)
-    model.fit(x, y, epsilons=outcome.epsilons)
-    return outcome, model, dpm.certify(outcome, model)
-
-
-def body_of(certificate):
-    first = bytes(certificate).split(b"\n")[0]
-    return json.loads(first.removeprefix(b'{"body":').removesuffix(b","))
+    return small_market(tuple(range(request.param)), delta=DELTA)
 
 
 def test_a_model_with_a_delta_is_certified_and_every_check_holds(certified):
     outcome, model, certificate = certified
-    seller = outcome.seller_ids.tolist()[0]
-    with_receipt = dpm.verify(certificate, receipt=certificate.receipt(seller))
-    with_openings = dpm.verify(certificate, openings=certificate.openings())
-    assert failing(with_receipt) == failing(with_openings) == set()
-    assert with_receipt.passed
-    assert with_openings.passed
+    assert every_check_holds(outcome, certificate)
     told = body_of(certificate)["release"]
     assert told["kind"] == f"gaussian {'binary' if len(model.classes) == 2 else 'softmax'} model"
     assert told["delta"] == DELTA
@@ -136,12 +111,8 @@ def test_a_model_with_a_delta_is_certified_and_every_check_holds(certified):
     ],
 )
 def test_a_forged_release_is_noticed(certified, change, check):
-    certificate = certified[2]
-    body = body_of(certificate)
-    before = canonical(body)
-    assert before in bytes(certificate)
-    change(body["release"])
-    assert check in failing(dpm.verify(bytes(certificate).replace(before, canonical(body))))
+    forged, _ = with_release(certified[2], change)
+    assert check in failing(dpm.verify(forged))
 
 
 @pytest.mark.parametrize(("name", "factor"), [("delta", 0.5), ("noise_rate", 1.1)])
@@ -152,13 +123,10 @@ def test_a_line_that_is_charged_too_little_is_noticed(certified, name, factor):
     setattr(stolen, f"{name}_", getattr(model, f"{name}_") * factor)
     with pytest.raises(NotCertifiable, match="follow from the model's weights"):
         dpm.certify(outcome, stolen)
-    body = body_of(certificate)
-    before = canonical(body)
-    body["release"][name] *= factor
-    forged = bytes(certificate).replace(before, canonical(body))
-    openings = json.loads(certificate.openings())
-    openings["certificate"] = hashlib.sha256(canonical(body)).hexdigest()
-    found = failing(dpm.verify(forged, openings=canonical(openings) + b"\n"))
+    forged, openings = with_release(
+        certificate, lambda release: release.update({name: release[name] * factor})
+    )
+    found = failing(dpm.verify(forged, openings=openings))
     assert any("spent" in check for check in found)
 
 
@@ -172,3 +140,26 @@ def test_rows_of_another_norm_with_a_delta_get_no_certificate():
     model.fit(rng.uniform(-0.4, 0.4, (12, 2)), np.arange(12) % 2, epsilons=outcome.epsilons)
     with pytest.raises(NotCertifiable, match="Euclidean norm with a delta"):
         dpm.certify(outcome, model)
+
+
+def delta_verdict(certificate, **given):
+    return {check.name: check.verdict for check in dpm.verify(certificate, **given).checks}.get("delta")
+
+
+def test_a_delta_that_only_few_sellers_allow_is_not_called_checked_without_the_openings(certified):
+    """Who holds a receipt cannot count the lines that were bought from, only all of them."""
+    outcome, _, certificate = certified
+    receipt = certificate.receipt(outcome.seller_ids.tolist()[0])
+    assert delta_verdict(certificate, receipt=receipt) == delta_verdict(certificate) == "holds"
+    assert delta_verdict(certificate, openings=certificate.openings()) is None  # there it is a total's check
+    body = body_of(certificate)
+    before = canonical(body)
+    body["release"]["delta"], body["totals"]["bought_from"] = 0.04, 2
+    forged = bytes(certificate).replace(before, canonical(body))
+    assert delta_verdict(forged) == "not made"
+    openings = json.loads(certificate.openings()) | {
+        "certificate": hashlib.sha256(canonical(body)).hexdigest()
+    }
+    assert "totals" in failing(dpm.verify(forged, openings=canonical(openings) + b"\n"))
+    body["totals"]["bought_from"] = 3
+    assert "public numbers" in failing(dpm.verify(bytes(certificate).replace(before, canonical(body))))

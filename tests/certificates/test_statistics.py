@@ -21,7 +21,7 @@ from dpmarket.certificates import write_certificate
 from dpmarket.certificates.verifier.layout import body_of as parts_of
 from dpmarket.certificates.verifier.numbers_released import statistic_release, wrong_parts
 from dpmarket.certificates.verifier.receipts import is_covered
-from dpmarket.errors import NotCertifiable
+from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import (
     PrivateHistogram,
@@ -29,6 +29,7 @@ from dpmarket.statistics import (
     PrivateQuantile,
     PrivateShare,
     PrivateVectorMean,
+    SeveralStatistics,
 )
 from support.campaigns import read_rows, write_rows
 from support.certificates import canonical, failing
@@ -101,6 +102,74 @@ def test_promises_that_were_exceeded_get_no_certificate(outcome):
     more = PrivateMean(0, 10).fit(RECORDS, epsilons=outcome.epsilons * 1.001)
     with pytest.raises(NotCertifiable, match="promise exceeded"):
         dpm.certify(outcome, more)
+
+
+def several(**more):
+    asked = {"age": PrivateMean(0, 10), "way": PrivateHistogram(("a", "b", "c")), "yes": PrivateShare(),
+             "median": PrivateQuantile(0.5, candidates=range(0, 11)),
+             "place": PrivateVectorMean(("x", "y"), 20.0)}  # fmt: skip
+    return SeveralStatistics({**asked, **more}, {**dict.fromkeys([*asked, *more], 1.0), "age": 3.0})
+
+
+ANSWERS = {
+    "age": RECORDS,
+    "way": [*"abcabcabcabc"],
+    "yes": RECORDS > 5,
+    "median": RECORDS,
+    "place": np.column_stack([RECORDS, RECORDS[::-1]]),
+}
+
+
+def test_several_statistics_of_the_library_are_certified_together(outcome):
+    fitted = several().fit(ANSWERS, epsilons=outcome.epsilons)
+    certificate = dpm.certify(outcome, fitted, minor_units=100)
+    for k in (0, 5):
+        result = dpm.verify(certificate, openings=certificate.openings(), receipt=certificate.receipt(k))
+        assert result.passed, [check for check in result.checks if check.verdict == "FAILS"]
+    lines = json.loads(certificate.openings())
+    for k, weight in enumerate(lines["weight"]):
+        assert Fraction(weight) == sum(Fraction(spent[k]) for spent in fitted.spent_by_.values())
+        assert weight <= lines["spent"][k] <= outcome.epsilons[k]
+    stated = {part["name"]: part for part in body_of(certificate)["release"]["statistics"]}
+    assert stated["place"]["columns"] == ["x", "y"]
+    assert stated["age"]["share"] == 3 / 7 or stated["age"]["share"] < 3 / 7
+
+
+def test_several_statistics_of_named_people_are_certified_in_the_outcomes_order():
+    objective = dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.01)
+    names = ["ann", "bob", "cem"]
+    bought = dpm.OfflineMechanism(dpm.Uniform(1, 5), objective).run([1.5, 2.0, 2.5], seller_ids=names)
+    asked = SeveralStatistics(
+        {"a": PrivateMean(0, 1, rows_per_person=2), "b": PrivateShare(rows_per_person=2)}
+    )
+    promises = dict(zip(names[::-1], bought.epsilons.tolist()[::-1], strict=True))
+    people = ["cem", "ann", "bob", "ann"]
+    asked.fit({"a": [0.5] * 4, "b": [True] * 4}, epsilons=promises, people=people)
+    certificate = dpm.certify(bought, asked)
+    assert dpm.verify(certificate, openings=certificate.openings()).passed
+    lines = json.loads(certificate.openings())
+    for name, spent in zip(lines["id"], lines["spent"], strict=True):
+        assert spent == pytest.approx(promises[name], rel=1e-9)
+
+
+def test_several_statistics_with_noise_that_can_be_repeated_get_no_certificate(outcome):
+    seeded = several(other=PrivateMean(0, 10, noise_source=SeededNoise(1)))
+    seeded.fit({**ANSWERS, "other": RECORDS}, epsilons=outcome.epsilons)
+    with pytest.raises(NotCertifiable, match="secret noise"):
+        dpm.certify(outcome, seeded)
+
+
+def test_statistics_with_other_bounds_on_rows_or_shares_too_far_apart_get_no_certificate(outcome):
+    uneven = SeveralStatistics({"a": PrivateShare(), "b": PrivateShare(rows_per_person=2)})
+    uneven.fit({"a": RECORDS > 5, "b": RECORDS > 5}, epsilons=outcome.epsilons)
+    with pytest.raises(NotCertifiable, match="rows_per_person"):
+        dpm.certify(outcome, uneven)
+    far = SeveralStatistics({"a": PrivateShare(), "b": PrivateShare()}, {"a": 1.0, "b": 1e-9})
+    far.fit({"a": RECORDS > 5, "b": RECORDS > 5}, epsilons=outcome.epsilons)
+    with pytest.raises(NotCertifiable, match="further apart"):
+        dpm.certify(outcome, far)
+    with pytest.raises(InvalidInput, match="released"):
+        dpm.certify(outcome, SeveralStatistics({"a": PrivateShare()}))
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ def test_the_bound_after_a_correction_covers_what_the_correction_left():
     rows = Rows(x, signs, weights)
     linear = zeros(7)
     for size in (1e-2, 1e-6):
-        objective = solver._Objective(rows, 0.01, *linear, ROOT_2, lambda f, items: [f(k) for k in items])
+        objective = solver._Objective(rows, 0.01, linear, ROOT_2, lambda f, items: [f(k) for k in items])
         w = minimise(rows, 0.01, *linear, ROOT_2, 1e-12).high + size * np.linspace(-1, 1, 7)
         gradient = objective.accurate_gradient(w, np.zeros(7))
         bound = float(np.linalg.norm(gradient)) / 4.0

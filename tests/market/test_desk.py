@@ -12,12 +12,12 @@ import pytest
 import sqlalchemy as sa
 
 from dpmarket import market
-from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
+from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal, MarketRefusal
 from dpmarket.ledger import open_ledger, reading
-from dpmarket.market import keys, tables
+from dpmarket.market import campaigns, keys, tables
 from dpmarket.market.desk import time_text
 from dpmarket.market.jobs import end_job, enter_job, renew_job, runs
-from support.live import SOLD, START, Live
+from support.live import MARKET, SOLD, START, Live
 
 
 def described(connection):
@@ -64,7 +64,7 @@ def test_a_desk_is_opened_again_as_it_was_and_one_of_a_later_version_is_refused(
             assert market.show_standing(connection, caller, who).state == "consented"
         with desk.ledger.engine.begin() as connection:
             connection.execute(sa.text("UPDATE market_version SET version_num = 'market_99'"))
-    with pytest.raises(FileProblem, match="market_3"), market.open_desk(place, tmp_path / "keys"):
+    with pytest.raises(FileProblem, match=tables.HEAD), market.open_desk(place, tmp_path / "keys"):
         pass
 
 
@@ -74,7 +74,7 @@ def test_a_desk_of_an_earlier_version_is_brought_up_to_date(place, tmp_path):
         with reading(desk.ledger) as connection:
             newest = described(connection)
         with desk.ledger.engine.begin() as connection:  # as market_1 left it
-            for name in ("cleared_costs", "bucket"):
+            for name in ("cleared_costs", "bucket", "public_key", "question", "report"):
                 connection.execute(sa.text(f"DROP TABLE {name}"))
             connection.execute(sa.text("UPDATE market_version SET version_num = 'market_1'"))
     with market.open_desk(place, tmp_path / "keys") as desk, reading(desk.ledger) as connection:
@@ -244,3 +244,32 @@ def test_a_job_that_takes_longer_than_its_lease_stays_its_workers(live, monkeypa
     monkeypatch.setattr("dpmarket.market.worker._do", long)
     assert [job.attempts for job in market.work(desk, START)] == [1]
     assert seen == ["train"]
+
+
+def draft(live, buyer, title, connection):
+    schedule = market.Schedule(live.now, live.now + timedelta(days=1), live.now + timedelta(days=2))
+    return market.draft_campaign(
+        connection, buyer, title, MARKET, "online", schedule, consent_version=1, now=live.now
+    )
+
+
+def test_a_title_is_taken_by_ones_own_campaigns_only(live):
+    """That another buyer has a campaign of some title is nobody's business."""
+    with live.acting() as connection:
+        other = market.add_member(connection, "Another buyer", "buyer", live.now)
+        made = draft(live, other, "spring", connection)
+    assert made.title == live.looked(market.campaign_of, live.campaign).title == "spring"
+    assert (made.campaign, made.escrow) != (
+        live.campaign,
+        live.looked(market.campaign_of, live.campaign).escrow,
+    )
+    with pytest.raises(MarketRefusal, match="you have a campaign of this title"), live.acting() as connection:
+        draft(live, other, "spring", connection)
+    assert live.balance().funded == live.escrow
+
+
+def test_the_ledgers_name_of_a_campaign_gives_its_title_back():
+    for title in ("spring", "", "spring [1]", "x [0123456789abcdef0123456789abcdef]"):
+        names = {campaigns.ledger_name(title) for _ in range(2)}
+        assert len(names) == 2
+        assert {campaigns.title_of(name) for name in names} == {title}

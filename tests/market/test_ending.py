@@ -329,6 +329,31 @@ def test_a_backup_that_is_put_back_does_not_train_again_and_limits_know_what_was
         assert spent[1] <= other.limits(again).spent <= spent[1] + 1e-5
 
 
+def test_a_repair_enters_no_money_that_nobody_paid(tmp_path):
+    """What was held for sellers when the backup was made is what their round is paid by."""
+    place, backup = tmp_path / "market.ledger", tmp_path / "backup"
+    with market.open_desk(place, tmp_path / "keys") as desk:
+        live = Live(desk, seats=3)
+        people = [live.newcomer(name, *SOLD[:3]) for name in "abc"]  # all of escrow is held
+        live.accept(people[2])
+        copy_ledger(place, backup)
+        for who in people[:2]:
+            live.steps(who, "accept", "deliver")
+        live.close()
+        live.train()
+        before = live.balance()
+    copy_ledger(backup, place)
+    with existing_ledger(place) as ledger:
+        repair(ledger)
+    with market.open_desk(place, tmp_path / "keys") as live.desk:
+        assert live.balance() == before
+        assert before.funded == live.escrow
+        assert [live.state(who) for who in people] == ["spent", "spent", "lapsed"]
+        events = live.looked(market.events_of, people[2])
+        assert [one.kind for one in events][-1] == "lapsed"
+        assert "expired" not in {one.kind for one in live.looked(market.events_of, people[0])}
+
+
 def test_money_and_epsilon_that_were_changed_by_hand_are_found(live):
     who = live.newcomer("a", *SOLD)
     changes = [

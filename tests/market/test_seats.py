@@ -85,6 +85,25 @@ def test_a_lease_that_runs_out_gives_the_seat_to_others_and_can_be_taken_again(l
     assert transfers == 1
 
 
+def test_who_lets_the_time_of_seats_pass_again_and_again_holds_nobody_up_for_ever(live):
+    idle = live.newcomer("idle", "consent", "seat")
+    for _ in range(2):
+        live.now += timedelta(minutes=15)
+        assert live.seat(idle).state == "seated"
+        assert live.seat(idle).state == "seated"  # asking again is no other seat
+    live.now += timedelta(minutes=15)
+    for _ in range(2):
+        with pytest.raises(MarketRefusal, match="held 3 times") as refusal:
+            live.seat(idle)
+        assert kind_of(refusal) == "expired"
+    assert live.state(idle) == "seated"  # a refusal changes nothing
+    market.sweep(live.desk, live.now)
+    assert (live.state(idle), live.limits(idle).held, live.balance().held) == ("expired", 0.0, 0)
+    with pytest.raises(MarketRefusal) as refusal:
+        live.seat(idle)
+    assert kind_of(refusal) == "state"
+
+
 def test_no_cost_is_asked_for_without_a_seat(live):
     who = live.newcomer("a", "consent")
     for act in (live.choose, lambda one: live.do(market.menu_for, one)):

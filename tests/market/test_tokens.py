@@ -77,6 +77,15 @@ def test_a_bucket_is_emptied_and_filled_again_at_a_steady_rate(desk):
     assert take(desk, START - timedelta(days=1)) > 0.0  # a clock that was put back fills nothing
 
 
+def test_a_clock_that_goes_back_and_forth_gives_no_more_than_one_that_does_not(desk):
+    assert [take(desk, START) for _ in range(2)] == [0.0] * 2
+    assert take(desk, START - timedelta(hours=1)) == 0.0  # the last one
+    assert take(desk, START) == pytest.approx(20.0)  # the hour before was over when they were taken
+    # By the clock that is behind it takes longer, by what it is behind.
+    assert take(desk, START - timedelta(seconds=100)) == pytest.approx(120.0)
+    assert take(desk, START + timedelta(seconds=20)) == 0.0
+
+
 def test_buckets_of_others_and_of_other_acts_are_others(desk):
     for _ in range(3):
         take(desk, START)

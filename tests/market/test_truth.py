@@ -7,17 +7,17 @@ import pytest
 
 from dpmarket import market
 from dpmarket.market import open_desk
-from support.live import Live
+from support.live import ASKED, MARKET, Live
 
 SELLERS = 8
 
 
-def gains(desk, seed, lies):
+def gains(desk, seed, lies, rules=MARKET):
     """Return what lies of one seller gain, in minor units, and whether there was a seat for them."""
     rng = np.random.default_rng(seed)
     costs = rng.uniform(1.0, 5.0, SELLERS).round(int(rng.integers(1, 8)))
     liar = int(rng.integers(SELLERS))
-    live = Live(desk, seats=int(rng.integers(1, 6)), title=f"profile {seed}")
+    live = Live(desk, seats=int(rng.integers(1, 6)), title=f"profile {seed}", rules=rules)
     people = live.invite(*(f"{seed}-{k}" for k in range(liar + 1)))
     with live.acting() as connection:
         for who, cost in zip(people, costs, strict=False):
@@ -46,16 +46,17 @@ def gains(desk, seed, lies):
         return max(gain(lie) - truth for lie in np.abs(np.concatenate([near, far])))
 
 
-def run(folder, profiles, lies):
+def run(folder, profiles, lies, rules=MARKET):
     with open_desk(folder / "market.ledger", folder / "keys") as desk:
-        found = [gains(desk, seed, lies) for seed in range(profiles)]
+        found = [gains(desk, seed, lies, rules) for seed in range(profiles)]
     seated = [gain for gain in found if gain is not None]
     assert 0 < len(seated) < len(found)  # for some the budget had run out, and they were asked for nothing
     assert max(seated) <= 1
 
 
-def test_no_lie_gains_more_than_a_minor_unit(tmp_path):
-    run(tmp_path, profiles=12, lies=10)
+@pytest.mark.parametrize("rules", [MARKET, ASKED])
+def test_no_lie_gains_more_than_a_minor_unit(tmp_path, rules):
+    run(tmp_path, profiles=12, lies=10, rules=rules)
 
 
 @pytest.mark.slow

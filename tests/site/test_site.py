@@ -119,3 +119,26 @@ def test_every_page_fits_the_screen(site, browser, width):
             problems.append((path.name, page.evaluate(TOO_WIDE)))
     assert problems == []
     page.close()
+
+
+@pytest.mark.slow
+def test_search_works_without_a_network(site, browser):
+    page = browser.new_page()
+    asked = []
+    page.on("request", lambda request: request.url.startswith("file:") or asked.append(request.url))
+    page.goto(f"{(site / 'search.html').as_uri()}?q=escrow")
+    page.wait_for_selector("ul.search li")
+    page.wait_for_function("document.querySelectorAll('ul.search li').length > 2")
+    assert "What the words mean" in page.inner_text("#search-results")
+    assert asked == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_figures_are_dark_on_dark_pages_and_as_drawn_on_light_ones(site, browser):
+    for scheme, filtered in (("dark", True), ("light", False)):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto((site / "index.html").as_uri())
+        found = page.evaluate("getComputedStyle(document.querySelector('article img')).filter")
+        assert (found != "none") == filtered
+        page.close()

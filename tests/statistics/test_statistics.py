@@ -183,7 +183,7 @@ def test_weights_are_whole_numbers_rounded_down():
     assert weights.effective_people == pytest.approx(2.75**2 / (2 + 0.75**2), rel=1e-9)
 
 
-@pytest.mark.parametrize("wrong", [[0.0, 0.0], [1e-250, 0.0], [1e7, 1.0]])
+@pytest.mark.parametrize("wrong", [[0.0, 0.0], [1e-51, 0.0], [1e7, 1.0]])
 def test_promises_without_an_exact_account_are_refused(wrong):
     with pytest.raises(InvalidInput, match="epsilon"):
         integer_weights(np.array(wrong))
@@ -317,6 +317,9 @@ def test_a_question_is_its_plain_data_and_a_campaign_can_ask_it(kind):
         ({"kind": "vector mean", "names": "ab", "bound": 1}, "names"),
         ({"kind": "vector mean", "names": ["a", "a"], "bound": 1}, "different"),
         ({"kind": "vector mean", "names": ["a"], "bound": 0}, "bound"),
+        ({"kind": "vector mean", "names": ["a"], "bound": 1e200}, "bound between"),
+        ({"kind": "mean", "low": 0, "high": 1e-160}, "high - low between"),
+        ({"kind": "mean", "low": -1e307, "high": 1e307}, "high - low between"),
     ],
 )
 def test_questions_that_make_no_sense_are_refused(question, words):
@@ -435,3 +438,38 @@ def test_a_crowd_with_one_record_each_is_recognised():
     assert crowd.is_one_each
     crowd = read_crowd(PrivateShare(), None, 2, {"x": 1.0, "y": 2.0}, ["y", "x"])
     assert not crowd.is_one_each
+
+
+EXTREME = [
+    (lambda: PrivateMean(-1e60, 0), [-1e308, 5e-324, 1e308]),
+    (lambda: PrivateMean(1e16, 1e16 + 2), [0.0, 1e16, 1e308]),
+    (lambda: PrivateQuantile(0.5, [-1.7e308, 0, 1.7e308]), [1e308, -1e308, 5e-324]),
+    (lambda: PrivateQuantile(0.5, [1, 2, 3], interval_share=5e-324), [1.0, 2.0, 3.0]),
+    (lambda: PrivateHistogram.from_edges([-1.7e308, 0, 1.7e308]), [1e308, -1e308, 5e-324]),
+    (lambda: PrivateVectorMean(("x", "y"), 1e60), [[1e308, -1e308], [5e-324, 0], [0, 0]]),
+    (lambda: PrivateVectorMean(("x", "y"), 1e-60), [[1e308, -1e308], [5e-324, 0], [0, 0]]),
+]
+
+
+@pytest.mark.parametrize(("make", "records"), EXTREME)
+@pytest.mark.parametrize("epsilons", [[1e6, 1e-9, 1.0], [1e-50, 5e-324, 0.0], [1.0, 1.0, 1.0]])
+@pytest.mark.filterwarnings("error")
+def test_the_farthest_numbers_are_released_whole(make, records, epsilons):
+    """Whatever could go wrong after noise was drawn would have cost everybody their promise for nothing."""
+    fitted = make().fit(records, epsilons=epsilons)
+    data = json.loads(json.dumps(fitted.release_.to_dict(), allow_nan=False))
+    assert ReleasedStatistic.from_dict(data).to_dict() == fitted.release_.to_dict()
+    assert (fitted.epsilons_ <= epsilons).all()
+    if fitted.release_.lows is not None:
+        assert (fitted.release_.lows <= fitted.release_.highs).all()
+
+
+def test_an_error_that_is_no_number_is_refused_before_noise_is_drawn():
+    class Counted(SeededNoise):
+        def bits(self):
+            raise AssertionError
+
+    statistic = PrivateVectorMean([f"x{k}" for k in range(3)], 1.0, noise_source=Counted(1))
+    statistic.bound = 1e200  # as no constructor allows
+    with pytest.raises(InvalidInput, match="whose error is a number"):
+        statistic.fit(np.zeros((2, 3)), epsilons=[1e-50, 0.0])

@@ -1,5 +1,6 @@
 """A small market that was bought from, its certificate, and what a verification found."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -52,3 +53,53 @@ def constants(**changes):
         "gradient_bound": 1e-9, "noise_accuracy": 1e-12, "numerical_epsilon": 1e-6,
     }  # fmt: skip
     return Release(**usual | changes)
+
+
+def body_of(certificate):
+    """Return a certificate's body, as data."""
+    first = bytes(certificate).split(b"\n")[0]
+    return json.loads(first.removeprefix(b'{"body":').removesuffix(b","))
+
+
+def with_release(certificate, change):
+    """Return a certificate whose release was changed, and openings that belong to it."""
+    body = body_of(certificate)
+    before = canonical(body)
+    assert before in bytes(certificate)
+    change(body["release"])
+    openings = json.loads(certificate.openings()) | {
+        "certificate": hashlib.sha256(canonical(body)).hexdigest()
+    }
+    return bytes(certificate).replace(before, canonical(body)), canonical(openings) + b"\n"
+
+
+def small_market(classes, **settings):
+    """Buy from twelve sellers and train on two features; return the outcome, the model and a certificate."""
+    rng = np.random.default_rng(0)
+    objective = dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.01)
+    outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), objective).run(rng.uniform(1.0, 5.0, 12))
+    x = rng.uniform(-0.6, 0.6, (12, 2))
+    y = np.array(classes)[rng.integers(0, len(classes), 12)]
+    model = dpm.PrivateLogisticRegression(classes=classes, **settings).fit(x, y, epsilons=outcome.epsilons)
+    return outcome, model, certify(outcome, model)
+
+
+def every_check_holds(outcome, certificate):
+    """Tell whether a certificate passes with a receipt and with its openings, and nothing in it fails."""
+    receipt = certificate.receipt(outcome.seller_ids.tolist()[0])
+    found = [
+        dpm.verify(certificate, receipt=receipt),
+        dpm.verify(certificate, openings=certificate.openings()),
+    ]
+    return all(result.passed and not failing(result) for result in found)
+
+
+def release_of(plan, **stated):
+    """Return the constants of a release that was planned, for the verifier's own arithmetic."""
+    planned = {
+        "grid": plan.grid,
+        "gradient_bound": plan.gradient_bound,
+        "noise_accuracy": plan.noise_accuracy,
+        "numerical_epsilon": plan.numerical_epsilon,
+    }
+    return constants(**planned | stated)

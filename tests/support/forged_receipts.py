@@ -21,20 +21,27 @@ class Case(NamedTuple):
 
 def cases():
     """Return all chosen cases: good ones of both versions, and what a forger would try."""
-    return [*_good(), *_forged_lines(), *_forged_bodies(), *_forged_texts(), *_forged_offers()]
+    return [
+        *_good(), *_forged_lines(), *_forged_bodies(), *_forged_texts(), *_forged_offers(),
+        *_forged_statistics(),
+    ]  # fmt: skip
 
 
 def random_cases(count, seed):
     """Return cases in which one or two bytes, or one or two values, were changed at random."""
     rng = random.Random(seed)
     pool = [Papers.read(*name) for name in _names()]
+    pool += [Papers.read("other-kinds", name) for name in STATISTICS]
     return [_random_case(rng, rng.choice(pool), k) for k in range(count)]
+
+
+STATISTICS = ("mean", "histogram", "quantile", "vector", "several")
 
 
 def _names():
     return sorted(
         (path.parent.name, path.name.removesuffix(".certificate.json"))
-        for path in FILES.glob("*/*.certificate.json")
+        for path in FILES.glob("version-*/*.certificate.json")
     )
 
 
@@ -202,11 +209,68 @@ def _forged_classes():
 
 def strange_cases():
     """Return certificates of releases that the page does not know: it must say neither yes nor no."""
-    for kind in ("statistic", "gaussian model", "", "__proto__", "toString"):
+    for kind in ("statistics", "gaussian model", "", "__proto__", "toString"):
         for more in ({}, {"mean": 1.0}):
             papers = Papers.read("version-2", "offline")
             papers.body["release"] |= {"kind": kind} | more
             yield _case(f"kind {kind!r} with {more}", papers)
+
+
+def _forged_statistics():
+    """Certificates of statistics, with what a forger would try on their numbers and lines."""
+    for name in STATISTICS:
+        papers = Papers.read("other-kinds", name)
+        for k in range(0, len(papers.lines), 4):
+            cost = papers.reports[str(papers.lines[k]["id"])]
+            yield _case(f"{name} {k}", papers, k, cost, papers.digest, good=True)
+        k = _largest(papers)
+        for value in VALUES:
+            for factor in (0.0, 0.5, 1.0 - 2e-15, 1.0 + 2e-15):
+                told = papers.lines[k][value] * factor
+                other = papers.with_lines(
+                    lambda lines, k=k, value=value, told=told: lines[k].update({value: told})
+                )
+                yield _case(f"{name} {value} * {factor}", other, good=None)
+        for key, values in {
+            "delta": (1e-6, -0.0), "rows_per_person": (2, 0, 10**7, 1.0), "weight_total": (0.0, 1e3),
+            "statistics": ([], {}, [7], papers.body["release"]["statistics"] * 2),
+        }.items():  # fmt: skip
+            for value in values:
+                forged = papers.changed("release", key, to=value)
+                yield _case(f"{name} {key} = {value!r:.40}", forged, good=None if value == 0.0 else False)
+        yield from _forged_numbers(name, papers)
+
+
+def _forged_numbers(name, papers):
+    for place, stated in enumerate(papers.body["release"]["statistics"]):
+        numerators, values = stated["numerators"], stated["values"]
+        changes = {
+            "noise_scale": (stated["noise_scale"] / 2.0, 0.0, 1),
+            "numerators": ([], numerators * 2, ["01"], ["-0"], [7], ["9" * 101], ["1" + numerators[0]]),
+            "values": ([], values * 2, [value + 1.0 for value in values], [1] * len(values)),
+            "total_weight": ("0", "-1", str(int(stated["total_weight"]) - 1), "1" * 30, 7),
+            "unit_exponent": (stated["unit_exponent"] + 1, -761, 41, -30.0),
+            "share": (0.0, 1.5, stated["share"] / 2.0, 1),
+            "columns": ([7], ["another"]),
+            "name": (7, "x", "\u202e'\"x"),
+            "question": ({}, {"kind": "mode"}, {"kind": 7}, []),
+        }
+        for key, others in changes.items():
+            for other in others:
+                forged = papers.copy()
+                forged.body["release"]["statistics"][place][key] = other
+                yield _case(f"{name} {place} {key} = {other!r:.40}", forged, good=None)
+        for key, told in stated["question"].items():
+            more = (told * 2.0, -told, told / 2.0) if isinstance(told, float) else ()
+            lists = (told[:1], told[:-1], told[::-1], [*told, told[0]]) if isinstance(told, list) else ()
+            for other in (None, "1", True, 0, 0.5, [], *more, *lists):
+                forged = papers.copy()
+                forged.body["release"]["statistics"][place]["question"][key] = other
+                yield _case(f"{name} {place} question {key} = {other!r:.40}", forged, good=None)
+        for key, other in (("edges", None), ("edges", [0.0, 1.0, 2.0, 3.0]), ("more", 1)):
+            forged = papers.copy()
+            forged.body["release"]["statistics"][place]["question"][key] = other
+            yield _case(f"{name} {place} question has {key} {other}", forged, good=None)
 
 
 def _forged_words(name, papers):

@@ -68,13 +68,18 @@ def _kill_at(number):
 
     @sa.event.listens_for(sa.Engine, "after_cursor_execute")
     def _executed(connection, cursor, statement, *_):
-        if statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE")):
+        words = statement.upper().split()
+        # One that begins by WITH changes several tables at once.
+        changes = words[:1] if words[0] != "WITH" else words
+        if {"INSERT", "UPDATE", "DELETE", "(INSERT", "(UPDATE", "(DELETE"}.intersection(changes):
             count()
 
     @sa.event.listens_for(sa.Engine, "commit")
     def _committing(connection):
         count()
 
+    dialect = sa.engine.default.DefaultDialect
+    dialect.do_commit = counted(dialect.do_commit)  # and after it, when nobody was told yet
     for name in ("fsync", "replace", "link", "unlink"):
         setattr(os, name, counted(getattr(os, name)))
 

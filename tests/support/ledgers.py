@@ -28,16 +28,25 @@ def postgres_server(folder):
         server.cleanup()
 
 
-def new_database(address):
-    """Make an empty database beside the first one; return its address."""
+def new_database(address, like="template1"):
+    """Make a database beside the first one, empty or a copy of one that nobody uses; return its address."""
     name = f"ledger_{secrets.token_hex(6)}"
+    _ask_server(address, f"CREATE DATABASE {name} TEMPLATE {like}")
+    return sa.make_url(address).set(database=name).render_as_string()
+
+
+def drop_database(server, address):
+    """Drop a database of a server, whoever uses it."""
+    _ask_server(server, f"DROP DATABASE {sa.make_url(address).database} WITH (FORCE)")
+
+
+def _ask_server(address, statement):
     engine = sa.create_engine(
         sa.make_url(address).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
     )
     with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        connection.exec_driver_sql(statement)
     engine.dispose()
-    return sa.make_url(address).set(database=name).render_as_string()
 
 
 def quotes(epsilons, ids=None):

@@ -18,6 +18,18 @@ MARKET = {
     "features": {"age": {"low": 18, "high": 90}, "income": {"low": 0, "high": 1e5}},
     "label": {"column": "bought", "values": ["no", "yes"]},
 }
+ASKED = {
+    **{table: MARKET[table] for table in ("sellers", "costs", "objective", "money")},
+    "statistics": {
+        "age": {"kind": "mean", "column": "age", "low": 18, "high": 90, "share": 2},
+        "median": {"kind": "quantile", "column": "age", "low": 0, "high": 120, "steps": 24},
+        "way": {"kind": "histogram", "column": "way", "categories": ["bus", "car", "train"]},
+        "member": {"kind": "share", "column": "member"},
+        "place": {"kind": "vector_mean", "columns": ["east", "north"], "bound": 2.0},
+    },
+}
+"""A market that asks for five statistics in place of a model."""
+ANSWERS = {"age": 41, "way": "car", "member": True, "east": 0.5, "north": -1.0}
 
 
 @functools.cache
@@ -26,7 +38,15 @@ def opening(mechanism):
     return market.plan_opening(checked_market(MARKET), mechanism)
 
 
+@functools.cache
+def opening_asked(mechanism):
+    """Plan the usual market of statistics once in a process."""
+    return market.plan_opening(checked_market(ASKED), mechanism)
+
+
 def opening_of(rules, mechanism):
+    if rules is ASKED:
+        return opening_asked(mechanism)
     return opening(mechanism) if rules is MARKET else market.plan_opening(checked_market(rules), mechanism)
 
 
@@ -35,6 +55,7 @@ class Live:
 
     def __init__(self, desk, mechanism="online", seats=5, title="spring", escrow=None, rules=MARKET):
         self.desk, self.now = desk, START
+        self.record = ANSWERS if rules is ASKED else RECORD
         self.opening = opening_of(rules, mechanism)
         with self.acting() as connection:
             self.buyer = market.add_member(connection, "A buyer", "buyer", self.now)
@@ -89,8 +110,8 @@ class Live:
     def decline(self, participation):
         return self.do(market.decline, participation)
 
-    def deliver(self, participation, record=RECORD):
-        return self.do(market.deliver, participation, record)
+    def deliver(self, participation, record=None):
+        return self.do(market.deliver, participation, record or self.record)
 
     def withdraw(self, participation):
         return self.do(market.withdraw_participation, participation)

@@ -4,12 +4,14 @@ import contextlib
 import itertools
 import json
 import os
+import threading
 from datetime import UTC, datetime, timedelta
 
 import httpx
 
+from dpmarket.errors import DpmarketError
 from dpmarket.ledger import reading
-from dpmarket.market import check_market, open_desk
+from dpmarket.market import check_market, do_errands, open_desk
 from dpmarket.web.client import Client
 from dpmarket.web.running import serving
 from dpmarket.web.settings import Settings
@@ -37,7 +39,7 @@ class Shop:
 
     def __init__(self, desk, url, metrics, clock, tokens):
         self.desk, self.url, self.metrics, self.clock, self.tokens = desk, url, metrics, clock, tokens
-        self.http = httpx.Client(timeout=60.0, trust_env=False)
+        self.http = httpx.Client(timeout=300.0, trust_env=False)
         self.members = {role: Client(url, token, self.http) for role, token in tokens.items()}
         self._numbers = itertools.count()
 
@@ -123,13 +125,32 @@ def open_shop(folder, place=None, **settings):
             prepare(desk)
             tokens = {role: new_member(desk, f"A {role}", role, url).token for role in ROLES}
             shop = Shop(desk, url, metrics, clock, tokens)
-            with shop.http:
+            with shop.http, errands(desk, clock):
                 yield shop
     finally:
         if before is None:
             os.environ.pop("DPMARKET_STATE", None)
         else:
             os.environ["DPMARKET_STATE"] = before
+
+
+@contextlib.contextmanager
+def errands(desk, clock):
+    """Have somebody with keys beside a service, who does nothing that is not asked for."""
+    ended = threading.Event()
+
+    def run():
+        while not ended.wait(0.03):
+            with contextlib.suppress(DpmarketError):
+                do_errands(desk, clock())
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def body_of(answer):

@@ -255,3 +255,26 @@ def test_answers_do_not_wait_for_more_to_send():
     taken = listening("127.0.0.1", 0)
     with taken, socket.create_connection(taken.getsockname()), taken.accept()[0] as accepted:
         assert accepted.proto == socket.IPPROTO_TCP
+
+
+def test_only_a_test_on_loopback_can_shift_the_clock(tmp_path):
+    from dpmarket.errors import FileProblem
+    from dpmarket.web.clocks import clock_of
+    from dpmarket.web.settings import Settings
+
+    file = tmp_path / "clock"
+    file.write_text("3600")
+    for wrong in (
+        {},
+        {"testing": True, "host": "0.0.0.0"},
+        {"testing": True, "public_url": "https://x.test"},
+    ):
+        with pytest.raises(FileProblem, match="tests on loopback only"):
+            clock_of(Settings(clock_file=file, **wrong))
+    tells_time = clock_of(Settings(clock_file=file, testing=True))
+    assert timedelta(minutes=59) < tells_time() - datetime.now(UTC) <= timedelta(hours=1)
+    file.write_text("-60")
+    assert tells_time() < datetime.now(UTC)
+    file.write_text("soon")
+    with pytest.raises(FileProblem, match="expected a number of seconds"):
+        clock_of(Settings(clock_file=file, testing=True))

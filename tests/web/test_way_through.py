@@ -33,7 +33,7 @@ def test_a_campaign_goes_all_the_way_from_a_draft_to_payments(tmp_path):
             gone.receipt()
         assert refusal.value.status == 404
         assert shop.buyer.model(campaign) == sold[0].model(campaign)
-        report = shop.buyer.get(f"/campaigns/{campaign}/report")
+        report = shop.buyer.get(f"/campaigns/{campaign}/figures")
         assert {one["verdict"] for one in report["certificate"]} <= {"holds", "not made"}
         assert report["totals"]["counts"] == {"spent": 8, "withdrawn": 1, "lapsed": 1}
         assert 0.5 < report["even_guess_becomes"] < 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpmarket.campaign.delta_keys import delta_problems
 from dpmarket.campaign.questions import LEAST_SHARE, question_problems
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import column_from
@@ -54,6 +55,7 @@ def contradictions(data: Mapping[str, Any], feature_keys: set[str], features: st
         if "budget" in objective and "expected" not in sellers:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))
+    found += delta_problems(data)
     found += _purposes(data, features)
     many = len(_labels(data)) > 2
     for name, bounds in _table(data, "features").items():
@@ -108,14 +110,19 @@ def _shares(several: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _kinds(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Find columns that are numbers for one statistic and words for another."""
+    """Find columns that are read in two ways: as numbers, as yes or no, or as one of these categories."""
     found: list[tuple[str, str]] = []
-    first: dict[str, tuple[str, bool]] = {}
+    first: dict[str, tuple[str, Any]] = {}
     for path, declared in _questions(data):
-        words = declared.get("kind") in ("share", "histogram") and "edges" not in declared
+        reading: Any = "numbers"
+        if declared.get("kind") == "share":
+            reading = "yes or no"
+        elif declared.get("kind") == "histogram" and "edges" not in declared:
+            given = declared.get("categories")
+            reading = sorted(map(str, given)) if isinstance(given, list) else []
         for column in _columns(declared):
-            other, was = first.setdefault(column, (path, words))
-            if was != words:
+            other, was = first.setdefault(column, (path, reading))
+            if was != reading:
                 line = f"{path}: expected another column than {other}, which reads {column!r} otherwise."
                 found.append((path, line))
     return found

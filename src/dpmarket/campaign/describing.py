@@ -29,11 +29,14 @@ class Description:
         Pairs of a name and a value.
     data
         The same and more, ready for JSON; ``kind`` says what it is about.
+    note
+        What must be said beside it, or nothing.
     """
 
     title: str
     rows: list[tuple[str, str]]
     data: dict[str, Any]
+    note: str = ""
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
@@ -107,6 +110,8 @@ def _model(path: str | os.PathLike[str]) -> Description:
         ("l2", f"{model.l2:.4g}"),
         ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
     ]
+    if model.delta:
+        rows.insert(2, ("promises hold with probability", f"1 - delta, delta = {model.delta:g}"))
     for label, values in model.by_label():
         of = f" for {label!r}" if model.has_many_labels else ""
         names = [f"coefficient of {feature.name}{of}" for feature in model.features]
@@ -119,9 +124,9 @@ def _statistics(path: str | os.PathLike[str]) -> Description:
     from dpmarket.campaign.statistic_file import read_statistics
 
     found = read_statistics(path)
-    return Description(
-        f"Statistics in {path}", statistic_rows(found), {"kind": "statistics", **found.to_dict()}
-    )
+    data = {"kind": "statistics", **found.to_dict()}
+    caution = next(iter(found.releases().values())).caution
+    return Description(f"Statistics in {path}", statistic_rows(found), data, caution)
 
 
 def statistic_rows(found: StatisticFile) -> list[tuple[str, str]]:
@@ -134,7 +139,7 @@ def statistic_rows(found: StatisticFile) -> list[tuple[str, str]]:
 
 
 def _market(path: str | os.PathLike[str]) -> Description:
-    from dpmarket.campaign.market_file import read_market
+    from dpmarket.campaign.market_file import questions_of, read_market
     from dpmarket.ledger.engine import without_password
 
     market = read_market(path)
@@ -148,6 +153,7 @@ def _market(path: str | os.PathLike[str]) -> Description:
         for table, content in data.items()
         for key, value in content.items()
         if not (table == "costs" and isinstance(value, dict))
+        and not (questions_of(market) and table == "training" and key != "outside_bounds")  # of models
     ]
     return Description(f"Market in {path}", rows, {"kind": "market", **data})
 
@@ -220,6 +226,7 @@ def _campaign(
         withdrawn = rounds.count_withdrawn(connection, found.number)
         left = f", {withdrawn:,} withdrew" if withdrawn else ""
         words = f"{found.sellers:,} sellers{left}, {found.mechanism}, {found.state}"
+        words += f", delta {found.delta:g}" if found.delta else ""
         rows.append((f"round {found.number}, {found.quoted_at}", words))
         listed.append({**vars(found), "withdrawn": withdrawn})
     data = {

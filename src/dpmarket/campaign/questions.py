@@ -139,6 +139,20 @@ class Question(Table):
         """Whether the records are numbers: not categories, and not yes or no."""
         return self.kind not in ("share", "histogram") or self.edges is not None
 
+    def ends(self) -> tuple[float, float]:
+        """Return between which numbers an answer counts as it is; what lies beyond counts at the nearer end.
+
+        For a vector_mean those of one coordinate alone.
+        """
+        if self.kind == "vector_mean":
+            return -(self.bound or 0.0), self.bound or 0.0
+        if self.kind == "quantile":
+            answers = self.answers()
+            return answers[0], answers[-1]
+        if self.edges is not None:
+            return self.edges[0], self.edges[-1]
+        return self.low or 0.0, self.high or 0.0
+
     def statistic(self, rows_per_person: int = 1) -> Statistic:
         """Return the statistic that is asked for, not yet released.
 
@@ -160,13 +174,14 @@ class Question(Table):
             )
         if self.kind == "quantile":
             level = {} if self.interval_share is None else {"interval_share": self.interval_share}
-            question = {"kind": "quantile", "level": self.level or 0.5, "candidates": self._candidates()}
+            question = {"kind": "quantile", "level": self.level or 0.5, "candidates": self.answers()}
             return statistic_from_dict({**question, **level, **terms})
         if self.edges is not None:
             return PrivateHistogram.from_edges(self.edges, **terms)
         return PrivateHistogram([str(category) for category in self.categories or ()], **terms)
 
-    def _candidates(self) -> list[float]:
+    def answers(self) -> list[float]:
+        """Return all that a quantile may be answered with, increasing."""
         if self.candidates is not None:
             return list(self.candidates)
         ends = np.linspace(self.low or 0.0, self.high or 0.0, (self.steps or 0) + 1)

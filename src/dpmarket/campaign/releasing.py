@@ -13,6 +13,7 @@ from dpmarket.campaign.market_file import Market, questions_of
 from dpmarket.campaign.statistic_file import StatisticFile, statistic_file
 from dpmarket.campaign.statistic_records import StatisticRecords
 from dpmarket.privacy.noise import SecureNoise
+from dpmarket.statistics.weights import integer_weights
 
 
 def shares_of(market: Market) -> dict[str, float]:
@@ -52,7 +53,9 @@ def release_statistics(
         statistic: Any = question.statistic(rows)
         statistic.noise_source = noise
         part = promised if len(asked) == 1 else np.nextafter(promised * shares[name], 0.0)
-        prepared.append((name, statistic, np.maximum(part, 0.0)))
+        part = np.maximum(part, 0.0)
+        integer_weights(part[sellers])  # refuses now what it would refuse after others drew noise
+        prepared.append((name, statistic, part))
     spent = np.zeros(promised.size)
     releases = {}
     for name, statistic, part in prepared:
@@ -67,7 +70,7 @@ def release_statistics(
         releases,
         columns={name: question.names for name, question in asked.items()},
         shares=shares,
-        records=records.owners.size,
+        records=sellers.size,  # people, not rows: how many somebody has is private
         rows_per_person=rows,
         outside_bounds=market.training.outside_bounds,
     )

@@ -57,7 +57,7 @@ class StatisticFile(_Part):
     dpmarket
         The version that released them.
     records
-        Number of records asked.
+        Number of people asked; how many rows they have is private.
     rows_per_person
         The bound on the rows of a seller.
     outside_bounds

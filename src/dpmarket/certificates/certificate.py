@@ -23,14 +23,18 @@ from dpmarket.certificates.body import body_of
 from dpmarket.certificates.commitments import VALUES, Lines, Tree, commit, fresh_salts
 from dpmarket.certificates.purchase import Purchase, ReleasedModel
 from dpmarket.certificates.rules import RulesReference
-from dpmarket.certificates.statistic import ReleasedStatistics, refuse_other_spending
+from dpmarket.certificates.statistic import (
+    ReleasedStatistics,
+    refuse_other_spending,
+    weights_of_several,
+)
 from dpmarket.certificates.verifier.constants import priced_delta
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import Outcome
 from dpmarket.privacy import gaussian_privacy_loss, privacy_loss, softmax_privacy_loss
 from dpmarket.privacy.gaussian_weights import exact_delta
-from dpmarket.statistics import Statistic
+from dpmarket.statistics import SeveralStatistics, Statistic
 
 RECEIPT, OPENINGS = "dpmarket.receipt", "dpmarket.openings"
 
@@ -134,7 +138,7 @@ class Certificate:
 
 def certify(
     outcome: Outcome,
-    model: PrivateLogisticRegression | Statistic,
+    model: PrivateLogisticRegression | Statistic | SeveralStatistics,
     *,
     minor_units: int | None = None,
     currency: str = "",
@@ -149,8 +153,8 @@ def certify(
     outcome
         What was promised and paid.
     model
-        A model or a statistic, fitted with these promises: either one record per seller in the outcome's
-        order, or with ``people`` named by seller ids. Sellers without a record have spent nothing.
+        A model, a statistic or several, fitted with these promises: either one record per seller in the
+        outcome's order, or with ``people`` named by seller ids. Sellers without a record have spent nothing.
     minor_units
         How many smallest units of the currency make one unit of money, if payments are certified as whole
         numbers of them (``outcome.in_minor_units``); None certifies the unrounded payments.
@@ -205,12 +209,11 @@ def certify(
             f"expected an Outcome, whose promises do not depend on records, got {type(outcome).__name__}: "
             "no privacy promise follows from it."
         )
-    statistic = hasattr(model, "release_")
-    if statistic:
-        if not model.release_.certifiable:
-            raise NotCertifiable("expected a statistic with secret noise; this one's can be repeated.")
-    else:
+    statistic = _released_statistics(model)
+    if statistic is None:
         _refuse_uncertifiable(model)
+    elif not all(one.release.certifiable for one in statistic.statistics):
+        raise NotCertifiable("expected a statistic with secret noise; this one's can be repeated.")
     spent, weights = _by_seller(outcome, model)
     if minor_units is None:
         payments = outcome.payments
@@ -229,8 +232,16 @@ def certify(
         quotes=np.ones(outcome.epsilons.size, dtype=np.int64),
         currency=currency,
     )
-    released = ReleasedStatistics.of(model) if statistic else ReleasedModel.of(model, features)  # type: ignore[arg-type]
-    return certify_purchase(purchase, released, already_spent)
+    if statistic is not None:
+        return certify_purchase(purchase, statistic, already_spent)
+    return certify_purchase(purchase, ReleasedModel.of(model, features), already_spent)  # type: ignore[arg-type]
+
+
+def _released_statistics(model: object) -> ReleasedStatistics | None:
+    """Return the public part of one statistic or several, None of a model."""
+    if isinstance(model, SeveralStatistics):
+        return ReleasedStatistics.of_several(model)
+    return ReleasedStatistics.of(model) if hasattr(model, "release_") else None
 
 
 def certify_purchase(
@@ -302,7 +313,10 @@ def _by_seller(outcome: Outcome, model: Any) -> tuple[FloatArray, FloatArray]:
     The weight in a statistic is told as what it spends.
     """
     sellers = outcome.epsilons.size
-    own = model.epsilons_ if hasattr(model, "release_") else model.loss_weights_
+    if isinstance(model, SeveralStatistics):
+        own = weights_of_several(model)
+    else:
+        own = model.epsilons_ if hasattr(model, "release_") else model.loss_weights_
     if model.people_ is None:
         if model.epsilons_.size != sellers:
             raise NotCertifiable(

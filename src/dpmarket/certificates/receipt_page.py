@@ -21,6 +21,7 @@ _SCRIPTS = (
     "3-canonical.js",
     "4-layout.js",
     "5-losses.js",
+    "5-numbers.js",
     "6-constants.js",
     "7-checks.js",
     "8-page.js",

@@ -14,7 +14,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.certificates.verifier.constants import LARGEST_NUMBER
 from dpmarket.certificates.verifier.numbers_released import STATISTIC, statistic_release, wrong_parts
 from dpmarket.errors import InvalidInput, NotCertifiable
-from dpmarket.statistics import ReleasedStatistic
+from dpmarket.statistics import ReleasedStatistic, SeveralStatistics
 from dpmarket.statistics.crowd import RESOLUTION
 
 
@@ -70,6 +70,30 @@ class ReleasedStatistics:
         columns = tuple(getattr(statistic, "names", (column,)))
         only = CertifiedStatistic(release.kind if name is None else name, columns, 1.0, release)
         return cls((only,), int(statistic.rows_per_person))
+
+    @classmethod
+    def of_several(cls, several: SeveralStatistics) -> ReleasedStatistics:
+        """Return the public part of several statistics that were released together.
+
+        Raises
+        ------
+        InvalidInput
+            Nothing was released.
+        NotCertifiable
+            They do not allow the same number of records of one person.
+        """
+        if not hasattr(several, "releases_"):
+            raise InvalidInput("expected statistics that were released.")
+        rows = {int(release.question["rows_per_person"]) for release in several.releases_.values()}
+        if len(rows) > 1:
+            raise NotCertifiable("expected the same rows_per_person of all statistics, found several.")
+        parts = [
+            CertifiedStatistic(
+                name, tuple(release.question.get("names", (name,))), several.share(name), release
+            )
+            for name, release in several.releases_.items()
+        ]
+        return cls(tuple(parts), rows.pop())
 
     @property
     def unit(self) -> Fraction:
@@ -146,6 +170,22 @@ def refuse_other_spending(released: ReleasedStatistics, spent: FloatArray, weigh
     follows = bool((spent >= weights).all()) and all(count.denominator == 1 for count in counts)
     if not follows or sum(counts, Fraction(0)) * released.unit != released.spent:
         raise NotCertifiable("expected spent epsilons that follow from the statistics' weights; they do not.")
+
+
+def weights_of_several(several: SeveralStatistics) -> FloatArray:
+    """Return what all statistics together spent on each person, exactly.
+
+    Raises
+    ------
+    NotCertifiable
+        A sum is no float, because the shares are too far apart.
+    """
+    columns = [spent.tolist() for spent in several.spent_by_.values()]
+    exact = [sum(map(Fraction, person), Fraction(0)) for person in zip(*columns, strict=True)]
+    weights = np.array([float(number) for number in exact])
+    if any(Fraction(weight) != number for weight, number in zip(weights.tolist(), exact, strict=True)):
+        raise NotCertifiable("expected shares no further apart than a thousand times; these are.")
+    return weights
 
 
 def _stated(one: CertifiedStatistic) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from dpmarket.cli import (
     costs,
     demo,
     ledger,
+    members,
     menu,
     plan,
     quote,
@@ -57,6 +58,11 @@ app.command(epilog="Example: dpmarket repartition 'data/*.parquet' -o by-person 
     repartition.repartition
 )
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
+app.command(
+    "bank-file",
+    epilog="Example: dpmarket bank-file payouts.csv --accounts accounts.csv --payer-name 'A Clinic' "
+    "--payer-iban 'DE89 3704 0044 0532 0130 00' --day 2026-03-02 -o payouts.xml",
+)(ledger.bank_file)
 app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
 app.add_typer(ledger.app, name="ledger")
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
@@ -86,6 +92,13 @@ app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
 app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
+serve.app.command(epilog="Example: dpmarket service members hospital")(members.members)
+serve.app.command("new-link", epilog="Example: dpmarket service new-link hospital 'A clinic'")(
+    members.new_link
+)
+serve.app.command("revoke-member", epilog="Example: dpmarket service revoke-member hospital 'A clinic'")(
+    members.revoke_member
+)
 app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,7 @@ from dpmarket.cli.arguments import (
 )
 
 if TYPE_CHECKING:
+    from dpmarket.campaign import Market
     from dpmarket.planning import Plan
 
 app = typer.Typer(help="What a budget buys: plan a purchase from the cost distribution, before reports.")
@@ -67,12 +69,19 @@ def budget(
     """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
     from dpmarket.campaign import read_market
     from dpmarket.campaign.pricing import error_model_of
+    from dpmarket.campaign.with_delta import gain_by_delta
     from dpmarket.cli.render import progress_bar
     from dpmarket.planning import plan_budget
 
     if market is not None and features is not None:
         raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
-    model = None if market is None else error_model_of(read_market(market))
+    planned = None if market is None else read_market(market)
+    if planned is not None and planned.objective.delta is not None:
+        if (concentration, noise, weight_cap, max_mean_epsilon, confidence) != (None,) * 5:
+            raise typer.BadParameter("leave out prices, bounds and confidence: the market has a delta.")
+        _show_with_delta(planned, sellers, budget, as_json)
+        return
+    model = None if planned is None else error_model_of(planned)
     with progress_bar("Simulating campaigns") as progress:
         found = plan_budget(
             read_distribution(costs),
@@ -88,7 +97,13 @@ def budget(
             confidence=confidence,
             progress=progress,
         )
-    _show(found.plan, "A plan for this budget", as_json, found.to_dict(), found.sentences(), found.settings())
+    if planned is not None and found.prices_are_suggested:
+        found = replace(found, delta=gain_by_delta(planned, found.plan))
+    sentences = found.sentences()
+    if planned is not None and found.plan.expected_error is not None:
+        sentences = [*_about_numbers(planned, found.plan.expected_error.total), *sentences]
+    settings = found.settings()
+    _show(found.plan, "A plan for this budget", as_json, found.to_dict(), sentences, settings, market)
 
 
 @app.command(epilog='Example: dpmarket plan target --costs "uniform(1, 5)" --sellers 1000 --target 0.2')
@@ -183,8 +198,9 @@ def _show(
     data: dict[str, Any] | None = None,
     sentences: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
+    market: Path | None = None,
 ) -> None:
-    """Print a plan and what else is to say, and the call that announces it."""
+    """Print a plan and what else is to say, and what announces it: a call, or lines of a market file."""
     from dpmarket.cli.render import print_table
     from dpmarket.files import to_json
 
@@ -193,8 +209,56 @@ def _show(
         return
     if settings is None:
         settings = {f"objective.{name}": value for name, value in plan.objective.to_dict().items()}
-    lines = [*sentences, f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}"]
+    announced = f"dpmarket init {' '.join(_options(settings))}"
+    if market is not None:
+        announced = f"in {market}, {', '.join(_keys(settings))}"
+    lines = [*sentences, f"Announce it before anybody reports: {announced}"]
     print_table(title, ["", ""], plan.summary(), "\n".join(lines))
+
+
+def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool) -> None:
+    """Print the plan of a market whose promises have a delta."""
+    from dpmarket.campaign.with_delta import plan_for_budget
+    from dpmarket.cli.render import busy, print_table
+    from dpmarket.files import to_json
+
+    with busy("Planning"):
+        plan = plan_for_budget(market, sellers, budget)
+    if as_json:
+        typer.echo(to_json(plan.to_dict()), nl=False)
+        return
+    settings = {
+        "objective.budget": budget,
+        "sellers.expected": sellers,
+        "objective.delta": plan.objective.delta,
+    }
+    lines = [plan.error.sentence(), "Promises hold with the probability 1 - delta."]
+    lines.append(f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}")
+    print_table("A plan for this budget", ["", ""], plan.summary(), "\n".join(lines))
+
+
+def _about_numbers(market: Market, error: float) -> list[str]:
+    """Say how far off a statistic is expected to be: in its own unit, which the squared error is not."""
+    from dpmarket.campaign.market_file import questions_of
+
+    asked = questions_of(market)
+    if not asked:
+        return []
+    if len(asked) > 1:
+        return [
+            "The expected error is squared: of each statistic in units of what guessing the middle of its "
+            "range costs, added up."
+        ]
+    (name,) = asked
+    unit = "in levels" if name == "quantile" else "in its own unit"
+    return [f"The expected error is squared: the {name} is off by about {error**0.5:.3g} {unit}."]
+
+
+def _keys(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a market file that say this."""
+    for path, value in settings.items():
+        if value is not None:
+            yield f'{path} = "{value}"' if isinstance(value, str) else f"{path} = {value:.12g}"
 
 
 def _options(settings: Mapping[str, Any]) -> Iterator[str]:

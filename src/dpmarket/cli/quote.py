@@ -11,6 +11,7 @@ import typer
 from dpmarket.cli.arguments import EngineOption, ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 if TYPE_CHECKING:
+    from dpmarket.campaign import Market
     from dpmarket.cli.render import Voice
 
 
@@ -99,6 +100,7 @@ def quote(
         "identity": entered.identity,
         "is_new": quoting.is_new,
         "state": entered.state,
+        "delta": entered.delta,
         "not_quoted": quoting.left_out,
         "costs_outside_distribution": {"below": quoting.below, "above": quoting.above},
         "on_top": vars(promised_again[0]) if promised_again else None,
@@ -110,15 +112,14 @@ def quote(
         *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in quoting.left_out.items()),
         ("round in the ledger", f"{entered.number} ({'new' if quoting.is_new else entered.state})"),
     ]
+    if entered.delta:
+        rows.append(("promises hold with probability", f"1 - delta, delta = {entered.delta:g}"))
     if quoting.weakly_protected:
         voice.remark(
             f"These promises protect little: {quoting.weakly_protected:,} sellers are promised an epsilon "
             f"above {quoting.weak_epsilon:g}, with which an even guess about them can become 95% sure."
         )
-    notes = [
-        "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
-        "training divides by its bound on rows, and leaves out who withdraws."
-    ]
+    notes = [_bought(read_market(market))]
     if str(output) != "-":
         notes.append(f"The quotes are in {output}.")
     if quoting.not_quoted is not None:
@@ -126,9 +127,23 @@ def quote(
     voice.tell("Quotes: every seller's best report was the truth", rows, data, "\n".join(notes))
 
 
+def _bought(market: Market) -> str:
+    """Say what becomes of the promises."""
+    from dpmarket.campaign.market_file import questions_of
+
+    if questions_of(market):
+        return "The total promise is what these quotes buy: the release uses all of it but who withdraws."
+    if market.objective.delta is not None:
+        return "The noise rate is planned for rows no longer than 1, with Gaussian noise."
+    return (
+        "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
+        "training divides by its bound on rows, and leaves out who withdraws."
+    )
+
+
 _REASONS = {
     "full": "the budget is full",
-    "lifetime": "too little epsilon left",
+    "lifetime": "too little epsilon or delta left",
     "excluded": "must not sell",
 }
 

@@ -96,6 +96,69 @@ def invite_member(
     _tell_member(setup.invite_member(folder, name, role), as_json)
 
 
+@app.command(epilog="Example: dpmarket service check hospital")
+def check(folder: Folder = _FOLDER, as_json: JsonFlag = False) -> None:
+    """Look for wrong modes, missing keys, other tables, wrong books, a wrong clock, a full disk.
+
+    Each finding says what to do; the exit code is 1 if there is any. Nothing is changed, and the service may
+    run meanwhile. Run it as the user that the service runs as.
+    """
+    need_extra()
+    from dpmarket.cli.render import Voice
+    from dpmarket.web.checkup import check_service
+
+    findings = check_service(folder)
+    lines = [f"{one.kind}: {one.found} To do: {one.todo}" for one in findings]
+    title = f"{len(findings)} findings" if findings else "All is well"
+    data = {"well": not findings, "findings": [dict(vars(one)) for one in findings]}
+    Voice(as_json, False).list(title, lines, data)
+    if findings:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: dpmarket service backup hospital monday.backup")
+def backup(
+    folder: Folder,
+    target: Annotated[Path, typer.Argument(help="The new file; name another disk's.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Copy the service's database, as it is at one moment, to a new file, while the service runs.
+
+    Private keys are never in it; the state folder is copied apart from it.
+    """
+    need_extra()
+    from dpmarket.cli.render import Voice
+    from dpmarket.web.backups import back_up_service
+
+    made = back_up_service(folder, target)
+    data = {"path": str(made.path), "database": made.database, "bytes": made.size}
+    Voice(as_json, False).list(f"{made.path}: {made.size:,} bytes", [], data)
+
+
+@app.command(epilog="Example: dpmarket service restore hospital monday.backup")
+def restore(
+    folder: Folder,
+    source: Annotated[Path, typer.Argument(help="A file that 'service backup' wrote.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Put a backup where there is no database any more, and enter what was spent since as spent and paid.
+
+    Stop the service first, and move what is left of its database away. The state folder stays as it is: it
+    knows what was spent since the backup.
+    """
+    need_extra()
+    from dpmarket.cli.render import Voice
+    from dpmarket.web.backups import restore_service
+
+    done = restore_service(folder, source)
+    rows = [
+        f"trainings entered as spent: {done.spent:,}",
+        f"rounds that were not known: {done.rounds:,}",
+        f"withdrawals that were not known: {done.withdrawn:,}",
+    ]
+    Voice(as_json, False).list("Restored", rows, dict(vars(done)))
+
+
 def _serve(settings: Settings, lines: list[str]) -> None:
     from dpmarket.web.running import serve as run
     from dpmarket.web.watching import log_to

@@ -177,6 +177,18 @@ def _add_outer_products(rows: FloatArray, scaled: FloatArray, out: FloatArray) -
 
 
 @numba.njit(cache=True, nogil=True)
+def turned(x: FloatArray, first: int, count: int, scales: FloatArray, columns: FloatArray) -> None:
+    """Write the rows ``scale * x`` of a chunk as columns; padding stays 0."""
+    n = x.shape[1]
+    if count < CHUNK:
+        columns[:] = 0.0
+    for i in range(count):
+        scale = scales[first + i] if scales.size > 0 else 1.0
+        for j in range(n):
+            columns[j, i] = scale * x[first + i, j]
+
+
+@numba.njit(cache=True, nogil=True)
 def hessian(
     x: FloatArray,
     w: FloatArray,
@@ -200,11 +212,9 @@ def hessian(
         for i in range(count):
             s = sigmoid(margins[i])
             margins[i] = weights[first + i] * (s * (1.0 - s))
-            scale = scales[first + i] if scales.size > 0 else 1.0
-            for j in range(n):
-                rows[j, i] = scale * x[first + i, j]
-            if w.size > n:
-                rows[n, i] = 1.0
+        turned(x, first, count, scales, rows)
+        if w.size > n:
+            rows[n, :count] = 1.0
         for j in range(w.size):
             for i in range(CHUNK):
                 scaled[j, i] = margins[i] * rows[j, i]
@@ -289,6 +299,24 @@ def add_accurate_rows(
 
 
 @numba.njit(cache=True, nogil=True)
+def accurate_scores(
+    columns: FloatArray, w: FloatArray, rest_of_w: FloatArray, high: FloatArray, low: FloatArray
+) -> None:
+    """Write ``(w + rest_of_w) . x_i`` of a chunk's columns as pairs of floats, without a constant."""
+    high[:] = 0.0
+    low[:] = 0.0
+    for j in range(columns.shape[0]):
+        wj, rj = w[j], rest_of_w[j]
+        column = columns[j]
+        for i in range(CHUNK):
+            product, rest = two_product(column[i], wj)
+            high[i], lost = two_sum(high[i], product)
+            low[i] += lost + (rest + column[i] * rj)
+    for i in range(CHUNK):
+        high[i], low[i] = two_sum(high[i], low[i])
+
+
+@numba.njit(cache=True, nogil=True)
 def accurate_gradient(
     x: FloatArray,
     w: FloatArray,
@@ -304,7 +332,7 @@ def accurate_gradient(
     constant = float(w[n]) if w.size > n else 0.0
     rest_of_constant = float(rest_of_w[n]) if w.size > n else 0.0
     total = np.zeros((2, w.size))
-    columns = np.empty((n, CHUNK))
+    columns = np.zeros((n, CHUNK))
     high = np.empty(CHUNK)
     low = np.empty(CHUNK)
     for first in range(start, stop, CHUNK):
@@ -312,17 +340,7 @@ def accurate_gradient(
         for i in range(count):
             for j in range(n):
                 columns[j, i] = x[first + i, j]
-        high[:] = 0.0
-        low[:] = 0.0
-        for j in range(n):
-            wj, rj = w[j], rest_of_w[j]
-            column = columns[j]
-            for i in range(CHUNK):
-                product, rest = two_product(column[i], wj)
-                high[i], lost = two_sum(high[i], product)
-                low[i] += lost + (rest + column[i] * rj)
-        for i in range(count):
-            high[i], low[i] = two_sum(high[i], low[i])
+        accurate_scores(columns, w, rest_of_w, high, low)
         if scales.size > 0:
             for i in range(count):
                 high[i], low[i] = times(high[i], low[i], scales[first + i], 0.0)

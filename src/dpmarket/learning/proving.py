@@ -16,15 +16,16 @@ from typing import Protocol
 import numpy as np
 
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.errors import NotConverged
+from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.learning import rounding
-from dpmarket.learning.pairs import norm_up, two_sum
+from dpmarket.learning.pairs import add_pairs, norm_up, product_rest, two_sum
 
 Solve = Callable[[FloatArray], FloatArray]
 """Solves approximately, symmetrically and positively, with the Hessian: a preconditioner."""
 
 _MAX_STEPS = 2000
 _MAX_HALVINGS = 200
+_LARGEST_CONDITION = 1e12
 
 
 class Smooth(Protocol):
@@ -78,6 +79,34 @@ class Minimum:
     high: FloatArray
     low: FloatArray
     gradient_bound: float
+
+
+def with_penalty(
+    loss: FloatArray, linear: tuple[FloatArray, FloatArray], l2: float, w: FloatArray
+) -> FloatArray:
+    """Return the loss's gradient, in pairs, plus the linear term and ``l2 * w``, rounded once."""
+    product = l2 * w
+    total = add_pairs(loss, np.stack(linear))
+    total = add_pairs(total, np.stack([product, product_rest(l2, w, product)]))
+    return np.asarray(total.sum(axis=0))
+
+
+def check_condition(condition: float, size: int, total: float, row_bound: float, l2: float) -> None:
+    """Refuse a Hessian of ``size`` coefficients whose condition leaves float64 no digits."""
+    if not condition * size <= _LARGEST_CONDITION:
+        raise Infeasible(
+            f"expected l2 > {size * total * row_bound**2 / _LARGEST_CONDITION:.1e} for a solution in "
+            f"float64, got {l2!r}."
+        )
+
+
+def check_provable(error: float, gradient_bound: float) -> None:
+    """Refuse a gradient bound that the accurate gradient's rounding would use up."""
+    if not error <= gradient_bound / 4.0:
+        raise Infeasible(
+            "expected a gradient bound that pairs of floats can prove; a larger numerical_epsilon or l2 is "
+            "needed."
+        )
 
 
 def search_line(

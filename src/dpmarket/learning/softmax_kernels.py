@@ -13,21 +13,9 @@ import numba
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.learning.exponentials import accurate_exponential, add, exponential, fma, times, two_product
-from dpmarket.learning.kernels import CHUNK, add_accurate_rows
+from dpmarket.learning.exponentials import accurate_exponential, add, exponential, fma, times
+from dpmarket.learning.kernels import CHUNK, accurate_scores, add_accurate_rows, turned
 from dpmarket.numerics import fast_two_sum, two_sum
-
-
-@numba.njit(cache=True, nogil=True)
-def _turned(x: FloatArray, first: int, count: int, scales: FloatArray, columns: FloatArray) -> None:
-    """Write the rows ``(scale * x, 1)`` of a chunk as columns; padding stays 0."""
-    n = x.shape[1]
-    if count < CHUNK:
-        columns[:] = 0.0
-    for i in range(count):
-        scale = scales[first + i] if scales.size > 0 else 1.0
-        for j in range(n):
-            columns[j, i] = scale * x[first + i, j]
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -122,7 +110,7 @@ def gradient(
     sums = np.empty(CHUNK)
     for first in range(start, stop, CHUNK):
         count = min(CHUNK, stop - first)
-        _turned(x, first, count, scales, columns)
+        turned(x, first, count, scales, columns)
         if n > x.shape[1]:
             columns[n - 1, :count] = 1.0
         _scores(columns, point, factors)
@@ -162,7 +150,7 @@ def hessian_product(
     sums = np.empty(CHUNK)
     for first in range(start, stop, CHUNK):
         count = min(CHUNK, stop - first)
-        _turned(x, first, count, scales, columns)
+        turned(x, first, count, scales, columns)
         if n > x.shape[1]:
             columns[n - 1, :count] = 1.0
         _scores(columns, point, factors)
@@ -181,24 +169,6 @@ def hessian_product(
         _add_products(factors, columns, part)
         _add_part(part, total)
     return total
-
-
-@numba.njit(cache=True, nogil=True)
-def _accurate_scores(
-    columns: FloatArray, w: FloatArray, rest_of_w: FloatArray, k: int, high: FloatArray, low: FloatArray
-) -> None:
-    high[k] = 0.0
-    low[k] = 0.0
-    top, bottom = high[k], low[k]
-    for j in range(columns.shape[0]):
-        wj, rj = w[k, j], rest_of_w[k, j]
-        column = columns[j]
-        for i in range(CHUNK):
-            product, rest = two_product(column[i], wj)
-            top[i], lost = two_sum(top[i], product)
-            bottom[i] += lost + (rest + column[i] * rj)
-    for i in range(CHUNK):
-        top[i], bottom[i] = two_sum(top[i], bottom[i])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -247,7 +217,7 @@ def accurate_gradient(
             for j in range(features):
                 columns[j, i] = x[first + i, j]
         for k in range(classes):
-            _accurate_scores(columns, w, rest_of_w, k, high, low)
+            accurate_scores(columns, w[k], rest_of_w[k], high[k], low[k])
             if scales.size > 0:
                 for i in range(count):
                     high[k, i], low[k, i] = times(high[k, i], low[k, i], scales[first + i], 0.0)

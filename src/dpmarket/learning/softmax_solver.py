@@ -27,10 +27,19 @@ from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.special import softmax
 
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import Infeasible, NotConverged
+from dpmarket.errors import NotConverged
 from dpmarket.learning import rounding, softmax_kernels, softmax_rounding
-from dpmarket.learning.pairs import add_pairs, product_rest
-from dpmarket.learning.proving import Minimum, Solve, bfgs_direction, proved, search_line
+from dpmarket.learning.pairs import add_pairs
+from dpmarket.learning.proving import (
+    Minimum,
+    Solve,
+    bfgs_direction,
+    check_condition,
+    check_provable,
+    proved,
+    search_line,
+    with_penalty,
+)
 from dpmarket.learning.row_sums import RowSums, threads
 from dpmarket.learning.rows import Rows
 
@@ -39,7 +48,6 @@ _TRUSTED_STEPS = 300
 _MEMORY = 30
 _SMALLEST_SAMPLE = 4096
 _FEW_COEFFICIENTS = 512
-_LARGEST_CONDITION = 1e12
 
 
 def softmax_minimise(
@@ -117,21 +125,13 @@ def check_softmax_attainable(
     total = rows.total_weight()
     size = rows.n_coefficients * classes
     condition = 1.0 + total * row_bound**2 / (2.0 * l2)
-    if not condition * size <= _LARGEST_CONDITION:
-        raise Infeasible(
-            f"expected l2 > {size * total * row_bound**2 / _LARGEST_CONDITION:.1e} for a solution in "
-            f"float64, got {l2!r}."
-        )
+    check_condition(condition, size, total, row_bound, l2)
     norm = 2.0 * (1.5 * total * row_bound + linear_norm) / l2
     sums = 2.0**-96 * (total * row_bound + l2 * norm + linear_norm)
     error = sums + softmax_rounding.accurate_gradient_error(
         classes, rows.n_coefficients, len(rows), norm, row_bound, total
     )
-    if not error <= gradient_bound / 4.0:
-        raise Infeasible(
-            "expected a gradient bound that pairs of floats can prove; a larger numerical_epsilon or l2 is "
-            "needed."
-        )
+    check_provable(error, gradient_bound)
 
 
 class _Objective:
@@ -162,12 +162,13 @@ class _Objective:
         return _Objective(sample, self.classes, self.l2, self.linear, self.row_bound, run=self.run)
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        return self._with_penalty(self._pairs(softmax_kernels.gradient, w), w)
+        return with_penalty(self._pairs(softmax_kernels.gradient, w), self.linear, self.l2, w)
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient rounded from pairs: a relative error of 2**-52 on top of the stated bound."""
         loss = self._pairs(softmax_kernels.accurate_gradient, w, rest)
-        return self._with_penalty(add_pairs(loss, np.stack([self.l2 * rest, np.zeros_like(w)])), w)
+        loss = add_pairs(loss, np.stack([self.l2 * rest, np.zeros_like(w)]))
+        return with_penalty(loss, self.linear, self.l2, w)
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         return np.asarray(self._pairs(softmax_kernels.hessian_product, w, v).sum(axis=0) + self.l2 * v)
@@ -198,12 +199,6 @@ class _Objective:
     def _pairs(self, kernel: Callable[..., FloatArray], *vectors: FloatArray) -> FloatArray:
         points = [vector.reshape(self.classes, -1) for vector in vectors]
         return self.sums.pairs(kernel, *points).reshape(2, -1)
-
-    def _with_penalty(self, loss: FloatArray, w: FloatArray) -> FloatArray:
-        product = self.l2 * w
-        total = add_pairs(loss, np.stack(self.linear))
-        total = add_pairs(total, np.stack([product, product_rest(self.l2, w, product)]))
-        return np.asarray(total.sum(axis=0))
 
 
 def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, Solve]:

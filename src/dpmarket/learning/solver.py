@@ -24,16 +24,24 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import Infeasible, NotConverged
+from dpmarket.errors import NotConverged
 from dpmarket.learning import kernels, rounding
-from dpmarket.learning.pairs import add_pairs, product_rest
-from dpmarket.learning.proving import Minimum, Solve, bfgs_direction, proved, search_line
+from dpmarket.learning.pairs import add_pairs
+from dpmarket.learning.proving import (
+    Minimum,
+    Solve,
+    bfgs_direction,
+    check_condition,
+    check_provable,
+    proved,
+    search_line,
+    with_penalty,
+)
 from dpmarket.learning.row_sums import RowSums, threads
 from dpmarket.learning.rows import RowCounts, Rows
 
 _MAX_STEPS = 2000
 _TRUSTED_STEPS = 40
-_LARGEST_CONDITION = 1e12
 
 
 def minimise(
@@ -92,7 +100,7 @@ def minimise(
         taking_part, l2, float(np.linalg.norm(linear_high)) * (1.0 + 1e-12), row_bound, gradient_bound
     )
     with threads(taking_part) as run:
-        objective = _Objective(taking_part, l2, linear_high, linear_low, row_bound, run)
+        objective = _Objective(taking_part, l2, (linear_high, linear_low), row_bound, run)
         w, factor = _float64_minimum(objective, gradient_bound / 4.0)
         return proved(objective, w, _solver_of(factor), gradient_bound)
 
@@ -107,18 +115,10 @@ def check_attainable(
     """
     total = rows.total_weight()
     condition = 1.0 + total * row_bound**2 / (4.0 * l2)
-    if not condition * rows.n_coefficients <= _LARGEST_CONDITION:
-        raise Infeasible(
-            f"expected l2 > {rows.n_coefficients * total * row_bound**2 / _LARGEST_CONDITION:.1e} for a "
-            f"solution in float64, got {l2!r}."
-        )
+    check_condition(condition, rows.n_coefficients, total, row_bound, l2)
     norm = 2.0 * (total * row_bound + linear_norm) / l2
     error = _accurate_error(rows, norm, row_bound, l2, linear_norm, total)
-    if not error <= gradient_bound / 4.0:
-        raise Infeasible(
-            "expected a gradient bound that pairs of floats can prove; a larger numerical_epsilon or l2 is "
-            "needed."
-        )
+    check_provable(error, gradient_bound)
 
 
 def _accurate_error(
@@ -135,8 +135,7 @@ class _Objective:
         self,
         rows: Rows,
         l2: float,
-        linear_high: FloatArray,
-        linear_low: FloatArray,
+        linear: tuple[FloatArray, FloatArray],
         row_bound: float,
         run: Callable[..., list[Any]],
     ) -> None:
@@ -144,22 +143,22 @@ class _Objective:
         self.l2 = l2
         self.row_bound = row_bound
         self.total = rows.total_weight()
-        self.linear_high = linear_high
-        self.linear_low = linear_low
-        self.linear_norm = float(np.linalg.norm(linear_high))
+        self.linear = linear
+        self.linear_norm = float(np.linalg.norm(linear[0]))
         self.sums = RowSums(rows, run)
 
     def on_sample(self, count: int) -> _Objective:
         sample = self.rows.sample(count)
-        return _Objective(sample, self.l2, self.linear_high, self.linear_low, self.row_bound, self.sums.run)
+        return _Objective(sample, self.l2, self.linear, self.row_bound, self.sums.run)
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        return self._with_penalty(self.sums.pairs(kernels.gradient, w), w)
+        return with_penalty(self.sums.pairs(kernels.gradient, w), self.linear, self.l2, w)
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient rounded from pairs: a relative error of 2**-52 on top of the stated bound."""
         loss = self.sums.pairs(kernels.accurate_gradient, w, rest)
-        return self._with_penalty(add_pairs(loss, np.stack([self.l2 * rest, np.zeros_like(w)])), w)
+        loss = add_pairs(loss, np.stack([self.l2 * rest, np.zeros_like(w)]))
+        return with_penalty(loss, self.linear, self.l2, w)
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         return np.asarray(self.sums.pairs(kernels.hessian_product, w, v).sum(axis=0) + self.l2 * v)
@@ -194,12 +193,6 @@ class _Objective:
 
     def curvature_change(self, step: float) -> float:
         return rounding.curvature_change(step, self.row_bound, self.total)
-
-    def _with_penalty(self, loss: FloatArray, w: FloatArray) -> FloatArray:
-        product = self.l2 * w
-        total = add_pairs(loss, np.stack([self.linear_high, self.linear_low]))
-        total = add_pairs(total, np.stack([product, product_rest(self.l2, w, product)]))
-        return np.asarray(total.sum(axis=0))
 
 
 def _solver_of(factor: FloatArray) -> Solve:

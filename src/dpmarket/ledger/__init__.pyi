@@ -1,4 +1,7 @@
 from .account import LedgerAccount as LedgerAccount
+from .backups import Backup as Backup
+from .backups import back_up as back_up
+from .backups import put_back as put_back
 from .checking import check_everything as check_everything
 from .checking import check_ledger as check_ledger
 from .engine import Connection as Connection
@@ -12,6 +15,7 @@ from .money import balance_of as balance_of
 from .odometer import StatementLine as StatementLine
 from .odometer import accounts as accounts
 from .odometer import charges as charges
+from .odometer import delta_charges as delta_charges
 from .odometer import statement as statement
 from .places import found_again as found_again
 from .releases import Release as Release

@@ -25,6 +25,7 @@ from dpmarket.ledger.cells import cell_problems, cell_problems_of_small_tables
 from dpmarket.ledger.preparing import WAIT_SECONDS, prepare_file, prepare_server
 from dpmarket.ledger.preparing import new_id as new_id
 from dpmarket.ledger.preparing import now as now
+from dpmarket.ledger.waits import waiting
 
 Connection = sa.Connection
 """A connection inside a transaction: what every function that looks into a ledger takes."""
@@ -139,6 +140,41 @@ def existing_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
 
 
 @contextlib.contextmanager
+def looking_at(place: str | os.PathLike[str]) -> Iterator[Connection]:
+    """Give a connection to whatever database is at a place, for a ``with`` block; nothing at all is changed.
+
+    Raises
+    ------
+    FileProblem
+        There is none, or it cannot be read.
+    """
+    if is_address(place):
+        shown, _, _, engine = _server(os.fspath(place))
+        engine = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    else:
+        shown, path = os.fspath(place), Path(place)
+        if not path.is_file() or not _start_of(path):
+            raise FileProblem(f"cannot find the ledger {place}.")
+        # Who may only read leaves SQLite's own files behind, whoever was last.
+        engine = _file_engine(path, "rw" if os.access(path, os.W_OK) else "ro")
+    try:
+        with _told(shown), engine.connect() as connection, connection.begin():
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA query_only = ON")
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def ledger_seen(connection: Connection, place: str | os.PathLike[str]) -> Ledger:
+    """Return the ledger that a connection of :func:`looking_at` sees, which cannot be written."""
+    row = connection.execute(sa.select(tables.ledger.c.id, tables.ledger.c.key)).one()
+    path = None if is_address(place) else Path(place)
+    shown = without_password(os.fspath(place))
+    return Ledger(row.id, bytes(row.key), shown, path, read_only=True, engine=connection.engine)
+
+
+@contextlib.contextmanager
 def reading(ledger: Ledger) -> Iterator[Connection]:
     """Give a connection that sees one state of the ledger and writes nothing.
 
@@ -172,6 +208,8 @@ def writing(ledger: Ledger) -> Iterator[Connection]:
     if ledger.read_only:
         raise FileProblem(f"cannot write to {ledger.place}: it is read-only; it can only be shown.")
     with contextlib.ExitStack() as stack:
+        turn = stack.enter_context(contextlib.ExitStack())
+        turn.enter_context(waiting(ledger.engine))
         if ledger.path is not None:
             lock = _lock_of(ledger.path)
             if not lock.acquire(timeout=WAIT_SECONDS):
@@ -181,6 +219,7 @@ def writing(ledger: Ledger) -> Iterator[Connection]:
         connection = stack.enter_context(ledger.engine.connect().execution_options(dpmarket_writing=True))
         stack.enter_context(connection.begin())
         connection.execute(sa.select(tables.ledger.c.id).with_for_update()).one()
+        turn.close()
         yield connection
 
 
@@ -238,10 +277,12 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
     read_only = path.exists() and not os.access(path, os.W_OK)
     if not read_only:
         _make_private(path)
-    mode = "rw"
-    if read_only:
-        # Where not even the folder can be written, SQLite must not look for a writer's files.
-        mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
+    return str(path), path, read_only, _file_engine(path, "ro" if read_only else "rw")
+
+
+def _file_engine(path: Path, mode: str) -> sa.Engine:
+    if mode == "ro" and not os.access(path.parent, os.W_OK):
+        mode = "ro&immutable=1"  # where the folder cannot be written, SQLite must look for no writer's files
     target = f"file:{quote(str(path.absolute()))}?mode={mode}"
     engine = sa.create_engine(
         "sqlite://",
@@ -260,7 +301,7 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
         wanted = connection.get_execution_options().get("dpmarket_writing")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if wanted else "BEGIN")
 
-    return str(path), path, read_only, engine
+    return engine
 
 
 def without_password(place: str) -> str:

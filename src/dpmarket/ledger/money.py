@@ -18,6 +18,9 @@ from dpmarket.ledger import tables
 from dpmarket.ledger.engine import Connection, new_id, now
 from dpmarket.ledger.journal import record_all
 
+LARGEST_SUM = 2**62
+"""Up to here databases add whole numbers exactly, with room to spare; beyond, SQLite begins to round."""
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -59,8 +62,16 @@ def make_accounts(connection: Connection, campaign: str) -> None:
 
 
 def fund(connection: Connection, campaign: str, amount: int) -> None:
-    """Put money from outside into a campaign's escrow."""
+    """Put money from outside into a campaign's escrow.
+
+    Raises
+    ------
+    LedgerRefusal
+        More than an account can count, over all its life.
+    """
     if amount > 0:
+        if _accounts(connection, campaign)["escrow"].credits + amount > LARGEST_SUM:
+            raise LedgerRefusal("more money would come into this campaign than its accounts can count.")
         _post_new(connection, campaign, "fund", "outside", "escrow", amount)
 
 
@@ -104,6 +115,24 @@ def post_round(connection: Connection, round_number: int) -> None:
     found = _pending(connection, tables.transfer.c.round == round_number, "pay")
     if found is not None:
         _end(connection, found, "posted")
+
+
+def free_holds_of_sellers(connection: Connection, campaign: str) -> None:
+    """Free what a desk holds for single sellers of a campaign: its round has one hold for all of them."""
+    escrow = str(_accounts(connection, campaign)["escrow"].id)
+    column = tables.transfer.c
+    ended = connection.execute(
+        tables.transfer.update()
+        .where(
+            column.debit_account == escrow,
+            column.kind == "pay",
+            column.state == "pending",
+            column.participation.is_not(None),
+        )
+        .values(state="voided", ended_at=now())
+        .returning(column.amount)
+    )
+    _change(connection, escrow, pending=-sum(int(amount) for amount in ended.scalars()))
 
 
 def begin_payout(connection: Connection, campaign: str, payout: str, amount: int) -> None:

@@ -36,11 +36,11 @@ class Line:
         Whose line it is: a ledger's id and an attempt's.
     kind
         ``begun`` (a ledger is used with this log, at this place), ``withdrawn``, ``debit``, ``mark`` or
-        ``returned``.
+        ``returned``; of a live desk, ``left`` (a campaign) and ``uninvited``.
     rounds
         For withdrawals and debits, what is known about each round, as plain data.
     about
-        For ``begun``, the ledger's place and key.
+        For ``begun``, the ledger's place and key; for who left, the participation or person.
     digest
         What the next line refers to.
     """

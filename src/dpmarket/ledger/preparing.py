@@ -16,6 +16,7 @@ from dpmarket.ledger import tables
 
 APPLICATION = 0x64706D31
 WAIT_SECONDS = 30.0
+FILE_VERSION = 3
 _UPGRADE_LOCK = 0x64706D31  # of PostgreSQL's advisory locks
 
 
@@ -55,7 +56,7 @@ def _bring_up(connection: sa.Connection, path: Path) -> None:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION:d}")
     elif version != tables.HEAD:
         _upgrade(connection)
-    connection.exec_driver_sql("PRAGMA user_version = 3")
+    connection.exec_driver_sql(f"PRAGMA user_version = {FILE_VERSION:d}")
 
 
 def _directly(connection: sa.Connection, statement: str) -> None:
@@ -74,13 +75,31 @@ def _version_of_file(connection: sa.Connection, path: Path) -> str | None:
     found = connection.exec_driver_sql("PRAGMA user_version").scalar()
     if found == 2:
         return "version_2"
-    version = _revision(connection) if found == 3 else None
+    if found is None or found < FILE_VERSION:
+        raise FileProblem(f"cannot use {path}: version {found} of its tables is too old to be upgraded.")
+    if found > FILE_VERSION:
+        raise newer(str(path), f"version {FILE_VERSION}", f"version {found}")
+    version = _revision(connection)
     if version != tables.HEAD:
-        raise FileProblem(
-            f"cannot use {path}: expected version 3 of its tables, found {found}; was it written by "
-            "another version of dpmarket?"
-        )
+        raise newer(str(path), f"revision {tables.HEAD}", f"revision {version}")
     return version
+
+
+def newer(shown: str, expected: str, found: str) -> FileProblem:
+    """Return the refusal of tables that this version of the package does not know."""
+    return FileProblem(
+        f"cannot use {shown}: expected {expected} of its tables or an earlier one, found {found}; a newer "
+        "version of dpmarket wrote it: install that one. Nothing was changed."
+    )
+
+
+def revision_of(connection: sa.Connection) -> str | None:
+    """Return the revision of a ledger's tables, whatever it is; None where there are none."""
+    if connection.dialect.name == "sqlite":
+        version = connection.exec_driver_sql("PRAGMA user_version").scalar()
+        if version != FILE_VERSION:
+            return f"version_{version}" if sa.inspect(connection).get_table_names() else None
+    return _revision(connection) if sa.inspect(connection).has_table("alembic_version") else None
 
 
 def prepare_server(engine: sa.Engine, shown: str) -> None:
@@ -90,10 +109,7 @@ def prepare_server(engine: sa.Engine, shown: str) -> None:
             version = _revision(connection)
             if version == tables.HEAD:
                 return
-            raise FileProblem(
-                f"cannot use {shown}: expected revision {tables.HEAD} of its tables, found {version}; was it "
-                "made by another version of dpmarket?"
-            )
+            raise newer(shown, f"revision {tables.HEAD}", f"revision {version}")
     with engine.connect() as connection, connection.begin():
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
         if not sa.inspect(connection).has_table("alembic_version"):

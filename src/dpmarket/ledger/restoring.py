@@ -287,6 +287,8 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
             connection, known["campaign"], known.get("rules"), known["minor_units"], known["currency"]
         )
     payments = rounds.totals(page)[1]
+    # The money of a live desk's sellers is there: nobody paid it a second time.
+    money.free_holds_of_sellers(connection, campaign.id)
     short = payments - money.balance_of(connection, campaign.id).available
     money.fund(connection, campaign.id, short)
     new = rounds.NewRound(
@@ -298,6 +300,7 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
         mechanism=known["mechanism"],
         minor_units=known["minor_units"],
         ceiling=known["ceiling"],
+        delta=known.get("delta", 0.0),
         parameters={},
         plan=None,
         header=None,

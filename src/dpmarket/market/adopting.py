@@ -1,34 +1,38 @@
 """Take over what the ledger knows and the desk forgot: a round that was spent after the backup was made.
 
 When an older copy of a database is put back, ``dpmarket.ledger.repair`` enters from the log outside what was
-spent since. Here the desk's own rows follow: who sold has spent, and their limits know it. This is done when
-a desk is opened, before anybody can act: afterwards limits would have been used a second time.
+spent since. Here the desk's own rows follow: who sold has spent, and their limits know it; who left has left.
+This is done when a desk is opened, before anybody can act: afterwards limits would have been used a second
+time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from dpmarket.ledger import Connection, Round, reading, rounds
+from dpmarket.ledger import Connection, Round, outside, reading, rounds
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.journal import canonical
 from dpmarket.ledger.rounds import LIVE
 from dpmarket.market import tables
-from dpmarket.market.campaigns import ENDED, LiveCampaign, add_member, campaign_of, step
+from dpmarket.market.campaigns import ENDED, LiveCampaign, add_member, campaign_of, step, title_of
 from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
 from dpmarket.market.holds import void_all
 from dpmarket.market.opening import digest_of
+from dpmarket.market.participations import ACTIVE, let_go
 from dpmarket.market.people import free_epsilon_of_all, on_grid
+from dpmarket.market.standing import standing_of
 from dpmarket.market.statements import insert
 
 _own, _person = tables.participation.c, tables.person.c
 _NOBODY = "unknown since a backup was put back"
-_ACTIVE = ("invited", "consented", "waiting", "seated", "reported", "quoted", "accepted", "delivered")
+_AT_ONCE = 500  # ids in one query
 
 
 def adopt_all(desk: Desk, now: datetime) -> int:
@@ -55,20 +59,65 @@ def adopt_all(desk: Desk, now: datetime) -> int:
     return count
 
 
+def leave_again(desk: Desk, now: datetime) -> int:
+    """Let everybody go of whom only the log outside knows that they left; return how many.
+
+    A record that came back with a backup is deleted again, and who wants no invitations gets none.
+    """
+    lines = [line for line in outside.read_log() if line.ledger == desk.ledger.id]
+    left = [line.about["participation"] for line in lines if line.kind == "left"]
+    uninvited = [line.about["person"] for line in lines if line.kind == "uninvited"]
+    if not left and not uninvited:
+        return 0
+    with reading(desk.ledger) as connection:
+        stayed = _among(connection, _own.id, left, _own.state.in_(ACTIVE))
+        asked = _among(connection, _person.id, uninvited, _person.invitations == 1)
+    count = 0
+    for participation in stayed:
+        with acting(desk) as connection:
+            lock_ledger(connection)  # and look once more: who is leaving just now has left by then
+            found = standing_of(connection, participation)
+            if found.state in ACTIVE and found.campaign_state != "training":
+                let_go(connection, participation, now, desk.terms)
+                count += 1
+    if asked:
+        with acting(desk) as connection:
+            for person in asked:
+                connection.execute(tables.person.update().where(_person.id == person).values(invitations=0))
+    return count
+
+
+def _among(
+    connection: Connection, column: sa.Column[str], ids: Sequence[str], condition: sa.ColumnElement[bool]
+) -> list[str]:
+    """Return those of the ids for whose row a condition holds."""
+    found: list[str] = []
+    for start in range(0, len(ids), _AT_ONCE):
+        query = sa.select(column).where(column.in_(ids[start : start + _AT_ONCE]), condition)
+        found += connection.execute(query).scalars()
+    return found
+
+
 def adopt_round(connection: Connection, campaign: str, now: datetime) -> bool:
     """End a campaign of which the ledger has a spent round that the desk does not know; return whether so.
 
-    A person's limit that is too small for what was spent is raised to it: it was kept when they sold.
+    Only of rounds that a desk entered: others' sellers are known by other ids, with limits of their own. A
+    person's limit that is too small for what was spent is raised to it: it was kept when they sold.
     """
     lock_ledger(connection)
     found, at = campaign_of(connection, campaign), time_text(now)
-    spent = [one for one in rounds.rounds_of(connection, campaign) if one.state in ("released", "lost")]
+    spent = [one for one in rounds.rounds_of(connection, campaign)
+             if one.state in ("released", "lost") and one.digest == f"{LIVE}{one.identity}"]  # fmt: skip
     if found.round is not None or found.state in ENDED or not spent:
         return False
     step(connection, campaign, (found.state,), state=spent[0].state, round=spent[0].number, debt=0)
     _let_go(connection, found, at)
     for sold in _sold(connection, spent[0]):
         _enter(connection, campaign, sold, at)
+    for state in ("expired", "lapsed"):
+        event = tables.event.c
+        told = sa.select(event.number).where(event.participation == _own.id, event.kind == state)
+        enter_event_for_all(connection, campaign, state, at, sa.and_(_own.state == state, ~told.exists()))
     enter_event(connection, campaign, None, spent[0].state, at)
     return True
 
@@ -87,7 +136,7 @@ def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:
     values = {
         "campaign": campaign,
         "buyer": add_member(connection, _NOBODY, "buyer", now),
-        "title": entry.name,
+        "title": title_of(entry.name),
         "state": "closed",
         "mechanism": "online" if first.mechanism == "online" else "offline",
         "market": text,
@@ -105,14 +154,14 @@ def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:
 
 def _let_go(connection: Connection, found: LiveCampaign, at: str) -> None:
     """Free all that is held: whoever has spent something is entered anew."""
-    active = sa.and_(_own.campaign == found.campaign, _own.state.in_(_ACTIVE))
-    enter_event_for_all(connection, found.campaign, "expired", at, active)
+    active = sa.and_(_own.campaign == found.campaign, _own.state.in_(ACTIVE))
     void_all(connection, found.escrow, active, at)
     free_epsilon_of_all(connection, active)
     mine = sa.select(_own.id).where(_own.campaign == found.campaign)
     for table in (tables.record, tables.waiting):
         connection.execute(table.delete().where(table.c.participation.in_(mine)))
-    values = {"state": "expired", "lease_until": None, "sealed_cost": None}
+    ended = sa.case((_own.state == "accepted", "lapsed"), else_="expired")
+    values = {"state": ended, "lease_until": None, "sealed_cost": None}
     connection.execute(tables.participation.update().where(active).values(values))
 
 
@@ -128,9 +177,14 @@ class _Sold(NamedTuple):
 def _sold(connection: Connection, entered: Round) -> list[_Sold]:
     """Return who sold in a round."""
     quotes = rounds.quotes_of(connection, entered.number)
+    gone = rounds.withdrawn_of(connection, entered.number, quotes).tolist()
     spent = rounds.spent_of(connection, entered).tolist()
-    rows = zip(quotes.iter_rows(), spent, strict=True)
-    return [_Sold(who, epsilon, paid, on_grid(used)) for (who, epsilon, paid), used in rows if used > 0.0]
+    rows = zip(quotes.iter_rows(), gone, spent, strict=True)
+    return [
+        _Sold(who, epsilon, paid, on_grid(used))
+        for (who, epsilon, paid), withdrew, used in rows
+        if epsilon > 0.0 and not withdrew
+    ]
 
 
 def _enter(connection: Connection, campaign: str, sold: _Sold, at: str) -> None:

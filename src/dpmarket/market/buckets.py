@@ -49,18 +49,26 @@ def take_token(connection: Connection, kind: str, who: str, rate: Rate, now: dat
     at, speed = now.timestamp(), rate.burst / rate.seconds
     first = {"key": key, "tokens": float(rate.burst), "at": at}
     connection.execute(insert(connection, tables.bucket, first).on_conflict_do_nothing())
-    # A clock that was put back fills nothing.
-    passed = sa.case((_bucket.at < at, at - _bucket.at), else_=0.0)
+    # Time that passed twice counts once: by a clock that was put back, or that is behind another machine's,
+    # nothing is filled, and what was filled until is not forgotten.
+    behind = _bucket.at >= at
+    passed = sa.case((behind, 0.0), else_=at - _bucket.at)
     filled = _bucket.tokens + passed * speed
     there = sa.case((filled < float(rate.burst), filled), else_=float(rate.burst))
     taking = tables.bucket.update().where(_bucket.key == key, there >= 1.0)
-    taken = connection.execute(taking.values(tokens=there - 1.0, at=at).returning(_bucket.key))
+    until = sa.case((behind, _bucket.at), else_=at)
+    taken = connection.execute(taking.values(tokens=there - 1.0, at=until).returning(_bucket.key))
     if taken.scalar() is not None:
         return 0.0
-    left = connection.execute(sa.select(there).where(_bucket.key == key)).scalar_one()
-    return max((1.0 - float(left)) / speed, 0.001)
+    left, ahead = connection.execute(sa.select(there, until - at).where(_bucket.key == key)).one()
+    return max((1.0 - float(left)) / speed + float(ahead), 0.001)
 
 
 def drop_old_buckets(connection: Connection, before: datetime) -> int:
     """Forget buckets that nobody took from since; return how many there were."""
     return connection.execute(tables.bucket.delete().where(_bucket.at < before.timestamp())).rowcount
+
+
+def drop_buckets_ahead(connection: Connection, after: datetime) -> int:
+    """Forget buckets of a time that is yet to come, which a wrong clock wrote; return how many there were."""
+    return connection.execute(tables.bucket.delete().where(_bucket.at > after.timestamp())).rowcount

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,6 +25,8 @@ from dpmarket.market.opening import Opening, digest_of, market_of, market_text
 from dpmarket.market.people import free_epsilon_of_all
 
 ENDED = ("released", "lost", "cancelled")
+LONGEST = timedelta(days=3653)
+"""How far ahead a campaign can end: a debt that is paid late moves the end, which must stay a date."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def draft_campaign(
     buyer
         The id of a member who buys.
     title
-        Unique in the ledger.
+        Unique among this buyer's: what others call theirs is nobody's business.
     market
         The market file as plain data.
     mechanism
@@ -139,7 +142,7 @@ def draft_campaign(
     Raises
     ------
     MarketRefusal
-        No such buyer or text, a title that is taken, or times that are out of order.
+        No such buyer or text, a title that the buyer has used, or times that are out of order.
     FileProblem
         What is wrong with the market file.
     """
@@ -160,15 +163,19 @@ def draft_campaign(
     if mechanism not in ("online", "offline"):
         raise MarketRefusal("invalid", "expected the mechanism online or offline.")
     times = [time_text(moment) for moment in (schedule.opens_at, schedule.closes_at, schedule.deliver_until)]
+    if schedule.deliver_until - now > LONGEST:
+        raise MarketRefusal("invalid", "expected deliver_until within ten years.")
     if not times[0] < times[1] <= times[2] or time_text(now) >= times[1]:
         raise MarketRefusal("invalid", "expected now < closes_at, and opens_at < closes_at <= deliver_until.")
     texts = sa.select(tables.consent.c.version).where(tables.consent.c.version == consent_version)
     if connection.execute(texts).first() is None:
         raise MarketRefusal("unknown", "there is no such consent text.")
-    if rounds.campaign_named(connection, title) is not None:
-        raise MarketRefusal("state", "there is a campaign of this title already.")
+    live = tables.live_campaign.c
+    known = sa.select(live.campaign).where(live.buyer == buyer, live.title == title)
+    if connection.execute(known).first() is not None:
+        raise MarketRefusal("state", "you have a campaign of this title already.")
     scale, currency = checked.money.minor_units, checked.money.currency
-    entry = rounds.make_campaign(connection, title, None, scale, currency)
+    entry = rounds.make_campaign(connection, ledger_name(title), None, scale, currency)
     account = ledger_tables.account.c
     kinds = sa.select(account.kind, account.id).where(account.campaign == entry.id)
     accounts: dict[str, str] = {row.kind: row.id for row in connection.execute(kinds)}
@@ -194,6 +201,16 @@ def draft_campaign(
     connection.execute(tables.live_campaign.insert().values(values))
     enter_event(connection, entry.id, None, "drafted", time_text(now))
     return campaign_of(connection, entry.id)
+
+
+def ledger_name(title: str) -> str:
+    """Return what the ledger calls a new campaign: a name of its own, also if others chose the title, too."""
+    return f"{title} [{new_id()}]"
+
+
+def title_of(name: str) -> str:
+    """Return the title of a campaign from what the ledger calls it."""
+    return re.sub(r" \[[0-9a-f]{32}\]$", "", name)
 
 
 def campaign_of(connection: Connection, campaign: str) -> LiveCampaign:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import Connection, check_ledger, money, rounds
 from dpmarket.ledger import tables as ledger_tables
-from dpmarket.ledger.rounds import SELLER
+from dpmarket.ledger.rounds import EPSILON, SELLER
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign
 from dpmarket.market.people import on_grid
@@ -150,7 +150,10 @@ def _spending(connection: Connection, found: LiveCampaign) -> Iterator[str]:
         if row.spent_epsilon != on_grid(right) or (row.state == "spent") != settled:
             yield f"participation {row.id}: what it spent is not what the round says."
     if settled:
-        if {row.person for row in rows if row.state == "spent"} != {who for who in spent if spent[who] > 0.0}:
+        # Of a promise too small for any weight nothing is spent, and it is paid all the same.
+        kept = rounds.kept_quotes(connection, found.round)
+        sold = set(kept.filter(kept.get_column(EPSILON) > 0.0).get_column(SELLER).to_list())
+        if {row.person for row in rows if row.state == "spent"} != sold:
             yield f"campaign {found.campaign}: who is spent is not who the round spent."
         if not ended or money.balance_of(connection, found.campaign).held:
             yield f"campaign {found.campaign}: money is held for promises that are spent."

@@ -4,12 +4,13 @@ The decision follows from the reports, and all of it is entered in one transacti
 done again by the next.
 
 Nothing is void because of a sum. What escrow lacks is the buyer's debt; until it is paid the quotes stand,
-and nobody is asked for anything.
+and nobody is asked for anything. The debt is fixed here and does not shrink when somebody leaves: it would
+shrink by what they were offered, which tells their cost. It is told in steps of what a batch of people is
+expected to be paid, for the same reason.
 """
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,14 +29,14 @@ from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.journal import canonical
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign, campaign_of, end_for_all, step
-from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
+from dpmarket.market.desk import Desk, Terms, acting, lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
-from dpmarket.market.holds import pay_values, reserve
+from dpmarket.market.holds import free_of, pay_values, reserve
 from dpmarket.market.jobs import enter_job
 from dpmarket.market.keys import OPERATOR, Opener, operator_key, seal
 from dpmarket.market.opening import market_of
-from dpmarket.market.people import free_epsilon_of_all
-from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+from dpmarket.market.people import free_limits_of_all
+from dpmarket.market.standing import checked_cost, move, refuse_campaign, refuse_outside, refused, standing_of
 from dpmarket.market.statements import random_id
 
 _own, _quote = tables.participation.c, tables.quote.c
@@ -52,7 +53,8 @@ class Clearing:
     total
         Of all offers, in minor units.
     debt
-        What the buyer owes before sellers are asked for anything.
+        What the buyer must pay before sellers are asked for anything, in whole steps: 0 or more than is
+        missing.
     state
         The campaign's: ``deciding``, ``unpaid``, or ``cancelled`` if nobody reported whom the market knows a
         price for.
@@ -80,8 +82,7 @@ def report_cost(connection: Connection, participation: str, cost: float, now: da
     MarketRefusal
         No cost; no consent, or a report before; too early or late; a campaign in which sellers choose.
     """
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0.0 <= cost < math.inf:
-        raise MarketRefusal("invalid", "expected a cost: a number >= 0.")
+    cost = checked_cost(cost)
     found, at = standing_of(connection, participation), time_text(now)
     refuse_campaign(found, "open")
     if found.mechanism != "offline":
@@ -89,7 +90,7 @@ def report_cost(connection: Connection, participation: str, cost: float, now: da
     refuse_outside(at, found.opens_at, found.closes_at)
     if found.state != "consented":
         raise refused(("consented",))
-    sealed = seal(found.public_key, struct.pack("<d", float(cost)), "cost", found.campaign, participation)
+    sealed = seal(found.public_key, struct.pack("<d", cost), "cost", found.campaign, participation)
     move(connection, participation, ("consented",), state="reported", sealed_cost=sealed)
     enter_event(connection, found.campaign, participation, "reported", at)
 
@@ -114,14 +115,15 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
     if not (costs <= to_distribution(market.costs.distribution).support[1]).any():
         with acting(desk) as connection:
             lock_ledger(connection)
-            step(connection, campaign, ("clearing",), state="cancelled")
+            if not step(connection, campaign, ("clearing",), state="cancelled"):
+                raise MarketRefusal("state", "this campaign was cleared already.")
             end_for_all(connection, campaign, time_text(now))
             enter_event(connection, campaign, None, "cancelled", time_text(now))
         return Clearing(len(sellers), 0, 0, 0, "cancelled")
     decision = decide_offline(market, costs)
     sealed = _seal_costs(desk, campaign, sellers, costs)
     with acting(desk) as connection:
-        done = enter_quotes(connection, found, sellers, decision, now)
+        done = enter_quotes(connection, found, sellers, decision, now, desk.terms)
         connection.execute(tables.cleared_costs.insert().values(campaign=campaign, sealed=sealed))
         return done
 
@@ -206,6 +208,7 @@ def enter_quotes(
     sellers: Sequence[tuple[str, str]],
     decision: Decision,
     now: datetime,
+    terms: Terms | None = None,
 ) -> Clearing:
     """Enter all quotes of an offline campaign, hold their money or note the debt, in one transaction.
 
@@ -242,34 +245,43 @@ def enter_quotes(
     bought = sa.select(_quote.participation).where(_quote.participation == _own.id, _quote.payment > 0)
     reported = sa.and_(_own.campaign == found.campaign, _own.state == "reported")
     enter_event_for_all(connection, found.campaign, "quoted", at, reported)
-    free_epsilon_of_all(connection, sa.and_(reported, ~bought.exists()))
-    answer = sa.case((bought.exists(), "quoted"), else_="declined")
-    connection.execute(tables.participation.update().where(reported).values(state=answer, sealed_cost=None))
+    free_limits_of_all(connection, sa.and_(reported, ~bought.exists()))
+    answers = tables.participation.update().where(reported)
+    # Every row once: who is bought from, then all who are left.
+    connection.execute(answers.where(bought.exists()).values(state="quoted", sealed_cost=None))
+    connection.execute(answers.values(state="declined", sealed_cost=None, held_epsilon=0.0))
     end_for_all(connection, found.campaign, at)  # who consented and did not report
     total = sum(int(str(row["payment"])) for row in quotes)
-    debt = _hold_all(connection, found, total, at)
-    if not debt:
+    debt = 0
+    if _hold_all(connection, found, total, at):
         enter_job(connection, "close", found.campaign, found.deliver_until)
+    else:
+        debt = _debt(found, total, free_of(connection, found.escrow), (terms or Terms()).batch)
+        step(connection, found.campaign, ("deciding",), state="unpaid", debt=debt)
     enter_event(connection, found.campaign, None, "cleared", at)
     state = "unpaid" if debt else "deciding"
     return Clearing(len(sellers), sum(bool(row["payment"]) for row in quotes), total, debt, state)
 
 
-def pay_debt(connection: Connection, found: LiveCampaign, now: datetime) -> int:
-    """Hold the money of all quotes that stand, if escrow has it now; return what is still owed.
+def pay_debt(connection: Connection, found: LiveCampaign, amount: int, now: datetime) -> int:
+    """Count money that came into escrow against an unpaid campaign's debt; return what is still owed.
 
-    The time to accept and to send records is as much later as the buyer was late.
+    Once nothing is, the money of all quotes that stand is held. Who left meanwhile makes the debt no smaller:
+    what was meant for them is the buyer's again when the campaign has ended. The time to accept and to send
+    records is as much later as the buyer was late.
     """
-    at = time_text(now)
+    at, debt = time_text(now), max(found.debt - amount, 0)
+    if debt:
+        step(connection, found.campaign, ("unpaid",), debt=debt)
+        return debt
     query = (
         sa.select(sa.func.coalesce(sa.func.sum(_quote.payment), 0))
         .join(tables.participation, _own.id == _quote.participation)
         .where(_own.campaign == found.campaign, _own.state == "quoted")
     )
     step(connection, found.campaign, ("unpaid",), state="deciding", debt=0)
-    debt = _hold_all(connection, found, int(connection.execute(query).scalar_one()), at)
-    if debt:
-        return debt
+    if not _hold_all(connection, found, int(connection.execute(query).scalar_one()), at):
+        raise MarketRefusal("funds", "escrow has less than its sellers were promised.")
     late = datetime.fromisoformat(at) - datetime.fromisoformat(str(found.cleared_at))
     # By a clock that was put back nobody has less time than they were told.
     until = time_text(datetime.fromisoformat(found.deliver_until) + max(late, timedelta()))
@@ -279,14 +291,32 @@ def pay_debt(connection: Connection, found: LiveCampaign, now: datetime) -> int:
     return 0
 
 
-def _hold_all(connection: Connection, found: LiveCampaign, total: int, at: str) -> int:
-    """Hold the payments of everybody who is quoted, all or none; return what is missing."""
+def cancel_deserted(connection: Connection, campaign: str, now: datetime) -> bool:
+    """End an unpaid campaign that everybody has left; return whether it was one."""
+    lock_ledger(connection)
+    left = sa.select(_own.id).where(_own.campaign == campaign, _own.state == "quoted").limit(1)
+    found = campaign_of(connection, campaign)
+    if found.state != "unpaid" or connection.execute(left).first() is not None:
+        return False
+    step(connection, campaign, ("unpaid",), state="cancelled", debt=0)
+    enter_event(connection, campaign, None, "cancelled", time_text(now))
+    return True
+
+
+def _debt(found: LiveCampaign, total: int, free: int, batch: int) -> int:
+    """Return what a buyer must pay: what is missing, rounded up to whole steps, in minor units.
+
+    A step is what a batch of people can be expected to be paid, by what the buyer set aside for all.
+    """
+    expected = market_of(found.market).sellers.expected or 1
+    width = max(-(-batch * free // expected), 1)
+    return -(-(total - free) // width) * width
+
+
+def _hold_all(connection: Connection, found: LiveCampaign, total: int, at: str) -> bool:
+    """Hold the payments of everybody who is quoted, all or none; return whether escrow had them."""
     if not reserve(connection, found.escrow, total):
-        account = ledger_tables.account.c
-        free = sa.select(account.credits - account.debits - account.pending).where(account.id == found.escrow)
-        debt = total - int(connection.execute(free).scalar_one())
-        step(connection, found.campaign, ("deciding",), state="unpaid", debt=debt)
-        return debt
+        return False
     # Inside the database: taking the rows out and in again is most of the work.
     values = {
         **pay_values((found.escrow, found.payable), "", "", 0, at),
@@ -302,4 +332,4 @@ def _hold_all(connection: Connection, found: LiveCampaign, total: int, at: str) 
         .where(_own.campaign == found.campaign, _own.state == "quoted")
     )  # fmt: skip
     connection.execute(ledger_tables.transfer.insert().from_select(list(values), chosen))
-    return 0
+    return True

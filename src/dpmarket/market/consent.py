@@ -15,11 +15,13 @@ from dpmarket.market import tables
 from dpmarket.market.desk import time_text
 
 ENGLISH = """\
-You decide how much privacy you sell, and for how much money. Your record is used once, for one model.
+You decide how much privacy you sell, and for how much money. Your record is used once, for one model
+or for the numbers that this campaign asks for, all of them together.
 
-What is promised. Whoever sees the model, and knows everything about everybody else, learns little about you:
-how little is the number epsilon of your offer. You are paid what your offer says, from the moment on at which
-the training of the model begins to draw its noise, whether or not a model comes of it. Your record is sealed
+What is promised. Whoever sees what is published, the model or the numbers, and knows everything about
+everybody else, learns little about you: how little is the number epsilon of your offer. You are paid what
+your offer says, from the moment on at which the training, or the computing of the numbers, begins to draw
+its noise, whether or not anything comes of it. Your record is sealed
 when you send it; the key that opens it is destroyed in the moment before noise is drawn, and the sealed rows
 are deleted after the training.
 
@@ -89,6 +91,28 @@ def add_consent(connection: Connection, language: str, text: str, now: datetime,
     digest = hashlib.sha256(text.encode()).hexdigest()
     connection.execute(tables.consent.insert().values(digest=digest, **values))
     return version
+
+
+def consent_versions(connection: Connection) -> list[tuple[int, list[str]]]:
+    """Return the versions of consent texts there are, oldest first, each with its languages."""
+    columns = tables.consent.c
+    found: dict[int, list[str]] = {}
+    query = sa.select(columns.version, columns.language).order_by(columns.version, columns.language)
+    for version, language in connection.execute(query):
+        found.setdefault(int(version), []).append(str(language))
+    return list(found.items())
+
+
+def consent_pages(connection: Connection, campaign: str) -> dict[str, ConsentPage]:
+    """Return what sellers of an opened campaign are shown, by language; as :func:`consent_page`."""
+    live, text = tables.live_campaign.c, tables.consent.c
+    query = (
+        sa.select(text.language)
+        .join(tables.live_campaign, text.version == live.consent_version)
+        .where(live.campaign == campaign)
+    )
+    spoken = [str(language) for language in connection.execute(query).scalars()]
+    return {language: consent_page(connection, campaign, language) for language in spoken}
 
 
 def consent_page(connection: Connection, campaign: str, language: str = "en") -> ConsentPage:

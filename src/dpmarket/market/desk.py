@@ -13,11 +13,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
+from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal, MarketRefusal
 from dpmarket.ledger import Connection, Ledger, open_ledger, settle, writing
 from dpmarket.ledger import tables as ledger_tables
+from dpmarket.ledger.preparing import newer
+from dpmarket.ledger.waits import waiting
 from dpmarket.market import tables
 from dpmarket.market.wrapping import wrap_folder
 
@@ -32,6 +34,8 @@ class Terms:
         How long money for any choice is set aside for somebody who is at the menu.
     called_seat
         The same for somebody who is called from the waiting list, and may be asleep.
+    seats
+        How often money is set aside for one person who lets its time pass without choosing.
     quote
         How long a quote can be accepted, online.
     job
@@ -42,6 +46,7 @@ class Terms:
 
     seat: timedelta = timedelta(minutes=15)
     called_seat: timedelta = timedelta(hours=24)
+    seats: int = 3
     quote: timedelta = timedelta(hours=48)
     job: timedelta = timedelta(minutes=10)
     batch: int = 20
@@ -63,15 +68,28 @@ class Desk:
     ----------
     ledger
         Where everything is entered.
-    keys
-        The folder of private keys; only a worker needs it.
+    keys_folder
+        The folder of private keys; None for who has none: only a worker needs it.
     terms
         How long things last.
     """
 
     ledger: Ledger
-    keys: Path
+    keys_folder: Path | None
     terms: Terms = field(default_factory=Terms)
+
+    @property
+    def keys(self) -> Path:
+        """The folder of private keys.
+
+        Raises
+        ------
+        FileProblem
+            This desk was opened without: a worker has them.
+        """
+        if self.keys_folder is None:
+            raise FileProblem("no private keys are at hand here: a worker has them.")
+        return self.keys_folder
 
     def __repr__(self) -> str:
         return f"Desk({self.ledger.place!r})"
@@ -79,7 +97,7 @@ class Desk:
 
 @contextlib.contextmanager
 def open_desk(
-    place: str | os.PathLike[str], keys: str | os.PathLike[str], terms: Terms | None = None
+    place: str | os.PathLike[str], keys: str | os.PathLike[str] | None, terms: Terms | None = None
 ) -> Iterator[Desk]:
     """Open the desk of a ledger, both made if there is none, for a ``with`` block.
 
@@ -92,7 +110,7 @@ def open_desk(
     keys
         A folder for private keys, made if it is not there, for its owner only. It belongs in no backup: a
         key that comes back can open records that were to be gone. Where ``DPMARKET_MASTER_KEY_FILE`` names a
-        master key, no key in it stays in clear.
+        master key, no key in it stays in clear. None: private keys are elsewhere, with the workers.
     terms
         How long things last; None: the usual.
 
@@ -102,20 +120,25 @@ def open_desk(
         The ledger or the master key cannot be used, or the ledger lacks spending that was logged outside of
         it.
     """
-    folder = Path(keys)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as problem:
-        raise FileProblem(f"cannot use the folder of keys {folder}: {problem.strerror or problem}.") from None
-    wrap_folder(folder)
+    folder = None if keys is None else Path(keys)
+    if folder is not None:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as problem:
+            reason = problem.strerror or problem
+            raise FileProblem(f"cannot use the folder of keys {folder}: {reason}.") from None
+        wrap_folder(folder)
     with open_ledger(place) as ledger:
+        found = _known_revision(ledger)
         settle(ledger)
-        _prepare(ledger)
+        if found != tables.HEAD:
+            _upgrade(ledger)
         desk = Desk(ledger, folder, terms or Terms())
         # It builds on desks, and so cannot be loaded before this module.
-        from dpmarket.market.adopting import adopt_all
+        from dpmarket.market.adopting import adopt_all, leave_again
 
         adopt_all(desk, datetime.now(UTC))
+        leave_again(desk, datetime.now(UTC))
         yield desk
 
 
@@ -132,15 +155,19 @@ def acting(desk: Desk) -> Iterator[Connection]:
     ------
     FileProblem, LedgerRefusal
         The database cannot be used, or forbids it. No message holds a value of a row.
+    MarketRefusal
+        A text that is none: that cannot be written in UTF-8, or that the database cannot hold.
     """
-    if desk.ledger.path is not None:
-        with writing(desk.ledger) as connection:
-            yield connection
-        return
     place = desk.ledger.place
     try:
+        if desk.ledger.path is not None:
+            with writing(desk.ledger) as connection:
+                yield connection
+            return
         with desk.ledger.engine.begin() as connection:
             yield connection
+    except (UnicodeEncodeError, DataError):
+        raise MarketRefusal("invalid", "expected texts in UTF-8, without the character NUL.") from None
     except IntegrityError as problem:
         name = getattr(getattr(problem.orig, "diag", None), "constraint_name", None)
         raise LedgerRefusal(
@@ -155,7 +182,12 @@ def acting(desk: Desk) -> Iterator[Connection]:
 
 def lock_ledger(connection: Connection) -> None:
     """Take the ledger's own row, before any other: acts that write its journal come one after the other."""
-    connection.execute(sa.select(ledger_tables.ledger.c.id).with_for_update()).one()
+    row = sa.select(ledger_tables.ledger.c.id).with_for_update()
+    if connection.dialect.name == "sqlite":  # the whole file is this act's already
+        connection.execute(row).one()
+        return
+    with waiting(connection.engine):
+        connection.execute(row).one()
 
 
 def time_text(moment: datetime) -> str:
@@ -164,22 +196,27 @@ def time_text(moment: datetime) -> str:
     Raises
     ------
     InvalidInput
-        A time without its zone.
+        A time without its zone, or one that UTC has no year for.
     """
     if moment.tzinfo is None:
         raise InvalidInput("expected a time with its zone, such as datetime.now(UTC).")
-    return moment.astimezone(UTC).isoformat(timespec="seconds")
+    try:
+        return moment.astimezone(UTC).isoformat(timespec="seconds")
+    except OverflowError:
+        raise InvalidInput("expected a time in the years 1 to 9999.") from None
 
 
-def _prepare(ledger: Ledger) -> None:
+def _known_revision(ledger: Ledger) -> str | None:
+    """Return the revision of the desk's tables, None if there are none; refuse one that is not known."""
+    with ledger.engine.connect() as connection:
+        found = desk_revision(connection)
+    if found not in (None, *tables.EARLIER, tables.HEAD):
+        raise newer(ledger.place, f"revision {tables.HEAD}", f"revision {found}")
+    return found
+
+
+def _upgrade(ledger: Ledger) -> None:
     """Make the desk's tables if there are none, or bring older ones up to date."""
-    found = _revision(ledger)
-    if found == tables.HEAD:
-        return
-    if found not in (None, *tables.EARLIER):
-        raise FileProblem(
-            f"cannot use {ledger.place}: expected revision {tables.HEAD} of the desk's tables, found {found}."
-        )
     # Loaded for this only: most desks are there.
     from alembic import command
     from alembic.config import Config
@@ -191,9 +228,9 @@ def _prepare(ledger: Ledger) -> None:
         command.upgrade(config, "head")
 
 
-def _revision(ledger: Ledger) -> str | None:
-    with ledger.engine.connect() as connection:
-        if not sa.inspect(connection).has_table("market_version"):
-            return None
-        found = connection.execute(sa.text("SELECT version_num FROM market_version")).scalar()
-        return None if found is None else str(found)
+def desk_revision(connection: Connection) -> str | None:
+    """Return the revision of the desk's tables in a ledger's database, None if there are none."""
+    if not sa.inspect(connection).has_table("market_version"):
+        return None
+    found = connection.execute(sa.text("SELECT version_num FROM market_version")).scalar()
+    return None if found is None else str(found)

@@ -3,7 +3,7 @@
 A length would tell a category, a gap, or how many rows somebody has. So every value is written as one number,
 every row with its label in one width, and every record as so many rows as the market allows, those that are
 not there included. What a value may be is decided by the columns of the market's public encoder, here as in
-the file desk.
+the file desk. Of markets that ask for statistics the answers are written (:mod:`dpmarket.market.answers`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.features import columns_of_market, is_plain
-from dpmarket.campaign.market_file import Market, label_of
+from dpmarket.campaign.market_file import Market, label_of, questions_of
 from dpmarket.errors import InvalidInput, MarketRefusal
 from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo
+from dpmarket.market.answers import encode_answers, zero_answers
 
 Record = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """What somebody delivers: one row by the names of its columns, or several of them."""
@@ -39,7 +40,8 @@ def encode_record(market: Market, values: Record) -> bytes:
         Which features, bounds, categories and labels to expect, and how many rows at most.
     values
         By name, for every feature a number, a text of a category or a date such as 2020-12-31, true or false,
-        or None where gaps are declared; and one of the labels. Several rows are a list of such.
+        or None where gaps are declared; and one of the labels. For statistics what they are asked of, and no
+        label. Several rows are a list of such.
 
     Raises
     ------
@@ -51,6 +53,8 @@ def encode_record(market: Market, values: Record) -> bytes:
     if not 1 <= len(rows) <= most or not all(isinstance(row, Mapping) for row in rows):
         expected = "one row" if most == 1 else f"from 1 to {most} rows"
         raise MarketRefusal("invalid", f"expected a record of {expected}.")
+    if questions_of(market):
+        return encode_answers(market, rows)
     columns, kind = columns_of_market(market), _row(market)
     written = [kind.pack(*_codes(market, columns, row), _label(market, row)) for row in rows]
     return b"".join(written) + _padding(market, most - len(rows))
@@ -60,8 +64,10 @@ def zero_record(market: Market) -> bytes:
     """Return the public record that stands for one that cannot be opened.
 
     One row, with the middle of all bounds, no public category, what is true or false false, and the first
-    label.
+    label. Of statistics see :func:`~dpmarket.market.answers.zero_answers`.
     """
+    if questions_of(market):
+        return zero_answers(market)
     middles = [_middle(column) for column in columns_of_market(market).values()]
     return _row(market).pack(*middles, 0) + _padding(market, market.sellers.rows_per_person - 1)
 
@@ -72,7 +78,7 @@ def decode_records(market: Market, contents: Sequence[bytes]) -> tuple[Any, IntA
     Parameters
     ----------
     market
-        As they were encoded for.
+        As they were encoded for: one that trains a model.
     contents
         One for each person.
 

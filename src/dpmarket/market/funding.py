@@ -1,4 +1,8 @@
-"""Put a buyer's money into a campaign's escrow, pay debts from it, and give back what nobody needs."""
+"""Put a buyer's money into a campaign's escrow, pay debts from it, and give back what nobody needs.
+
+What a buyer sees of escrow must not tell what one seller is paid, which tells the cost. So nothing that
+depends on payments is told before the end, and nothing happens because of a cent more or less.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,20 @@ from dpmarket.market.desk import lock_ledger, time_text
 from dpmarket.market.events import enter_event
 
 LARGEST_AMOUNT = 2**53
-"""Of one funding, in minor units."""
+"""Of all that a campaign has, in minor units."""
 
 
 def fund_campaign(connection: Connection, campaign: str, amount: int, now: datetime) -> int | None:
     """Put money into a campaign's escrow; a debt is paid from it.
+
+    Parameters
+    ----------
+    amount
+        In minor units. Of an online campaign that is open a multiple of its largest payment: so many more
+        people are called from the waiting list, whatever others are paid. Sent cent by cent, money would call
+        somebody at an amount that tells what others are paid.
+    now
+        The time.
 
     Returns
     -------
@@ -27,23 +40,32 @@ def fund_campaign(connection: Connection, campaign: str, amount: int, now: datet
     Raises
     ------
     MarketRefusal
-        No amount, or the campaign has ended.
+        No such amount, more than a campaign can have, or the campaign has ended.
     """
     lock_ledger(connection)
     found = campaign_of(connection, campaign)
-    if not 0 < amount <= LARGEST_AMOUNT:
-        raise MarketRefusal("invalid", "expected an amount > 0, in whole minor units, and up to 2^53.")
+    _refuse_amount(amount)
     if found.state in ENDED:
         raise MarketRefusal("state", "this campaign has ended.")
+    largest = found.largest_payment
+    if found.state == "open" and largest and amount % largest:
+        raise MarketRefusal(
+            "invalid", f"expected a multiple of {largest} minor units, the largest payment, for more people."
+        )
+    if balance_of(connection, campaign).funded + amount > LARGEST_AMOUNT:
+        raise MarketRefusal("invalid", "expected that a campaign has at most 2^53 minor units in all.")
     money.fund(connection, campaign, amount)
     enter_event(connection, campaign, None, "funded", time_text(now))
     if found.state == "unpaid":
-        pay_debt(connection, found, now)
+        pay_debt(connection, found, amount, now)
     return balance_of(connection, campaign).available if found.state == "draft" else None
 
 
 def refund_campaign(connection: Connection, campaign: str, amount: int, now: datetime) -> None:
     """Give a buyer money back that is promised to nobody: of a draft, or of a campaign that has ended.
+
+    While people can come, leave or be trained on, what is left changes by what one of them is paid; and
+    asking for amounts until one is refused would tell it.
 
     Raises
     ------
@@ -52,9 +74,15 @@ def refund_campaign(connection: Connection, campaign: str, amount: int, now: dat
     """
     lock_ledger(connection)
     found = campaign_of(connection, campaign)
-    if found.state not in ("draft", "training", *ENDED):
-        raise MarketRefusal("state", "money can be taken back before the opening, and from the training on.")
-    if not 0 < amount <= balance_of(connection, campaign).available:
+    if found.state not in ("draft", *ENDED):
+        raise MarketRefusal("state", "money can be taken back before the opening, and after the end.")
+    _refuse_amount(amount)
+    if amount > balance_of(connection, campaign).available:
         raise MarketRefusal("invalid", "expected an amount > 0 that is promised to nobody.")
     money.refund(connection, campaign, amount)
     enter_event(connection, campaign, None, "refunded", time_text(now))
+
+
+def _refuse_amount(amount: int) -> None:
+    if isinstance(amount, bool) or not isinstance(amount, int) or not 0 < amount <= LARGEST_AMOUNT:
+        raise MarketRefusal("invalid", "expected an amount > 0, in whole minor units, and up to 2^53.")

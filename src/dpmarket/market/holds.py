@@ -29,6 +29,12 @@ def reserve(connection: Connection, escrow: str, amount: int) -> bool:
     return changed.rowcount == 1
 
 
+def free_of(connection: Connection, escrow: str) -> int:
+    """Return what lies in escrow and is promised to nobody, in minor units."""
+    free = sa.select(_account.credits - _account.debits - _account.pending).where(_account.id == escrow)
+    return int(connection.execute(free).scalar_one())
+
+
 def set_free(connection: Connection, escrow: str, amount: int) -> None:
     """Let go of an amount that was set aside."""
     if amount:

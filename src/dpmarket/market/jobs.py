@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -14,6 +14,7 @@ from dpmarket.market.desk import Desk, acting, time_text
 from dpmarket.market.statements import insert
 
 _job = tables.job.c
+_LONGEST_PAUSE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,18 @@ def runs(connection: Connection, kind: str, campaign: str, now: datetime) -> boo
     return connection.execute(query).first() is not None
 
 
+def is_done(connection: Connection, kind: str, campaign: str) -> bool:
+    """Whether a job is entered as done."""
+    query = sa.select(_job.id).where(_job.kind == kind, _job.campaign == campaign, _job.state == "done")
+    return connection.execute(query).first() is not None
+
+
+def put_off_job(connection: Connection, job: Job, error_kind: str, now: datetime) -> None:
+    """Enter that a job could not be done for a reason that passes; it is due again later and later."""
+    due = now + min(timedelta(seconds=2.0 ** min(job.attempts, 20)), _LONGEST_PAUSE)
+    _end(connection, job, "waiting", error_kind, time_text(due))
+
+
 def end_job(connection: Connection, job: Job) -> None:
     """Enter that a job is done, if it is still this worker's: its successor ends it otherwise."""
     _end(connection, job, "done", None)
@@ -114,9 +127,13 @@ def fail_job(connection: Connection, job: Job, error_kind: str) -> None:
     _end(connection, job, "failed", error_kind)
 
 
-def _end(connection: Connection, job: Job, state: str, error_kind: str | None) -> None:
+def _end(
+    connection: Connection, job: Job, state: str, error_kind: str | None, due_at: str | None = None
+) -> None:
     connection.execute(
         tables.job.update()
         .where(_job.id == job.id, _job.claim == job.claim)
-        .values(state=state, claim=None, lease_until=None, error_kind=error_kind)
+        .values(
+            state=state, claim=None, lease_until=None, error_kind=error_kind, due_at=due_at or _job.due_at
+        )
     )

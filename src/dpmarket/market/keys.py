@@ -93,6 +93,24 @@ def seal(public: bytes, content: bytes, *purpose: str) -> bytes:
     return bytes(suite.encrypt(content, X25519PublicKey.from_public_bytes(public), _info(purpose)))
 
 
+class ShortKey:
+    """A key pair that lives in this process's memory only, for one answer."""
+
+    def __init__(self) -> None:
+        self._suite = _suite()
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        self._private = X25519PrivateKey.generate()
+        self.public = self._private.public_key().public_bytes_raw()
+
+    def __repr__(self) -> str:
+        return "ShortKey()"
+
+    def open(self, sealed: bytes, *purpose: str) -> bytes:
+        """Return what was sealed to this key for a purpose."""
+        return bytes(self._suite.decrypt(sealed, self._private, _info(purpose)))
+
+
 class Opener:
     """Opens what was sealed to a key: reads the private half once."""
 

@@ -7,13 +7,28 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from dpmarket.errors import MarketRefusal
-from dpmarket.ledger import Balance, Connection, balance_of, payouts
+from dpmarket.ledger import Connection, balance_of, payouts
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.payouts import Payout
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign, campaign_of
 from dpmarket.market.checking import live_campaigns
 from dpmarket.market.views import Caller
+
+
+@dataclass(frozen=True)
+class Owed:
+    """What sellers are paid, in minor units; what is held for promises that may still change is not in it.
+
+    Attributes
+    ----------
+    owed, on_its_way, paid_out
+        As in :class:`~dpmarket.ledger.Balance`.
+    """
+
+    owed: int
+    on_its_way: int
+    paid_out: int
 
 
 @dataclass(frozen=True)
@@ -25,13 +40,13 @@ class Paying:
     campaign
         Which, with its money's name.
     balance
-        What its accounts hold.
+        What its sellers are owed and were paid.
     payouts
         Its payouts, oldest first.
     """
 
     campaign: LiveCampaign
-    balance: Balance
+    balance: Owed
     payouts: list[Payout]
 
 
@@ -60,9 +75,14 @@ def list_paying(connection: Connection, caller: Caller) -> list[Paying]:
     if caller.role != "paymaster":
         raise MarketRefusal("unknown", "there is nothing here for this caller.")
     return [
-        Paying(one, balance_of(connection, one.campaign), payouts.payouts_of(connection, one.campaign))
+        Paying(one, _owed(connection, one.campaign), payouts.payouts_of(connection, one.campaign))
         for one in live_campaigns(connection)
     ]
+
+
+def _owed(connection: Connection, campaign: str) -> Owed:
+    found = balance_of(connection, campaign)
+    return Owed(found.owed, found.on_its_way, found.paid_out)
 
 
 def campaign_of_payout(connection: Connection, payout: str) -> tuple[LiveCampaign, Payout]:

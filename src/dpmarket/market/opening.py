@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmarket.campaign.deciding import budget_in_minor_units, decide_offline, online_curve
-from dpmarket.campaign.market_file import Market, questions_of, to_distribution
+from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.market_file import check_market as checked_market
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger.journal import canonical
@@ -90,15 +90,10 @@ def plan_opening(market: Market, mechanism: str) -> Opening:
     Raises
     ------
     MarketRefusal
-        The market file asks for statistics, does not say how many sellers are expected, or asks for one price
-        for all offline.
+        The market file does not say how many sellers are expected, or asks for one price for all offline.
     InvalidInput, Infeasible, NotConverged
         What planning refuses.
     """
-    if questions_of(market):
-        raise MarketRefusal(
-            "invalid", "expected a market that trains a model: statistics are bought by files."
-        )
     if market.sellers.expected is None:
         raise MarketRefusal("invalid", "expected sellers.expected in the market file.")
     digest = digest_of(market_text(market))

@@ -11,8 +11,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from dpmarket.errors import MarketRefusal
-from dpmarket.ledger import Connection, withdraw
+from dpmarket.ledger import Connection, outside, withdraw
 from dpmarket.ledger.engine import new_id
+from dpmarket.ledger.places import id_of
 from dpmarket.market import tables
 from dpmarket.market.campaigns import campaign_of
 from dpmarket.market.consent import consent_page
@@ -20,7 +21,7 @@ from dpmarket.market.desk import Terms, lock_ledger, time_text
 from dpmarket.market.events import enter_event
 from dpmarket.market.people import hold_epsilon, person_for
 from dpmarket.market.seating import call_waiting, leave, wait
-from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+from dpmarket.market.standing import look_at, move, refuse_campaign, refuse_outside, refused, standing_of
 from dpmarket.market.statements import insert
 
 ACTIVE = ("invited", "consented", "waiting", "seated", "reported", "quoted", "accepted", "delivered")
@@ -150,19 +151,38 @@ def withdraw_participation(
     """Leave a campaign; return ``withdrawn``, or ``no invitations`` where there is nothing left to undo.
 
     Before the training the quote lapses, its money is free, the record is deleted, and nobody else's promise
-    changes. After it, or for who left before, it means no further invitations.
+    changes. After it, or for who left before, it means no further invitations. That they left is logged
+    outside of the ledger, so that a backup which is put back does not bring them back.
 
     Raises
     ------
     MarketRefusal
         The training is under way: the record is being used, and is paid.
+    FileProblem
+        The log cannot be written: nobody left.
     """
+    person = look_at(connection, participation).person
+    known = tables.person.c
+    wanted = sa.select(known.invitations).where(known.id == person)
+    lock_ledger(connection)
+    was_wanted = connection.execute(wanted).scalar_one()
+    done = let_go(connection, participation, now, terms or Terms())
+    if done == "withdrawn":
+        outside.append(id_of(connection), "", "left", about={"participation": participation})
+    elif was_wanted:  # a line of the log stays for ever: one is enough
+        outside.append(id_of(connection), "", "uninvited", about={"person": person})
+    return done
+
+
+def let_go(connection: Connection, participation: str, now: datetime, terms: Terms) -> str:
+    """Do what :func:`withdraw_participation` does, without a line in the log."""
     lock_ledger(connection)  # if the round was entered, its withdrawals go to the journal
     found, at = standing_of(connection, participation), time_text(now)
     if found.state not in ACTIVE:
-        person = tables.person.update().where(tables.person.c.id == found.person)
-        connection.execute(person.values(invitations=0))
-        enter_event(connection, found.campaign, participation, "no further invitations", at)
+        known = tables.person.c
+        person = tables.person.update().where(known.id == found.person, known.invitations == 1)
+        if connection.execute(person.values(invitations=0)).rowcount:  # said once, however often it is asked
+            enter_event(connection, found.campaign, participation, "no further invitations", at)
         return "no invitations"
     if found.campaign_state == "training":
         raise MarketRefusal(
@@ -171,7 +191,7 @@ def withdraw_participation(
     leave(connection, found, "withdrawn", at)
     if found.round is not None and found.state == "delivered":
         withdraw(connection, found.round, [found.person])
-    call_waiting(connection, found.campaign, now, terms or Terms())
+    call_waiting(connection, found.campaign, now, terms)
     return "withdrawn"
 
 

@@ -14,12 +14,13 @@ from dpmarket.ledger.rounds import SELLER
 from dpmarket.market import tables
 from dpmarket.market.campaigns import campaign_of
 from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
-from dpmarket.market.events import enter_event
+from dpmarket.market.events import enter_event, events_of
 from dpmarket.market.keys import OPERATOR, Opener, operator_key, seal
 from dpmarket.market.standing import look_at, standing_of
 from dpmarket.market.views import Caller
 
 _own = tables.participation.c
+_PAYEES_TOLD = 50  # in a seller's history: what can be repeated for ever must not be kept for ever
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,9 @@ def set_payee(connection: Connection, participation: str, payee: str, operator: 
     connection.execute(
         tables.participation.update().where(_own.id == participation).values(sealed_payee=sealed)
     )
-    enter_event(connection, found.campaign, participation, "payee", time_text(now))
+    said = sum(event.kind == "payee" for event in events_of(connection, participation))
+    if said < _PAYEES_TOLD:
+        enter_event(connection, found.campaign, participation, "payee", time_text(now))
 
 
 def make_payout(desk: Desk, caller: Caller, campaign: str, now: datetime) -> list[PayoutLine]:
@@ -165,7 +168,8 @@ def enter_payments_in(
     lock_ledger(connection)
     campaign_of(connection, campaign)
     entered = payouts.enter_payments(connection, campaign, kind, references)
-    enter_event(connection, campaign, None, f"payments {kind}", time_text(now))
+    if entered:
+        enter_event(connection, campaign, None, f"payments {kind}", time_text(now))
     return entered
 
 

@@ -82,8 +82,8 @@ def person_for(connection: Connection, panel_id: str, cap: float, now: datetime)
     InvalidInput
         No such limit.
     """
-    if not 0.0 < cap <= LARGEST_CAP:
-        raise InvalidInput(f"expected a limit of epsilon > 0 and <= {LARGEST_CAP:.0f}, got {cap!r}.")
+    if isinstance(cap, bool) or not isinstance(cap, int | float) or not 0.0 < cap <= LARGEST_CAP:
+        raise InvalidInput(f"expected a limit of epsilon > 0 and <= {LARGEST_CAP:.0f}.")
     person = person_id(connection, panel_id)
     values = {"id": person, "cap_epsilon": cap, "made_at": time_text(now)}
     connection.execute(insert(connection, tables.person, values).on_conflict_do_nothing())
@@ -126,11 +126,16 @@ def change_epsilon(connection: Connection, person: str, held: float, spent: floa
 
 def free_epsilon_of_all(connection: Connection, where: sa.ColumnElement[bool]) -> None:
     """Give back what participations of one campaign hold, in two statements however many they are."""
+    free_limits_of_all(connection, where)
+    held = tables.participation.c.held_epsilon > 0.0
+    connection.execute(tables.participation.update().where(where, held).values(held_epsilon=0.0))
+
+
+def free_limits_of_all(connection: Connection, where: sa.ColumnElement[bool]) -> None:
+    """Give back to people what participations of one campaign hold, which then must hold nothing any more."""
     own, person = tables.participation.c, tables.person.c
-    chosen = sa.and_(where, own.held_epsilon > 0.0)
     connection.execute(
         tables.person.update()
-        .where(person.id == own.person, chosen)
+        .where(person.id == own.person, where, own.held_epsilon > 0.0)
         .values(held_epsilon=person.held_epsilon - own.held_epsilon)
     )
-    connection.execute(tables.participation.update().where(chosen).values(held_epsilon=0.0))

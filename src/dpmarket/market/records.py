@@ -9,11 +9,14 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
+from dpmarket.campaign.market_file import questions_of
 from dpmarket.campaign.records import Records
+from dpmarket.campaign.statistic_records import StatisticRecords
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection, reading
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.market import tables
+from dpmarket.market.answers import decode_answers
 from dpmarket.market.campaigns import LiveCampaign
 from dpmarket.market.desk import Desk, time_text
 from dpmarket.market.encoding import Record, decode_records, encode_record, zero_record
@@ -32,7 +35,8 @@ def deliver(connection: Connection, participation: str, values: Record, now: dat
     Parameters
     ----------
     values
-        As :func:`~dpmarket.market.encoding.encode_record` takes them: the features and the label, by name.
+        As :func:`~dpmarket.market.encoding.encode_record` takes them: by name, the features and the label, or
+        what statistics are asked of.
     now
         The time.
 
@@ -62,7 +66,9 @@ def deliver(connection: Connection, participation: str, values: Record, now: dat
         raise refused(("accepted",))
 
 
-def opened_records(desk: Desk, found: LiveCampaign, people: pl.DataFrame, promised: FloatArray) -> Records:
+def opened_records(
+    desk: Desk, found: LiveCampaign, people: pl.DataFrame, promised: FloatArray
+) -> Records | StatisticRecords:
     """Open the records of a round's people, in their order; one that does not open becomes the zero row.
 
     With several rows for each person, all of them. Nothing that is in a record can end this with an error:
@@ -92,5 +98,9 @@ def opened_records(desk: Desk, found: LiveCampaign, people: pl.DataFrame, promis
             if place is not None and content is not None:
                 rows[place] = content
     owners = np.flatnonzero(promised > 0.0)
-    features, labels, people_of_rows = decode_records(market, [rows[place] for place in owners.tolist()])
+    contents = [rows[place] for place in owners.tolist()]
+    if questions_of(market):
+        columns, people_of_rows = decode_answers(market, contents)
+        return StatisticRecords(owners[people_of_rows], columns, {})
+    features, labels, people_of_rows = decode_records(market, contents)
     return Records(owners[people_of_rows], features, labels, {})

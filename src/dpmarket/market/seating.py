@@ -1,6 +1,7 @@
 """Give sellers a seat before they are shown the menu; without room they wait, in order.
 
-A seat is the curve's largest payment, set aside for minutes: nobody is asked for a cost in vain.
+A seat is the curve's largest payment, set aside for minutes: nobody is asked for a cost in vain. Who lets its
+time pass some times over has had their chance: money that waits for one person cannot be another's.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def take_seat(connection: Connection, participation: str, now: datetime, terms: 
     Raises
     ------
     MarketRefusal
-        The campaign is not online or not open, it is too early or late, or the seller has not consented or
-        has chosen already.
+        The campaign is not online or not open, it is too early or late, or the seller has not consented, has
+        chosen already, or has let the time of as many seats pass as there are for one person.
     """
     terms = terms or Terms()
     found, at = standing_of(connection, participation), time_text(now)
@@ -70,8 +71,10 @@ def take_seat(connection: Connection, participation: str, now: datetime, terms: 
     if found.state == "seated" and str(found.lease_until) > at:
         return Seat("seated", found.lease_until, None)
     if found.state == "seated":
-        free_ended(connection, found.campaign, now)
+        free_ended(connection, found.campaign, now, terms)
         found = standing_of(connection, participation)
+        if found.state == "expired":
+            raise MarketRefusal("expired", f"a seat was held {terms.seats} times, and nothing was chosen.")
     if found.state not in ("consented", "waiting"):
         raise refused(("consented", "waiting"))
     if found.held_epsilon == 0.0:
@@ -86,7 +89,7 @@ def take_seat(connection: Connection, participation: str, now: datetime, terms: 
         if _line_before(connection, found) is not None:
             return _wait_for_room(connection, found)
     if _seat(connection, found, terms.seat_until(now), at) or (
-        free_ended(connection, found.campaign, now)
+        free_ended(connection, found.campaign, now, terms)
         and _line_before(connection, found) is None
         and _seat(connection, found, terms.seat_until(now), at)
     ):
@@ -117,9 +120,12 @@ def call_waiting(connection: Connection, campaign: str, now: datetime, terms: Te
     return called
 
 
-def free_ended(connection: Connection, campaign: str, now: datetime) -> int:
-    """Free seats and quotes whose time is over; return how many there were."""
-    at = time_text(now)
+def free_ended(connection: Connection, campaign: str, now: datetime, terms: Terms | None = None) -> int:
+    """Free seats and quotes whose time is over; return how many there were.
+
+    Who had a seat can take one again, so often as ``terms`` say; then their participation ends.
+    """
+    at, most = time_text(now), (terms or Terms()).seats
     seats = sa.select(_own.id).where(
         _own.campaign == campaign, _own.state == "seated", _own.lease_until <= at
     )
@@ -134,7 +140,7 @@ def free_ended(connection: Connection, campaign: str, now: datetime) -> int:
             found = standing_of(connection, identity)
             if found.state != state:  # an act that we waited for was quicker
                 continue
-            if state == "seated":
+            if state == "seated" and _seats_of(connection, found.id) < most:
                 move(connection, found.id, ("seated",), state="consented", lease_until=None)
                 void(connection, found.escrow, found.id, at)
             else:
@@ -176,6 +182,13 @@ def _held(connection: Connection, found: Standing) -> bool:
     leave_line(connection, found.id)
     move(connection, found.id, ("waiting",), state="consented", held_epsilon=found.ceiling)
     return True
+
+
+def _seats_of(connection: Connection, participation: str) -> int:
+    """Return how often somebody has had a seat."""
+    event = tables.event.c
+    had = sa.and_(event.participation == participation, event.kind == "seated")
+    return int(connection.execute(sa.select(sa.func.count()).where(had)).scalar_one())
 
 
 def _seat(connection: Connection, found: Standing, until: str, at: str) -> bool:

@@ -25,9 +25,9 @@ from sqlalchemy import (
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.tables import ID, one_of
 
-HEAD = "market_3"
+HEAD = "market_5"
 """The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
-EARLIER = ("market_1", "market_2")
+EARLIER = ("market_1", "market_2", "market_3", "market_4")
 """Revisions from which a desk is brought up to date when it is opened."""
 
 CAMPAIGN_STATES = (
@@ -269,10 +269,71 @@ receipt = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
+# How to reach somebody: address and token of their link, sealed to the operator.
+contact = Table(
+    "contact",
+    metadata,
+    Column("participation", Text, ForeignKey("participation.id"), primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+)
+
+mail = Table(
+    "mail",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("participation", Text, ForeignKey("participation.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("due_at", Text, nullable=False),
+    Column("lease_until", Text),
+    Column("claim", Text),
+    Column("error_kind", Text),
+    UniqueConstraint("participation", "kind", name="mail_once"),
+    one_of("kind", ("invitation", "reminder", "receipt"), "mail_kind"),
+    # Unknown: perhaps sent; nobody sends it again.
+    one_of("state", ("waiting", "sending", "sent", "failed", "unknown"), "mail_state"),
+    CheckConstraint("(claim IS NOT NULL) = (state = 'sending')", name="mail_claim"),
+    Index("mail_due", "state", "due_at"),
+)
+
 cleared_costs = Table(
     "cleared_costs",
     metadata,
     Column("campaign", Text, ForeignKey("live_campaign.campaign"), primary_key=True),
     # Who reported what for an offline campaign: sealed to the operator, for an auditor.
     Column("sealed", LargeBinary, nullable=False),
+)
+
+# Public halves of keys that workers hold: who answers requests has no others.
+public_key = Table(
+    "public_key",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+    Column("made_at", Text, nullable=False),
+)
+
+# What a worker is asked to open for somebody who may see it; the answer is sealed to a key that lives only in
+# the memory of who asks.
+question = Table(
+    "question",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("sealed", LargeBinary),
+    Column("refusal", Text),
+    Column("made_at", Text, nullable=False),
+    one_of("kind", ("payout", "openings", "costs"), "question_kind"),
+)
+
+report = Table(
+    "report",
+    metadata,
+    Column("campaign", Text, ForeignKey("live_campaign.campaign"), primary_key=True),
+    # A whole page, of sums and of means of at least ten; None: too few people for one.
+    Column("body", LargeBinary),
+    Column("made_at", Text, nullable=False),
 )

@@ -1,4 +1,4 @@
-"""Spend a closed campaign on its model, by the file desk's own function, and make its certificate once."""
+"""Spend a closed campaign on what it buys, by the file desk's own function, and make its certificate once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.campaign.certifying import certify_round
 from dpmarket.campaign.records import Records
 from dpmarket.campaign.spending import ReadRecords, spend_and_train
+from dpmarket.campaign.statistic_records import StatisticRecords
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
@@ -25,9 +26,9 @@ from dpmarket.market.statements import insert
 
 
 def train_campaign(desk: Desk, campaign: str, now: datetime) -> str:
-    """Train a closed campaign's model, once; return the campaign's state, ``released``.
+    """Train a closed campaign's model, or release its statistics, once; return the campaign's state.
 
-    If everybody has withdrawn, it is ``cancelled``.
+    It is ``released``; if everybody has withdrawn, ``cancelled``.
 
     Raises
     ------
@@ -154,7 +155,7 @@ def openings_of(desk: Desk, campaign: str) -> bytes:
 
 
 def model_of(connection: Connection, campaign: str) -> str:
-    """Return the released model of a campaign, as JSON text.
+    """Return the released model of a campaign, or its statistics, as JSON text.
 
     Raises
     ------
@@ -169,7 +170,7 @@ def model_of(connection: Connection, campaign: str) -> str:
 
 
 def _reader(desk: Desk, found: LiveCampaign) -> ReadRecords:
-    def read(people: pl.DataFrame, promised: FloatArray) -> Records:
+    def read(people: pl.DataFrame, promised: FloatArray) -> Records | StatisticRecords:
         return opened_records(desk, found, people.select(SELLER), promised)
 
     return read

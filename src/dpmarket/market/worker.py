@@ -8,14 +8,25 @@ import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dpmarket.errors import DpmarketError, MarketRefusal
+from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 from dpmarket.ledger import reading, settle
-from dpmarket.market.adopting import adopt_all
+from dpmarket.market.adopting import adopt_all, leave_again
 from dpmarket.market.checking import live_campaigns
-from dpmarket.market.clearing import clear, pay_debt
+from dpmarket.market.clearing import cancel_deserted, clear
 from dpmarket.market.closing import close_campaign, settle_campaign
-from dpmarket.market.desk import Desk, acting, lock_ledger
-from dpmarket.market.jobs import Job, claim_job, end_job, fail_job, renew_job, runs
+from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
+from dpmarket.market.errands import do_errands
+from dpmarket.market.jobs import (
+    Job,
+    claim_job,
+    end_job,
+    enter_job,
+    fail_job,
+    is_done,
+    put_off_job,
+    renew_job,
+    runs,
+)
 from dpmarket.market.seating import call_waiting, free_ended
 from dpmarket.market.training import certify_campaign, sweep_keys, train_campaign
 
@@ -23,8 +34,8 @@ from dpmarket.market.training import certify_campaign, sweep_keys, train_campaig
 def work(desk: Desk, now: datetime) -> list[Job]:
     """Do all jobs that are due, one after the other, and tidy up; return the jobs that were begun.
 
-    A job that cannot be done is entered as failed, with the kind of its error and no more. Any number of
-    workers may do this side by side.
+    A job that cannot be done is entered as failed, with the kind of its error and no more; one that lacked a
+    file or the database is due again later. Any number of workers may do this side by side.
     """
     begun = []
     sweep(desk, now)
@@ -36,6 +47,9 @@ def work(desk: Desk, now: datetime) -> list[Job]:
         except MarketRefusal as refusal:
             # The work of somebody who died after it and before saying so: it cannot be done twice.
             _ended(desk, job, None if refusal.kind == "state" else refusal.kind)
+        except FileProblem as problem:  # a server that is away, a disk that is full: they come back
+            with acting(desk) as connection:
+                put_off_job(connection, job, type(problem).__name__, now)
         except DpmarketError as problem:
             _ended(desk, job, type(problem).__name__)
         else:
@@ -44,25 +58,30 @@ def work(desk: Desk, now: datetime) -> list[Job]:
 
 
 def sweep(desk: Desk, now: datetime) -> None:
-    """Settle what dead workers left, free what is over, call who waits, destroy keys without use."""
+    """Settle what dead workers left, free what is over, call who waits, destroy and make keys."""
     settle(desk.ledger)
     with reading(desk.ledger) as connection:
         unsettled = live_campaigns(connection, "closed", "training")
         going_on = live_campaigns(connection, "open", "unpaid")
     adopt_all(desk, now)
+    leave_again(desk, now)
     for found in unsettled:
         with acting(desk) as connection:
             if not runs(connection, "train", found.campaign, now):
-                settle_campaign(connection, found.campaign, now)
+                state = settle_campaign(connection, found.campaign, now)
+                if state == "closed" and is_done(connection, "train", found.campaign):
+                    # Somebody found a training under way and left; who was at it died.
+                    enter_job(connection, "train", found.campaign, time_text(now))
     for found in going_on:
         with acting(desk) as connection:
             lock_ledger(connection)
             if found.state == "unpaid":
-                pay_debt(connection, found, now)
+                cancel_deserted(connection, found.campaign, now)
             else:
-                free_ended(connection, found.campaign, now)
+                free_ended(connection, found.campaign, now, desk.terms)
                 call_waiting(connection, found.campaign, now, desk.terms)
     sweep_keys(desk)
+    do_errands(desk, now)
 
 
 @contextlib.contextmanager

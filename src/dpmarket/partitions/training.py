@@ -210,7 +210,7 @@ class _Partitioned:
         estimator = estimator_of(self._market, l2 if self.raised_l2 is None else self.raised_l2, noise)
         shares = fit_remotely(estimator, records, shape_of_market(self._market))
         self._spent = self._written(shares, estimator)
-        return model_of(self._market, estimator, records.records)
+        return model_of(self._market, estimator, records.promises().size)  # people, not rows
 
     def spent(self) -> Mapping[int, tuple[FloatArray, FloatArray] | Manifest]:
         assert self._spent is not None

@@ -31,11 +31,7 @@ import math
 from dpmarket import checks
 from dpmarket.errors import Infeasible
 from dpmarket.privacy.gaussian_weights import NUMERICAL_DELTA
-from dpmarket.privacy.release import ReleasePlan
-
-_NOISE_SHARE = 2.0**-10
-_ROUND_UP = 1.0 + 1e-12
-_KEPT_BACK = 0.01
+from dpmarket.privacy.release import ReleasePlan, box_cost, grid_for, plan_on, share_of, usable_of
 
 
 def gaussian_plan_release(
@@ -103,24 +99,17 @@ def gaussian_plan_release(
     # The mean curvature over the directions that decide predictions is at most this.
     curvature = penalty + total * bound**2 / (4.0 * n if classes == 2 else classes * n)
     spread = 2.0 / (eta * curvature)
-    if not 1e-200 < spread < 1e200:
-        raise Infeasible(
-            f"expected noise within the range of floats, got noise_rate = {eta!r}, l2 = {penalty!r}."
-        )
-    grid = 2.0 ** math.floor(math.log2(spread / 4.0))
-    usable = asked * (1.0 - _KEPT_BACK)
+    grid = grid_for(spread, eta, penalty)
     size = n if classes == 2 else classes * n
     share = 0.5  # 2 rho / g, at most
     for _ in range(2):
         # Half a box is (1 + share) g / 2 wide; a first, too large share gives a share that is too small.
         slope = _log_density_slope(grid * (1.0 + share) / 2.0, n, eta, penalty, classes, bound, total=total)
-        share = min(usable / (2.0 * size + grid * slope), 0.5)
-    while _cost(share, grid, size, slope) > usable:
-        share *= 0.999
-    accuracy = share * grid / 2.0 * penalty * (1.0 - 1e-9)
-    if not accuracy > 1e-250:
-        raise Infeasible(f"expected a larger numerical_epsilon, got {asked!r}: its grid cannot be computed.")
-    plan = ReleasePlan(grid, accuracy * (1.0 - _NOISE_SHARE), accuracy * _NOISE_SHARE, usable)
+        first_order = 2.0 * size + grid * slope
+        share = min(usable_of(asked) / first_order, 0.5)
+    plan = plan_on(
+        grid, asked, penalty, first_order, lambda part: box_cost(part, grid, size, slope), kept_back=1e-9
+    )
     cost = gaussian_release_cost(
         plan, n, eta, penalty, n_classes=classes, row_bound=bound, weight_total=total
     )
@@ -160,16 +149,15 @@ def gaussian_release_cost(
     >>> 0.9e-6 < gaussian_release_cost(plan, 20, noise_rate=1000.0, l2=0.02) <= 1e-6
     True
     """
-    rho = (plan.gradient_bound + plan.noise_accuracy) / l2
-    share = 2.0 * rho / plan.grid
+    share = share_of(plan, l2)
     if share >= 1.0:
         return math.inf
-    half_width = plan.grid / 2.0 + rho
+    half_width = plan.grid / 2.0 + (plan.gradient_bound + plan.noise_accuracy) / l2
     slope = _log_density_slope(
         half_width, n_coefficients, noise_rate, l2, n_classes, row_bound, total=weight_total
     )
     size = n_coefficients if n_classes == 2 else n_classes * n_coefficients
-    return _cost(share, plan.grid, size, slope)
+    return box_cost(share, plan.grid, size, slope)
 
 
 def _log_density_slope(
@@ -188,7 +176,3 @@ def _log_density_slope(
     longest = deviation * (math.sqrt(size) + math.sqrt(-2.0 * math.log(NUMERICAL_DELTA)))
     longest += 2.0 * steepest * math.sqrt(size) * half_width
     return math.sqrt(size) * steepest * longest / deviation**2 + math.sqrt(n) * determinant
-
-
-def _cost(share: float, grid: float, size: int, slope: float) -> float:
-    return (2.0 * size * math.atanh(share) + share * grid * slope) * _ROUND_UP

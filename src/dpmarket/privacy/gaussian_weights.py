@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.privacy.gaussian import SMALLEST, gaussian_privacy_loss, vertex_bounds
 from dpmarket.privacy.gaussian_curve import VertexBound, left_of_root
-from dpmarket.privacy.weights import finite_total, usable_promises
+from dpmarket.privacy.lowering import lowered
+from dpmarket.privacy.weights import finite_total, keep_checked, usable_promises
 
 NUMERICAL_DELTA = 2.0**-60
 """Set aside from every delta, with ``numerical_epsilon``, for the release of rounded numbers."""
@@ -73,13 +74,8 @@ class GaussianWeights:
     numerical_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        weights = checks.non_negative_vector("loss_weights", self.loss_weights)
-        object.__setattr__(self, "loss_weights", weights)
-        for name in ("noise_rate", "l2", "row_bound"):
-            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
-        checks.whole("rows_per_person", self.rows_per_person, minimum=1)
+        keep_checked(self)
         checks.whole("n_classes", self.n_classes, minimum=2)
-        checks.non_negative("numerical_epsilon", self.numerical_epsilon)
         checked_delta(self.delta, self.numerical_epsilon)
 
     def __iter__(self) -> Iterator[Any]:
@@ -292,22 +288,8 @@ def _penalty_ratio(people: _People, total_c: float, row_bound: float) -> float:
 
 def _lowered(weights: GaussianWeights, promises: FloatArray) -> FloatArray:
     """Return the weights, lowered by rounding until no computed loss exceeds its promise."""
-    result = weights.loss_weights * (1.0 - _ROUND_DOWN)
-    result[result < SMALLEST] = 0.0
-    shrink, above = _ROUND_DOWN, np.flatnonzero(result)
-    for _ in range(_MAX_DOUBLINGS):
-        losses = gaussian_privacy_loss(
-            result[above],
-            weights.noise_rate,
-            weights.l2,
-            weights.exact_delta,
-            row_bound=weights.row_bound,
-            rows_per_person=weights.rows_per_person,
-            n_classes=weights.n_classes,
-        )
-        above = above[losses > promises[above]]
-        if not above.size:
-            return result
-        shrink *= 2.0
-        result[above] = weights.loss_weights[above] * (1.0 - shrink)
-    raise NotConverged("expected weights that keep every promise after rounding, found none.")
+
+    def losses(some: FloatArray) -> FloatArray:
+        return replace(weights, loss_weights=some).privacy_losses()
+
+    return lowered(weights.loss_weights, promises, losses, share=_ROUND_DOWN, smallest=SMALLEST)

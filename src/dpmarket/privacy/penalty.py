@@ -163,8 +163,12 @@ def suggest_stretch(
         kept = 1.0 / (1.0 + _USUAL_GRADIENT * bound * eta / math.sqrt(noise_power(features, joint_columns)))
     else:
         kept = 1.0 / (1.0 + _USUAL_GRADIENT * eta / (2.0 * features))
-    curvature = bound**2 / (4.0 * features)
-    excess = (1.0 - kept) / (curvature / penalty + kept)
+    excess = stretch_excess(bound**2 / (4.0 * features), penalty, kept)
     if joint_columns is not None and joint_columns < features:
         excess *= _SHAPED_UNDONE
-    return float(1.0 + excess)
+    return 1.0 + excess
+
+
+def stretch_excess(curvature: float, l2: float, kept: float) -> float:
+    r"""Return by how much :math:`(h + \Lambda) / (h + k \Lambda)` is above 1, with k the share kept."""
+    return (1.0 - kept) / (curvature / l2 + kept)

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import NotConverged
 from dpmarket.privacy.accounting import privacy_loss, scale_and_beta
 from dpmarket.privacy.loss_curve import inverse, loss_and_slope
+from dpmarket.privacy.lowering import lowered
 from dpmarket.privacy.shapes import l2_against_noise
 
-_MAX_DOUBLINGS = 12
 _BLOCK = 8192  # temporary arrays stay in the cache
 
 ROUND_DOWN = 2.0**-47
@@ -100,12 +99,4 @@ class PromiseCurve:
 
     def lowered(self, weights: FloatArray, promises: FloatArray, x: float) -> FloatArray:
         """Lower weights by a few units in the last place until no computed loss exceeds its promise."""
-        shrink = ROUND_DOWN
-        result = weights * (1.0 - shrink)
-        for _ in range(_MAX_DOUBLINGS):
-            above = self.losses(result, x) > promises
-            if not above.any():
-                return result
-            shrink *= 2.0
-            result = np.where(above, weights * (1.0 - shrink), result)
-        raise NotConverged("expected weights that keep every promise after rounding, found none.")
+        return lowered(weights, promises, lambda some: self.losses(some, x), share=ROUND_DOWN)

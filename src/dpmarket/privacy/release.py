@@ -38,6 +38,7 @@ sets the grid where there is any.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -142,24 +143,10 @@ def plan_release(
     euclidean = bound if euclidean_bound is None else checked_euclidean(euclidean_bound)
     joint = _checked_joint(joint_columns, n)
     width = math.sqrt(n + 1.0) if joint is None or joint == n else math.sqrt(2.0)
-    spread = 2.0 * width / (eta * (penalty + total * euclidean**2 / (4.0 * n)))
-    if not 1e-200 < spread < 1e200:
-        raise Infeasible(
-            f"expected noise within the range of floats, got noise_rate = {eta!r}, l2 = {penalty!r}."
-        )
-    grid = 2.0 ** math.floor(math.log2(spread / 4.0))
-    usable = asked * (1.0 - _KEPT_BACK)
+    grid = grid_for(2.0 * width / (eta * (penalty + total * euclidean**2 / (4.0 * n))), eta, penalty)
     slope = _log_density_slope(n, eta, penalty, bound, total, euclidean, joint=joint)
-    # share = 2 rho / g; n log((1 + share) / (1 - share)) is 2 n share to first order.
-    share = min(usable / (2.0 * n + grid * math.sqrt(n) * slope), 0.5)
-    while _cost(share, grid, n, slope) > usable:
-        share *= 0.999
-    accuracy = share * grid / 2.0 * penalty * (1.0 - 1e-12)
-    if not accuracy > 1e-250:
-        raise Infeasible(f"expected a larger numerical_epsilon, got {asked!r}: its grid cannot be computed.")
-    return ReleasePlan(
-        grid, accuracy * (1.0 - _NOISE_SHARE), accuracy * _NOISE_SHARE, _cost(share, grid, n, slope)
-    )
+    first_order = 2.0 * n + grid * math.sqrt(n) * slope
+    return plan_on(grid, asked, penalty, first_order, lambda share: _cost(share, grid, n, slope))
 
 
 def release_cost(
@@ -194,13 +181,60 @@ def release_cost(
     >>> 0.9e-6 < release_cost(plan, n_coefficients=20, noise_rate=1000.0, l2=0.02) <= 1e-6
     True
     """
-    rho = (plan.gradient_bound + plan.noise_accuracy) / l2
     euclidean = row_bound if euclidean_bound is None else euclidean_bound
     slope = _log_density_slope(
         n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean, joint=joint_columns
     )
-    share = 2.0 * rho / plan.grid
+    share = share_of(plan, l2)
     return math.inf if share >= 1.0 else _cost(share, plan.grid, n_coefficients, slope)
+
+
+def grid_for(spread: float, noise_rate: float, l2: float) -> float:
+    """Return the largest power of two not above a quarter of ``spread``, a coefficient's noise."""
+    if not 1e-200 < spread < 1e200:
+        raise Infeasible(
+            f"expected noise within the range of floats, got noise_rate = {noise_rate!r}, l2 = {l2!r}."
+        )
+    return float(2.0 ** math.floor(math.log2(spread / 4.0)))
+
+
+def plan_on(
+    grid: float,
+    asked: float,
+    l2: float,
+    first_order: float,
+    cost: Callable[[float], float],
+    *,
+    kept_back: float = 1e-12,
+) -> ReleasePlan:
+    r"""Return the least accurate plan on this grid that costs at most ``asked``, less one per cent.
+
+    ``cost`` is what a share :math:`2 \rho / g` costs, and ``first_order`` its derivative at 0; ``kept_back``
+    of the accuracy pays for the rounding of whoever computes the share again.
+    """
+    usable = usable_of(asked)
+    share = min(usable / first_order, 0.5)
+    while cost(share) > usable:
+        share *= 0.999
+    accuracy = share * grid / 2.0 * l2 * (1.0 - kept_back)
+    if not accuracy > 1e-250:
+        raise Infeasible(f"expected a larger numerical_epsilon, got {asked!r}: its grid cannot be computed.")
+    return ReleasePlan(grid, accuracy * (1.0 - _NOISE_SHARE), accuracy * _NOISE_SHARE, cost(share))
+
+
+def usable_of(asked: float) -> float:
+    """Return what a plan may cost: one per cent pays for the rounding of what is added to it later."""
+    return asked * (1.0 - _KEPT_BACK)
+
+
+def share_of(plan: ReleasePlan, l2: float) -> float:
+    r"""Return :math:`2 \rho / g`, by which share of a box the computed minimiser may be off."""
+    return 2.0 * ((plan.gradient_bound + plan.noise_accuracy) / l2) / plan.grid
+
+
+def box_cost(share: float, grid: float, size: int, slope: float) -> float:
+    """Return what boxes of ``size`` coordinates and this slope of the log density cost, rounded up."""
+    return (2.0 * size * math.atanh(share) + share * grid * slope) * _ROUND_UP
 
 
 def round_to_grid(high: FloatArray, low: FloatArray, grid: float) -> IntArray:

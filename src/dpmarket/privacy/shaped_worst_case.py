@@ -21,24 +21,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy.worst_case import WorstCase
+from dpmarket.privacy.worst_case import Effort, WorstCase, climbed
 
 _MARGINS = (-25.0, -12.0, -3.0, 0.0, 3.0)
 _SIDES = (-1.0, 0.0, 1.0)
 _LENGTHS = tuple(np.geomspace(0.3, 3e6, 15).tolist())
 _STARTS = 5
 _LONGEST = 20.0  # the logarithm: a longer w gains nothing, and could not be recomputed in floats
-_minimize: Any = minimize  # its type information does not cover the options of Nelder-Mead
+_EFFORT = Effort(starts=8, evaluations=500, gain=1e-5, spread=1e-10)
 
 
 @dataclass(frozen=True)
@@ -195,23 +193,13 @@ def _parts(
 
 
 def _refined(start: FloatArray, setting: _Setting) -> tuple[float, FloatArray]:
-    """Climb from ``start``; the simplex is restarted until it no longer gains."""
-    point = start
-    value = float(_log_ratios(point, setting))
-    for _ in range(8):
-        simplex = np.vstack([point, point + np.diag([0.5, 0.7, 0.7, 0.7, -0.2, -0.2, -0.2])])
-        found = _minimize(
-            lambda p: -float(_log_ratios(p, setting)),
-            point,
-            method="Nelder-Mead",
-            options={"maxfev": 500, "adaptive": True, "initial_simplex": simplex, "fatol": 1e-10},
-        )
-        gained = -float(found.fun) - value
-        if gained > 0.0:
-            value, point = -float(found.fun), found.x
-        if gained <= 1e-5 * abs(value):
-            break
-    return value, point
+    steps = np.diag([0.5, 0.7, 0.7, 0.7, -0.2, -0.2, -0.2])
+    return climbed(
+        lambda point: float(_log_ratios(point, setting)),
+        start,
+        lambda point: np.vstack([point, point + steps]),
+        _EFFORT,
+    )
 
 
 def _described(point: FloatArray, setting: _Setting) -> WorstCase:

@@ -7,7 +7,7 @@ coefficients, the stretch for their length; neither looks at the data.
 from __future__ import annotations
 
 from dpmarket import checks
-from dpmarket.privacy.penalty import suggest_l2
+from dpmarket.privacy.penalty import stretch_excess, suggest_l2
 
 _SHARE = 4.0
 _USUAL_GRADIENT = 0.4
@@ -104,5 +104,4 @@ def softmax_suggest_stretch(
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
     bound = checks.positive("row_bound", row_bound)
     kept = 1.0 / (1.0 + _USUAL_GRADIENT * eta / (2.0 * n))
-    curvature = bound**2 / (classes * n)
-    return float(1.0 + (1.0 - kept) / (curvature / penalty + kept))
+    return 1.0 + stretch_excess(bound**2 / (classes * n), penalty, kept)

@@ -29,12 +29,7 @@ from __future__ import annotations
 import math
 
 from dpmarket import checks
-from dpmarket.errors import Infeasible
-from dpmarket.privacy.release import ReleasePlan
-
-_NOISE_SHARE = 2.0**-10
-_ROUND_UP = 1.0 + 1e-12
-_KEPT_BACK = 0.01
+from dpmarket.privacy.release import ReleasePlan, box_cost, grid_for, plan_on, share_of
 
 
 def softmax_plan_release(
@@ -100,26 +95,10 @@ def softmax_plan_release(
     bound = checks.positive("row_bound", row_bound)
     total = checks.positive("weight_total", weight_total)
     spread = 2.0 * math.sqrt(n + 1.0) / (eta * (penalty + total * bound**2 / (classes * n)))
-    if not 1e-200 < spread < 1e200:
-        raise Infeasible(
-            f"expected noise within the range of floats, got noise_rate = {eta!r}, l2 = {penalty!r}."
-        )
-    grid = 2.0 ** math.floor(math.log2(spread / 4.0))
-    usable = asked * (1.0 - _KEPT_BACK)
+    grid = grid_for(spread, eta, penalty)
     slope = _log_density_slope(classes, n, eta, penalty, bound, total)
-    # share = 2 rho / g; K n log((1 + share) / (1 - share)) is 2 K n share to first order.
-    share = min(usable / (2.0 * classes * n + grid * slope), 0.5)
-    while _cost(share, grid, classes * n, slope) > usable:
-        share *= 0.999
-    accuracy = share * grid / 2.0 * penalty * (1.0 - 1e-12)
-    if not accuracy > 1e-250:
-        raise Infeasible(f"expected a larger numerical_epsilon, got {asked!r}: its grid cannot be computed.")
-    return ReleasePlan(
-        grid,
-        accuracy * (1.0 - _NOISE_SHARE),
-        accuracy * _NOISE_SHARE,
-        _cost(share, grid, classes * n, slope),
-    )
+    first_order = 2.0 * classes * n + grid * slope
+    return plan_on(grid, asked, penalty, first_order, lambda share: box_cost(share, grid, classes * n, slope))
 
 
 def softmax_release_cost(
@@ -153,10 +132,9 @@ def softmax_release_cost(
     >>> 0.9e-6 < softmax_release_cost(plan, 5, 20, noise_rate=1000.0, l2=0.02) <= 1e-6
     True
     """
-    rho = (plan.gradient_bound + plan.noise_accuracy) / l2
     slope = _log_density_slope(n_classes, n_coefficients, noise_rate, l2, row_bound, weight_total)
-    share = 2.0 * rho / plan.grid
-    return math.inf if share >= 1.0 else _cost(share, plan.grid, n_classes * n_coefficients, slope)
+    share = share_of(plan, l2)
+    return math.inf if share >= 1.0 else box_cost(share, plan.grid, n_classes * n_coefficients, slope)
 
 
 def _log_density_slope(classes: int, n: int, eta: float, l2: float, bound: float, total: float) -> float:
@@ -165,7 +143,3 @@ def _log_density_slope(classes: int, n: int, eta: float, l2: float, bound: float
     by_rank = 2.0 * (classes - 1.0) * n * bound
     by_size = 2.0 * (1.0 - 1.0 / classes) * total * bound**3 / l2
     return math.sqrt(n) * (noise + min(by_rank, by_size))
-
-
-def _cost(share: float, grid: float, size: int, slope: float) -> float:
-    return (2.0 * size * math.atanh(share) + share * grid * slope) * _ROUND_UP

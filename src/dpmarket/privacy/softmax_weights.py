@@ -22,13 +22,13 @@ from numpy.typing import ArrayLike
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, NotConverged
+from dpmarket.privacy.lowering import lowered
 from dpmarket.privacy.softmax import SMALLEST_WEIGHT, determinant_bounds, rates, softmax_privacy_loss
 from dpmarket.privacy.softmax_curve import DeterminantBound, largest_weights
 from dpmarket.privacy.weights import finite_total, keep_checked, usable_promises
 
 _ROUND_DOWN = 2.0**-43
 _MAX_STEPS = 400
-_MAX_DOUBLINGS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,20 +225,13 @@ class _Solver:
     def lowered(self, x: float, n_classes: int, rows: int, size: int) -> FloatArray:
         """Return the weights at x, lowered by rounding until no computed loss exceeds its promise."""
         weights, _ = self.weights(x)
-        shrink = np.full_like(weights, _ROUND_DOWN)
-        for _ in range(_MAX_DOUBLINGS):
-            result = weights * (1.0 - shrink)
-            result[result < SMALLEST_WEIGHT] = 0.0
-            if not result.any():
-                break
-            losses = softmax_privacy_loss(
-                result, 1.0 / x, self.l2, n_classes, self.row_bound, rows, n_coefficients=size
+
+        def losses(some: FloatArray) -> FloatArray:
+            return softmax_privacy_loss(
+                some, 1.0 / x, self.l2, n_classes, self.row_bound, rows, n_coefficients=size
             )
-            above = losses > self.promises
-            if not above.any():
-                return result
-            shrink[above] *= 2.0
-        raise NotConverged("expected weights that keep every promise after rounding, found none.")
+
+        return lowered(weights, self.promises, losses, share=_ROUND_DOWN, smallest=SMALLEST_WEIGHT)
 
 
 def _root(total_and_slope: Callable[[float], tuple[float, float]], start: float) -> float:

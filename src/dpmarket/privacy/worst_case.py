@@ -14,6 +14,7 @@ stays well below (*).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,19 @@ _MARGINS = (-12.0, -3.0, 0.0, 3.0)
 _LENGTHS = tuple(np.geomspace(0.3, 3e5, 13).tolist())
 _STARTS = 3
 _minimize: Any = minimize  # its type information does not cover the options of Nelder-Mead
+
+
+@dataclass(frozen=True)
+class Effort:
+    """When a climb ends: after so many restarts, of so many evaluations each, or once it gains too little."""
+
+    starts: int
+    evaluations: int
+    gain: float
+    spread: float
+
+
+_EFFORT = Effort(starts=6, evaluations=400, gain=1e-4, spread=1e-9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,23 +297,40 @@ def _best_lengths(setting: _Setting) -> list[float]:
 
 
 def _refined(start: FloatArray, setting: _Setting) -> tuple[float, FloatArray]:
-    """Climb from ``start``; the simplex is restarted until it no longer gains."""
-    point = start
-    value = float(_log_ratios(point, setting))
-    for _ in range(6):
+    inside = 1 + setting.rows
+
+    def simplex_at(point: FloatArray) -> FloatArray:
         simplex = np.vstack([point, point + np.diag(np.where(np.arange(point.size) == 0, 0.5, 0.7))])
-        inside = 1 + setting.rows
         simplex[1 + inside :, inside:] = point[inside:] - np.diag(np.sign(point[inside:]) * 0.2 + 1e-3)
+        return simplex
+
+    return climbed(lambda point: float(_log_ratios(point, setting)), start, simplex_at, _EFFORT)
+
+
+def climbed(
+    log_ratio: Callable[[FloatArray], float],
+    start: FloatArray,
+    simplex_at: Callable[[FloatArray], FloatArray],
+    effort: Effort,
+) -> tuple[float, FloatArray]:
+    """Climb from ``start``; the simplex is restarted until it no longer gains."""
+    point, value = start, log_ratio(start)
+    for _ in range(effort.starts):
         found = _minimize(
-            lambda p: -float(_log_ratios(p, setting)),
+            lambda p: -log_ratio(p),
             point,
             method="Nelder-Mead",
-            options={"maxfev": 400, "adaptive": True, "initial_simplex": simplex, "fatol": 1e-9},
+            options={
+                "maxfev": effort.evaluations,
+                "adaptive": True,
+                "initial_simplex": simplex_at(point),
+                "fatol": effort.spread,
+            },
         )
         gained = -float(found.fun) - value
         if gained > 0.0:
             value, point = -float(found.fun), found.x
-        if gained <= 1e-4 * abs(value):
+        if gained <= effort.gain * abs(value):
             break
     return value, point
 

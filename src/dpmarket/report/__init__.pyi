@@ -1,4 +1,6 @@
 from .from_campaign import report_campaign as report_campaign
+from .from_desk import make_reports as make_reports
+from .from_desk import summarise_live as summarise_live
 from .options import Option as Option
 from .options import budget_options as budget_options
 from .options import crowd_options as crowd_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,9 +13,10 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.promises import Prepared, read_promises, refuse_other_index
 from dpmarket.privacy.noise import NoiseSource
-from dpmarket.statistics.released import ReleasedStatistic
+from dpmarket.statistics.released import ReleasedStatistic, StatisticError
 from dpmarket.statistics.weights import IntegerWeights, integer_weights, weighted_sum
 
+_LEAST_RANGE = 1e-60
 RESOLUTION = 1 << 24
 """What one person contributes is counted in this many parts of the public range."""
 
@@ -26,6 +28,11 @@ class Terms(Protocol):
     epsilon: float | None
     rows_per_person: int
     noise_source: NoiseSource | None
+
+    @property
+    def error(self) -> StatisticError:
+        """What spread and noise cost."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +117,19 @@ def read_crowd(terms: Terms, records: Any, n_records: int, epsilons: Any, people
             f"expected a record of everybody with an epsilon above 0, found {absent} people without; leave "
             "them out, or give them an epsilon of 0."
         )
-    return Crowd(integer_weights(promises), owners, records_of, holding.people)
+    weights = integer_weights(promises)
+    _refuse_no_error(terms, weights)
+    return Crowd(weights, owners, records_of, holding.people)
+
+
+def _refuse_no_error(terms: Terms, weights: IntegerWeights) -> None:
+    """Refuse what could not be told afterwards: noise that was drawn is spent, whatever comes of it."""
+    try:
+        root = terms.error.largest_root(weights.squared_norm, weights.total_promise)
+    except (OverflowError, ZeroDivisionError):
+        root = math.inf
+    if not 0.0 < root < math.inf:
+        raise InvalidInput("expected bounds and promises whose error is a number, got such as have none.")
 
 
 def kept(
@@ -126,6 +145,18 @@ def check_terms(terms: Any) -> None:
     if terms.epsilon is not None:
         terms.epsilon = checks.positive("epsilon", terms.epsilon)
     terms.rows_per_person = checks.whole("rows_per_person", terms.rows_per_person, minimum=1)
+
+
+def refuse_far_range(name: str, size: float) -> None:
+    """Refuse a public range whose square leaves the range of floats.
+
+    Raises
+    ------
+    InvalidInput
+        It is not between 1e-60 and 1e60.
+    """
+    if not _LEAST_RANGE <= size <= 1.0 / _LEAST_RANGE:
+        raise InvalidInput(f"expected {name} between {_LEAST_RANGE:g} and {1.0 / _LEAST_RANGE:g}.")
 
 
 def on_grid(values: FloatArray, low: float, high: float) -> IntArray:

@@ -26,6 +26,7 @@ _ROUNDS = 7  # the last cells are 1e-9 wide
 _MUCH = 1e3  # times the noise: beyond, the tail's formula loses digits, and two parts are added up instead
 _APART = 40.0  # scales of noise, exceeded with probability 2e-18
 _UP = 1.0 + 1e-9  # far more than the formulas can be off by rounding
+_NOTHING_KNOWN = 2.0  # levels differ by 1 at most
 _LEAST = 1e-12  # the spread of a mean at an end of the range, where it is 0
 
 
@@ -186,5 +187,7 @@ def level_margin(norm: float, candidates: int, rate: float, risk: float) -> floa
         A difference of levels, rounded up; above 1 means that nothing is known.
     """
     sampling = norm * np.sqrt(0.5 * np.log(1.0 / (risk * (1.0 - _SPLITS))))
+    if rate <= 0.0:  # a share of the promises too small for a float
+        return _NOTHING_KNOWN
     noise = np.log(candidates / (risk * _SPLITS)) / rate
-    return float((sampling + noise).min()) * _UP
+    return min(float((sampling + noise).min()) * _UP, _NOTHING_KNOWN)

@@ -24,6 +24,7 @@ from dpmarket.statistics.crowd import (
     kept,
     on_grid,
     read_crowd,
+    refuse_far_range,
 )
 from dpmarket.statistics.exact import discrete_laplace, random_bits
 from dpmarket.statistics.intervals import mean_interval
@@ -103,6 +104,7 @@ class PrivateMean:
         self.low, self.high = (checks.finite(name, getattr(self, name)) for name in ("low", "high"))
         if not self.low < self.high or not np.isfinite(self.high - self.low):
             raise InvalidInput(f"expected low < high, got low={self.low}, high={self.high}.")
+        refuse_far_range("high - low", self.high - self.low)
         check_outside(self.outside)
         check_terms(self)
 

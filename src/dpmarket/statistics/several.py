@@ -67,6 +67,10 @@ class SeveralStatistics:
         The :class:`ReleasedStatistic` under each name.
     epsilons_
         What was spent on each person in all, rounded up, never above the promise. Read-only.
+    spent_by_
+        What each statistic spent on each person, exactly, under its name. Read-only.
+    people_
+        The people of ``epsilons_`` if they have names, or None.
 
     Notes
     -----
@@ -101,7 +105,7 @@ class SeveralStatistics:
     @property
     def error(self) -> StatisticError:
         """The sum over all statistics, each in units of what guessing costs it, at its share."""
-        found = [(statistic.error, self._share(name)) for name, statistic in self.statistics.items()]
+        found = [(statistic.error, self.share(name)) for name, statistic in self.statistics.items()]
         return StatisticError(
             sum(error.sampling / error.signal for error, _ in found),
             sum(error.largest_sampling / error.signal for error, _ in found),
@@ -143,22 +147,22 @@ class SeveralStatistics:
         promises, holding = read_promises(self.epsilon, epsilons, people, lengths.pop(), 2**53)
         if not isinstance(promises, np.ndarray):
             raise InvalidInput("expected epsilons to be promises, got the weights of a model.")
-        total, releases = np.zeros(promises.size), {}
+        total, releases, spent = np.zeros(promises.size), {}, {}
         for name, statistic in self.statistics.items():
-            part = np.nextafter(promises * self._share(name), 0.0)
+            part = np.nextafter(promises * self.share(name), 0.0)
             given = part if holding.people is None else dict(zip(holding.people, part.tolist(), strict=True))
             # Of a copy: if a later one is refused, nothing was released and nothing has changed.
             fitted = copy(statistic).fit(records[name], epsilons=given, people=people)
-            releases[name] = fitted.release_
+            releases[name], spent[name] = fitted.release_, fitted.epsilons_
             total = np.nextafter(total + fitted.epsilons_, math.inf)
         # The exact sum is within the promise, so that the promise is an upper bound, too.
         total = np.minimum(total, promises)
-        self.releases_ = releases
+        self.releases_, self.spent_by_, self.people_ = releases, spent, holding.people
         self.epsilons_: FloatArray = read_only(np.where(promises > 0.0, total, 0.0))
         return self
 
-    def _share(self, name: str) -> float:
-        """Return a share as a float that is not above the exact one."""
+    def share(self, name: str) -> float:
+        """Return a statistic's part of every promise: as a float that is not above the exact one."""
         assert self.shares is not None
         exact = Fraction(self.shares[name]) / sum(Fraction(share) for share in self.shares.values())
         share = float(exact)

@@ -22,6 +22,7 @@ from dpmarket.statistics.crowd import (
     count_outside,
     kept,
     read_crowd,
+    refuse_far_range,
 )
 from dpmarket.statistics.exact import random_bits, rounded_sphere
 from dpmarket.statistics.intervals import vector_radius
@@ -88,6 +89,7 @@ class PrivateVectorMean:
         if not self.names or len(set(self.names)) < len(self.names):
             raise InvalidInput("expected names to be at least one, all different.")
         self.bound = checks.positive("bound", self.bound)
+        refuse_far_range("bound", self.bound)
         check_outside(self.outside)
         check_terms(self)
 

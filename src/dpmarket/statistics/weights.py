@@ -19,7 +19,7 @@ from dpmarket.errors import InvalidInput
 
 _BITS = 40  # of the largest weight: what rounding down loses of an epsilon is 2**-40 of the largest
 _LIMB = 20
-_SMALLEST = 1e-200  # epsilons below have no exact account in floats
+_SMALLEST = 1e-50  # nobody's promise either: squares of such numbers leave the range of floats
 _LARGEST = 1e6  # nobody's promise: it says that nothing is protected
 
 
@@ -79,7 +79,7 @@ def integer_weights(epsilons: FloatArray) -> IntegerWeights:
     Raises
     ------
     InvalidInput
-        If all promises are 0, or the largest is not between 1e-200 and 1e6.
+        If all promises are 0, or the largest is not between 1e-50 and 1e6.
     """
     largest = float(epsilons.max())
     if largest == 0.0:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 
-from dpmarket.market import Desk, operator_key
+from dpmarket.market import Desk
 from dpmarket.version import __version__
 from dpmarket.web import health, signing
 from dpmarket.web.api import campaigns, models, payouts, sellers
@@ -44,7 +44,7 @@ def make_app(
         Returns the time.
     """
     app = make_routes()
-    app.state.service = Service(desk, settings, operator_key(desk.keys), tells_time)
+    app.state.service = Service(desk, settings, tells_time)
     guarded = Guard(app, settings.public_url, settings.max_body)
     return Watch(guarded, metrics or Metrics())
 

@@ -141,6 +141,14 @@ class Client:
         """Return a campaign's model."""
         return self.get(f"/campaigns/{campaign}/model")
 
+    def figures(self, campaign: str) -> Any:
+        """Tell a released campaign in figures, with what the verifier says about its certificate."""
+        return self.get(f"/campaigns/{campaign}/figures")
+
+    def report(self, campaign: str) -> bytes:
+        """Return a released campaign's report, a page."""
+        return self.read(f"/campaigns/{campaign}/report")
+
     def me(self) -> Any:
         """Tell where a seller stands."""
         return self.get("/me")

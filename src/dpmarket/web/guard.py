@@ -24,7 +24,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _BODY_SECONDS = 30.0
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; object-src 'none'",
@@ -56,7 +56,7 @@ class Guard:
     def __init__(self, app: Application, public_url: str, max_body: int) -> None:
         parts = urlsplit(public_url)
         self._app, self._max_body = app, max_body
-        self._hosts = {*_LOOPBACK, str(parts.hostname)}
+        self._hosts = {*LOOPBACK, str(parts.hostname)}
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._headers = {
             **HEADERS,

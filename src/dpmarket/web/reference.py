@@ -1,4 +1,4 @@
-"""Turn the OpenAPI document and the settings into a page of the documentation."""
+"""Turn the OpenAPI document into a page of the documentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from dpmarket.web.app import make_routes
 from dpmarket.web.problems import STATUS, TITLES
-from dpmarket.web.settings import Settings
 
 _METHODS = ("get", "post")
 _INTRODUCTION = """\
@@ -14,20 +13,20 @@ _INTRODUCTION = """\
 
 Made from the service itself (`python -m dpmarket.web.reference > docs/reference/api.md`). A running service
 shows the same with all fields at `/api/v1/docs`, and as an OpenAPI document at `/api/v1/openapi.json`.
-[](../how-to/run-the-service.md) goes through a campaign.
+[](../how-to/run-the-service.md) goes through a campaign, [](settings.md) has the settings.
 
 Requests and answers are JSON in UTF-8, strictly: no doubled key, no unknown key, no NaN. Money is in whole
 minor units, times are in UTC. Every call below `/api/v1` needs the header `Authorization: Bearer TOKEN`. What
 is somebody else's is 404, as is what is not there. Every POST takes the header `Idempotency-Key`, at least 16
-random characters: the same request with the same key is done once, and answered again. *Key* says where it is
-required.
+random characters: the same request with the same key is done once, and answered again for 30 days. *Key* says
+where it is required.
 """
 
 
 def reference() -> str:
     """Return the page as Markdown."""
     document = make_routes().state.document
-    return "\n".join([_INTRODUCTION, *_routes(document), *_refusals(), *_settings(), *_python()])
+    return "\n".join([_INTRODUCTION, *_routes(document), *_refusals(), *_python()])
 
 
 def _routes(document: dict[str, Any]) -> list[str]:
@@ -84,39 +83,6 @@ def _refusals() -> list[str]:
     ]
 
 
-def _settings() -> list[str]:
-    words = _words(Settings.__doc__ or "")
-    rows = []
-    for name, field in Settings.model_fields.items():
-        default = "" if field.default is None else f"`{field.default}`"
-        rows.append(
-            f"| `{name}` | `DPMARKET_{name.upper()}` | {default} | {words[name].replace('``', '`')} |"
-        )
-    return [
-        "## Settings",
-        "",
-        "In `settings.toml` of the service's folder, or in the environment, which goes over the file.",
-        "",
-        "| setting | in the environment | default | meaning |",
-        "|---|---|---|---|",
-        *rows,
-        "",
-    ]
-
-
-def _words(text: str) -> dict[str, str]:
-    """Return what a numpy docstring says about each attribute."""
-    found: dict[str, str] = {}
-    names: list[str] = []
-    for line in text.split("----------\n", 1)[1].splitlines():
-        if line.startswith("        "):
-            for name in names:
-                found[name] = f"{found.get(name, '')} {line.strip()}".strip()
-        elif line.strip():
-            names = [name.strip() for name in line.split(",")]
-    return found
-
-
 def _python() -> list[str]:
     return [
         "## In Python",
@@ -137,6 +103,12 @@ def _python() -> list[str]:
         "",
         ".. automodule:: dpmarket.web.setup",
         "   :members: NewMember, init_service, invite_member, new_member",
+        "",
+        ".. automodule:: dpmarket.web.checkup",
+        "   :members: check_service",
+        "",
+        ".. automodule:: dpmarket.web.backups",
+        "   :members: back_up_service, restore_service",
         "",
         ".. automodule:: dpmarket.web.demo",
         "   :members: ServiceDemo, run_service_demo",

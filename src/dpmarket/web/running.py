@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import uvicorn
@@ -19,15 +18,19 @@ from prometheus_client import start_http_server
 
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.ledger.engine import is_address
-from dpmarket.market import Desk, acting, drop_old_buckets, open_desk, work
+from dpmarket.market import Desk, do_errands, open_desk, tidy, work
+from dpmarket.report import make_reports
 from dpmarket.web.app import make_app
+from dpmarket.web.clocks import clock_of
 from dpmarket.web.guard import Application
+from dpmarket.web.mailing import check_smtp, has_smtp, send_due
 from dpmarket.web.service import Clock, clock
 from dpmarket.web.settings import Settings
 from dpmarket.web.warming import compile_kernels
 from dpmarket.web.watching import Metrics, log_event
 
 _PAUSE = 1.0  # seconds between a worker's rounds
+_ERRANDS_PAUSE = 0.25
 _HOUR = 3600.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
@@ -35,19 +38,38 @@ _WORKER = "from dpmarket.cli import main; main()"
 
 @contextlib.contextmanager
 def opened(settings: Settings) -> Iterator[Desk]:
-    """Open the desk of a service for a ``with`` block: its tables are brought up to date.
+    """Open the desk of a service with its private keys for a ``with`` block, as a worker does.
 
-    The log outside of the ledger goes to the folder ``state``, unless ``DPMARKET_STATE`` names another.
+    Its tables are brought up to date. The log outside of the ledger goes to the folder ``state``, unless
+    ``DPMARKET_STATE`` names another.
     """
-    os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
-    if settings.master_key_file is not None:
-        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
+    with _opened(settings, settings.keys) as desk:
+        yield desk
+
+
+@contextlib.contextmanager
+def opened_without_keys(settings: Settings) -> Iterator[Desk]:
+    """Open the desk of a service for a ``with`` block, as who answers requests does: without private keys."""
+    with _opened(settings, None) as desk:
+        yield desk
+
+
+@contextlib.contextmanager
+def _opened(settings: Settings, keys: Path | None) -> Iterator[Desk]:
+    name_folders(settings)
     for folder in (settings.folder, Path(os.environ["DPMARKET_STATE"])):
         make_folder(folder)
     if not is_address(settings.database):
         make_folder(Path(settings.database).parent)
-    with open_desk(settings.database, settings.keys, settings.terms) as desk:
+    with open_desk(settings.database, keys, settings.terms) as desk:
         yield desk
+
+
+def name_folders(settings: Settings) -> None:
+    """Name the state folder and the master key to all of this process, unless the environment does."""
+    os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
+    if settings.master_key_file is not None:
+        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
 
 
 @contextlib.contextmanager
@@ -147,23 +169,66 @@ def working(desk: Desk, tells_time: Clock = clock, pause: float = 0.05) -> Itera
 
 
 def run_worker(
-    desk: Desk, stopped: Callable[[], bool], tells_time: Clock = clock, pause: float = _PAUSE
+    desk: Desk,
+    stopped: Callable[[], bool],
+    tells_time: Clock = clock,
+    pause: float = _PAUSE,
+    settings: Settings | None = None,
 ) -> None:
-    """Do what is due, again and again, until it is to stop; a job that was begun is ended first."""
+    """Do what is due, again and again, until it is to stop; a job that was begun is ended first.
+
+    Mails are sent where settings name a server for them.
+    """
+    errands = threading.Thread(
+        target=_run_errands, args=(desk, stopped, tells_time), name="dpmarket-errands", daemon=True
+    )
+    errands.start()
+    mails = threading.Thread(
+        target=_run_mails, args=(desk, stopped, tells_time, settings), name="dpmarket-mails", daemon=True
+    )
+    if settings is not None and has_smtp(settings):
+        mails.start()
     tidied = 0.0
     while not stopped():
         try:
             for job in work(desk, tells_time()):
                 log_event("job", kind=job.kind, attempts=job.attempts)
+            make_reports(desk, tells_time())
             if time.monotonic() - tidied > _HOUR:
                 tidied = time.monotonic()
-                with acting(desk) as connection:
-                    drop_old_buckets(connection, tells_time() - timedelta(days=1))
+                tidy(desk, tells_time())
         except DpmarketError as problem:  # a full disk, a server that is away: they come back
             log_event("worker failed", error=type(problem).__name__)
-        end = time.monotonic() + pause
-        while not stopped() and time.monotonic() < end:
-            time.sleep(min(0.1, pause))
+        _rest(stopped, pause)
+    errands.join(10.0)
+    if mails.is_alive():
+        mails.join(40.0)
+
+
+def _run_mails(desk: Desk, stopped: Callable[[], bool], tells_time: Clock, settings: Settings) -> None:
+    """Send mails, again and again: a server that is slow holds no job up."""
+    while not stopped():
+        try:
+            send_due(desk, settings, tells_time())
+        except DpmarketError as problem:
+            log_event("worker failed", error=type(problem).__name__)
+        _rest(stopped, _PAUSE)
+
+
+def _run_errands(desk: Desk, stopped: Callable[[], bool], tells_time: Clock) -> None:
+    """Make keys and answer questions, again and again: people wait for them, however long a job takes."""
+    while not stopped():
+        try:
+            do_errands(desk, tells_time())
+        except DpmarketError as problem:
+            log_event("worker failed", error=type(problem).__name__)
+        _rest(stopped, _ERRANDS_PAUSE)
+
+
+def _rest(stopped: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not stopped() and time.monotonic() < end:
+        time.sleep(min(0.1, seconds))
 
 
 def serve(settings: Settings, tell: Callable[[str], None]) -> None:
@@ -176,6 +241,8 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     tell
         Called with the address once requests are answered.
     """
+    tells_time = clock_of(settings)
+    check_smtp(settings)
     with contextlib.ExitStack() as stack:
         taken = listening(settings.host, settings.port)
         stack.callback(taken.close)
@@ -184,12 +251,12 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
             settings = settings.model_copy(update={"public_url": url})
         metrics = Metrics()
         stack.enter_context(_metrics_server(metrics, settings))
-        desk = stack.enter_context(opened(settings))
+        desk = stack.enter_context(opened_without_keys(settings))
         stack.enter_context(held_open(desk))
         metrics.watch_desk(desk)
         compile_kernels()
         stack.enter_context(_workers(settings))
-        server = make_server(make_app(desk, settings, metrics), settings)
+        server = make_server(make_app(desk, settings, metrics, tells_time), settings)
         # The server handles signals itself and repeats them when it has stopped: then they mean nothing more.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
@@ -265,9 +332,11 @@ def run_worker_process(settings: Settings, beside: int | None) -> None:
     def stopped() -> bool:
         return asked.is_set() or (beside is not None and os.getppid() != beside)
 
+    tells_time = clock_of(settings)
+    check_smtp(settings)
     with opened(settings) as desk:
         log_event("working")
-        run_worker(desk, stopped)
+        run_worker(desk, stopped, tells_time, settings=settings)
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float) -> None:

@@ -34,15 +34,12 @@ class Service:
     ----------
     desk, settings
         The desk, and the settings.
-    operator
-        The operator's public key, to which payees are sealed.
     clock
         Tells the time; a demonstration has its own.
     """
 
     desk: Desk
     settings: Settings
-    operator: bytes
     clock: Clock = clock
 
     def limit(self, kind: str, who: str, rate: Rate) -> None:

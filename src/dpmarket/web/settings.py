@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from dpmarket.errors import FileProblem
@@ -57,6 +57,23 @@ class Settings(BaseSettings):
         Bytes of a request.
     workers
         How many workers ``dpmarket serve`` starts beside itself.
+    smtp_url
+        By which server mails are sent: ``smtps://user:password@host`` or ``smtp://...`` for STARTTLS;
+        ``smtp+plain://`` on this machine only. None: links are shown to copy.
+    smtp_ca_file
+        Which authorities are trusted for that server's certificate; None: those of the machine.
+    mail_from
+        The address that mails come from.
+    mail_language
+        The catalogue of their texts.
+    reminder_hours
+        How long before the end people are reminded who have not answered.
+    postgres_programs
+        The folder of ``pg_dump`` and ``pg_restore``, for backups; None: they are looked for as any program.
+    testing
+        Whether this is a test on loopback with invented people.
+    clock_file
+        For tests only: a file that holds by how many seconds the service's clock is ahead.
     """
 
     model_config = SettingsConfigDict(env_prefix="DPMARKET_", extra="forbid", frozen=True)
@@ -78,6 +95,14 @@ class Settings(BaseSettings):
     batch: int = Field(default=20, ge=2)
     max_body: int = Field(default=1_000_000, ge=1_000)
     workers: int = Field(default=1, ge=0, le=32)
+    smtp_url: SecretStr | None = None
+    smtp_ca_file: Path | None = None
+    mail_from: str | None = Field(default=None, pattern=r"^[^\s@<>,]+@[^\s@<>,]+$")
+    mail_language: str = "en"
+    reminder_hours: float = Field(default=24.0, gt=0, le=10_000)
+    postgres_programs: Path | None = None
+    testing: bool = False
+    clock_file: Path | None = None
 
     @field_validator("public_url")
     @classmethod
@@ -106,7 +131,7 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> Path:
-        """Where private keys are."""
+        """Where private keys are; only a worker needs them."""
         return self.keys_folder or self.folder / "keys"
 
     @property
@@ -134,7 +159,7 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    for name in ("keys_folder", "master_key_file"):
+    for name in ("keys_folder", "master_key_file", "clock_file", "smtp_ca_file"):
         if isinstance(written.get(name), str):
             written[name] = folder / written[name]
     try:

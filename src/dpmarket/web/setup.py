@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from dpmarket.errors import FileProblem
+from dpmarket.ledger import reading
 from dpmarket.market import (
     ENGLISH,
+    GERMAN,
     Caller,
     Desk,
+    Member,
     acting,
     add_consent,
     add_member,
     issue_token,
-    operator_key,
+    list_members,
+    member_with,
+    revoke_tokens,
+    tell_operator_key,
 )
-from dpmarket.web.running import make_folder, opened
+from dpmarket.web.running import make_folder, opened, opened_without_keys
 from dpmarket.web.service import clock
-from dpmarket.web.settings import SETTINGS_FILE, read_settings
+from dpmarket.web.settings import SETTINGS_FILE, Settings, read_settings
 
 _LOGIN = timedelta(days=7)
 _WRITTEN = """\
@@ -95,10 +103,11 @@ def init_service(folder: Path, name: str) -> NewMember:
 
 
 def prepare(desk: Desk) -> None:
-    """Make the operator's key, and keep the first consent text."""
-    operator_key(desk.keys)
+    """Make the operator's key and tell its public half, and keep the first consent text."""
     with acting(desk) as connection:
-        add_consent(connection, "en", ENGLISH, clock())
+        tell_operator_key(desk, connection, clock())
+        version = add_consent(connection, "en", ENGLISH, clock())
+        add_consent(connection, "de", GERMAN, clock(), version)
 
 
 def invite_member(folder: Path, name: str, role: str) -> NewMember:
@@ -111,10 +120,7 @@ def invite_member(folder: Path, name: str, role: str) -> NewMember:
     MarketRefusal
         No such role.
     """
-    if not (folder / SETTINGS_FILE).is_file():
-        raise FileProblem(f"there is no service in {folder}: 'dpmarket service init' makes one.")
-    settings = read_settings(folder)
-    with opened(settings) as desk:
+    with _service_in(folder) as (desk, settings):
         return new_member(desk, name, role, settings.public_url)
 
 
@@ -126,3 +132,52 @@ def new_member(desk: Desk, name: str, role: str, public_url: str) -> NewMember:
         token = issue_token(connection, "api", made, now)
         link = issue_token(connection, "login", made, now, _LOGIN)
     return NewMember(made.id, role, token, f"{public_url}/login/{link}")
+
+
+def list_service_members(folder: Path) -> list[Member]:
+    """Return who works with a service; raises as :func:`invite_member`."""
+    with _service_in(folder) as (desk, _), reading(desk.ledger) as connection:
+        return list_members(connection, clock())
+
+
+def new_link(folder: Path, member: str) -> str:
+    """Return a new link that signs a member in once, within a week.
+
+    Raises
+    ------
+    FileProblem
+        There is no service in the folder.
+    MarketRefusal
+        There is no such member.
+    """
+    with _service_in(folder) as (desk, settings):
+        return f"{settings.public_url}/login/{_issue(desk, member, 'login', _LOGIN)}"
+
+
+def new_token(folder: Path, member: str) -> str:
+    """Return a new token for the API; raises as :func:`new_link`."""
+    with _service_in(folder) as (desk, _):
+        return _issue(desk, member, "api", None)
+
+
+def revoke_member(folder: Path, member: str) -> int:
+    """End all tokens, links and sessions of a member; return how many. Raises as :func:`new_link`."""
+    with _service_in(folder) as (desk, _), acting(desk) as connection:
+        now = clock()
+        return revoke_tokens(connection, member_with(connection, member, now).id, now)
+
+
+def _issue(desk: Desk, member: str, kind: str, lasts: timedelta | None) -> str:
+    now = clock()
+    with acting(desk) as connection:
+        found = member_with(connection, member, now)
+        return issue_token(connection, kind, Caller(found.role, found.id), now, lasts)
+
+
+@contextmanager
+def _service_in(folder: Path) -> Iterator[tuple[Desk, Settings]]:
+    if not (folder / SETTINGS_FILE).is_file():
+        raise FileProblem(f"there is no service in {folder}: 'dpmarket service init' makes one.")
+    settings = read_settings(folder)
+    with opened_without_keys(settings) as desk:
+        yield desk, settings

@@ -16,12 +16,13 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from dpmarket.errors import DpmarketError
 from dpmarket.ledger import reading
 from dpmarket.ledger.money import money_problems
+from dpmarket.ledger.waits import waits_of
 from dpmarket.market import Desk, job_counts
 from dpmarket.market.checking import live_campaigns
 from dpmarket.web.guard import Application, Receive, Scope, Send
@@ -97,7 +98,7 @@ class _DeskCollector(Collector):
         """Nothing is read when it is registered."""
         return []
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
         """Read the desk."""
         up = GaugeMetricFamily("dpmarket_database_up", "Whether the database can be read.")
         try:
@@ -116,6 +117,12 @@ class _DeskCollector(Collector):
         for (kind, state), number in sorted(jobs.items()):
             family.add_metric([kind, state], number)
         yield family
+        number, seconds, longest = waits_of(self._desk.ledger.engine).told()
+        yield CounterMetricFamily("dpmarket_lock_waits", "How often the ledger's lock was taken.", number)
+        yield CounterMetricFamily("dpmarket_lock_wait_seconds", "Seconds waited for it in all.", seconds)
+        yield GaugeMetricFamily(
+            "dpmarket_lock_wait_longest_seconds", "The longest wait since metrics were asked for.", longest
+        )
         yield GaugeMetricFamily("dpmarket_escrow_short", "Campaigns that wait for a debt.", value=short)
         yield GaugeMetricFamily(
             "dpmarket_books_balanced",

@@ -21,6 +21,7 @@ const BODY_2 = {
   totals: { ...COUNTS, total_payment: "float", total_promise: "float", total_spent: "float" },
 };
 const [BINARY, SHAPED, SOFTMAX] = ["binary model", "shaped binary model", "softmax model"];
+const STATISTIC = "statistic";
 const BINARY_PARTS = {
   ...CONSTANTS, ...GRID, delta: "float", features: { high: "list", low: "list", name: "list" }, kind: "str",
   noise_rate: "float",
@@ -30,6 +31,7 @@ const RELEASES = {
   [BINARY]: BINARY_PARTS,
   [SHAPED]: { ...BINARY_PARTS, encoder: "dict|null", euclidean_bound: "float", joint_columns: "int" },
   [SOFTMAX]: BINARY_PARTS,
+  [STATISTIC]: { delta: "float", kind: "str", rows_per_person: "int", statistics: "list", weight_total: "float" },
 };
 const MENU = { cost: "list", epsilon: "list", payment: "list" };
 const COMMITMENT = { committed_at: "str", digest: "str", quoted_at: "str" };
@@ -110,16 +112,19 @@ function bodyOf(found) {
   for (const [name, shape] of [["menu", MENU], ["commitment", COMMITMENT]]) {
     if (part(name).kind !== "null") refuseOtherParts(part(name), shape, `'${name}' in the certificate`);
   }
-  const release = opened(part("release"));
   return {
     ...shared,
-    release: {
-      ...release, features: opened(part("release").value.get("features")),
-      n_coefficients: BigInt(columnsOf(release).length),
-    },
+    release: kind.value === STATISTIC ? statisticRelease(part("release")) : modelOf(part("release")),
     totals: totals(told.total_promise, told.total_payment, told.total_spent),
     menu: part("menu").kind === "null" ? null : opened(part("menu")),
     commitment: part("commitment").kind === "null" ? null : opened(part("commitment")),
+  };
+}
+
+function modelOf(found) {
+  const release = opened(found);
+  return {
+    ...release, features: opened(found.value.get("features")), n_coefficients: BigInt(columnsOf(release).length),
   };
 }
 

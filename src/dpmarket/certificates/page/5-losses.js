@@ -4,10 +4,12 @@
 function lossUp(weight, release) {
   const a = Fraction.of(weight);
   if (a.numerator === 0n) return ZERO;
+  if (release.kind === STATISTIC) return statisticLossUp(a, release);
   return release.kind === SOFTMAX ? softmaxLossUp(a, release) : binaryLossUp(a, release);
 }
 
 function releaseUp(release) {
+  if (release.kind === STATISTIC) return ZERO; // whole numbers with whole noise: nothing is rounded
   return release.kind === SOFTMAX ? softmaxReleaseUp(release) : binaryReleaseUp(release);
 }
 

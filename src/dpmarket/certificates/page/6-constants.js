@@ -19,10 +19,7 @@ const isAmount = (number) => number >= 0 && number <= LARGEST_NUMBER;
 
 function publicChecks(body) {
   const { release, totals, minorUnits } = body;
-  const wrong = Object.entries(RANGES)
-    .filter(([name, [low, high]]) => !(release[name] >= low && release[name] <= high))
-    .map(([name]) => name);
-  wrong.push(...inconsistent(release));
+  const wrong = release.kind === STATISTIC ? wrongNumbers(release, totals.promise) : wrongConstants(release);
   if (minorUnits !== null && !(minorUnits >= 1n && minorUnits <= LARGEST_UNITS)) wrong.push("minor_units");
   if (!isCurrency(body.currency)) wrong.push("currency");
   const counted = totals.sellers >= 1n && totals.sellers <= LARGEST_MARKET && totals.boughtFrom >= 0n
@@ -32,14 +29,29 @@ function publicChecks(body) {
   const checks = [judged("public numbers", !wrong.length, "within their ranges, and consistent", no)];
   if (wrong.length) return checks;
   const cost = releaseUp(release);
-  const covered = cost !== null && cost.isAtMost(Fraction.of(release.numerical_epsilon));
+  const covered = cost !== null && cost.isAtMost(Fraction.of(release.numerical_epsilon ?? 0));
   const told = cost === null ? "" : shown(cost.toNumber());
   const kept = [totals.promise, totals.payment, totals.spent].every(isAmount) && totals.spent <= totals.promise;
   return [
     ...checks,
     judged("release", covered, `costs ${told}, as charged`, "costs more than charged"),
     judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
+    ...rowLengths(release),
   ];
+}
+
+function wrongConstants(release) {
+  const outside = Object.entries(RANGES)
+    .filter(([name, [low, high]]) => !(release[name] >= low && release[name] <= high))
+    .map(([name]) => name);
+  return [...outside, ...inconsistent(release)];
+}
+
+// A bound which nothing declared implies was not checked.
+function rowLengths({ kind, encoder }) {
+  if (kind !== SHAPED || (encoder ?? null) !== null) return [];
+  const told = "that no row is longer than the Euclidean bound is the buyer's word: no encoder is stated";
+  return [{ name: "row lengths", verdict: NOT_MADE, detail: told }];
 }
 
 function inconsistent(release) {

@@ -10,7 +10,7 @@ import hashlib
 from typing import Any
 
 from .commitments import commitments_check
-from .constants import public_checks
+from .constants import delta_check, public_checks
 from .layout import Body, Lines, body_of
 from .menus import menu_checks, menu_of
 from .openings import openings_checks, read_openings
@@ -122,6 +122,7 @@ def examined(
         menu = menu_of(body)
         checks += [*sound, *menu_checks(body, menu), *statements_check(body), *rules_checks(body, commitment)]
         if sound[0].verdict == HOLDS:  # nothing is computed from constants that no market has
+            checks += delta_check(body) if openings is None else []
             if receipt is not None:
                 checks += receipt_checks(body, found, receipt, cost, menu)
             if openings is not None:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from .layout import Body, Release, Totals
+from .layout import GAUSSIAN_ENCODED, SHAPED, Body, Release, Totals
 from .losses import release_up
 from .money import is_currency
 from .numbers_released import StatisticRelease, wrong_parts
 from .shapes import misshapen
-from .verdicts import Check, judged
+from .verdicts import HOLDS, NOT_MADE, Check, judged
 
 RANGES = {
     "l2": (1e-15, 1e9),
@@ -73,12 +73,39 @@ def public_checks(body: Body) -> list[Check]:
         *checks,
         judged("release", covered, f"costs {shown}, as charged", "costs more than charged"),
         judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
+        *_row_lengths(release),
     ]
+
+
+def delta_check(body: Body) -> list[Check]:
+    """Return what can be said of a delta by whoever cannot count the lines that were bought from.
+
+    The root covers the number of sellers, but that so few of them were bought from is the buyer's word.
+    """
+    delta, totals = body.release.delta, body.totals
+    if delta == 0.0:
+        return []
+    if delta <= 1.0 / (10 * totals.sellers):
+        return [Check("delta", HOLDS, "at most a tenth of a person, however many of the sellers sold")]
+    told = (
+        f"a tenth of a person at most if {totals.bought_from} sold, as stated: only the openings count them"
+    )
+    return [Check("delta", NOT_MADE, told)]
+
+
+def _row_lengths(release: Release | StatisticRelease) -> list[Check]:
+    """Say that a bound which nothing declared implies was not checked."""
+    if isinstance(release, StatisticRelease) or release.kind != SHAPED or release.encoder is not None:
+        return []
+    told = "that no row is longer than the Euclidean bound is the buyer's word: no encoder is stated"
+    return [Check("row lengths", NOT_MADE, told)]
 
 
 def with_delta(delta: float) -> str:
     """Return what must stand wherever epsilons do: the probability with which they need not hold."""
-    return f"; all promises have a delta of {delta!r}" if delta > 0.0 else ""
+    if not delta > 0.0:
+        return ""
+    return f" with probability 1 - delta: all promises have a delta of {delta!r}"
 
 
 def priced_delta(market: Any) -> float | None:
@@ -101,9 +128,15 @@ def _is_priced(body: Body) -> bool:
 def _out_of_range(release: Release | StatisticRelease, totals: Totals) -> list[str]:
     if isinstance(release, StatisticRelease):
         return wrong_parts(release, totals.promise)
+    ranges = ranges_of(release.kind)
     return [
-        name for name, (low, high) in RANGES.items() if not low <= getattr(release, name) <= high
+        name for name, (low, high) in ranges.items() if not low <= getattr(release, name) <= high
     ] + _inconsistent(release, totals)
+
+
+def ranges_of(kind: str) -> dict[str, tuple[float, float]]:
+    """Return what is accepted of a kind of release: encoded rows are shorter in the Euclidean norm."""
+    return {**RANGES, "row_bound": (1e-3, 1e6)} if kind == GAUSSIAN_ENCODED else dict(RANGES)
 
 
 def _counted(totals: Totals) -> bool:

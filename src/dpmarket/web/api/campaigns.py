@@ -19,11 +19,13 @@ from dpmarket.market.opening import market_of
 from dpmarket.web.api import models
 from dpmarket.web.api.models import CampaignId, MaybeKey, NeededKey, plain
 from dpmarket.web.auth import AnyCaller, Buyer, TheService, only
+from dpmarket.web.mailing import has_smtp
 from dpmarket.web.problems import documented, problem
 from dpmarket.web.service import INVITING, Service
 
 router = APIRouter(prefix="/api/v1/campaigns", tags=["campaigns"], responses=documented(401, 404, 422, 503))
 _ACTING = documented(400, 403, 409, 413, 415)
+_HTML: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
 _JSON: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}}}
 }
@@ -86,7 +88,8 @@ def fund(
 ) -> models.Available:
     """Enter that money has arrived for a campaign; a debt is paid from it.
 
-    By a paymaster or an operator, who see it arrive; by the buyer if the service is set up so.
+    For an open online campaign a multiple of the largest payment: other amounts would tell what is held. By a
+    paymaster or an operator, who see it arrive; by the buyer if the service is set up so.
     """
     _refuse_unless(service, caller, campaign_id, ("paymaster", "operator"), service.settings.funding)
 
@@ -100,7 +103,7 @@ def fund(
 def refund(
     campaign_id: CampaignId, body: models.Amount, caller: AnyCaller, service: TheService, key: NeededKey
 ) -> models.State:
-    """Enter that money went back which is promised to nobody: of a draft, or from the training on."""
+    """Enter that money went back which is promised to nobody: of a draft, or of a campaign that has ended."""
     _refuse_unless(service, caller, campaign_id, ("paymaster", "operator"), service.settings.funding)
 
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
@@ -114,7 +117,10 @@ def refund(
 def open_(
     campaign_id: CampaignId, caller: Buyer, service: TheService, key: MaybeKey = None
 ) -> models.CampaignAnswer:
-    """Freeze the rules and let sellers come. 402 if escrow has too little."""
+    """Freeze the rules and let sellers come. 402 if escrow has too little.
+
+    A worker makes the campaign's keys right after it was drafted; without one, 503.
+    """
     with reading(service.desk.ledger) as connection:
         found = market.show_campaign(connection, caller, campaign_id)
     # Planned outside of the transaction, which it would hold up for all others.
@@ -122,10 +128,12 @@ def open_(
         market.plan_opening(market_of(found.market), found.mechanism) if found.state == "draft" else None
     )
 
+    market.await_campaign_key(service.desk, campaign_id)
+
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
         if planned is None:
             raise MarketRefusal("state", "expected a draft: this campaign was opened or cancelled before.")
-        public = market.new_key(service.desk.keys, campaign_id)
+        public = market.public_key_of(connection, campaign_id)
         return _told(market.open_campaign(connection, campaign_id, planned, public, now))
 
     return models.CampaignAnswer(**service.act(caller, key, {"open": campaign_id}, act))
@@ -169,6 +177,7 @@ def invite(
 ) -> models.Invitations:
     """Invite people, each once. Tokens are told in this answer only, and again for the same key.
 
+    Where the service sends mails, people whose name is a mail address get their link there, and nobody else.
     By an operator: whoever has a token acts for the seller. By the buyer if the service is set up so; a limit
     over the campaigns of all buyers is not one buyer's to set.
     """
@@ -182,8 +191,16 @@ def invite(
         made = []
         for person in dict.fromkeys(body.people):
             for one in market.invite(connection, campaign_id, [person], cap, now):
-                link = f"{service.settings.public_url}/i/{one.token}"
-                made.append({"person": person, "token": one.token, "link": link})
+                told: dict[str, str | None] = {
+                    "token": one.token,
+                    "link": f"{service.settings.public_url}/i/{one.token}",
+                }
+                mailed = has_smtp(service.settings) and market.is_address(person)
+                if mailed:
+                    operator = market.operator_public_key(connection)
+                    market.enter_invitation(connection, one.participation, person, one.token, operator, now)
+                    told = {"token": None, "link": None}
+                made.append({"person": person, "mailed": mailed, **told})
         return {"invitations": made}
 
     return models.Invitations(**service.act(caller, key, {"invite": campaign_id, **plain(body)}, act))
@@ -198,7 +215,7 @@ def totals(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> m
 
 @router.get("/{campaign_id}/model", responses=_JSON)
 def model(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Give the released model to the buyer, a seller or an auditor, as 'dpmarket train' writes it."""
+    """Give what was released, a model or statistics, to the buyer, a seller or an auditor."""
     with reading(service.desk.ledger) as connection:
         return Response(market.show_model(connection, caller, campaign_id), media_type="application/json")
 
@@ -216,7 +233,8 @@ def openings(
     campaign_id: CampaignId, caller: Annotated[Caller, Depends(only("auditor"))], service: TheService
 ) -> Response:
     """Give an auditor what the certificate commits to. Confidential."""
-    return Response(market.show_openings(service.desk, caller, campaign_id), media_type="application/json")
+    found = market.ask_for_openings(service.desk, caller, campaign_id, service.clock())
+    return Response(found, media_type="application/json")
 
 
 @router.get("/{campaign_id}/costs")
@@ -224,12 +242,24 @@ def costs(
     campaign_id: CampaignId, caller: Annotated[Caller, Depends(only("auditor"))], service: TheService
 ) -> models.ReportedCosts:
     """Give an auditor what an offline campaign was cleared by, to decide it again. Confidential."""
-    rows = market.show_costs(service.desk, caller, campaign_id).iter_rows(named=True)
+    rows = market.ask_for_costs(service.desk, caller, campaign_id, service.clock()).iter_rows(named=True)
     return models.ReportedCosts(costs=[models.ReportedCost(**row) for row in rows])
 
 
-@router.get("/{campaign_id}/report")
-def report(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> models.Report:
+@router.get("/{campaign_id}/report", responses=_HTML)
+def report(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+    """Give the report of a released campaign to its buyer or an auditor, as 'dpmarket report' writes it.
+
+    One page of sums and of means over at least ten people, made once by a worker. 404 before that, and for a
+    campaign with too few people.
+    """
+    with reading(service.desk.ledger) as connection:
+        found = market.show_report(connection, caller, campaign_id)
+    return Response(found, media_type="text/html; charset=utf-8")
+
+
+@router.get("/{campaign_id}/figures")
+def figures(campaign_id: CampaignId, caller: AnyCaller, service: TheService) -> models.Report:
     """Tell a released campaign in figures, with what the verifier says about its certificate."""
     from dpmarket.certificates import verify
     from dpmarket.report.promise import guess_after

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Header, Path
+from fastapi import Header, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from dpmarket.campaign import Market
@@ -16,6 +16,7 @@ MaybeKey = Annotated[
 ]
 NeededKey = Annotated[str, Header(alias="Idempotency-Key", min_length=16, max_length=200, description=_KEY)]
 CampaignId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="The campaign's id.")]
+Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the text, such as en or de.")]
 PayoutId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="The payout's id.")]
 Minor = Annotated[int, Field(description="Money, in minor units such as cents.")]
 
@@ -132,8 +133,11 @@ class InvitationAnswer(Answer):
     """An invitation, told once: whoever has the token acts for this seller."""
 
     person: str = Field(description="As the request calls them.")
-    token: str
-    link: str
+    token: str | None
+    link: str | None
+    mailed: bool = Field(
+        description="Whether the link goes to this address by mail, and is told to nobody else."
+    )
 
 
 class Invitations(Answer):
@@ -192,6 +196,29 @@ class Me(Answer):
     limit: float = Field(description="The most epsilon that you give over all campaigns.")
     spent: float = Field(description="What of it is spent.")
     held: float = Field(description="What of it campaigns hold that you are in.")
+
+
+class AccountLineAnswer(Answer):
+    """What one campaign holds and has spent of your limit."""
+
+    title: str | None = Field(description="Of the campaign that this token belongs to only.")
+    campaign_state: str
+    state: str = Field(description="Yours in it.")
+    held: float = Field(description="epsilon that it holds until it ends or you leave.")
+    spent: float = Field(description="epsilon that was used.")
+    is_this: bool = Field(description="Whether it is the campaign that this token belongs to.")
+    payment: int | None = Field(description="What your offer comes to, in minor units; of this campaign only.")
+    made_at: str
+
+
+class AccountAnswer(Answer):
+    """Your limit over all campaigns, and what became of it."""
+
+    limit: float
+    spent: float
+    held: float
+    left: float = Field(description="What further campaigns can hold.")
+    campaigns: list[AccountLineAnswer]
 
 
 class ConsentAnswer(Answer):
@@ -256,7 +283,8 @@ class Record(Strict):
     """A record, checked, then sealed to the campaign's key."""
 
     values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
-        description="By name: every feature and the label of the market file; or a list of such rows."
+        description="By name: every feature and the label of the market file, or every column that its "
+        "statistics are asked of; or a list of such rows."
     )
 
 
@@ -349,6 +377,29 @@ class Confirmation(Strict):
     kind: Literal["confirmed", "returned"]
     references: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] = Field(
         min_length=1, max_length=20_000
+    )
+
+
+class Account(Strict):
+    """A bank account."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=70)]
+    iban: Annotated[str, StringConstraints(min_length=15, max_length=50)]
+
+
+class PayeeAccount(Account):
+    """The account of a payee, as the payout calls them."""
+
+    payee: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class BankFile(Strict):
+    """From where, to where and when to pay; used for the answer, and kept nowhere."""
+
+    payer: Account
+    accounts: list[PayeeAccount] = Field(min_length=1, max_length=20_000)
+    day: Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] = Field(
+        description="When the bank is to pay, such as 2026-03-02."
     )
 
 

@@ -44,11 +44,13 @@ def show(caller: Seller, service: TheService) -> models.Me:
 
 
 @router.get("/consent", responses=documented(409))
-def consent_page(caller: Seller, service: TheService) -> models.ConsentAnswer:
-    """Show what taking part means, what is promised and what is not."""
+def consent_page(
+    caller: Seller, service: TheService, language: models.Language = "en"
+) -> models.ConsentAnswer:
+    """Show what taking part means, what is promised and what is not. 404 for a language without a text."""
     with reading(service.desk.ledger) as connection:
         found = market.show_standing(connection, caller, caller.id)
-        return models.ConsentAnswer(**vars(market.consent_page(connection, found.campaign)))
+        return models.ConsentAnswer(**vars(market.consent_page(connection, found.campaign, language)))
 
 
 @router.post("/consent", responses=_ACTING)
@@ -56,7 +58,10 @@ def consent(body: models.Consent, caller: Seller, service: TheService, key: Mayb
     """Take part. You wait if your limit has no room for what the campaign could ask."""
 
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
-        return {"state": market.give_consent(connection, caller.id, body.digest, now)}
+        found = market.show_standing(connection, caller, caller.id)
+        pages = {} if found.campaign_state == "draft" else market.consent_pages(connection, found.campaign)
+        read = next((name for name, shown in pages.items() if shown.digest == body.digest), "en")
+        return {"state": market.give_consent(connection, caller.id, body.digest, now, read)}
 
     return models.State(**service.act(caller, key, {"consent": plain(body)}, act))
 
@@ -156,7 +161,7 @@ def payee(body: models.Payee, caller: Seller, service: TheService, key: NeededKe
     """Say whom to pay. It is sealed to the operator's key, and can be said again."""
 
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
-        market.set_payee(connection, caller.id, body.payee, service.operator, now)
+        market.set_payee(connection, caller.id, body.payee, market.operator_public_key(connection), now)
         return {"state": market.show_standing(connection, caller, caller.id).state}
 
     return models.State(**service.act(caller, key, {"payee": plain(body)}, act))
@@ -178,6 +183,22 @@ def events(caller: Seller, service: TheService) -> models.Events:
     with reading(service.desk.ledger) as connection:
         found = market.show_history(connection, caller, caller.id)
     return models.Events(events=[models.EventAnswer(**vars(one)) for one in found])
+
+
+@router.get("/statement")
+def statement(caller: Seller, service: TheService) -> models.AccountAnswer:
+    """Tell what campaigns hold and have spent of your limit, campaign by campaign."""
+    with reading(service.desk.ledger) as connection:
+        lines = market.show_account(connection, caller, caller.id)
+        person = market.show_standing(connection, caller, caller.id).person
+        limits = market.limits_of(connection, person)
+    return models.AccountAnswer(
+        limit=limits.cap,
+        spent=limits.spent,
+        held=limits.held,
+        left=limits.left,
+        campaigns=[models.AccountLineAnswer(**vars(line)) for line in lines],
+    )
 
 
 @router.get("/receipt", responses=_JSON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -16,11 +17,23 @@ from dpmarket.market import Caller
 from dpmarket.web.api import campaigns, models
 from dpmarket.web.api.models import CampaignId
 from dpmarket.web.auth import TheService
+from dpmarket.web.pages.asking import MODEL, NUMBERS
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.looking import session_of
-from dpmarket.web.pages.market_form import MOST_ROWS, ROWS, keys, market_data, starts
+from dpmarket.web.pages.market_form import (
+    FEATURE_KINDS,
+    GAPS,
+    MOST_ROWS,
+    ROWS,
+    keys,
+    market_data,
+    places_of,
+    starts,
+)
 from dpmarket.web.pages.prospects import planned
 from dpmarket.web.pages.rendering import page, see
+from dpmarket.web.pages.statistic_form import KINDS, beside_lines, lines_shown, with_numbers
+from dpmarket.web.service import Service
 
 router = APIRouter(prefix="/b", include_in_schema=False)
 HOME = "/b"
@@ -42,36 +55,37 @@ def new(request: Request, caller: SignedBuyer, service: TheService) -> Response:
     """Show the form of a new campaign."""
     now = service.clock()
     times = {name: _written(now + timedelta(days=days)) for name, days in zip(_TIMES, (0, 7, 9), strict=True)}
-    return _form(request, caller, {**starts(), **times, "mechanism": "online"}, [], None)
+    return _form(request, caller, service, {**starts(), **times, "mechanism": "online"})
 
 
 @router.post("/new")
 def draft(request: Request, form: Sent, caller: SignedBuyer, service: TheService) -> Response:
     """Plan what the form says, or draft it; with problems the form is shown again."""
     typed = {name: form.text(name) for name in form.names()}
-    data = market_data(form)
+    data = with_numbers(form, market_data(form))
     try:
         checked = check_market(data)
     except FileProblem as refusal:
-        return _form(request, caller, typed, list(refusal.details), None)
+        problems = list(refusal.details)
+        return _form(request, caller, service, typed, problems, beside_numbers=beside_lines(form, problems))
     try:
         plan = planned(checked, form.text("mechanism"))
         if form.text("act") != "draft":
-            return _form(request, caller, typed, [], plan)
+            return _form(request, caller, service, typed, plan=plan)
         if plan.problem is not None:
-            return _form(request, caller, typed, [plan.problem], plan)
+            return _form(request, caller, service, typed, [plan.problem], plan=plan)
         body = models.NewCampaign(
             title=form.text("title"),
             mechanism=form.text("mechanism"),  # type: ignore[arg-type]
             market=checked,
             **{name: _moment(form, name) for name in _TIMES},  # type: ignore[arg-type]
-            consent_version=1,
+            consent_version=_version(form),  # type: ignore[arg-type]
         )
         made = campaigns.draft(body, caller, service, form.key)
     except ValidationError as refusal:
-        return _form(request, caller, typed, [_line(found) for found in refusal.errors()], None)
+        return _form(request, caller, service, typed, [_line(found) for found in refusal.errors()])
     except MarketRefusal as refusal:
-        return _form(request, caller, typed, [str(refusal)], None)
+        return _form(request, caller, service, typed, [str(refusal)])
     return see(f"{HOME}/{made.id}")
 
 
@@ -106,6 +120,16 @@ def fund(campaign_id: CampaignId, form: Sent, caller: Member, service: TheServic
     return see(f"{HOME}/{campaign_id}")
 
 
+@router.post("/{campaign_id}/refund")
+def refund(campaign_id: CampaignId, form: Sent, caller: Member, service: TheService) -> Response:
+    """Enter that money went back, where the service lets this member do it."""
+    with reading(service.desk.ledger) as connection:
+        found = market.show_campaign(connection, caller, campaign_id)
+    amount = amount_in(form.text("amount"), found.minor_units)
+    campaigns.refund(campaign_id, models.Amount(amount=amount), caller, service, form.key)
+    return see(f"{HOME}/{campaign_id}")
+
+
 def frame(caller: Caller) -> dict[str, Any]:
     """Return what every page of a member shows around its own content."""
     return {"role": caller.role, "title": None, "home": HOME, "wide": True}
@@ -137,12 +161,23 @@ def amount_in(text: str, minor_units: int) -> int:
 
 
 def _form(
-    request: Request, caller: Caller, typed: dict[str, str], problems: list[str], plan: Any
+    request: Request,
+    caller: Caller,
+    service: Service,
+    typed: dict[str, str],
+    problems: Sequence[str] = (),
+    *,
+    plan: Any = None,
+    beside_numbers: Mapping[str, str] | None = None,
 ) -> Response:
     first, others = keys()
+    with reading(service.desk.ledger) as connection:
+        consents = market.consent_versions(connection)
     used = [row for row in range(MOST_ROWS) if typed.get(f"feature{row}.name")]
     rows = min(max(used, default=-1) + 1 + ROWS, MOST_ROWS)
-    beside = {line.split(":")[0]: line for line in problems if ":" in line}
+    places = places_of(typed)
+    by_path = {line.split(":")[0]: line for line in problems if ":" in line}
+    beside = {places.get(path, path): line for path, line in by_path.items()} | dict(beside_numbers or {})
     return page(
         request,
         "new_campaign",
@@ -151,6 +186,13 @@ def _form(
         first=first,
         others=others,
         rows=rows,
+        feature_kinds=FEATURE_KINDS,
+        gaps=GAPS,
+        consents=consents,
+        beside_others=any(key.path in beside for key in others),
+        purpose=NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
+        lines=lines_shown(typed),
+        kinds=KINDS,
         typed=typed,
         problems=problems,
         beside=beside,
@@ -176,6 +218,12 @@ def _moment(form: Form, name: str) -> datetime | str:
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
         return text
+
+
+def _version(form: Form) -> int | str:
+    """Return which consent text was chosen, 1 if none was; what is no number is left to the model."""
+    text = form.text("consent_version") or "1"
+    return int(text) if text.isdecimal() and len(text) < 9 else text
 
 
 def _line(found: Any) -> str:

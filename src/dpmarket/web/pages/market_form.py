@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,10 @@ from dpmarket.campaign.market_file import Costs, Label, Money, Objective, Seller
 from dpmarket.web.pages.forms import Form, number_in
 
 ROWS, MOST_ROWS = 4, 100
+FEATURE_KINDS = ("number", "date", "choice", "truth")
+"""Of features, as the form names them."""
+GAPS = ("refused", "value", "category")
+"""What an empty answer counts as."""
 _TABLES: dict[str, type[BaseModel]] = {
     "sellers": Sellers,
     "costs": Costs,
@@ -57,8 +62,6 @@ class Key:
         ``number``, ``whole``, ``text`` or ``choice``.
     options
         Of a choice.
-    meaning
-        What the model says about it.
     start
         What stands in the field at first.
     """
@@ -66,7 +69,6 @@ class Key:
     path: str
     kind: str
     options: tuple[str, ...]
-    meaning: str
     start: str
 
 
@@ -81,7 +83,7 @@ def keys() -> tuple[list[Key], list[Key]]:
             kind, options = _kind(field.annotation)
             default = field.default if isinstance(field.default, int | float | str) else ""
             start = _STARTS.get(path, f"{default}")
-            made[path] = Key(path, kind, options, str(field.description), start)
+            made[path] = Key(path, kind, options, start)
     return [made[path] for path in _FIRST], [key for path, key in made.items() if path not in _FIRST]
 
 
@@ -106,14 +108,53 @@ def market_data(form: Form) -> dict[str, Any]:
     for row in range(MOST_ROWS):
         name = form.text(f"feature{row}.name")
         if name:
-            bounds = {end: form.text(f"feature{row}.{end}") for end in ("low", "high")}
-            declared: dict[str, Any] = {end: _value("number", text) for end, text in bounds.items() if text}
-            categories = _listed(form.text(f"feature{row}.categories"))
-            data["features"][name] = declared | ({"categories": categories} if categories else {})
+            data["features"][name] = _feature(form, f"feature{row}")
     data["label"] = {"column": form.text("label.column"), "values": _listed(form.text("label.values"))}
     data.setdefault("costs", {})
     data.setdefault("objective", {})
     return data
+
+
+def places_of(typed: Mapping[str, str]) -> dict[str, str]:
+    """Return, for every path of the market file about a feature, the field of the form that it came from."""
+    found = {}
+    for row in range(MOST_ROWS):
+        name, place = typed.get(f"feature{row}.name"), f"feature{row}"
+        if name:
+            fields = {"first": "low", "last": "high", "boolean": "kind", "missing_category": "gap"}
+            found[f"features.{name}"] = f"{place}.name"
+            for key in ("low", "high", "categories", "other", "first", "last", "missing", *fields):
+                found[f"features.{name}.{key}"] = f"{place}.{fields.get(key, key)}"
+    return found
+
+
+def _feature(form: Form, place: str) -> dict[str, Any]:
+    """Return what a form declares about one feature; what contradicts itself is the model's to refuse."""
+    kind, gap = form.text(f"{place}.kind"), form.text(f"{place}.gap")
+    ends = ("first", "last") if kind == "date" else ("low", "high")
+    declared: dict[str, Any] = {}
+    for end, text in zip(ends, (form.text(f"{place}.low"), form.text(f"{place}.high")), strict=True):
+        if text:
+            declared[end] = text if kind == "date" else _value("number", text)
+    categories = _listed(form.text(f"{place}.categories"))
+    if categories:
+        declared["categories"] = categories
+    if form.text(f"{place}.other"):
+        declared["other"] = True
+    if kind == "truth":
+        declared["boolean"] = True
+    missing = form.text(f"{place}.missing")
+    if gap == "category":
+        declared["missing_category"] = True
+    elif gap == "value" or missing:
+        declared["missing"] = _gap_value(kind, missing, declared)
+    return declared
+
+
+def _gap_value(kind: str, text: str, declared: Mapping[str, Any]) -> Any:
+    if kind == "truth":
+        return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
+    return _value("number", text) if kind in ("", "number") and "categories" not in declared else text
 
 
 def _listed(text: str) -> list[str]:

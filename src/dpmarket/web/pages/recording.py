@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmarket.campaign.features import columns_of_market
-from dpmarket.campaign.market_file import Market, label_of
+from dpmarket.campaign.market_file import Market, label_of, questions_of
+from dpmarket.campaign.questions import Question
 from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo
 from dpmarket.web.pages.forms import Form, number_in
 
 OTHER = "__other__"
 """What a form sends for something else than the public categories."""
-MOST_ROWS = 12
+FIRST_ROWS, MORE_ROWS = 4, 8
+"""How many rows a form shows at first, and how many are added when there is no room left."""
+_FIELDS = 1_900  # of a form, in all
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,10 @@ class Filled:
 
 
 def fields_of(market: Market) -> list[Field]:
-    """Return the questions of a market about one row: its features in their order, then the label."""
+    """Return the questions of a market about one row: its features, then the label; or what is asked."""
     limits = market.training.outside_bounds == "refuse"
+    if questions_of(market):
+        return _asked(market, limits=limits)
     made = [
         _field(f"f{place}", name, column, limits=limits)
         for place, (name, column) in enumerate(columns_of_market(market).items())
@@ -90,8 +95,13 @@ def fields_of(market: Market) -> list[Field]:
 
 
 def rows_of(market: Market) -> int:
-    """Return how many rows the form has room for: as many as a person may have, up to a limit."""
-    return min(market.sellers.rows_per_person, MOST_ROWS)
+    """Return how many rows can be sent by the form: all that a person may have, as far as a form can hold."""
+    return min(market.sellers.rows_per_person, max(_FIELDS // len(fields_of(market)), 1))
+
+
+def rows_shown(market: Market, used: int) -> int:
+    """Return how many rows the form shows if so many are filled in."""
+    return min(rows_of(market), FIRST_ROWS if used < FIRST_ROWS else used + MORE_ROWS)
 
 
 def place_of(row: int, field: str) -> str:
@@ -129,10 +139,43 @@ def _row(
         if problem:
             problems[place] = problem
         values[field.name] = value
-    label = label_of(market)
-    known = {str(value): value for value in label.values}
-    values[label.column] = known.get(texts[place_of(row, "label")])
+    if market.label is not None:
+        known = {str(value): value for value in market.label.values}
+        values[market.label.column] = known.get(texts[place_of(row, "label")])
     return values
+
+
+def _asked(market: Market, *, limits: bool) -> list[Field]:
+    """Return a field for every column that statistics are asked of; several may be asked of one."""
+    by_column: dict[str, list[Question]] = {}
+    for question in questions_of(market).values():
+        for column in question.names:
+            by_column.setdefault(column, []).append(question)
+    return [
+        _asked_field(f"f{place}", column, questions, limits=limits)
+        for place, (column, questions) in enumerate(by_column.items())
+    ]
+
+
+def _asked_field(identity: str, column: str, questions: list[Question], *, limits: bool) -> Field:
+    first = questions[0]
+    if first.kind == "share":
+        return Field(identity, column, "truth", "", "", limits, (), other=False, gap=False)
+    if not first.has_numbers:
+        options = tuple(str(category) for category in first.categories or ())
+        return Field(identity, column, "choice", "", "", limits, options, other=False, gap=False)
+    # What a mean refuses is refused; the outer bins and candidates hold what lies beyond.
+    means = [question for question in questions if question.kind == "mean"]
+    if limits and means:
+        low = max(float(question.low or 0.0) for question in means)
+        high = min(float(question.high or 0.0) for question in means)
+    else:
+        ends = [question.ends() for question in questions]
+        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    bounded = limits and bool(means)
+    return Field(
+        identity, column, "number", f"{low:.15g}", f"{high:.15g}", bounded, (), other=False, gap=False
+    )
 
 
 def _field(identity: str, name: str, column: Column, *, limits: bool) -> Field:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dpmarket.web.pages.drawing import circles
-from dpmarket.web.pages.texts import Texts, texts_for
+from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
 
+LANGUAGE = "__Host-language"
+"""The cookie that keeps which language somebody chose."""
+
+_POLICY = re.compile(r'Content-Security-Policy" content="([^"]*)"')
 _FOLDER = Path(__file__).parents[1]
 _environment = Environment(
     loader=FileSystemLoader(_FOLDER / "templates"),
@@ -25,8 +31,10 @@ _environment = Environment(
 
 
 def texts_of(request: Request) -> Texts:
-    """Return the texts in the language that a reader's browser asks for."""
-    return texts_for(request.headers.get("accept-language", ""))
+    """Return the texts in the language that a reader chose, or that their browser asks for."""
+    wanted = request.headers.get("accept-language", "")
+    chosen = request.cookies.get(LANGUAGE, "")
+    return texts_for(f"{chosen},{wanted}" if chosen in languages() else wanted)
 
 
 def page(
@@ -44,8 +52,9 @@ def page(
         The reader's language; None: as the request asks for.
     values
         What the template needs besides ``t``, ``money``, ``number``, ``when``, ``circles`` and ``new_key``.
+        With a ``purpose``, what the campaign buys, texts about that are chosen.
     """
-    said = texts or texts_of(request)
+    said = (texts or texts_of(request)).about(str(values.get("purpose", "model")))
     content = _environment.get_template(f"{template}.html").render(
         t=said,
         money=said.money,
@@ -53,9 +62,27 @@ def page(
         when=said.when,
         new_key=new_key,
         circles=circles,
+        languages=other_languages(said.language),
+        here=request.url.path if request.method == "GET" else values.get("home") or "/",
         **values,
     )
-    return HTMLResponse(content, status, {"Content-Language": said.language, "Vary": "Accept-Language"})
+    headers = {"Content-Language": said.language, "Vary": "Accept-Language, Cookie"}
+    return HTMLResponse(content, status, headers)
+
+
+def whole_page(request: Request, content: bytes) -> HTMLResponse:
+    """Return a page that was made elsewhere, by the stricter policy that it brings along itself.
+
+    It is packed for a browser that can unpack it. Nothing that the reader sent is in such a page: from the
+    length of what is packed nobody learns anything about a session.
+    """
+    found = _POLICY.search(content[:4000].decode(errors="replace"))
+    assert found is not None
+    headers = {"Content-Security-Policy": f"{found[1]}; frame-ancestors 'none'", "Vary": "Accept-Encoding"}
+    if re.search(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", request.headers.get("accept-encoding", "")):
+        headers["Content-Encoding"] = "gzip"
+        content = gzip.compress(content, 6)
+    return HTMLResponse(content, headers=headers)
 
 
 def new_key() -> str:

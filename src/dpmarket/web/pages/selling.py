@@ -12,9 +12,10 @@ from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import reading
 from dpmarket.web.api import models, sellers
 from dpmarket.web.auth import TheService
+from dpmarket.web.pages.asking import Shown, numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.looking import Arrived, SignedSeller, View, look
-from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
+from dpmarket.web.pages.meaning import epsilon_left, epsilon_shown, right_guesses
 from dpmarket.web.pages.recording import fields_of
 from dpmarket.web.pages.rendering import page, see, texts_of
 from dpmarket.web.pages.situations import STEPS, step_of
@@ -36,7 +37,10 @@ def consent_page(request: Request, caller: SignedSeller, service: TheService) ->
     """Show what taking part means."""
     view = look(service, caller)
     with reading(service.desk.ledger) as connection:
-        shown = market.consent_page(connection, view.standing.campaign)
+        pages = market.consent_pages(connection, view.standing.campaign)
+        shown = pages.get(texts_of(request).language) or market.consent_page(
+            connection, view.standing.campaign
+        )
         roles = market.roles_of(connection, view.standing.campaign)
         limits = market.limits_of(connection, view.standing.person)
     ceiling = view.standing.ceiling
@@ -48,6 +52,7 @@ def consent_page(request: Request, caller: SignedSeller, service: TheService) ->
         paragraphs=[part.strip() for part in shown.text.split("\n\n") if part.strip()],
         roles=[(role, name) for wanted in _AT_WORK for role, name in roles if role == wanted],
         fields=fields_of(view.market),
+        wanted=wanted_of(view.market),
         ceiling=epsilon_shown(ceiling),
         ceiling_guesses=right_guesses(ceiling),
         limit=limits.cap,
@@ -88,6 +93,26 @@ def history(request: Request, caller: SignedSeller, service: TheService) -> Resp
     )
 
 
+@router.get("/statement")
+def statement(request: Request, caller: SignedSeller, service: TheService) -> Response:
+    """Tell a seller what campaigns hold and have used of their limit."""
+    view = look(service, caller)
+    with reading(service.desk.ledger) as connection:
+        lines = market.show_account(connection, caller, caller.id)
+        limits = market.limits_of(connection, view.standing.person)
+    return page(
+        request,
+        "statement",
+        **frame(view),
+        lines=lines,
+        shown=epsilon_shown,
+        cap=limits.cap,
+        spent=epsilon_shown(limits.spent),
+        held=epsilon_shown(limits.held),
+        left=epsilon_left(limits.left),
+    )
+
+
 @router.get("/withdraw")
 def leaving(request: Request, caller: SignedSeller, service: TheService) -> Response:
     """Say what withdrawing would do now, and ask."""
@@ -123,15 +148,18 @@ def receipt(request: Request, caller: SignedSeller, service: TheService) -> Resp
     """Show a seller's receipt, with what the verifier says about it."""
     view = look(service, caller)
     checks = kept = certificate = None
+    numbers: list[Shown] = []
     with reading(service.desk.ledger) as connection:
         try:
             kept = market.show_receipt(connection, caller, caller.id)
             certificate = market.show_certificate(connection, caller, view.standing.campaign)
         except MarketRefusal:
             kept = None
+        numbers = numbers_of(connection, caller, view.standing.campaign)
     if kept is not None and certificate is not None:
         checks = verify(certificate, receipt=kept)
-    return page(request, "receipt", **frame(view), offer=offer_of(request, view), checks=checks)
+    offer = offer_of(request, view)
+    return page(request, "receipt", **frame(view), offer=offer, checks=checks, numbers=numbers)
 
 
 @router.get("/receipt.json")
@@ -160,7 +188,14 @@ def model_file(caller: SignedSeller, service: TheService) -> Response:
 
 def frame(view: View) -> dict[str, Any]:
     """Return what every page of a seller shows around its own content."""
-    return {"view": view, "title": view.title, "steps": STEPS, "step": step_of(view.situation), "home": HOME}
+    return {
+        "view": view,
+        "title": view.title,
+        "steps": STEPS,
+        "step": step_of(view.situation),
+        "home": HOME,
+        "purpose": purpose_of(view.market),
+    }
 
 
 def offer_of(request: Request, view: View) -> dict[str, Any] | None:

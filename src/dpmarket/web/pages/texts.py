@@ -59,6 +59,20 @@ class Texts:
         made: Markup = found.format(**values) if values else found  # a Markup escapes what is put into it
         return made
 
+    def about(self, purpose: str) -> Texts:
+        """Return the texts for one purpose: those below it in the catalogue, in place of the usual ones."""
+        return _about(self, purpose)
+
+    def in_place(self, purpose: str) -> dict[str, Any]:
+        """Return all texts, with those of a purpose in place of the usual ones of the same name."""
+        prefix = f"{purpose}."
+        instead = {
+            name.removeprefix(prefix): text
+            for name, text in self._messages.items()
+            if name.startswith(prefix) and name.removeprefix(prefix) in self._messages
+        }
+        return {**self._messages, **instead}
+
     def has(self, name: str) -> bool:
         """Whether there is such a text."""
         return name in self._messages
@@ -84,6 +98,11 @@ class Texts:
         return Markup('<time datetime="{}">{} UTC</time>').format(found.isoformat(timespec="seconds"), text)
 
 
+@functools.lru_cache(maxsize=16)
+def _about(texts: Texts, purpose: str) -> Texts:
+    return Texts(texts.language, texts.locale, texts.in_place(purpose))
+
+
 @functools.cache
 def languages() -> tuple[str, ...]:
     """Return the names of all catalogues, the one that is used if nothing else fits first."""
@@ -93,6 +112,12 @@ def languages() -> tuple[str, ...]:
         if entry.name.endswith(".toml")
     )
     return (FALLBACK, *(name for name in found if name != FALLBACK))
+
+
+@functools.cache
+def other_languages(language: str) -> tuple[tuple[str, str], ...]:
+    """Return names of all catalogues but one, with what their readers call the language."""
+    return tuple((name, str(_catalogue(name)["language"])) for name in languages() if name != language)
 
 
 def texts_for(wanted: str) -> Texts:

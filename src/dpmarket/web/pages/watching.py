@@ -13,17 +13,20 @@ from fastapi import APIRouter, Request, Response
 from dpmarket import market
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import balance_of, reading
+from dpmarket.ledger.money import money_problems
 from dpmarket.market import Caller, LiveCampaign, Sums
 from dpmarket.market.opening import market_of
 from dpmarket.web.api import campaigns, models
 from dpmarket.web.api.models import CampaignId
 from dpmarket.web.auth import TheService
+from dpmarket.web.pages.asking import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.buying import Member, frame
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.prospects import error_so_far
-from dpmarket.web.pages.rendering import page
+from dpmarket.web.pages.rendering import page, whole_page
 from dpmarket.web.pages.uploads import Uploaded
+from dpmarket.web.service import Service
 
 router = APIRouter(prefix="/b", include_in_schema=False)
 # Who has come so far: a state counts for itself and for all before it.
@@ -35,6 +38,7 @@ FUNNEL = (
     ("delivered", ("delivered",)),
     ("spent", ("spent",)),
 )
+ENDED = ("released", "lost", "cancelled")
 LEFT = ("declined", "expired", "lapsed", "withdrawn")
 
 
@@ -46,23 +50,30 @@ def dashboard(campaign_id: CampaignId, request: Request, caller: Member, service
         sums = None
         if caller.role != "operator":
             sums = market.show_sums(connection, caller, campaign_id, service.settings.terms)
-        funded = balance_of(connection, campaign_id).funded
+        balance = balance_of(connection, campaign_id)
+        books = None if caller.role != "auditor" else not money_problems(connection)
+        numbers = numbers_of(connection, caller, campaign_id) if found.state == "released" else []
     return page(
         request,
         "campaign",
         **frame(caller),
         campaign=found,
         sums=sums,
-        funded=funded,
+        funded=balance.funded,
+        books=books,
+        left_over=balance.available if found.state in ENDED else None,
         funnel=funnel_of(sums.counts) if sums else [],
         left=[(state, sums.counts[state]) for state in LEFT if state in sums.counts] if sums else [],
         error=_error(found, sums),
+        purpose=purpose_of(market_of(found.market)),
+        wanted=wanted_of(market_of(found.market)),
+        numbers=numbers,
         ceiling=epsilon_shown(found.ceiling or 0.0),
         guesses=right_guesses(found.ceiling or 0.0),
         hours=hours_left(found, service.clock()),
         batch=service.settings.batch,
-        may_fund=_may(caller, service.settings.funding)
-        and found.state not in ("released", "lost", "cancelled"),
+        may_fund=_may(caller, service.settings.funding) and found.state not in ENDED,
+        may_refund=_may(caller, service.settings.funding) and found.state in ENDED,
         may_invite=_may(caller, service.settings.inviting) and found.state in ("draft", "open"),
         closable=_over(found, service.clock()),
     )
@@ -93,18 +104,27 @@ def invite(
 @router.get("/{campaign_id}/report")
 def report(campaign_id: CampaignId, request: Request, caller: Member, service: TheService) -> Response:
     """Tell a released campaign in figures, with what the verifier says about its certificate."""
-    told = campaigns.report(campaign_id, caller, service)
+    told = campaigns.figures(campaign_id, caller, service)
     with reading(service.desk.ledger) as connection:
         found = market.show_campaign(connection, caller, campaign_id)
+        made = market.has_report(connection, campaign_id)
     return page(
         request,
         "campaign_report",
         **frame(caller),
         campaign=found,
         told=told,
+        made=made,
         ceiling=epsilon_shown(told.largest_promise),
         guesses=right_guesses(told.largest_promise),
     )
+
+
+@router.get("/{campaign_id}/report.html")
+def whole_report(campaign_id: CampaignId, request: Request, caller: Member, service: TheService) -> Response:
+    """Show the whole report, as a worker made it."""
+    with reading(service.desk.ledger) as connection:
+        return whole_page(request, market.show_report(connection, caller, campaign_id))
 
 
 @router.get("/{campaign_id}/{name}.json")
@@ -116,13 +136,18 @@ def file(campaign_id: CampaignId, name: str, caller: Member, service: TheService
         "market": campaigns.rules,
     }
     if caller.role == "auditor":
-        gives["openings"] = campaigns.openings
+        gives |= {"openings": campaigns.openings, "costs": _costs}
     if name not in gives:
         raise MarketRefusal("unknown", "there is nothing here for this caller.")
     answer = gives[name](campaign_id, caller, service)
     assert isinstance(answer, Response)
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}.json"'
     return answer
+
+
+def _costs(campaign_id: str, caller: Caller, service: Service) -> Response:
+    told = campaigns.costs(campaign_id, caller, service)
+    return Response(told.model_dump_json(), media_type="application/json")
 
 
 def funnel_of(counts: dict[str, int]) -> list[tuple[str, int]]:

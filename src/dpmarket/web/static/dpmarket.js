@@ -17,7 +17,7 @@ if (slider) {
     place("payment").textContent = lists.payments[line - 1];
     place("guess").textContent = guesses;
     place("epsilon").textContent = place("epsilon").dataset.epsilon.replace("#", lists.epsilons[line - 1]);
-    place("words").textContent = place("words").dataset.words.replace("#", guesses);
+    place("more").textContent = guesses;
     place("line").value = line;
     range.setAttribute("aria-valuetext", `${lists.payments[line - 1]}, ${guesses}`);
     circles.forEach((circle, number) => circle.setAttribute("class", number < 50 ? "coin" : number < guesses ? "more" : ""));
@@ -50,3 +50,19 @@ for (const form of document.querySelectorAll("form[method=post]")) {
 window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
+
+// A feature's form shows what its kind needs; what is hidden is not sent.
+for (const feature of document.querySelectorAll("[data-feature]")) {
+  const kind = feature.querySelector("[data-kind]");
+  const gap = feature.querySelector("[data-gap]");
+  const fit = () => {
+    for (const part of feature.querySelectorAll("[data-for], [data-for-gap]")) {
+      const wanted = part.dataset.for ? part.dataset.for.split(" ").includes(kind.value) : part.dataset.forGap === gap.value;
+      part.hidden = !wanted;
+      for (const input of part.querySelectorAll("input")) input.disabled = !wanted;
+    }
+  };
+  for (const choice of [kind, gap]) choice.addEventListener("change", fit);
+  window.addEventListener("pageshow", fit);
+  fit();
+}

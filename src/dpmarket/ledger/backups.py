@@ -1,0 +1,208 @@
+"""Copy a ledger's database to one file while it is in use, and put such a copy where there is none.
+
+A copy of a SQLite file is a SQLite file, made by SQLite's online backup. A copy of a PostgreSQL database is
+what ``pg_dump`` of the server's own version writes. Neither holds a private key: those are files elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from dpmarket.errors import FileProblem
+from dpmarket.ledger.engine import is_address
+from dpmarket.ledger.postgres import dump, is_empty_database, load
+from dpmarket.ledger.preparing import APPLICATION, FILE_VERSION, WAIT_SECONDS
+
+_SQLITE, _POSTGRES = b"SQLite format 3\0", b"PGDMP"
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A copy that was made.
+
+    Attributes
+    ----------
+    path
+        Its file, for its owner only.
+    database
+        ``sqlite`` or ``postgresql``.
+    size
+        Bytes.
+    """
+
+    path: Path
+    database: str
+    size: int
+
+
+def back_up(
+    place: str | os.PathLike[str], target: str | os.PathLike[str], programs: Path | None = None
+) -> Backup:
+    """Copy a ledger's database, as it is at one moment, to a new file.
+
+    Others go on reading and writing meanwhile. The file appears whole, on the disk and for its owner only,
+    or not at all.
+
+    Parameters
+    ----------
+    place
+        A ledger's file, or the address of a PostgreSQL database.
+    target
+        The new file.
+    programs
+        The folder of ``pg_dump``; None: it is looked for as any program.
+
+    Raises
+    ------
+    FileProblem
+        There is no ledger, there is such a file already, it cannot be written, what was copied is damaged,
+        or ``pg_dump`` is missing or of another version than the server.
+    """
+    path = Path(target)
+    if path.exists():
+        raise FileProblem(f"cannot write {path}: it exists; name another file.")
+    with _whole(path) as temporary:
+        if is_address(place):
+            dump(os.fspath(place), temporary, programs)
+        else:
+            _copy_file(Path(place), temporary)
+    return Backup(path, "postgresql" if is_address(place) else "sqlite", path.stat().st_size)
+
+
+def put_back(
+    source: str | os.PathLike[str], place: str | os.PathLike[str], programs: Path | None = None
+) -> None:
+    """Put a copy that :func:`back_up` made where there is no ledger.
+
+    It does not know what was spent since: open it by :func:`~dpmarket.ledger.repair`, which enters that.
+
+    Parameters
+    ----------
+    source
+        The copy.
+    place
+        A file that is not there, or the address of a PostgreSQL database without tables.
+    programs
+        The folder of ``pg_restore``; None: it is looked for as any program.
+
+    Raises
+    ------
+    FileProblem
+        There is something at the place; the copy is none, damaged, or of the other kind of database.
+    """
+    path, kind = Path(source), _kind_of(Path(source))
+    wanted = "postgresql" if is_address(place) else "sqlite"
+    if kind != wanted:
+        raise FileProblem(
+            f"cannot put back {path}: it is a copy of a {_NAMES[kind]}, and the place is a {_NAMES[wanted]}."
+        )
+    if is_address(place):
+        if not is_empty_database(os.fspath(place)):
+            raise FileProblem(
+                "cannot put the copy back: the database has tables; make a new one (createdb) and name it in "
+                "database_url."
+            )
+        load(path, os.fspath(place), programs)
+        return
+    file = Path(place)
+    for name in (file, file.with_name(file.name + "-wal")):
+        if name.exists():
+            raise FileProblem(
+                f"cannot put the copy back: {name} exists; stop the service and move it away first."
+            )
+    _check_file(path)
+    with _whole(file) as temporary:
+        shutil.copyfile(path, temporary)
+
+
+_NAMES = {"sqlite": "file", "postgresql": "PostgreSQL database"}
+
+
+def _kind_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_SQLITE))
+    except OSError as problem:
+        raise FileProblem(f"cannot read {path}: {problem.strerror or problem}.") from None
+    if start == _SQLITE:
+        return "sqlite"
+    if start.startswith(_POSTGRES):
+        return "postgresql"
+    raise FileProblem(f"cannot put back {path}: it is no copy of a ledger.")
+
+
+def _copy_file(path: Path, temporary: Path) -> None:
+    if not path.is_file():
+        raise FileProblem(f"cannot find the ledger {path}.")
+    try:
+        with (
+            contextlib.closing(_read_only(path)) as source,
+            contextlib.closing(sqlite3.connect(temporary)) as copy,
+        ):
+            source.backup(copy)
+    except sqlite3.Error as problem:
+        raise FileProblem(f"cannot copy {path}: {problem}.") from None
+    _check_file(temporary)
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a copy that is damaged, of something else, or of a later version."""
+    try:
+        with contextlib.closing(_read_only(path)) as copy:
+            found = [row[0] for row in copy.execute("PRAGMA integrity_check(1)")]
+            application = copy.execute("PRAGMA application_id").fetchone()[0]
+            version = copy.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.Error as problem:
+        raise FileProblem(f"cannot use {path}: {problem}.") from None
+    if found != ["ok"]:
+        raise FileProblem(f"cannot use {path}: it is damaged.")
+    if application != APPLICATION:
+        raise FileProblem(f"cannot use {path}: it is a database of something else.")
+    if version > FILE_VERSION:
+        raise FileProblem(f"cannot use {path}: a newer version of dpmarket wrote it; install that one.")
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    mode = "rw" if os.access(path, os.W_OK) else "ro"  # who may only read leaves SQLite's own files behind
+    target = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    connection = sqlite3.connect(target, timeout=WAIT_SECONDS, isolation_level=None, uri=True)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Give the name of a private file that becomes ``path`` when the block ends well, and else is gone."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    beside = [temporary, *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm", "-journal"))]
+    try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.link(temporary, path)  # unlike a rename, it fails where somebody else was quicker
+        temporary.unlink()
+        _flush(path.parent)
+    except FileExistsError:
+        raise FileProblem(f"cannot write {path}: it exists; name another file.") from None
+    except OSError as problem:
+        raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
+    finally:
+        for name in beside:
+            name.unlink(missing_ok=True)
+
+
+def _flush(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,42 @@
+"""Tell a service's time: the machine's, or, in tests only, one that a file shifts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dpmarket.errors import FileProblem
+from dpmarket.web.guard import LOOPBACK
+from dpmarket.web.service import Clock, clock
+from dpmarket.web.settings import Settings
+
+
+def clock_of(settings: Settings) -> Clock:
+    """Return the clock of a service.
+
+    Raises
+    ------
+    FileProblem
+        A shifted clock where others can call, or not in a test; or its file holds no number of seconds.
+    """
+    if settings.clock_file is None:
+        return clock
+    # Whoever moves the clock decides when promises end.
+    called = {settings.host, urlsplit(settings.public_url).hostname}
+    if not settings.testing or not called <= set(LOOPBACK):
+        raise FileProblem("clock_file is for tests on loopback only: expected testing = true there, or none.")
+    _shift(settings.clock_file)
+    return shifted_clock(settings.clock_file)
+
+
+def shifted_clock(file: Path) -> Clock:
+    """Return a clock that is ahead of the machine's by the seconds that a file holds whenever it is asked."""
+    return lambda: datetime.now(UTC) + _shift(file)
+
+
+def _shift(file: Path) -> timedelta:
+    try:
+        return timedelta(seconds=float(file.read_text(encoding="ascii")))
+    except (OSError, ValueError, OverflowError):
+        raise FileProblem(f"cannot use {file} as a clock: expected a number of seconds.") from None

@@ -1,0 +1,148 @@
+"""Say what a campaign asks for in place of a model, and show the numbers that it released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dpmarket.campaign.market_file import Market, questions_of
+from dpmarket.campaign.questions import Question
+from dpmarket.campaign.released import released_from_json
+from dpmarket.campaign.releasing import shares_of
+from dpmarket.campaign.statistic_file import StatisticFile
+from dpmarket.errors import MarketRefusal
+from dpmarket.ledger import Connection
+from dpmarket.market import Caller, show_model
+from dpmarket.statistics import ReleasedStatistic
+
+MODEL, NUMBERS = "model", "numbers"
+"""What a campaign buys; texts about numbers are chosen by the second (:mod:`dpmarket.web.pages.texts`)."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One number that a campaign asks for, as its sellers read it.
+
+    Attributes
+    ----------
+    name
+        What the market file calls it.
+    kind
+        By which text it is told: ``mean``, ``share``, ``histogram``, ``median``, ``quantile`` or
+        ``vector_mean``.
+    columns
+        What it is asked of, with commas between them.
+    low, high
+        Public bounds; for a quantile the ends of what may be answered; 0 where there are none.
+    options
+        Categories or bins, with commas between them.
+    level, bound
+        Of a quantile, of a mean of several numbers; 0 of others.
+    percent
+        Which part of every promise goes to it, rounded to whole percents.
+    """
+
+    name: str
+    kind: str
+    columns: str
+    low: float
+    high: float
+    options: str
+    level: float
+    bound: float
+    percent: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """A released value with the ends of its interval, four digits each; None where there is no interval."""
+
+    label: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A released statistic, as everybody reads it who may see it.
+
+    Attributes
+    ----------
+    name, kind
+        What the market file calls it, and what it is.
+    values
+        One or several.
+    radius
+        Of a mean of several numbers: within this distance lies the population's; else None.
+    percent
+        With which confidence, in percents.
+    people
+        The effective sample size, rounded.
+    """
+
+    name: str
+    kind: str
+    values: tuple[Value, ...]
+    radius: float | None
+    percent: float
+    people: int
+
+
+def purpose_of(market: Market) -> str:
+    """Return whether a market buys a model or numbers."""
+    return NUMBERS if questions_of(market) else MODEL
+
+
+def wanted_of(market: Market) -> list[Wanted]:
+    """Return the numbers that a market asks for; none if it trains a model."""
+    shares = shares_of(market) if questions_of(market) else {}
+    return [
+        _wanted(name, question, round(100 * shares[name])) for name, question in questions_of(market).items()
+    ]
+
+
+def numbers_of(connection: Connection, caller: Caller, campaign: str) -> list[Shown]:
+    """Return the statistics that a campaign released; none if there are none for this caller, or a model."""
+    try:
+        found = released_from_json(show_model(connection, caller, campaign))
+    except MarketRefusal:
+        return []
+    if not isinstance(found, StatisticFile):
+        return []
+    return [_shown(name, release) for name, release in found.releases().items()]
+
+
+def _wanted(name: str, question: Question, percent: int) -> Wanted:
+    kind, low, high = question.kind, question.low or 0.0, question.high or 0.0
+    options: list[str] = [str(category) for category in question.categories or ()]
+    level = 0.0
+    told: str = kind
+    if kind == "quantile":
+        answers = question.answers()
+        level, low, high = question.level or 0.5, answers[0], answers[-1]
+        told = "median" if level == 0.5 else kind
+    elif question.edges is not None:
+        edges = [f"{edge:g}" for edge in question.edges]
+        options = [f"{start} to {end}" for start, end in pairwise(edges)]
+    columns = ", ".join(question.names)
+    return Wanted(name, told, columns, low, high, ", ".join(options), level, question.bound or 0.0, percent)
+
+
+def _shown(name: str, release: ReleasedStatistic) -> Shown:
+    values = tuple(
+        Value(
+            label,
+            _digits(release.values[k]),
+            None if release.lows is None else _digits(release.lows[k]),
+            None if release.highs is None else _digits(release.highs[k]),
+        )
+        for k, label in enumerate(release.labels)
+    )
+    radius = None if release.radius is None else _digits(release.radius)
+    percent = float(f"{100.0 * release.confidence:.6g}")
+    return Shown(name, release.kind, values, radius, percent, max(round(release.effective_people), 1))
+
+
+def _digits(number: float) -> float:
+    return float(f"{number:.4g}")

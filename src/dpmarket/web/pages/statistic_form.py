@@ -1,0 +1,99 @@
+"""The part of a new campaign's form that asks for numbers in place of a model, read as a market file's data.
+
+What is typed is handed on under the market file's own keys: what is refused, and why, is decided there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpmarket.web.pages.asking import NUMBERS
+from dpmarket.web.pages.forms import Form, number_in
+
+KINDS = ("mean", "share", "histogram", "quantile")
+LINES, MOST_LINES = 2, 30
+_NUMBERS = ("low", "high", "level", "share")
+_MODEL_ONLY = ("l2", "radius", "numerical_epsilon")
+
+
+def lines_shown(typed: Mapping[str, str]) -> int:
+    """Return how many lines the form shows: those in use, and some more."""
+    used = [line for line in range(MOST_LINES) if typed.get(f"statistic{line}.column")]
+    return min(max(used, default=-1) + 1 + LINES, MOST_LINES)
+
+
+def with_numbers(form: Form, data: dict[str, Any]) -> dict[str, Any]:
+    """Return a market file's data as the form says it: numbers in place of the model, if they are wanted.
+
+    Parameters
+    ----------
+    form
+        As it was sent.
+    data
+        What its other part says, features and label included.
+    """
+    if form.text("purpose") != NUMBERS:
+        return data
+    made = {table: content for table, content in data.items() if table not in ("features", "label")}
+    training = {name: value for name, value in data.get("training", {}).items() if name not in _MODEL_ONLY}
+    if "training" in made:
+        made["training"] = training
+    names = _names(form)
+    return {**made, "statistics": {name: _question(form, line) for line, name in names.items()}}
+
+
+def beside_lines(form: Form, problems: list[str]) -> dict[str, str]:
+    """Return problems by the field of the form that they are about, as far as they are about one."""
+    found: dict[str, str] = {}
+    for line, name in _names(form).items():
+        for problem in problems:
+            rest = problem.removeprefix(f"statistics.{name}")
+            if rest == problem:
+                continue
+            key = rest.split(":")[0].removeprefix(".") if rest.startswith(".") else "column"
+            found.setdefault(f"statistic{line}.{key}", problem)
+    return found
+
+
+def _names(form: Form) -> dict[int, str]:
+    """Return the name of every line in use; names that were not given, or given before, are made."""
+    names: dict[int, str] = {}
+    for line in range(MOST_LINES):
+        column = form.text(f"statistic{line}.column")
+        if not column:
+            continue
+        wanted = form.text(f"statistic{line}.name") or f"{form.text(f'statistic{line}.kind')} of {column}"
+        name, number = wanted, 1
+        while name in names.values():
+            number += 1
+            name = f"{wanted} ({number})"
+        names[line] = name
+    return names
+
+
+def _question(form: Form, line: int) -> dict[str, Any]:
+    def typed(key: str) -> str:
+        return form.text(f"statistic{line}.{key}")
+
+    question: dict[str, Any] = {"kind": typed("kind"), "column": typed("column")}
+    for key in _NUMBERS:
+        if typed(key):
+            question[key] = _number(typed(key))
+    if typed("steps"):
+        steps = typed("steps")
+        question["steps"] = int(steps) if steps.isdecimal() and len(steps) < 16 else steps
+    if typed("edges"):
+        question["edges"] = [_number(part) for part in _listed(typed("edges"))]
+    if typed("categories"):
+        question["categories"] = _listed(typed("categories"))
+    return question
+
+
+def _number(text: str) -> Any:
+    number = number_in(text)
+    return text if number is None else number
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

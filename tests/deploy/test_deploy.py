@@ -1,0 +1,254 @@
+"""What ``deploy`` holds stays true: its commands, options, settings and folders are those of the package."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from dpmarket.cli.reference import commands
+from dpmarket.web.settings import Settings
+from support.shop import open_shop
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+KNOWN = {f"DPMARKET_{name.upper()}" for name in Settings.model_fields} | {"DPMARKET_STATE"}
+COMMANDS = {command.name: command for command in commands()}
+
+
+def lines_of(unit, name):
+    """Return the values of one setting of a unit."""
+    return [line.partition("=")[2] for line in unit.read_text().splitlines() if line.startswith(f"{name}=")]
+
+
+def check_call(words):
+    """See that a call of the command names a command and options that exist; return the command's name."""
+    name = next(
+        candidate
+        for candidate in (" ".join(["dpmarket", *words[:n]]) for n in (2, 1))
+        if candidate in COMMANDS
+    )
+    rest = words[len(name.split()) - 1 :]
+    options = {each: p for p in COMMANDS[name].parameters if p.is_option for each in p.names}
+    given = [word for word in rest if word.startswith("-")]
+    assert set(given) <= set(options), (name, given)
+    values = sum(options[word].expected != "no value" for word in given)
+    arguments = [p for p in COMMANDS[name].parameters if not p.is_option]
+    assert len(rest) - len(given) - values <= len(arguments), words
+    return name
+
+
+def test_there_is_a_unit_for_who_answers_and_one_for_who_works():
+    assert {unit.name for unit in UNITS} == {
+        "dpmarket-web@.service",
+        "dpmarket-worker@.service",
+        "dpmarket-backup.service",
+    }
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_calls_a_command_that_exists_with_options_that_exist(unit):
+    (started,) = lines_of(unit, "ExecStart")
+    words = shlex.split(started)
+    if words[0] == "/bin/sh":
+        words = shlex.split(re.sub(r"\$\(.*\)", "TIME", words[2]).removeprefix("exec "))
+    assert words[0] == "/opt/dpmarket/bin/dpmarket"
+    called = check_call(words[1:])
+    wanted = {"web": "dpmarket serve", "worker": "dpmarket worker", "backup": "dpmarket service backup"}
+    assert called == wanted[unit.name.split("-")[1].split("@")[0].split(".")[0]]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_is_hardened(unit):
+    needed = {
+        "NoNewPrivileges": "yes",
+        "ProtectSystem": "strict",
+        "ProtectHome": "yes",
+        "PrivateTmp": "yes",
+        "PrivateDevices": "yes",
+        "PrivateUsers": "yes",
+        "UMask": "0077",
+        "CapabilityBoundingSet": "",
+        "User": "dpmarket",
+        "StateDirectoryMode": "0700",
+    }
+    assert {name: lines_of(unit, name)[0] for name in needed} == needed
+    hidden = " ".join(lines_of(unit, "InaccessiblePaths"))
+    assert ("/var/lib/dpmarket/keys" in hidden) == ("worker" not in unit.name)
+
+
+def test_who_answers_has_no_worker_beside_it():
+    (started,) = lines_of(DEPLOY / "systemd" / "dpmarket-web@.service", "ExecStart")
+    assert "--no-worker" in started.split()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path):
+    for path in (DEPLOY / "systemd").iterdir():
+        # Only the program itself is not where the unit expects it.
+        text = path.read_text().replace("/opt/dpmarket/bin/dpmarket", "/bin/true")
+        (tmp_path / path.name).write_text(text)
+    names = ["dpmarket-web@8000.service", "dpmarket-worker@1.service", "dpmarket-backup.timer"]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *(str(tmp_path / name) for name in names)],
+        env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_calls_the_exposure_of_a_unit_small(unit):
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", unit],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if "offline" in done.stderr:
+        pytest.skip("this systemd is too old to look at files")
+    assert done.returncode == 0, done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_setting_that_a_file_names_exists(path):
+    text = path.read_text()
+    assert set(re.findall(r"\bDPMARKET_[A-Z_]+", text)) <= KNOWN
+    for name in re.findall(r"^#\s+([a-z_]+) = ", text, re.MULTILINE):
+        assert name in Settings.model_fields
+    assert not re.search(r"password *[:=] *[^\s./]|://\w+:\w", text.lower())
+
+
+def test_the_image_runs_commands_that_exist_as_nobody_special_with_compiled_loops():
+    text = (DEPLOY / "container" / "Containerfile").read_text()
+    (entry,) = re.findall(r'^ENTRYPOINT \["(\w+)"\]$', text, re.MULTILINE)
+    assert entry == "dpmarket"
+    (words,) = re.findall(r"^CMD \[(.*)\]$", text, re.MULTILINE)
+    assert check_call([word.strip().strip('"') for word in words.split(",")]) == "dpmarket serve"
+    assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["10001"]
+    (code,) = re.findall(r'python -c "(.*)"$', text, re.MULTILINE)
+    assert text.index("compile_kernels()") < text.index("USER 10001")
+    compile(code, "Containerfile", "exec")
+    module, name = re.findall(r"from (\S+) import (\w+)", code)[0]
+    assert hasattr(__import__(module, fromlist=[name]), name)
+    for copied in re.findall(r"/source/(\S+?)(?:\s|$)", text):
+        assert (ROOT / copied).exists()
+
+
+def test_only_workers_have_the_volume_of_keys():
+    yaml = pytest.importorskip("yaml")
+    composed = yaml.safe_load((DEPLOY / "container" / "compose.yaml").read_text())
+    services = composed["services"]
+    assert set(services) == {"database", "web", "worker"}
+    for name in ("web", "worker"):
+        one = services[name]
+        assert check_call(one["command"]) == {"web": "dpmarket serve", "worker": "dpmarket worker"}[name]
+        assert one["read_only"] is True
+        assert one["user"] == "10001"
+        assert one["cap_drop"] == ["ALL"]
+        mounted = {volume.partition(":")[0] for volume in one["volumes"]}
+        assert ("keys" in mounted) == (name == "worker")
+        assert mounted <= set(composed["volumes"])
+    assert "--no-worker" in services["web"]["command"]
+
+
+def test_the_proxy_logs_no_path_and_passes_on_no_claim_of_the_caller():
+    text = (DEPLOY / "nginx" / "dpmarket.conf").read_text()
+    (logged,) = re.findall(r"log_format dpmarket (.*);", text)
+    assert not {"$request", "$request_uri", "$uri", "$args", "$http_referer"} & set(
+        re.findall(r"\$\w+", logged)
+    )
+    assert set(re.findall(r"access_log (\S+?)(?: (\w+))?;", text)) == {
+        ("off", ""),
+        ("/var/log/nginx/dpmarket.log", "dpmarket"),
+    }
+    assert "proxy_set_header X-Forwarded-For $remote_addr;" in text
+    limit = int(re.findall(r"client_max_body_size (\d+)k;", text)[0]) * 1024
+    assert limit > Settings().max_body
+
+
+@contextlib.contextmanager
+def nginx_with(folder, upstream):
+    """Run nginx with the example, on free ports of loopback, as it is but for names and places."""
+    text = (DEPLOY / "nginx" / "dpmarket.conf").read_text()
+    ports = []
+    for _ in range(2):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            ports.append(taken.getsockname()[1])
+    for before, after in (
+        ("listen 80;", f"listen 127.0.0.1:{ports[0]};"),
+        ("listen 443 ssl http2;", f"listen 127.0.0.1:{ports[1]} ssl http2;"),
+        ("    listen [::]:80;\n", ""),
+        ("    listen [::]:443 ssl http2;\n", ""),
+        ("127.0.0.1:8000", upstream),
+        ("/etc/ssl/market.example", str(folder)),
+        ("/var/log/nginx", str(folder)),
+        ("server_name market.example", "server_name localhost"),
+    ):
+        assert before in text
+        text = text.replace(before, after)
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "privkey.pem",
+         "-out", folder / "fullchain.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    places = "".join(
+        f"{kind}_temp_path {folder}/{kind};\n"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (folder / "nginx.conf").write_text(
+        f"daemon off;\npid {folder}/pid;\nerror_log {folder}/error.log;\nevents {{}}\n"
+        f"http {{\n{places}{text}\n}}\n"
+    )
+    command = ["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
+    tried = subprocess.run([*command, "-t"], capture_output=True, text=True, timeout=60)
+    assert tried.returncode == 0, tried.stderr
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        yield ports
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+def test_behind_the_proxy_the_service_answers_by_tls_and_its_log_holds_no_link(tmp_path):
+    with (
+        open_shop(tmp_path / "shop") as shop,
+        nginx_with(tmp_path, shop.url.removeprefix("http://")) as ports,
+    ):
+        trust = ssl.create_default_context(cafile=str(tmp_path / "fullchain.pem"))
+        token = shop.invite(shop.open())[0]
+
+        def get(path):
+            request = urllib.request.Request(f"https://localhost:{ports[1]}{path}")
+            return urllib.request.urlopen(request, context=trust, timeout=30)
+
+        end = time.monotonic() + 30.0
+        while True:
+            try:
+                assert get("/healthz").status == 200
+                break
+            except OSError:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        assert get(f"/i/{token}").status == 200
+        log = (tmp_path / "dpmarket.log").read_text()
+        assert len(log.splitlines()) >= 2
+        assert token not in log + (tmp_path / "error.log").read_text()

@@ -1,0 +1,65 @@
+"""Jobs survive what passes: a database that is away, a full disk, a worker that left too early."""
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from dpmarket import market
+from dpmarket.errors import FileProblem, Infeasible
+from dpmarket.market import tables, training
+from dpmarket.market.jobs import claim_job, end_job
+from support.live import SOLD
+
+
+def job_of(live, kind="train"):
+    columns = tables.job.c
+    query = sa.select(columns.state, columns.attempts, columns.error_kind).where(columns.kind == kind)
+    return tuple(live.looked(lambda connection: connection.execute(query).one()))
+
+
+def failing(monkeypatch, problem, times):
+    """Let training fail so often."""
+    real, left = training.spend_and_train, [problem] * times
+
+    def fails(*arguments, **options):
+        if left:
+            raise left.pop()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(training, "spend_and_train", fails)
+
+
+def test_a_job_that_lacked_the_database_or_a_file_is_done_later(live, monkeypatch):
+    live.newcomer("a", *SOLD)
+    live.close()
+    failing(monkeypatch, FileProblem("the server is away."), 2)
+    market.work(live.desk, live.now)
+    assert (live.state(), job_of(live)) == ("closed", ("waiting", 1, "FileProblem"))
+    assert market.work(live.desk, live.now + timedelta(seconds=1)) == []
+    market.work(live.desk, live.now + timedelta(seconds=2))
+    assert job_of(live) == ("waiting", 2, "FileProblem")
+    assert market.work(live.desk, live.now + timedelta(seconds=4)) == []  # later and later
+    market.work(live.desk, live.now + timedelta(seconds=6))
+    assert (live.state(), job_of(live)) == ("released", ("done", 3, None))
+
+
+def test_a_job_that_can_never_be_done_is_failed_at_once(live, monkeypatch):
+    live.newcomer("a", *SOLD)
+    live.close()
+    failing(monkeypatch, Infeasible("no such model."), 1)
+    market.work(live.desk, live.now)
+    assert job_of(live) == ("failed", 1, "Infeasible")
+    assert market.work(live.desk, live.now + timedelta(days=1)) == []
+
+
+def test_a_training_that_somebody_left_to_a_worker_who_died_is_begun_again(live):
+    """A second worker found the training under way, took it for done, and the first one died before noise."""
+    live.newcomer("a", *SOLD)
+    live.close()
+    jobs = [claim_job(live.desk, live.now) for _ in range(2)]
+    assert {job.kind for job in jobs} == {"close", "train"}
+    for job in jobs:
+        with live.acting() as connection:
+            end_job(connection, job)
+    market.work(live.desk, live.now)
+    assert (live.state(), job_of(live)) == ("released", ("done", 2, None))

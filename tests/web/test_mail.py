@@ -1,0 +1,305 @@
+"""Mails: invitations, reminders and receipts by SMTP, each once as far as SMTP permits, and links only."""
+
+import contextlib
+import email
+import socket
+import ssl
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from aiosmtpd.controller import Controller
+
+from dpmarket.errors import FileProblem
+from dpmarket.ledger import reading
+from dpmarket.market import mail_counts, tables, work
+from dpmarket.web.mailing import check_smtp, send_due
+from dpmarket.web.settings import Settings
+from support.shop import SOLD, Clock, open_shop
+
+
+class Box:
+    """A mail server that keeps what it gets, and answers as it is told."""
+
+    def __init__(self):
+        self.mails, self.answers = [], []
+        self.rcpt = []
+
+    async def handle_RCPT(self, server, session, envelope, address, options):
+        answer = self.rcpt.pop(0) if self.rcpt else "250 OK"
+        if answer.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return answer
+
+    async def handle_DATA(self, server, session, envelope):
+        answer = self.answers.pop(0) if self.answers else "250 OK"
+        if answer == "gone":  # it has the mail, and nobody is told
+            self.mails.append(email.message_from_bytes(envelope.content))
+            server.transport.abort()
+            return "250 OK"
+        if answer.startswith("250"):
+            self.mails.append(email.message_from_bytes(envelope.content))
+        return answer
+
+    def take(self):
+        found, self.mails = self.mails, []
+        return found
+
+
+@contextlib.contextmanager
+def server_of(box, **options):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    controller = Controller(box, hostname="127.0.0.1", port=port, **options)
+    controller.start()
+    try:
+        yield port
+    finally:
+        controller.stop()
+
+
+@pytest.fixture(scope="module")
+def box():
+    return Box()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory, box):
+    with server_of(box) as port:
+        told = {"smtp_url": f"smtp+plain://127.0.0.1:{port}", "mail_from": "market@example.org"}
+        with open_shop(tmp_path_factory.mktemp("mail"), **told) as opened:
+            opened.mailing = Settings(public_url=opened.url, **told)
+            yield opened
+
+
+def send(shop):
+    return send_due(shop.desk, shop.mailing, shop.clock())
+
+
+def link_in(mail):
+    text = mail.get_payload(decode=True).decode()
+    (line,) = [line for line in text.splitlines() if line.startswith("http")]
+    return line
+
+
+def counts(shop, kind):
+    with reading(shop.desk.ledger) as connection:
+        found = mail_counts(connection)
+    return {state: number for (name, state), number in found.items() if name == kind}
+
+
+def test_who_has_an_address_is_mailed_their_link_and_nobody_else_sees_it(shop, box):
+    campaign = shop.open()
+    before = counts(shop, "invitation").get("sent", 0)
+    made = shop.operator.invite(campaign, ["ann@example.org", "panel 7", "bob@example.org"])
+    by_person = {one["person"]: one for one in made}
+    assert by_person["ann@example.org"] == {
+        "person": "ann@example.org", "token": None, "link": None, "mailed": True,
+    }  # fmt: skip
+    assert by_person["panel 7"]["link"].startswith(shop.url)
+    assert send(shop) == 2
+    assert send(shop) == 0
+    mails = box.take()
+    assert sorted(mail["To"] for mail in mails) == ["ann@example.org", "bob@example.org"]
+    assert {mail["From"] for mail in mails} == {"market@example.org"}
+    assert len({mail["Message-ID"] for mail in mails}) == 2
+    links = {link_in(mail) for mail in mails}
+    assert len(links) == 2
+    for link in links:
+        assert link.startswith(f"{shop.url}/i/")
+        seller = shop.with_token(link.rsplit("/", 1)[1])
+        assert seller.me()["state"] == "invited"
+    assert counts(shop, "invitation")["sent"] == before + 2
+
+
+def test_the_database_has_neither_address_nor_link(shop, box):
+    campaign = shop.open()
+    shop.operator.invite(campaign, ["canary-address@example.org"])
+    send(shop)
+    (mail,) = box.take()
+    token = link_in(mail).rsplit("/", 1)[1]
+    content = (shop.desk.ledger.path).read_bytes()
+    content += b"".join(path.read_bytes() for path in shop.desk.ledger.path.parent.glob("*-wal"))
+    assert b"canary-address" not in content
+    assert token.encode() not in content
+    assert "canary" not in mail["Subject"]
+    assert token not in mail["Subject"]
+
+
+def test_a_reminder_goes_out_once_to_who_has_not_answered(shop, box):
+    campaign = shop.open()
+    shop.operator.invite(campaign, ["idle@example.org", "done@example.org", "slow@example.org"])
+    send(shop)
+    tokens = {mail["To"]: link_in(mail).rsplit("/", 1)[1] for mail in box.take()}
+    shop.with_token(tokens["done@example.org"], *SOLD)
+    shop.with_token(tokens["slow@example.org"], *SOLD[:4])  # has accepted, and owes a record
+    shop.clock.pass_(days=5)
+    assert send(shop) == 0
+    shop.clock.pass_(days=1, hours=1)
+    assert send(shop) == 1
+    (mail,) = box.take()
+    assert (mail["To"], mail["Subject"]) == ("idle@example.org", "Your invitation ends soon")
+    assert link_in(mail).endswith(tokens["idle@example.org"])
+    shop.clock.pass_(days=2)
+    assert send(shop) == 1
+    assert [mail["To"] for mail in box.take()] == ["slow@example.org"]
+    assert send(shop) == 0
+
+
+def test_a_receipt_is_told_of_when_it_is_there(shop, box):
+    campaign = shop.open()
+    shop.operator.invite(campaign, ["seller@example.org"])
+    send(shop)
+    token = link_in(box.take()[-1]).rsplit("/", 1)[1]
+    shop.with_token(token, *SOLD)
+    shop.clock.pass_(days=10)
+    work(shop.desk, shop.clock())
+    assert shop.buyer.campaign(campaign)["state"] == "released"
+    send(shop)
+    (mail,) = [mail for mail in box.take() if mail["To"] == "seller@example.org"]
+    assert mail["Subject"] == "Your receipt is ready"
+    assert shop.with_token(token).receipt()
+    assert send(shop) == 0
+
+
+def test_what_a_server_does_not_take_now_is_tried_later_and_what_it_never_takes_is_not(shop, box):
+    campaign = shop.open()
+    shop.operator.invite(campaign, ["later@example.org"])
+    box.rcpt = ["451 come back"]
+    assert send(shop) == 0
+    assert send(shop) == 0
+    shop.clock.pass_(seconds=31)
+    box.answers = ["452 no room"]
+    assert send(shop) == 0
+    shop.clock.pass_(seconds=61)
+    assert send(shop) == 1
+    assert [mail["To"] for mail in box.take()] == ["later@example.org"]
+    failed = counts(shop, "invitation").get("failed", 0)
+    shop.operator.invite(campaign, ["nobody@example.org"])
+    box.rcpt = ["550 no such box"]
+    assert send(shop) == 0
+    shop.clock.pass_(days=1)
+    assert send(shop) == 0
+    assert counts(shop, "invitation")["failed"] == failed + 1
+
+
+def test_a_mail_whose_last_word_is_lost_is_never_sent_again(shop, box):
+    campaign = shop.open()
+    shop.operator.invite(campaign, ["once@example.org"])
+    box.answers = ["gone"]
+    assert send(shop) == 0
+    assert [mail["To"] for mail in box.take()] == ["once@example.org"]
+    shop.clock.pass_(minutes=30)
+    assert send(shop) == 0
+    assert box.take() == []
+    assert counts(shop, "invitation")["unknown"] == 1
+
+
+def test_a_mail_of_a_worker_that_died_is_not_sent_again(shop, box):
+    from dpmarket.market import claim_mail
+
+    campaign = shop.open()
+    shop.operator.invite(campaign, ["died@example.org"])
+    unknown = counts(shop, "invitation").get("unknown", 0)
+    assert claim_mail(shop.desk, shop.clock()) is not None  # and nothing more
+    shop.clock.pass_(minutes=11)
+    assert send(shop) == 0
+    assert box.take() == []
+    assert counts(shop, "invitation")["unknown"] == unknown + 1
+
+
+def test_without_a_server_that_answers_mails_wait(tmp_path, box):
+    told = {"smtp_url": "smtp+plain://127.0.0.1:1", "mail_from": "market@example.org"}
+    with open_shop(tmp_path, **told) as shop:
+        shop.mailing = Settings(public_url=shop.url, **told)
+        shop.operator.invite(shop.open(), ["ann@example.org"])
+        assert send(shop) == 0
+        assert counts(shop, "invitation") == {"waiting": 1}
+        with server_of(box) as port:
+            shop.mailing = shop.mailing.model_copy(
+                update={"smtp_url": Settings(smtp_url=f"smtp+plain://127.0.0.1:{port}").smtp_url}
+            )
+            shop.clock.pass_(minutes=1)
+            assert send(shop) == 1
+    assert [mail["To"] for mail in box.take()] == ["ann@example.org"]
+
+
+def test_without_settings_links_are_shown_to_copy(tmp_path):
+    with open_shop(tmp_path) as shop:
+        (made,) = shop.operator.invite(shop.open(), ["ann@example.org"])
+        assert made["link"] == f"{shop.url}/i/{made['token']}"
+        assert made["mailed"] is False
+        assert send_due(shop.desk, Settings(), shop.clock()) == 0
+        with reading(shop.desk.ledger) as connection:
+            assert connection.execute(sa.select(tables.contact)).all() == []
+
+
+def test_a_network_is_never_used_in_clear(tmp_path, box):
+    for wrong in ("smtp+plain://mail.example.org", "http://mail.example.org", "smtps://"):
+        with pytest.raises(FileProblem, match="smtp") as caught:
+            check_smtp(Settings(smtp_url=wrong, mail_from="a@example.org"))
+        assert "example.org" not in str(caught.value)
+    with pytest.raises(FileProblem, match="mail_from"):
+        check_smtp(Settings(smtp_url="smtps://user:canary@mail.example.org"))
+    assert "canary" not in repr(Settings(smtp_url="smtps://user:canary@mail.example.org"))
+    with server_of(box) as port:  # it has no STARTTLS
+        told = {"smtp_url": f"smtp://127.0.0.1:{port}", "mail_from": "a@example.org"}
+        with open_shop(tmp_path, **told) as shop:
+            shop.mailing = Settings(public_url=shop.url, **told)
+            shop.operator.invite(shop.open(), ["ann@example.org"])
+            assert send(shop) == 0
+            assert counts(shop, "invitation") == {"waiting": 1}
+    assert box.take() == []
+
+
+def test_starttls_and_tls_with_a_certificate_that_is_trusted(tmp_path, box):
+    authority, context = certificate(tmp_path)
+    for scheme, options in (
+        ("smtp", {"tls_context": context, "require_starttls": True}),
+        ("smtps", {"ssl_context": context}),
+    ):
+        folder = tmp_path / scheme
+        folder.mkdir()
+        with server_of(box, **options) as port:
+            told = {"smtp_url": f"{scheme}://localhost:{port}", "mail_from": "a@example.org"}
+            with open_shop(folder, **told) as shop:
+                shop.mailing = Settings(public_url=shop.url, **told)
+                shop.operator.invite(shop.open(), ["ann@example.org"])
+                assert send(shop) == 0  # nobody knows this certificate
+                shop.mailing = Settings(public_url=shop.url, smtp_ca_file=authority, **told)
+                shop.clock.pass_(minutes=1)
+                assert send(shop) == 1
+    assert [mail["To"] for mail in box.take()] == ["ann@example.org"] * 2
+
+
+def certificate(folder):
+    """Make a certificate for localhost; return its file and a server's context."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), Clock().now
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path, private = folder / "authority.pem", folder / "key.pem"
+    path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    private.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path, private)
+    return path, context

@@ -1,0 +1,165 @@
+"""Two languages: the same texts in both, chosen by the browser or by a link, and no sentence of the other."""
+
+import re
+from importlib import resources
+
+import pytest
+
+from dpmarket.campaign.market_file import Market
+from dpmarket.market import ENGLISH, GERMAN, work
+from dpmarket.web.pages import texts
+from dpmarket.web.pages.market_form import keys
+from support.readers import again, member_of, seller_of
+from support.shop import SOLD, open_shop
+
+FOLDER = resources.files("dpmarket.web").joinpath("texts")
+CATALOGUES = {
+    name: texts.read_catalogue(FOLDER.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    for name in texts.languages()
+}
+OTHERS = [name for name in CATALOGUES if name != texts.FALLBACK]
+
+
+def forms_of(message):
+    return [message] if isinstance(message, str) else list(message.values())
+
+
+def placeholders(message):
+    return set(re.findall(r"\{(\w+)\}", " ".join(forms_of(message))))
+
+
+def test_there_is_a_second_language():
+    assert OTHERS == ["de"]
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_every_language_has_the_same_texts_with_the_same_places(language):
+    english, other = CATALOGUES["en"], CATALOGUES[language]
+    assert set(other) == set(english)
+    for name, message in english.items():
+        assert isinstance(other[name], str) == isinstance(message, str), name
+        assert placeholders(other[name]) == placeholders(message), name
+        assert all(text.strip() for text in forms_of(other[name])), name
+
+
+def test_the_meanings_of_keys_are_the_market_files_own_words():
+    first, others = keys()
+    for key in [*first, *others]:
+        table, name = key.path.split(".")
+        field = Market.model_fields[table].annotation.model_fields[name]
+        assert CATALOGUES["en"][f"meaning.{key.path}"] == field.description
+
+
+def sentences(language):
+    """Return what a catalogue says in two words or more: a part of it, without what is put in."""
+    found = set()
+    for message in CATALOGUES[language].values():
+        for text in forms_of(message):
+            parts = [part.strip(" .,:;()") for part in re.split(r"\{\w+\}|(?<=[.:;]) ", text)]
+            found |= {part for part in parts if len(part.split()) > 1}
+    return found
+
+
+ENGLISH_ONLY = sentences("en") - sentences("de")
+
+
+def told(page):
+    """Return what a page shows in its own language: parts marked as another are left out."""
+    bare = re.sub(r'<(\w+)([^>]*) lang="en"[^>]*>.*?</\1>', " ", page.html, flags=re.S)
+    bare = re.sub(r"<(script|style|title)\b.*?</\1>", " ", bare, flags=re.S)
+    attributes = " ".join(
+        re.findall(r'(?:aria-label|placeholder|data-words|data-picture|alt)="([^"]*)"', bare)
+    )
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", bare) + " " + attributes)
+
+
+def assert_german(*pages):
+    for page in pages:
+        assert '<html lang="de">' in page.html, page.path
+        text = told(page)
+        assert [part for part in ENGLISH_ONLY if part in text] == [], page.path
+        assert re.search(r"[äöüßÄÖÜ]", text), page.path
+
+
+def test_a_seller_reads_german_from_the_invitation_to_the_receipt(tmp_path):
+    with open_shop(tmp_path) as shop:
+        campaign = shop.open()
+        for k in range(5):
+            shop.seller(campaign, *SOLD, cost=1.0 + 0.2 * k)
+        reader = seller_of(shop, campaign, "de-DE,de;q=0.9,en;q=0.5")
+        assert_german(reader.see(reader.link), reader.see("/s"), page := reader.see("/s/consent"))
+        assert GERMAN.split("\n")[0][:40] in page.text
+        assert ENGLISH.split("\n")[0][:40] not in page.text
+        page = reader.press(page, "/s/consent")
+        assert_german(page, page := reader.press(page, "/s/seat"))
+        assert re.search(r"\d,\d\d\s€", page.text)
+        assert_german(reader.press(page, "/s/quote", 1, amount="viel"))
+        assert_german(page := reader.press(page, "/s/quote"), page := reader.press(page, "/s/accept"))
+        assert_german(wrong := reader.press(page, "/s/record", f0="alt"))
+        page = reader.press(wrong, "/s/record", f0="40", f1="20000,5", label="yes")
+        assert_german(page, reader.press(page, "/s/payee", payee="ein Konto"))
+        assert_german(*(reader.see(path) for path in ("/s/history", "/s/withdraw", "/s/receipt", "/s/none")))
+        shop.clock.pass_(days=9)
+        work(shop.desk, shop.clock())
+        again(reader)
+        assert_german(reader.see("/s"), reader.see("/s/receipt"), reader.see("/s/withdraw"))
+        assert_german(reader.see("/"), reader.see("/verify"), reader.press(reader.see("/s"), "/sign-out"))
+
+
+def test_members_read_german(tmp_path):
+    with open_shop(tmp_path) as shop:
+        campaign = shop.open()
+        draft = shop.draft()
+        for k in range(6):
+            shop.seller(campaign, *SOLD, cost=1.0 + 0.2 * k)
+        readers = {
+            role: member_of(shop, role, "de") for role in ("buyer", "operator", "auditor", "paymaster")
+        }
+        buyer = readers["buyer"]
+        assert_german(buyer.see("/b"), form := buyer.see("/b/new"), buyer.press(form, "/b/new", act="plan"))
+        for role in ("operator", "auditor"):
+            assert_german(*(readers[role].see(path) for path in ("/b", f"/b/{campaign}", f"/b/{draft}")))
+        assert_german(readers["paymaster"].see("/p"))
+        shop.clock.pass_(days=9)
+        work(shop.desk, shop.clock())
+        for reader in readers.values():
+            again(reader)
+        assert_german(*(readers["auditor"].see(path) for path in (f"/b/{campaign}", f"/b/{campaign}/report")))
+        paymaster = readers["paymaster"]
+        assert_german(page := paymaster.see("/p"), paymaster.press(page, f"/p/{campaign}/payout"))
+
+
+def test_a_link_chooses_the_language_and_leads_back(shop):
+    reader = seller_of(shop, shop.open(), "en-GB")
+    page = reader.see("/s/consent")
+    (link,) = [link for link in page.links if link.startswith("/language/")]
+    assert link == "/language/de?back=/s/consent"
+    answer = shop.request("GET", link, headers=reader.headers)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/s/consent")
+    assert "__Host-language=de" in answer.headers["set-cookie"]
+    reader.headers["Cookie"] += "; __Host-language=de"
+    assert_german(page := reader.see("/s/consent"))
+    assert page.heading == "Was die Teilnahme bedeutet"
+    reader.headers["Cookie"] = reader.headers["Cookie"].replace("language=de", "language=xx")
+    assert reader.see("/s/consent").heading == "What taking part means"
+
+
+@pytest.mark.parametrize(
+    "back",
+    ["//elsewhere.test/", "https://elsewhere.test", "/\\elsewhere.test", "", "s", "/s?x=1", "/%0d%0aX"],
+)
+def test_a_language_leads_to_no_other_place(shop, back):
+    answer = shop.request("GET", "/language/de", params={"back": back})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert shop.request("GET", "/language/xx").status_code == 404
+
+
+def test_who_agreed_in_german_agreed_to_the_german_text(shop):
+    campaign = shop.open()
+    seller = shop.seller(campaign)
+    german = seller.get("/me/consent?language=de")
+    english = seller.get("/me/consent")
+    assert german["digest"] != english["digest"]
+    assert seller.post("/me/consent", {"digest": german["digest"]}) == {"state": "consented"}
+    other = shop.seller(campaign)
+    assert shop.request("GET", "/api/v1/me/consent?language=fr", other.token).status_code == 404
