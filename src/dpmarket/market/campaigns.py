@@ -17,6 +17,7 @@ from dpmarket.ledger import Connection, balance_of, rounds
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
 from dpmarket.market import tables
+from dpmarket.market.deltas import LIFETIME_DELTA
 from dpmarket.market.desk import lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
 from dpmarket.market.holds import void_all
@@ -156,6 +157,12 @@ def draft_campaign(
         raise MarketRefusal(
             "invalid",
             "expected a market without sellers.lifetime_epsilon: here people's own limits are kept.",
+        )
+    if (checked.objective.delta or 0.0) > LIFETIME_DELTA:
+        raise MarketRefusal(
+            "invalid",
+            f"expected objective.delta of at most {LIFETIME_DELTA:g}, which nobody's deltas exceed over all "
+            "campaigns of this desk.",
         )
     role = sa.select(tables.member.c.role).where(tables.member.c.id == buyer)
     if connection.execute(role).scalar() != "buyer":

@@ -32,10 +32,10 @@ from dpmarket.market.standing import (
 from dpmarket.market.statements import together
 
 if TYPE_CHECKING:
-    from dpmarket.mechanisms import Curve
+    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
 
 _ACCEPTING = ("open", "deciding")
-_curves: dict[str, Curve] = {}  # by digest: a frozen curve is the same for ever
+_curves: dict[str, Curve | OnlineGaussianMechanism] = {}  # by digest: a frozen curve is the same for ever
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _refuse_without_seat(found: Standing, at: str) -> None:
         raise MarketRefusal("expired", "the seat was held until now: take one again.")
 
 
-def _curve_of(connection: Connection, found: Standing) -> Curve:
+def _curve_of(connection: Connection, found: Standing) -> Curve | OnlineGaussianMechanism:
     digest = str(found.curve_digest)
     curve = _curves.get(digest)
     if curve is None:
