@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpmarket.campaign import BankAccount, Payment, bank_file, read_accounts, write_bank_file
+from dpmarket.campaign import BankAccount, Payment, accounts_in, bank_file, read_accounts, write_bank_file
 from dpmarket.errors import FileProblem, InvalidInput
 
 PAYER = BankAccount("A Clinic GmbH", "DE89 3704 0044 0532 0130 00")
@@ -102,18 +102,18 @@ def test_a_payout_file_and_a_table_of_accounts_become_a_bank_file(tmp_path):
     accounts.write_text(f"payee,name,iban\nann,Ann,{ANN.iban}\n'=bob,Bob,{BOB.iban}\n")
     by_service = tmp_path / "payout.csv"
     by_service.write_text("reference,payee,amount,currency\nr1,ann,10.05,EUR\nr2,'=bob,0.30,EUR\n")
-    told = write_bank_file(by_service, accounts, PAYER, output, day=DAY, identity=IDENTITY)
+    told = write_bank_file(by_service, accounts, PAYER, output, day=DAY)
     assert told == (2, 1035)
     assert texts(output.read_bytes(), "p:InstdAmt") == ["10.05", "0.30"]
     by_desk = tmp_path / "payouts.csv"
     by_desk.write_text("reference,id,payment,payment_minor_units,currency\nr1,ann,10.05,1005,EUR\n")
     with pytest.raises(FileProblem, match="exists"):
-        write_bank_file(by_desk, accounts, PAYER, output, day=DAY, identity=IDENTITY)
-    told = write_bank_file(by_desk, accounts, PAYER, output, day=DAY, identity=IDENTITY, overwrite=True)
+        write_bank_file(by_desk, accounts, PAYER, output, day=DAY)
+    told = write_bank_file(by_desk, accounts, PAYER, output, day=DAY, overwrite=True)
     assert told == (1, 1005)
     by_desk.write_text("reference,id,payment_minor_units,currency\nr1,ann,1005,USD\n")
     with pytest.raises(InvalidInput, match="EUR"):
-        write_bank_file(by_desk, accounts, PAYER, output, day=DAY, identity=IDENTITY, overwrite=True)
+        write_bank_file(by_desk, accounts, PAYER, output, day=DAY, overwrite=True)
     assert texts(output.read_bytes(), "p:InstdAmt") == ["10.05"]
 
 
@@ -129,3 +129,34 @@ def test_a_wrong_account_is_named_by_its_line_alone(tmp_path):
     accounts.write_text(f"who,name,iban\nann,Ann,{ANN.iban}\n")
     with pytest.raises(FileProblem, match="payee or id or seller"):
         read_accounts(accounts)
+
+
+def test_accounts_from_memory_are_those_from_a_file(tmp_path):
+    text = f"\ufeffIBAN;Name;payee\n{ANN.iban};Ann;ann\n{BOB.iban};Bob;'=bob\n"
+    found = accounts_in(text.encode())
+    assert found == {"ann": BankAccount("Ann", ANN.iban), "=bob": BankAccount("Bob", BOB.iban)}
+    path = tmp_path / "accounts.csv"
+    path.write_text(f"payee,name,iban\nann,Ann,{ANN.iban}\n'=bob,Bob,{BOB.iban}\n")
+    assert read_accounts(path) == found
+    for wrong in (b"", b"\xff", b"payee,name\na,b\n", b"payee,name,iban\na\n", b"payee,name,iban\na,b,CANARY\n"):
+        with pytest.raises(FileProblem) as caught:
+            accounts_in(wrong)
+        assert "CANARY" not in str(caught.value)
+
+
+def test_the_command_says_what_it_wrote_and_nobodys_account(tmp_path):
+    from support.commands import run
+
+    (tmp_path / "payout.csv").write_text("reference,payee,amount,currency\nr1,ann,10.05,EUR\n")
+    (tmp_path / "accounts.csv").write_text(f"payee,name,iban\nann,Ann,{ANN.iban}\n")
+    given = ("--accounts", "accounts.csv", "--payer-name", PAYER.name, "--payer-iban", PAYER.iban)
+    done = run("bank-file", "payout.csv", *given, "--day", "2026-03-02", "-o", "bank.xml", cwd=tmp_path)
+    assert "10.05 EUR" in done.stdout
+    assert ANN.iban not in done.stdout + done.stderr
+    assert texts((tmp_path / "bank.xml").read_bytes(), "p:EndToEndId") == ["r1"]
+    assert (tmp_path / "bank.xml").stat().st_mode & 0o077 == 0
+    done = run(
+        "bank-file", "payout.csv", *given, "--day", "soon", "-o", "other.xml", cwd=tmp_path, code=2
+    )
+    assert "2026-03-02" in done.stderr
+    assert not (tmp_path / "other.xml").exists()

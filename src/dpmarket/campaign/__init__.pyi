@@ -1,6 +1,7 @@
 from .amounts import money_text as money_text
 from .bank_file import BankAccount as BankAccount
 from .bank_file import Payment as Payment
+from .bank_file import accounts_in as accounts_in
 from .bank_file import bank_file as bank_file
 from .bank_file import read_accounts as read_accounts
 from .bank_file import write_bank_file as write_bank_file

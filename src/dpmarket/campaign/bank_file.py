@@ -6,16 +6,18 @@ of their own.
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
 import os
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.files import read_table, refuse_existing, refuse_same, refuse_unwritable, write_bytes
+from dpmarket.files import private_bytes, read_table, refuse_existing, refuse_same, refuse_unwritable
 
 SCHEMA = "pain.001.001.03"
 _SPACE = f"urn:iso:std:iso:20022:tech:xsd:{SCHEMA}"
@@ -160,8 +162,39 @@ def read_accounts(source: str | os.PathLike[str]) -> dict[str, BankAccount]:
     """
     column = _first_of(source, _PAYEES)
     table = read_table(source, [column, "name", "iban"], [column, "name", "iban"])
+    return _accounts(table.iter_rows(), str(source))
+
+
+def accounts_in(content: bytes) -> dict[str, BankAccount]:
+    """Return the accounts of a CSV file that is in memory, and touches no disk; as :func:`read_accounts`.
+
+    Raises
+    ------
+    FileProblem
+        As there.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+        first = text.splitlines()[0] if text.strip() else ""
+        separator = ";" if first.count(";") > first.count(",") else ","
+        head, *rows = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
+    except (UnicodeDecodeError, csv.Error, ValueError):
+        raise FileProblem("cannot use the accounts: expected a CSV file in UTF-8.") from None
+    names = [cell.strip().lower() for cell in head]
+    column = next((name for name in _PAYEES if name in names), None)
+    if column is None or not {"name", "iban"} <= set(names):
+        raise FileProblem("cannot use the accounts: expected the columns payee, name and iban.")
+    places = [names.index(name) for name in (column, "name", "iban")]
+    if any(row and len(row) != len(names) for row in rows):
+        raise FileProblem("cannot use the accounts: expected as many cells on each line as in the first.")
+    # An apostrophe keeps table programs from running a cell: it is none of the payee's.
+    cells = ([row[place].removeprefix("'") for place in places] for row in rows if row)
+    return _accounts(cells, "the accounts")
+
+
+def _accounts(rows: Iterable[Sequence[str | None]], source: str) -> dict[str, BankAccount]:
     found: dict[str, BankAccount] = {}
-    for number, (payee, name, iban) in enumerate(table.iter_rows(), 2):
+    for number, (payee, name, iban) in enumerate(rows, 2):
         if payee in found:
             raise FileProblem(f"cannot use {source}: line {number} has a payee who was there before.")
         try:
@@ -178,7 +211,6 @@ def write_bank_file(
     output: str | os.PathLike[str],
     *,
     day: date,
-    identity: str,
     overwrite: bool = False,
 ) -> tuple[int, int]:
     """Write a payout file as a pain.001 file; return how many payments it has, and their sum in cents.
@@ -189,8 +221,8 @@ def write_bank_file(
         As ``dpmarket payouts`` or a service's paymaster page writes it.
     accounts
         As for :func:`read_accounts`.
-    payer, day, identity
-        As for :func:`bank_file`.
+    payer, day
+        As for :func:`bank_file`. The file's identity follows from the payout's content.
     output, overwrite
         The .xml file, and whether it may be replaced.
 
@@ -214,8 +246,9 @@ def write_bank_file(
         Payment(str(reference), None if who is None else str(who), read(str(paid)))
         for reference, who, paid, _ in table.iter_rows()
     ]
+    identity = hashlib.sha256(repr(table.rows()).encode()).hexdigest()[:32]
     content = bank_file(payments, read_accounts(accounts), payer, identity, day)
-    write_bytes(Path(output), content)
+    private_bytes(output, content, overwrite=overwrite)
     return len(payments), sum(payment.amount for payment in payments)
 
 

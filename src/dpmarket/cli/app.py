@@ -58,6 +58,11 @@ app.command(epilog="Example: dpmarket repartition 'data/*.parquet' -o by-person 
     repartition.repartition
 )
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
+app.command(
+    "bank-file",
+    epilog="Example: dpmarket bank-file payouts.csv --accounts accounts.csv --payer-name 'A Clinic' "
+    "--payer-iban 'DE89 3704 0044 0532 0130 00' --day 2026-03-02 -o payouts.xml",
+)(ledger.bank_file)
 app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
 app.add_typer(ledger.app, name="ledger")
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)

@@ -100,6 +100,40 @@ def payouts(
     voice.tell("A payout", rows, data, note)
 
 
+def bank_file(
+    payout: Annotated[Path, typer.Argument(help="A payout file: of 'dpmarket payouts', or of a service.")],
+    accounts: Annotated[
+        Path, typer.Option("--accounts", help="Your own table of accounts: columns payee (or id), name, iban.")
+    ],
+    payer_name: Annotated[str, typer.Option("--payer-name", help="From whose account to pay.")],
+    payer_iban: Annotated[str, typer.Option("--payer-iban", help="Its IBAN.")],
+    day: Annotated[str, typer.Option("--day", help="When the bank is to pay, such as 2026-03-02.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the XML file here.")],
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Turn a payout in euros into a file that banks take: ISO 20022, pain.001, valid by its schema.
+
+    Accounts are joined here, from a table of your own; no ledger and no service ever sees them. References
+    are those of the payout.
+    """
+    from datetime import date
+
+    from dpmarket.campaign import BankAccount, money_text, write_bank_file
+    from dpmarket.cli.render import Voice
+
+    try:
+        when = date.fromisoformat(day)
+    except ValueError:
+        raise typer.BadParameter("expected a day such as 2026-03-02.", param_hint="--day") from None
+    payer = BankAccount(payer_name, payer_iban)
+    count, cents = write_bank_file(payout, accounts, payer, output, day=when, overwrite=force)
+    rows = [("payments", f"{count:,}"), ("to pay", money_text(cents, 100, "EUR"))]
+    data = {"payments": count, "amount": cents}
+    Voice(as_json, quiet, str(output)).tell("A bank file", rows, data, f"Give {output} to your bank.")
+
+
 def statement(
     seller: Annotated[str, typer.Argument(help="The seller's id.")],
     market: MarketOption = Path("market.toml"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,6 +26,8 @@ from dpmarket.market.opening import Opening, digest_of, market_of, market_text
 from dpmarket.market.people import free_epsilon_of_all
 
 ENDED = ("released", "lost", "cancelled")
+LONGEST = timedelta(days=3653)
+"""How far ahead a campaign can end: a debt that is paid late moves the end, which must stay a date."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,8 @@ def draft_campaign(
     if mechanism not in ("online", "offline"):
         raise MarketRefusal("invalid", "expected the mechanism online or offline.")
     times = [time_text(moment) for moment in (schedule.opens_at, schedule.closes_at, schedule.deliver_until)]
+    if schedule.deliver_until - now > LONGEST:
+        raise MarketRefusal("invalid", "expected deliver_until within ten years.")
     if not times[0] < times[1] <= times[2] or time_text(now) >= times[1]:
         raise MarketRefusal("invalid", "expected now < closes_at, and opens_at < closes_at <= deliver_until.")
     texts = sa.select(tables.consent.c.version).where(tables.consent.c.version == consent_version)

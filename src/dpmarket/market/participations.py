@@ -22,7 +22,7 @@ from dpmarket.market.desk import Terms, lock_ledger, time_text
 from dpmarket.market.events import enter_event
 from dpmarket.market.people import person_for
 from dpmarket.market.seating import call_waiting, leave, wait
-from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+from dpmarket.market.standing import look_at, move, refuse_campaign, refuse_outside, refused, standing_of
 from dpmarket.market.statements import insert
 
 ACTIVE = ("invited", "consented", "waiting", "seated", "reported", "quoted", "accepted", "delivered")
@@ -163,11 +163,15 @@ def withdraw_participation(
     FileProblem
         The log cannot be written: nobody left.
     """
+    person = look_at(connection, participation).person
+    known = tables.person.c
+    wanted = sa.select(known.invitations).where(known.id == person)
+    lock_ledger(connection)
+    was_wanted = connection.execute(wanted).scalar_one()
     done = let_go(connection, participation, now, terms or Terms())
     if done == "withdrawn":
         outside.append(id_of(connection), "", "left", about={"participation": participation})
-    else:
-        person = standing_of(connection, participation).person
+    elif was_wanted:  # a line of the log stays for ever: one is enough
         outside.append(id_of(connection), "", "uninvited", about={"person": person})
     return done
 

@@ -198,6 +198,29 @@ class Me(Answer):
     held: float = Field(description="What of it campaigns hold that you are in.")
 
 
+class AccountLineAnswer(Answer):
+    """What one campaign holds and has spent of your limit."""
+
+    title: str | None = Field(description="Of the campaign that this token belongs to only.")
+    campaign_state: str
+    state: str = Field(description="Yours in it.")
+    held: float = Field(description="epsilon that it holds until it ends or you leave.")
+    spent: float = Field(description="epsilon that was used.")
+    is_this: bool = Field(description="Whether it is the campaign that this token belongs to.")
+    payment: int | None = Field(description="What your offer comes to, in minor units; of this campaign only.")
+    made_at: str
+
+
+class AccountAnswer(Answer):
+    """Your limit over all campaigns, and what became of it."""
+
+    limit: float
+    spent: float
+    held: float
+    left: float = Field(description="What further campaigns can hold.")
+    campaigns: list[AccountLineAnswer]
+
+
 class ConsentAnswer(Answer):
     """What a seller reads before taking part."""
 
@@ -354,6 +377,29 @@ class Confirmation(Strict):
     kind: Literal["confirmed", "returned"]
     references: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] = Field(
         min_length=1, max_length=20_000
+    )
+
+
+class Account(Strict):
+    """A bank account."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=70)]
+    iban: Annotated[str, StringConstraints(min_length=15, max_length=50)]
+
+
+class PayeeAccount(Account):
+    """The account of a payee, as the payout calls them."""
+
+    payee: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class BankFile(Strict):
+    """From where, to where and when to pay; used for the answer, and kept nowhere."""
+
+    payer: Account
+    accounts: list[PayeeAccount] = Field(min_length=1, max_length=20_000)
+    day: Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] = Field(
+        description="When the bank is to pay, such as 2026-03-02."
     )
 
 

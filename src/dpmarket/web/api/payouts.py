@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
-from dpmarket import market
-from dpmarket.errors import MarketRefusal
+from dpmarket import campaign, market
+from dpmarket.campaign import BankAccount, Payment
+from dpmarket.errors import InvalidInput, MarketRefusal
 from dpmarket.ledger import Connection, reading
+from dpmarket.market import Caller
 from dpmarket.web.api import models
 from dpmarket.web.api.models import NeededKey, PayoutId, plain
 from dpmarket.web.auth import Paymaster, TheService
 from dpmarket.web.problems import documented
+from dpmarket.web.service import Service
 
 router = APIRouter(prefix="/api/v1/payouts", tags=["payouts"], responses=documented(401, 404, 422, 503))
 _ACTING = documented(400, 403, 409, 413, 415)
+_XML: dict[int | str, dict[str, Any]] = {200: {"content": {"application/xml": {"schema": {"type": "string"}}}}}
 
 
 @router.get("")
@@ -62,6 +66,50 @@ def lines(payout_id: PayoutId, caller: Paymaster, service: TheService) -> models
         payout=models.PayoutAnswer(**vars(made)),
         lines=[models.PayoutLineAnswer(**vars(line)) for line in given],
     )
+
+
+@router.post("/{payout_id}/bank-file", responses=_ACTING | _XML)
+def bank_file(
+    payout_id: PayoutId, body: models.BankFile, caller: Paymaster, service: TheService
+) -> Response:
+    """Give a payout in euros as an ISO 20022 file, pain.001, for a bank. Nothing of the request is kept."""
+    try:
+        day = date.fromisoformat(body.day)
+        payer = BankAccount(body.payer.name, body.payer.iban)
+        accounts = {one.payee: BankAccount(one.name, one.iban) for one in body.accounts}
+    except (ValueError, InvalidInput):
+        raise MarketRefusal("invalid", "expected a day, and accounts with owner and IBAN.") from None
+    if len(accounts) != len(body.accounts):
+        raise MarketRefusal("invalid", "expected every payee once.")
+    content = bank_file_of(payout_id, caller, service, payer, accounts, day)
+    return Response(content, media_type="application/xml")
+
+
+def bank_file_of(
+    payout: str,
+    caller: Caller,
+    service: Service,
+    payer: BankAccount,
+    accounts: Mapping[str, BankAccount],
+    day: date,
+) -> bytes:
+    """Return a payout as a pain.001 file.
+
+    Raises
+    ------
+    MarketRefusal
+        It is not in euros, or somebody has no account.
+    """
+    with reading(service.desk.ledger) as connection:
+        found, made = market.campaign_of_payout(connection, payout)
+    given = market.ask_for_payout(service.desk, caller, payout, service.clock())
+    payments = [Payment(line.reference, line.payee, line.amount) for line in given]
+    try:
+        return campaign.bank_file(
+            payments, accounts, payer, made.id, day, currency=found.currency, minor_units=found.minor_units
+        )
+    except InvalidInput as problem:
+        raise MarketRefusal("invalid", str(problem)) from None
 
 
 @router.post("/{payout_id}/confirmation", responses=_ACTING)

@@ -185,6 +185,22 @@ def events(caller: Seller, service: TheService) -> models.Events:
     return models.Events(events=[models.EventAnswer(**vars(one)) for one in found])
 
 
+@router.get("/statement")
+def statement(caller: Seller, service: TheService) -> models.AccountAnswer:
+    """Tell what campaigns hold and have spent of your limit, campaign by campaign."""
+    with reading(service.desk.ledger) as connection:
+        lines = market.show_account(connection, caller, caller.id)
+        person = market.show_standing(connection, caller, caller.id).person
+        limits = market.limits_of(connection, person)
+    return models.AccountAnswer(
+        limit=limits.cap,
+        spent=limits.spent,
+        held=limits.held,
+        left=limits.left,
+        campaigns=[models.AccountLineAnswer(**vars(line)) for line in lines],
+    )
+
+
 @router.get("/receipt", responses=_JSON)
 def receipt(caller: Seller, service: TheService) -> Response:
     """Give your receipt; with the certificate, 'dpmarket verify' checks it."""

@@ -30,6 +30,21 @@ def right_guesses(epsilon: float) -> int:
     return min(math.ceil(STRANGERS * guess_after(0.5, epsilon) * (1.0 + _ERROR)), STRANGERS)
 
 
+def epsilon_left(epsilon: float) -> float:
+    """Return what is left of a limit with three digits, rounded down: never more than there is.
+
+    Examples
+    --------
+    >>> epsilon_left(0.47399), epsilon_left(12.0), epsilon_left(0.0)
+    (0.473, 12.0, 0.0)
+    """
+    if epsilon <= 0.0:
+        return 0.0
+    place = 2 - math.floor(math.log10(epsilon))
+    shown = round(math.floor(epsilon * 10.0**place) / 10.0**place, max(place, 0))
+    return shown if shown <= epsilon else round(shown - 10.0**-place, max(place, 0))
+
+
 def epsilon_shown(epsilon: float) -> float:
     """Return an epsilon with three digits, rounded up.
 

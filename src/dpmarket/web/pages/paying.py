@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import date
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
 from dpmarket import market
-from dpmarket.campaign import money_text
-from dpmarket.errors import MarketRefusal
+from dpmarket.campaign import BankAccount, accounts_in, money_text
+from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.ledger import reading
 from dpmarket.market import Caller
 from dpmarket.web.api import campaigns, models, payouts
@@ -20,6 +21,7 @@ from dpmarket.web.pages.buying import amount_in
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.looking import session_of
 from dpmarket.web.pages.rendering import page, see
+from dpmarket.web.pages.uploads import Uploaded
 
 router = APIRouter(prefix="/p", include_in_schema=False)
 HOME = "/p"
@@ -77,6 +79,22 @@ def lines(payout_id: PayoutId, caller: SignedPaymaster, service: TheService) -> 
     name = f"payout-{made.number}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@router.post("/payout/{payout_id}.xml")
+def bank_file(payout_id: PayoutId, sent: Uploaded, caller: SignedPaymaster, service: TheService) -> Response:
+    """Give a payout as a file that banks take; the accounts that are sent are kept nowhere."""
+    try:
+        payer = BankAccount(sent.form.text("name"), sent.form.text("iban"))
+        day = date.fromisoformat(sent.form.text("day"))
+        accounts = accounts_in(sent.files.get("accounts", b""))
+    except (InvalidInput, FileProblem) as problem:
+        raise MarketRefusal("invalid", str(problem)) from None
+    except ValueError:
+        raise MarketRefusal("invalid", "expected a day, such as 2026-03-02.") from None
+    content = payouts.bank_file_of(payout_id, caller, service, payer, accounts, day)
+    headers = {"Content-Disposition": f'attachment; filename="payout-{payout_id[:8]}.xml"'}
+    return Response(content, media_type="application/xml", headers=headers)
 
 
 @router.post("/payout/{payout_id}/confirmation")

@@ -16,7 +16,7 @@ from dpmarket.web.auth import TheService
 from dpmarket.web.pages.asking import Shown, numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.looking import Arrived, SignedSeller, View, look
-from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
+from dpmarket.web.pages.meaning import epsilon_left, epsilon_shown, right_guesses
 from dpmarket.web.pages.recording import fields_of
 from dpmarket.web.pages.rendering import page, see, texts_of
 from dpmarket.web.pages.situations import STEPS, step_of
@@ -91,6 +91,26 @@ def history(request: Request, caller: SignedSeller, service: TheService) -> Resp
         cap=limits.cap,
         spent=epsilon_shown(limits.spent),
         held=epsilon_shown(limits.held),
+    )
+
+
+@router.get("/statement")
+def statement(request: Request, caller: SignedSeller, service: TheService) -> Response:
+    """Tell a seller what campaigns hold and have used of their limit."""
+    view = look(service, caller)
+    with reading(service.desk.ledger) as connection:
+        lines = market.show_account(connection, caller, caller.id)
+        limits = market.limits_of(connection, view.standing.person)
+    return page(
+        request,
+        "statement",
+        **frame(view),
+        lines=lines,
+        shown=epsilon_shown,
+        cap=limits.cap,
+        spent=epsilon_shown(limits.spent),
+        held=epsilon_shown(limits.held),
+        left=epsilon_left(limits.left),
     )
 
 

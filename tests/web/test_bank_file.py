@@ -1,0 +1,104 @@
+"""A payout as a file for banks, by the API and on the paymaster's page; accounts are kept nowhere."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from dpmarket.market import work
+from dpmarket.web.client import Refused
+from support.live import MARKET
+from support.readers import member_of
+from support.shop import SOLD
+
+IBAN, PAYER = "AT611904300234573201", {"name": "A Clinic", "iban": "DE89 3704 0044 0532 0130 00"}
+SPACE = {"p": "urn:iso:std:iso:20022:tech:xsd:pain.001.001.03"}
+DAY = "2026-03-02"
+
+
+def payout_of(shop, *payees, market=MARKET):
+    """Return a payout to sellers who have said whom to pay, and its lines."""
+    campaign = shop.open(market=market)
+    for payee in payees:
+        shop.seller(campaign, *SOLD).set_payee(payee)
+    shop.clock.pass_(days=10)
+    work(shop.desk, shop.clock())
+    told = shop.paymaster.pay_out(campaign)
+    return told["payout"]["id"], told["lines"]
+
+
+def asked(shop, payout, **changes):
+    body = {
+        "payer": PAYER,
+        "accounts": [{"payee": who, "name": f"Owner of {who}", "iban": IBAN} for who in ("one", "two")],
+        "day": DAY,
+    }
+    headers = {"Authorization": f"Bearer {shop.tokens['paymaster']}"}
+    path = f"/api/v1/payouts/{payout}/bank-file"
+    return shop.request("POST", path, headers=headers, json=body | changes)
+
+
+def texts(content, path):
+    return [node.text for node in ET.fromstring(content).findall(f".//{path}", SPACE)]
+
+
+def test_a_payout_becomes_a_file_with_its_own_references_and_exact_amounts(shop):
+    payout, lines = payout_of(shop, "one", "two")
+    answer = asked(shop, payout)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("application/xml")
+    assert texts(answer.content, "p:EndToEndId") == [line["reference"] for line in lines]
+    cents = [int(text.replace(".", "")) for text in texts(answer.content, "p:InstdAmt")]
+    assert cents == [line["amount"] for line in lines]
+    assert texts(answer.content, "p:GrpHdr/p:MsgId") == [payout]
+    content = shop.desk.ledger.path.read_bytes()
+    content += b"".join(path.read_bytes() for path in shop.desk.ledger.path.parent.glob("*-wal"))
+    assert IBAN.encode() not in content
+
+
+def test_what_cannot_be_paid_is_refused_without_a_value(shop):
+    payout, _ = payout_of(shop, "one", "three")
+    answer = asked(shop, payout)
+    assert (answer.status_code, answer.json()["title"]) == (
+        422, "expected an account for everybody: 1 of 2 have none.",
+    )  # fmt: skip
+    wrong = [
+        {"payer": {"name": "A", "iban": "DE00CANARY0000000000"}},
+        {"day": "2026-02-31"},
+        {"accounts": [{"payee": "one", "name": "Owner", "iban": "CANARY0000000000000"}]},
+        {"accounts": [{"payee": "one", "name": "Owner", "iban": IBAN}] * 2},
+        {"canary": 1},
+    ]
+    for change in wrong:
+        answer = asked(shop, payout, **change)
+        assert answer.status_code == 422
+        assert "canary" not in answer.text.lower()
+    with pytest.raises(Refused) as caught:
+        shop.buyer.post(f"/payouts/{payout}/bank-file", {"payer": PAYER, "accounts": [], "day": DAY})
+    assert caught.value.status in (404, 422)
+
+
+def test_other_currencies_have_no_such_file(shop):
+    payout, _ = payout_of(shop, "one", market={**MARKET, "money": {"currency": "CHF"}})
+    answer = asked(shop, payout)
+    assert (answer.status_code, "EUR" in answer.json()["title"]) == (422, True)
+    page = member_of(shop, "paymaster").see("/p")
+    assert f"/p/payout/{payout}.xml" not in {form["action"] for form in page.forms}
+
+
+def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
+    payout, lines = payout_of(shop, "=one", "two")
+    reader = member_of(shop, "paymaster")
+    action = f"/p/payout/{payout}.xml"
+    assert reader.see("/p").form(action)["names"] == {"accounts", "name", "iban", "day"}
+    table = f"payee,name,iban\n'=one,One,{IBAN}\ntwo,Two,{IBAN}\n".encode()
+    sent = {"data": {**PAYER, "day": DAY}, "files": {"accounts": ("accounts.csv", table, "text/csv")}}
+    answer = reader.send("POST", action, **sent)
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert texts(answer.content, "p:EndToEndId") == [line["reference"] for line in lines]
+    sent["files"] = {"accounts": ("accounts.csv", b"payee,name,iban\ntwo,Two,CANARY\n", "text/csv")}
+    answer = reader.send("POST", action, **sent)
+    assert answer.status_code == 422
+    assert "CANARY" not in answer.text
+    assert "line 2" in answer.text
+    assert member_of(shop, "buyer").send("POST", action, **sent).status_code in (401, 403, 404)
