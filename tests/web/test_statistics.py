@@ -7,6 +7,7 @@ import pytest
 
 from dpmarket.certificates import verify
 from dpmarket.market import work
+from dpmarket.report import make_reports
 from support.live import ANSWERS, ASKED
 from support.readers import Reader, again, member_of, seller_of
 from support.shop import body_of, open_shop
@@ -36,7 +37,7 @@ def test_the_api_takes_a_campaign_of_statistics_from_draft_to_receipts(tmp_path)
             shop.request("GET", f"/api/v1/campaigns/{campaign}/market", shop.tokens["buyer"]).content
         )
         assert list(told["statistics"]) == list(ASKED["statistics"])
-        sellers = [shop.seller(campaign, *STEPS) for _ in range(3)]
+        sellers = [shop.seller(campaign, *STEPS) for _ in range(12)]
         for wrong in ({**ANSWERS, "way": "4711"}, {**ANSWERS, "member": 1}, {"age": 41}):
             answer = shop.request(
                 "POST",
@@ -59,9 +60,14 @@ def test_the_api_takes_a_campaign_of_statistics_from_draft_to_receipts(tmp_path)
         for seller in sellers:
             assert verify(certificate, receipt=seller.receipt()).passed
         report = json.loads(
-            shop.request("GET", f"/api/v1/campaigns/{campaign}/report", shop.tokens["buyer"]).content
+            shop.request("GET", f"/api/v1/campaigns/{campaign}/figures", shop.tokens["buyer"]).content
         )
         assert all(check["verdict"] != "FAILS" for check in report["certificate"])
+        make_reports(shop.desk, shop.clock())
+        page = shop.request("GET", f"/api/v1/campaigns/{campaign}/report", shop.tokens["buyer"])
+        assert page.status_code == 200
+        assert "goes with their records" in page.text
+        assert "median" in page.text
 
 
 @pytest.mark.parametrize(
