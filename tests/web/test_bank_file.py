@@ -89,7 +89,9 @@ def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
     payout, lines = payout_of(shop, "=one", "two")
     reader = member_of(shop, "paymaster")
     action = f"/p/payout/{payout}.xml"
-    assert reader.see("/p").form(action)["names"] == {"accounts", "name", "iban", "day"}
+    page = reader.see("/p")
+    assert (page.status, page.path) == (200, "/p"), page.text
+    assert page.form(action)["names"] == {"accounts", "name", "iban", "day"}
     table = f"payee,name,iban\n'=one,One,{IBAN}\ntwo,Two,{IBAN}\n".encode()
     sent = {"data": {**PAYER, "day": DAY}, "files": {"accounts": ("accounts.csv", table, "text/csv")}}
     answer = reader.send("POST", action, **sent)

@@ -1,4 +1,4 @@
-"""A person's limit over campaigns, through the API: held while one is open, spent afterwards; and its page."""
+"""A person's limit over campaigns, through the API and on a page: held while one is open, then spent."""
 
 import pytest
 
@@ -18,7 +18,9 @@ def test_the_ceiling_is_held_while_a_campaign_is_open_and_what_was_spent_counts_
     first, second = shop.open(), shop.open()
     ceiling = shop.seller(first, "consent").me()["held"]
     cap = 1.5 * ceiling
-    tokens = [shop.operator.invite(one, ["over two"], lifetime_epsilon=cap)[0]["token"] for one in (first, second)]
+    tokens = [
+        shop.operator.invite(one, ["over two"], lifetime_epsilon=cap)[0]["token"] for one in (first, second)
+    ]
     here = shop.with_token(tokens[0], *SOLD, cost=3.0)
     told = here.get("/me/statement")
     assert (told["limit"], told["held"], told["spent"], told["left"]) == (cap, ceiling, 0.0, cap - ceiling)
@@ -37,7 +39,7 @@ def test_the_ceiling_is_held_while_a_campaign_is_open_and_what_was_spent_counts_
     assert after.me()["state"] == ("consented" if told["left"] >= ceiling else "waiting")
     assert after.me()["limit"] == cap  # no later invitation raises it
     lines = after.get("/me/statement")["campaigns"]
-    assert [line["state"] for line in lines][0] == "spent"
+    assert lines[0]["state"] == "spent"
     assert sum(line["spent"] for line in lines) == told["spent"]
     assert sum(line["held"] for line in lines) == after.me()["held"]
     shop.check()
