@@ -27,7 +27,9 @@ def quoting():
 
 
 def quoting_in(folder):
-    (folder / "market.toml").write_text(market_template())
+    # A budget for ten million people would have to be more than rounding payments up to cents costs.
+    text = market_template().replace("\nbudget = 500.0", "\npayment_weight = 0.001")
+    (folder / "market.toml").write_text(text)
     rows = []
     for ending in ("csv", "parquet"):
         reports, quotes = folder / f"reports.{ending}", folder / f"quotes.{ending}"

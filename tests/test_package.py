@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import pkgutil
+import re
 import runpy
 import subprocess
 import sys
@@ -71,6 +72,16 @@ def test_the_figure_of_the_house_is_drawn_from_its_imports():
     made = runpy.run_path(str(ROOT / "docs" / "make_house_figure.py"))["draw"]()
     figure = ROOT / "docs" / "_static" / "house.svg"
     assert figure.read_text() == made, "run python docs/make_house_figure.py"
+
+
+def test_the_way_of_a_report_and_of_a_record_is_told_with_names_that_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    walk = text[text.index("## One report, and one record") : text.index("Three ideas hold it together")]
+    names = re.findall(r"`(\w+\.\w+\.\w+)`", walk)
+    assert len(names) > 15
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(f"dpmarket.{module}"), attribute), name
 
 
 def test_every_docstring_example_gives_what_it_says(tmp_path, monkeypatch, capsys):

@@ -66,8 +66,8 @@ def test_a_desk_of_every_earlier_revision_goes_on_where_it_was(unpacked):
             assert [tuple(row) for row in rows] == paid
         # Who had delivered is trained on by this version, with the key that the earlier one made.
         market.work(desk, START)
-        jobs = [job.kind for job in market.work(desk, DELIVER)]
-        assert jobs[-3:] == ["close", "train", "certify"]
+        jobs = {job.kind for job in market.work(desk, DELIVER)}
+        assert jobs >= {"close", "train", "certify"}
         with reading(desk.ledger) as connection:
             check_everything(connection, desk.ledger)
             market.check_market(connection)

@@ -5,6 +5,7 @@ import json
 import cvxpy
 import numpy as np
 import pytest
+import scipy.stats
 
 from dpmarket.audit import audit_participation, audit_truthfulness
 from dpmarket.costs import FromScipy, Mixture, Uniform, virtual_costs
@@ -176,9 +177,47 @@ def test_a_report_below_the_support_counts_as_its_lower_end():
     assert low == end
 
 
-def test_other_costs_than_uniform_ones_are_refused_offline():
-    with pytest.raises(InvalidInput, match="uniform"):
-        GaussianMechanism(Mixture([Uniform(1, 2), Uniform(2, 5)], [0.5, 0.5]), wanted())
+OTHERS = {
+    "bell": FromScipy(scipy.stats.truncnorm(-2, 2, 3, 1), 1, 5),
+    "skew": FromScipy(scipy.stats.beta(2, 4, 1, 4), 1, 5),
+    "two groups": Mixture([Uniform(1, 2), Uniform(3, 5)], [0.5, 0.5]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_for_other_costs_than_uniform_ones_no_lie_gains_more_than_the_stated_error(name):
+    dist = OTHERS[name]
+    mechanism = GaussianMechanism(dist, wanted(12))
+    rng = np.random.default_rng(1)
+    costs = np.asarray(dist.sample(12, rng))
+    outcome = mechanism.run(costs)
+    assert (outcome.payments >= costs * outcome.epsilons).all()
+    assert (outcome.payment_errors <= 1e-3 * np.maximum(outcome.payments, 1e-9)).all()
+    for i in range(3):
+        reports = np.concatenate([[costs[i]], np.linspace(0.9, 5.1, 40)])
+        curve = mechanism.response_curve(costs, i, reports)
+        worth = curve.utilities(costs[i])
+        assert (worth - worth[0]).max() <= outcome.payment_errors[i] + 1e-12
+        assert curve.payments[0] == pytest.approx(outcome.payments[i], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_payments_for_other_costs_are_the_integral_of_the_promise(name):
+    dist = OTHERS[name]
+    mechanism = GaussianMechanism(dist, wanted(5, grid=20, knots=6))
+    costs = np.asarray(dist.sample(5, np.random.default_rng(2)))
+    outcome = mechanism.run(costs)
+    i = int(np.argmax(outcome.epsilons))
+    z = np.linspace(costs[i], 5.0, 600)
+    e = mechanism.response_curve(costs, i, z).epsilons
+    low = costs[i] * e[0] + float(np.minimum(e[:-1], e[1:]) @ np.diff(z))
+    high = costs[i] * e[0] + float(np.maximum(e[:-1], e[1:]) @ np.diff(z))
+    assert low * (1 - 1e-9) <= outcome.payments[i] <= high * (1 + 1e-9) + 2 * outcome.payment_errors[i]
+
+
+def test_costs_without_an_upper_end_are_refused_offline():
+    with pytest.raises(Infeasible, match="upper end"):
+        GaussianMechanism(FromScipy(scipy.stats.expon(), 0, np.inf), wanted())
 
 
 # ---------------------------------------------------------------- truth, online

@@ -104,3 +104,10 @@ def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
     assert "CANARY" not in answer.text
     assert "line 2" in answer.text
     assert member_of(shop, "buyer").send("POST", action, **sent).status_code in (401, 403, 404)
+
+
+def test_the_paymaster_sees_what_goes_back_once_a_campaign_has_ended(shop):
+    payout_of(shop, "one")
+    page = member_of(shop, "paymaster").see("/p")
+    assert page.status == 200
+    assert "Left of the buyer's money" in page.text

@@ -20,9 +20,10 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.audit.findings import PrivacyFindings
+from dpmarket.audit.gaussian_accounting import gaussian_keeps, gaussian_release_spent, gaussian_spent
 from dpmarket.audit.softmax_accounting import softmax_loss, softmax_release_spent
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy import ReleasePlan, SoftmaxWeights, Weights
+from dpmarket.privacy import GaussianWeights, ReleasePlan, SoftmaxWeights, Weights
 from dpmarket.progress import Progress
 
 _DIGITS = 40
@@ -30,7 +31,7 @@ _HALVINGS = 60
 
 
 def audit_accounting(
-    weights: Weights | SoftmaxWeights,
+    weights: Weights | SoftmaxWeights | GaussianWeights,
     promises: object,
     plan: ReleasePlan | None = None,
     n_coefficients: int = 1,
@@ -42,14 +43,15 @@ def audit_accounting(
     Parameters
     ----------
     weights
-        The weights and the public constants of the training, of two classes or of more; ``weights_of`` reads
-        them off a model.
+        The weights and the public constants of the training, of two classes or of more, with a delta or
+        without; ``weights_of`` reads them off a model.
     promises
         The promise to each person (epsilon), shape (people,).
     plan
         How the model was released. None charges ``weights.numerical_epsilon`` as declared.
     n_coefficients
-        Coefficients of the model, the constant's included; used with a plan for two classes.
+        Coefficients of the model, the constant's included; used with a plan for two classes. With a delta,
+        those of one class.
     progress
         Called with the different weights done and all of them.
     joint_columns
@@ -58,8 +60,8 @@ def audit_accounting(
     Returns
     -------
     PrivacyFindings
-        ``found`` is what was spent, rounded up to floats. It fails if anybody's exceeds the promise by
-        anything.
+        ``found`` is what was spent, rounded up to floats: with a delta, the epsilon at that delta. It fails
+        if anybody's exceeds the promise by anything.
 
     Raises
     ------
@@ -75,19 +77,17 @@ def audit_accounting(
     >>> audit_accounting(weights_for(promises, l2=0.3), [0.5, 1.0, 2.4]).passed
     False
     """
-    if not isinstance(weights, Weights | SoftmaxWeights):
-        raise InvalidInput(f"expected Weights or SoftmaxWeights, got {type(weights).__name__}.")
+    if not isinstance(weights, Weights | SoftmaxWeights | GaussianWeights):
+        raise InvalidInput(
+            f"expected Weights, SoftmaxWeights or GaussianWeights, got {type(weights).__name__}."
+        )
     promised = checks.non_negative_vector("promises", promises)
     checks.same_length("promises", promised, "weights.loss_weights", weights.loss_weights)
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
     with mpmath.workdps(_DIGITS):
         extra = mpmath.mpf(weights.numerical_epsilon)
         if plan is not None:
-            extra = (
-                softmax_release_spent(plan, weights)
-                if isinstance(weights, SoftmaxWeights)
-                else _release_cost(plan, weights, n, n if joint_columns is None else joint_columns)
-            )
+            extra = _released(plan, weights, n, n if joint_columns is None else joint_columns)
         spent, broken = _spent(weights, promised, extra, progress)
         extra_shown = _rounded_up(extra)
     details = {
@@ -98,6 +98,8 @@ def audit_accounting(
         "rows_per_person": weights.rows_per_person,
         "release_cost": extra_shown,
     }
+    if isinstance(weights, GaussianWeights):
+        details["delta"] = weights.delta
     return PrivacyFindings(
         method="accounting",
         people=read_only(np.arange(promised.size)),
@@ -109,14 +111,24 @@ def audit_accounting(
     )
 
 
-def weights_of(model: Any) -> Weights | SoftmaxWeights | None:
+def _released(
+    plan: ReleasePlan, weights: Weights | SoftmaxWeights | GaussianWeights, n: int, joint: int
+) -> Any:
+    if isinstance(weights, GaussianWeights):
+        return gaussian_release_spent(plan, weights, n)
+    if isinstance(weights, SoftmaxWeights):
+        return softmax_release_spent(plan, weights)
+    return _release_cost(plan, weights, n, joint)
+
+
+def weights_of(model: Any) -> Weights | SoftmaxWeights | GaussianWeights | None:
     """Return the weights and constants that a fitted model says it was trained with, or None if it says none.
 
     A model opens its books by the attributes of
     :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``noise_rate_``, ``l2_``,
     ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and, unless it is 1, ``rows_per_person_``; with
     shaped noise, ``euclidean_bound_``. A ``coef_grid_`` with a row for every class is that of a softmax
-    regression.
+    regression; a ``delta_`` above 0 says that noise is Gaussian.
 
     Parameters
     ----------
@@ -125,24 +137,30 @@ def weights_of(model: Any) -> Weights | SoftmaxWeights | None:
 
     Returns
     -------
-    Weights, SoftmaxWeights or None
+    Weights, SoftmaxWeights, GaussianWeights or None
         Believed, not checked: :func:`audit_accounting` and the exact audit do that.
 
     Raises
     ------
     InvalidInput
-        What the model says are no weights or constants, or its promises have a delta, of which these audits
-        know nothing.
+        What the model says are no weights or constants.
     """
-    if getattr(model, "delta_", 0.0) > 0.0:
-        raise InvalidInput(
-            "expected a model without a delta: this audit compares densities, whose ratio a delta does not "
-            "bound. Its certificate's verifier recomputes what was spent."
-        )
     names = ("loss_weights_", "noise_rate_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
     if not all(hasattr(model, name) for name in names):
         return None
     rows = int(getattr(model, "rows_per_person_", 1))
+    delta = float(getattr(model, "delta_", 0.0))
+    if delta > 0.0:
+        return GaussianWeights(
+            model.loss_weights_,
+            model.noise_rate_,
+            model.l2_,
+            delta,
+            model.row_bound_,
+            rows,
+            np.shape(model.coef_grid_)[0] if np.ndim(model.coef_grid_) == 2 else 2,
+            model.numerical_epsilon_,
+        )
     if np.ndim(model.coef_grid_) == 2:
         classes, n = np.shape(model.coef_grid_)
         return SoftmaxWeights(
@@ -168,24 +186,39 @@ def weights_of(model: Any) -> Weights | SoftmaxWeights | None:
 
 
 def _spent(
-    weights: Weights | SoftmaxWeights, promised: FloatArray, extra: Any, progress: Progress | None
+    weights: Weights | SoftmaxWeights | GaussianWeights,
+    promised: FloatArray,
+    extra: Any,
+    progress: Progress | None,
 ) -> tuple[FloatArray, int]:
     """Return everybody's spending, and how many spent more than promised (compared with all digits)."""
     different, places = np.unique(weights.loss_weights, return_inverse=True)
     losses = []
     for k, weight in enumerate(different.tolist()):
-        losses.append(_any_loss(weight, weights) + extra if weight > 0.0 else mpmath.mpf(0))
+        losses.append(_any_loss(weight, weights, extra) if weight > 0.0 else mpmath.mpf(0))
         if progress is not None:
             progress(k + 1, different.size)
     spent, broken = np.zeros(promised.size), 0
     for i, (place, promise) in enumerate(zip(places.tolist(), promised.tolist(), strict=True)):
-        broken += bool(losses[place] > mpmath.mpf(promise))
+        broken += not _is_kept(float(different[place]), weights, extra, losses[place], promise)
         spent[i] = _rounded_up(losses[place])
     return spent, broken
 
 
-def _any_loss(weight: float, weights: Weights | SoftmaxWeights) -> Any:
-    return softmax_loss(weight, weights) if isinstance(weights, SoftmaxWeights) else _loss(weight, weights)
+def _any_loss(weight: float, weights: Weights | SoftmaxWeights | GaussianWeights, extra: Any) -> Any:
+    if isinstance(weights, GaussianWeights):
+        return gaussian_spent(weight, weights, extra)
+    if isinstance(weights, SoftmaxWeights):
+        return softmax_loss(weight, weights) + extra
+    return _loss(weight, weights) + extra
+
+
+def _is_kept(
+    weight: float, weights: Weights | SoftmaxWeights | GaussianWeights, extra: Any, loss: Any, promise: float
+) -> bool:
+    if isinstance(weights, GaussianWeights) and weight > 0.0:
+        return gaussian_keeps(weight, weights, extra, promise)
+    return bool(loss <= mpmath.mpf(promise))
 
 
 def _loss(weight: float, weights: Weights) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from dpmarket.campaign.deciding import is_one_by_one
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile
 from dpmarket.campaign.place import opened_existing, place_of
@@ -133,7 +134,7 @@ def purchase_of(connection: Connection, whole: Release) -> Purchase:
     """
     spent = [rounds.round_of(connection, number) for number in whole.rounds]
     decisions = [rounds.decision_of(connection, number)[0] for number in whole.rounds]
-    apart = len(spent) > 1 and any(one.mechanism != "online" for one in spent)
+    apart = len(spent) > 1 and any(not is_one_by_one(one.mechanism) for one in spent)
     if apart or any(other != decisions[0] for other in decisions):
         raise NotCertifiable(
             "this model was trained on rounds that were decided apart, by different parameters: only rounds "
@@ -287,4 +288,5 @@ def _released(model: ModelFile) -> ReleasedModel:
         euclidean_bound=model.euclidean_bound,
         joint_columns=None if shape is None else shape.joint_columns,
         encoder=model.encoder,
+        delta=model.delta,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpmarket.campaign.delta_keys import delta_problems
 from dpmarket.campaign.questions import LEAST_SHARE, question_problems
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import column_from
@@ -54,6 +55,7 @@ def contradictions(data: Mapping[str, Any], feature_keys: set[str], features: st
         if "budget" in objective and "expected" not in sellers:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))
+    found += delta_problems(data)
     found += _purposes(data, features)
     many = len(_labels(data)) > 2
     for name, bounds in _table(data, "features").items():

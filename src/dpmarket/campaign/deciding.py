@@ -18,12 +18,13 @@ import numpy as np
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.pricing import curve_for, error_model_of, prices_for
+from dpmarket.campaign.with_delta import decided_outcome, delta_curve, refuse_too_many
 from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
 
 if TYPE_CHECKING:
     from dpmarket.allocation import BuyerObjective
     from dpmarket.costs import CostDistribution
-    from dpmarket.mechanisms import Curve, Outcome
+    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism, Outcome
     from dpmarket.planning import Plan
 
 # The mechanisms, which take a compiler along, load when they decide: most commands decide nothing.
@@ -101,6 +102,8 @@ def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Rem
     from dpmarket.allocation import max_epsilon
     from dpmarket.mechanisms import OfflineMechanism
 
+    if market.objective.delta is not None:
+        return _decide_with_delta(market, costs, remaining)
     dist = to_distribution(market.costs.distribution)
     within = int((costs <= dist.support[1]).sum())
     objective, plan = offline_objective(market, costs.size, within, remaining)
@@ -112,6 +115,13 @@ def decide_offline(market: Market, costs: FloatArray, remaining: Remaining = Rem
         ceiling=max_epsilon(objective),
         plan=None if plan is None else plan.to_dict(),
     )
+
+
+def _decide_with_delta(market: Market, costs: FloatArray, remaining: Remaining) -> Decision:
+    people = min(costs.size, market.sellers.expected or costs.size)
+    outcome, ceiling, plan = decided_outcome(market, costs, people, float(_money(market, remaining)))
+    amounts = outcome.in_minor_units(market.money.minor_units).amounts
+    return Decision(outcome, amounts, np.ones(costs.size, dtype=bool), ceiling, plan)
 
 
 def offline_objective(
@@ -134,7 +144,7 @@ def decide_online(
     costs: FloatArray,
     remaining: Remaining = Remaining(),  # noqa: B008
     *,
-    planned: tuple[Curve, Mapping[str, Any] | None] | None = None,
+    planned: tuple[Curve | OnlineGaussianMechanism, Mapping[str, Any] | None] | None = None,
 ) -> Decision:
     """Decide seller by seller, in the file's order, by one curve fixed beforehand (the paper's Algorithm 3).
 
@@ -161,7 +171,7 @@ def decide_online(
     LedgerRefusal
         The budget is full for everybody in the file.
     """
-    from dpmarket.mechanisms import OnlineMechanism
+    from dpmarket.mechanisms import Curve, OnlineMechanism
 
     curve, plan = online_curve(market) if planned is None else planned
     scale = market.money.minor_units
@@ -175,7 +185,9 @@ def decide_online(
             f"the budget is full: what is left of it is below {curve.largest_payment:.6g}, the curve's "
             f"largest payment. None of the {costs.size} sellers can be quoted."
         )
-    outcome = _without_values_of_few(OnlineMechanism(curve.dist, curve).run(costs[quoted]))
+    refuse_too_many(market, int(quoted.sum()))
+    rule = OnlineMechanism(curve.dist, curve) if isinstance(curve, Curve) else curve
+    outcome = _without_values_of_few(rule.run(costs[quoted]))
     return Decision(outcome, amounts[quoted], quoted, curve.largest_epsilon, plan)
 
 
@@ -189,7 +201,12 @@ def mechanism_of(decide: Decide) -> str:
     return "online" if decide is decide_online else "offline"
 
 
-def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
+def is_one_by_one(mechanism: str) -> bool:
+    """Whether a mechanism, by its name, quotes by one curve, with a delta or without."""
+    return mechanism.startswith("online")
+
+
+def online_curve(market: Market) -> tuple[Curve | OnlineGaussianMechanism, Mapping[str, Any] | None]:
     """Return the curve by which sellers who come one by one are quoted, and what a budget was planned to.
 
     A function of the market file alone.
@@ -205,6 +222,8 @@ def online_curve(market: Market) -> tuple[Curve, Mapping[str, Any] | None]:
         )
     budget_in_minor_units(market)  # refuses one with which nobody can be paid
     money = Fraction(market.objective.budget or 0)
+    if market.objective.delta is not None:
+        return delta_curve(market, market.sellers.expected, float(money))
     objective, plan = planned_objective(market, market.sellers.expected, money, market.sellers.expected)
     curve = curve_for(market, objective, market.sellers.expected)
     limit = market.objective.max_epsilon
@@ -225,6 +244,8 @@ def with_ceiling(market: Market, decide: Decide) -> tuple[float, Decide]:
     if decide is decide_online:
         planned = online_curve(market)
         return planned[0].largest_epsilon, partial(decide_online, planned=planned)
+    if market.objective.delta is not None:
+        return market.objective.max_epsilon, decide
     cap, mean = market.objective.weight_cap, market.objective.max_mean_epsilon
     if cap is None or mean is None:
         raise LedgerRefusal(

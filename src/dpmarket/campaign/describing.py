@@ -110,6 +110,8 @@ def _model(path: str | os.PathLike[str]) -> Description:
         ("l2", f"{model.l2:.4g}"),
         ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
     ]
+    if model.delta:
+        rows.insert(2, ("promises hold with probability", f"1 - delta, delta = {model.delta:g}"))
     for label, values in model.by_label():
         of = f" for {label!r}" if model.has_many_labels else ""
         names = [f"coefficient of {feature.name}{of}" for feature in model.features]
@@ -224,6 +226,7 @@ def _campaign(
         withdrawn = rounds.count_withdrawn(connection, found.number)
         left = f", {withdrawn:,} withdrew" if withdrawn else ""
         words = f"{found.sellers:,} sellers{left}, {found.mechanism}, {found.state}"
+        words += f", delta {found.delta:g}" if found.delta else ""
         rows.append((f"round {found.number}, {found.quoted_at}", words))
         listed.append({**vars(found), "withdrawn": withdrawn})
     data = {

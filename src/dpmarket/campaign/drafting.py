@@ -14,12 +14,22 @@ from dpmarket.campaign.deciding import (
     Decision,
     Remaining,
     budget_in_minor_units,
+    is_one_by_one,
     round_budgets,
     with_ceiling,
 )
 from dpmarket.campaign.identity import round_identity
 from dpmarket.campaign.market_file import Market
-from dpmarket.campaign.reports import EXCLUDED, FULL, LIFETIME, Reports, lifetime_limit, not_invited
+from dpmarket.campaign.reports import (
+    EXCLUDED,
+    FULL,
+    LIFETIME,
+    Reports,
+    beyond_delta,
+    lifetime_limit,
+    not_invited,
+)
+from dpmarket.campaign.with_delta import delta_of, refuse_too_many
 from dpmarket.errors import LedgerRefusal
 from dpmarket.ledger import Balance, Connection, Round, balance_of, money, rounds
 from dpmarket.ledger.odometer import held_by, open_promises
@@ -112,6 +122,7 @@ def choose(
     if limit is not None:
         ceiling, decide = with_ceiling(market, decide)
     excluded, over = not_invited(market, market_path, reports.sellers, connection, limit, ceiling)
+    over = np.union1d(over, beyond_delta(market, reports.sellers, connection, campaign, excluded))
     out = np.concatenate([excluded, over])
     invited = reports
     if out.size:
@@ -119,7 +130,7 @@ def choose(
     if invited.costs.size == 0:
         raise LedgerRefusal(
             f"nobody in the file can be quoted: {excluded.size} must not sell, and {over.size} have less "
-            "left of their lifetime's epsilon than this market could ask for."
+            "left of their lifetime's epsilon or delta than this market could ask for."
         )
     decision = decide(market, invited.costs, remaining_of(market, connection, campaign))
     everybody = bool(decision.quoted.all())
@@ -165,9 +176,12 @@ def draft_of(
         parameters=decision.outcome.parameters,
         plan=decision.plan,
         header=decision.outcome.header(),
+        delta=delta_of(market),
     )
     on_top = None
     if campaign is not None:
+        before = sum(found.sellers for found in rounds.rounds_of(connection, campaign.id))
+        refuse_too_many(market, before + quotes.height)
         waiting = open_promises(connection, campaign.id, quotes)
         if waiting.height:
             on_top = OnTop(waiting.height, *rounds.totals(waiting))
@@ -189,10 +203,12 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
     is_void = _is_void(connection, known)
     if is_void:
         quotes = rounds.quotes_of(connection, known.number)
-    elif known.mechanism == "offline":
+    elif not is_one_by_one(known.mechanism):
         _refuse_without_share(market, connection, known)
     limit = lifetime_limit(market, connection)
     excluded, over = not_invited(market, market_path, quotes, connection, limit, held_by(known))
+    campaign = rounds.campaign_of(connection, known.campaign)
+    over = np.union1d(over, beyond_delta(market, quotes, connection, campaign, excluded))
     left = [(quotes[excluded.tolist()], EXCLUDED), (quotes[over.tolist()], LIFETIME)]
     if excluded.size or over.size:
         rows = np.setdiff1d(np.arange(quotes.height), np.concatenate([excluded, over]))
@@ -200,7 +216,7 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
     if quotes.height == 0:
         raise LedgerRefusal(
             "everybody who was quoted has withdrawn, must not sell, or has too little left of a lifetime's "
-            "epsilon: there is nobody to promise anything."
+            "epsilon or delta: there is nobody to promise anything."
         )
     parameters, plan, header = rounds.decision_of(connection, known.number)
     new = NewRound(
@@ -215,6 +231,7 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
         parameters=parameters,
         plan=plan,
         header=header,
+        delta=known.delta,
     )
     promised = quotes.filter(rounds.amounts_of(quotes)[0] > 0.0)
     if is_void:  # on top of other promises of theirs only
@@ -243,7 +260,7 @@ def enter_draft(
     balance = balance_of(connection, campaign.id)
     left = _left(market, balance)
     if left is not None:
-        if draft.new.mechanism == "online" and payments > left:
+        if is_one_by_one(draft.new.mechanism) and payments > left:
             raise LedgerRefusal(
                 f"the budget is full: {money_text(payments - left, scale, currency)} more would be needed. "
                 "Nothing was entered."
@@ -259,7 +276,7 @@ def remaining_of(market: Market, connection: Connection | None, campaign: Campai
     if connection is None or campaign is None:
         return Remaining(available=budget_in_minor_units(market))
     taken = _shares_taken(connection, campaign.id)
-    online = [found for found in rounds.rounds_of(connection, campaign.id) if found.mechanism == "online"]
+    online = [found for found in rounds.rounds_of(connection, campaign.id) if is_one_by_one(found.mechanism)]
     left = _left(market, balance_of(connection, campaign.id))
     return Remaining(len(set(taken.values())), left, len(online))
 
@@ -277,7 +294,7 @@ def _shares_taken(connection: Connection, campaign: str) -> dict[int, int]:
     taken: dict[int, int] = {}
     newest: dict[str, Round] = {}
     for found in rounds.rounds_of(connection, campaign):
-        if found.mechanism != "offline":
+        if is_one_by_one(found.mechanism):
             continue
         before = newest.get(found.digest)
         is_same = before is not None and _is_void(connection, before)
@@ -299,7 +316,7 @@ def _refuse_without_share(market: Market, connection: Connection, known: Round) 
     online = sum(
         money.held_for(connection, found.number)
         for found in rounds.rounds_of(connection, known.campaign)
-        if found.mechanism == "online"
+        if is_one_by_one(found.mechanism)
     )
     promised = sum(budgets[:following], Fraction(online, market.money.minor_units))
     if following >= len(budgets) or budgets[following] < needed:

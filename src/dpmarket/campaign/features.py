@@ -23,6 +23,7 @@ from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo,
 
 if TYPE_CHECKING:
     from dpmarket.learning import PublicEncoder
+    from dpmarket.learning.gaussian_geometry import GaussianGeometry
     from dpmarket.learning.geometry import Geometry
     from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 
@@ -77,16 +78,29 @@ def encoder_of(market: Market) -> PublicEncoder:
     )
 
 
-def geometry_of_market(market: Market) -> Geometry | SoftmaxGeometry:
-    """Return what is public about the rows, the noise and the classes that a market trains with."""
+def rows_of_market(market: Market) -> Geometry:
+    """Return what is public about the rows that a market trains with."""
     from dpmarket.learning.geometry import geometry_of
-    from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 
     if is_plain(market):
-        rows = geometry_of(len(market.features), None, None, wanted=True)
-    else:
-        encoder = encoder_of(market)
-        rows = geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape(), wanted=True)
+        return geometry_of(len(market.features), None, None, wanted=True)
+    encoder = encoder_of(market)
+    return geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape(), wanted=True)
+
+
+def gaussian_rows(market: Market) -> GaussianGeometry:
+    """Return what is public about rows, classes and Gaussian noise of a market with a delta."""
+    from dpmarket.learning.gaussian_geometry import GaussianGeometry
+
+    classes = len(label_of(market).values)
+    return GaussianGeometry.of(rows_of_market(market), classes, market.objective.delta or 0.0)
+
+
+def geometry_of_market(market: Market) -> Geometry | SoftmaxGeometry:
+    """Return what is public about the rows, the noise without a delta and the classes of a market."""
+    from dpmarket.learning.softmax_geometry import SoftmaxGeometry
+
+    rows = rows_of_market(market)
     classes = len(label_of(market).values)
     return rows if classes == 2 else SoftmaxGeometry(rows, classes)
 

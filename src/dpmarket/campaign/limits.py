@@ -13,11 +13,13 @@ import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.campaign.amounts import money_text
-from dpmarket.campaign.deciding import budget_in_minor_units
+from dpmarket.campaign.deciding import budget_in_minor_units, is_one_by_one
 from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.reports import delta_limit_in
+from dpmarket.campaign.with_delta import refuse_too_many
 from dpmarket.errors import LedgerRefusal
 from dpmarket.ledger import Connection, Round, balance_of, money, rounds
-from dpmarket.ledger.odometer import of_sellers
+from dpmarket.ledger.odometer import delta_charges, of_sellers
 from dpmarket.ledger.rounds import LIVE
 
 _ROUNDING = 1.0 + 2.0**-40  # of sums that were added up in another order
@@ -49,10 +51,11 @@ def refuse_too_much(
     """
     if all(found.digest.startswith(LIVE) for found in spent):
         return
+    refuse_too_many(market, int((promised > 0.0).sum()))
     refuse_over_lifetime(connection, people, promised)
     budget = budget_in_minor_units(market)
     campaign = spent[0].campaign
-    online = all(found.mechanism == "online" for found in rounds.rounds_of(connection, campaign))
+    online = all(is_one_by_one(found.mechanism) for found in rounds.rounds_of(connection, campaign))
     if budget is None or not online:
         return  # offline, a budget is met on average
     balance = balance_of(connection, campaign)
@@ -79,10 +82,11 @@ def refuse_over_lifetime(connection: Connection, people: pl.DataFrame, promised:
     LedgerRefusal
         Says how many they are.
     """
-    over = int(over_lifetime(connection, people, promised).sum())
+    over = int((over_lifetime(connection, people, promised) | over_delta(connection, people, promised)).sum())
     if over:
         raise LedgerRefusal(
-            f"{over} sellers would give more than a lifetime allows (sellers.lifetime_epsilon): a repair "
+            f"{over} sellers would give more than a lifetime allows (sellers.lifetime_epsilon or "
+            "lifetime_delta): a repair "
             "entered what they gave by another copy of the ledger. Nothing was spent. Let them withdraw."
         )
 
@@ -101,6 +105,28 @@ def over_lifetime(connection: Connection, people: pl.DataFrame, promised: FloatA
         kept = ~rounds.withdrawn_of(connection, found.number, quotes)
         bound = of_sellers(found, people, quotes, kept.astype(np.float64)) > 0.0
         allowed[bound] = np.minimum(allowed[bound], limits.get(found.campaign, np.inf))
+    return (promised > 0.0) & (given > allowed * _ROUNDING)
+
+
+def over_delta(connection: Connection, people: pl.DataFrame, promised: FloatArray) -> BoolArray:
+    """Return whose promises, spent and open, have deltas that add up to more than a lifetime allows.
+
+    A limit binds who has a promise in a campaign with that limit.
+    """
+    allowed = np.full(promised.size, np.inf)
+    entered = rounds.rounds_of(connection)
+    if not any(found.delta > 0.0 for found in entered):
+        return np.zeros(promised.size, dtype=bool)
+    for campaign in rounds.campaigns_of(connection):
+        limit = delta_limit_in((campaign.rules or {}).get("sellers", {}))
+        if limit is None:
+            continue
+        for found in entered:
+            if found.campaign == campaign.id:
+                kept = rounds.kept_quotes(connection, found.number)
+                bound = of_sellers(found, people, kept, np.ones(kept.height)) > 0.0
+                allowed[bound] = np.minimum(allowed[bound], limit)
+    given = delta_charges(connection, people)
     return (promised > 0.0) & (given > allowed * _ROUNDING)
 
 

@@ -84,6 +84,16 @@ class Sellers(Table):
         example=5.0,
         gt=0,
     )
+    lifetime_delta: float | None = key(
+        None,
+        "a number > 0 and below 1",
+        "Nobody's promises have deltas that add up to more over all campaigns of the ledger; beside "
+        "lifetime_epsilon: whoever is at either limit is not quoted. A campaign with lifetime_epsilon and "
+        "without this one allows no promise with a delta at all.",
+        example=1e-5,
+        gt=0,
+        lt=1,
+    )
     excluded: str | None = key(
         None,
         "the name of a .csv or .parquet file beside the market file",
@@ -145,6 +155,16 @@ class Objective(Table):
         '"best" or "posted price"',
         "Best: everybody's promise follows from their cost, as suits the objective best. Posted price: one "
         "epsilon at one price for all, take it or leave it, the best for the budget; told in a line.",
+    )
+    delta: float | None = key(
+        None,
+        "a number of at least 1e-17, and at most 1 / (10 * sellers.expected)",
+        "Promises hold with probability 1 - delta: noise is then Gaussian, and smaller where there are many "
+        "features ('dpmarket plan budget' says what it would gain). The same for everybody; people report "
+        "what an epsilon costs them at this delta. Left out: promises hold always.",
+        example=1e-6,
+        ge=1e-17,
+        lt=1,
     )
     concentration: float | None = key(
         None,

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 SCHEMA: Literal["dpmarket.model/2"] = "dpmarket.model/2"
 ENCODED: Literal["dpmarket.model/3"] = "dpmarket.model/3"  # with an encoder of its features
 SOFTMAX: Literal["dpmarket.model/4"] = "dpmarket.model/4"  # with more than two labels
-Schema = Literal["dpmarket.model/2", "dpmarket.model/3", "dpmarket.model/4"]
+WITH_DELTA: Literal["dpmarket.model/5"] = "dpmarket.model/5"  # whose promises have a delta
+Schema = Literal["dpmarket.model/2", "dpmarket.model/3", "dpmarket.model/4", "dpmarket.model/5"]
 _BEFORE = "dpmarket.model/1"  # which called the noise rate total_epsilon
+_KNOWN = (SCHEMA, ENCODED, SOFTMAX, WITH_DELTA, _BEFORE)
 _LARGEST = 64 << 20  # bytes
 
 _Cell = Annotated[int, Field(ge=-(2**63), le=2**63)]
@@ -76,6 +78,9 @@ class ModelFile(_Part):
         ``features`` are the encoded columns. None for features that are scaled only.
     noise_shape, euclidean_bound
         The shape of the noise, and the Euclidean bound on rows; None for Euclidean noise.
+    delta
+        The delta of every promise; 0 without one. With one the noise is Gaussian, ``noise_shape`` is only the
+        norm in which rows were scaled, and ``row_bound`` their Euclidean bound.
     """
 
     schema_version: Schema = Field(SCHEMA, alias="schema")
@@ -104,11 +109,14 @@ class ModelFile(_Part):
     encoder: dict[str, Any] | None = None
     noise_shape: dict[str, Any] | None = None
     euclidean_bound: float | None = Field(None, gt=0)
+    delta: float = Field(0.0, ge=0, lt=1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        later = ("encoder", "noise_shape", "euclidean_bound")
-        return self.model_dump(by_alias=True, exclude=set(later) if self.encoder is None else None)
+        left_out = {"encoder", "noise_shape", "euclidean_bound"} if self.encoder is None else set()
+        if not self.delta:
+            left_out.add("delta")
+        return self.model_dump(by_alias=True, exclude=left_out or None)
 
     def public_encoder(self) -> PublicEncoder:
         """Return the encoder of the table's columns.
@@ -212,7 +220,7 @@ def model_file(
     """Return what a fitted estimator releases, with the public parameters around it."""
     shape = model.noise_shape_
     return ModelFile(
-        schema=_schema(encoder, len(labels)),
+        schema=_schema(encoder, len(labels), model.delta_),
         dpmarket=__version__,
         id_column=id_column,
         label_column=label_column,
@@ -238,10 +246,13 @@ def model_file(
         encoder=encoder,
         noise_shape=None if shape is None else shape.to_dict(),
         euclidean_bound=model.euclidean_bound_,
+        delta=model.delta_,
     )
 
 
-def _schema(encoder: dict[str, Any] | None, labels: int) -> Schema:
+def _schema(encoder: dict[str, Any] | None, labels: int, delta: float) -> Schema:
+    if delta > 0.0:
+        return WITH_DELTA
     if labels > 2:
         return SOFTMAX
     return SCHEMA if encoder is None else ENCODED
@@ -256,7 +267,7 @@ def read_model(source: str | os.PathLike[str]) -> ModelFile:
         No JSON, not a model, or parts missing or wrong, each by its name.
     """
     data = read_json(source, _LARGEST)
-    if not isinstance(data, dict) or data.get("schema") not in (SCHEMA, ENCODED, SOFTMAX, _BEFORE):
+    if not isinstance(data, dict) or data.get("schema") not in _KNOWN:
         raise FileProblem(
             f"expected a model with schema {SCHEMA!r} in {source}, as 'dpmarket train' writes it."
         )
@@ -287,7 +298,9 @@ def _checked(data: dict[str, Any], source: str) -> ModelFile:
 
 def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
     """Refuse a model that does not have a coefficient for every feature, of every label if there are many."""
-    if (model.schema_version == SOFTMAX) != model.has_many_labels:
+    if (model.schema_version == WITH_DELTA) != (model.delta > 0.0):
+        raise FileProblem(f"cannot use {source}: expected schema {WITH_DELTA!r} for a delta above 0 only.")
+    if model.schema_version != WITH_DELTA and (model.schema_version == SOFTMAX) != model.has_many_labels:
         raise FileProblem(f"cannot use {source}: expected schema {SOFTMAX!r} for more than two labels only.")
     if len(set(model.labels)) < len(model.labels):
         raise FileProblem(f"cannot use {source}: expected different labels.")
@@ -307,7 +320,7 @@ def _refuse_other_columns(model: ModelFile, source: str) -> None:
     """Refuse a model whose encoder makes other columns than the model has, or rows of another shape."""
     encoder = model.public_encoder()
     shape = encoder.noise_shape()
-    told = None if shape is None else shape.to_dict()
+    told = None if shape is None or shape.is_euclidean else shape.to_dict()
     if [feature.name for feature in model.features] != encoder.get_feature_names_out().tolist():
         raise FileProblem(f"cannot use {source}: expected the features that its encoder makes.")
     if told != model.noise_shape:

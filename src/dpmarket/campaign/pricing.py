@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpmarket.campaign.features import geometry_of_market
 from dpmarket.campaign.market_file import Market, label_of, questions_of, to_distribution
+from dpmarket.campaign.with_delta import gaussian_error_of, plan_for_budget
 from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def error_model_of(market: Market) -> ErrorModel:
         shares = {name: question.share or 1.0 for name, question in asked.items()}
         only = next(iter(statistics.values()))
         return statistic_error(only if len(asked) == 1 else SeveralStatistics(statistics, shares))
+    if market.objective.delta is not None:
+        return gaussian_error_of(market)
     rows = geometry_of_market(market)
     return estimator_error(rows.features, rows.shape, len(label_of(market).values))
 
@@ -111,6 +114,8 @@ def prospect_for(market: Market, people: int, budget: float) -> Prospect:
     """
     from dpmarket.planning import posted_prospect
 
+    if market.objective.delta is not None:
+        return plan_for_budget(market, people, budget).prospect
     if market.objective.mechanism == "posted price":
         return posted_prospect(_offer(market, people, budget), people, error_model_of(market))
     return plan_for(market, people, budget).prospect

@@ -17,6 +17,7 @@ from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.deciding import online_curve, planned_objective, round_budgets, without_cap
 from dpmarket.campaign.market_file import Market, check_market, read_market, to_distribution
 from dpmarket.campaign.rules import changed_keys, rules_of
+from dpmarket.campaign.with_delta import plan_all_at_once
 from dpmarket.certificates import PublishedRules, Verification, publishable_rules, read_rules
 from dpmarket.certificates.checking import examined_files
 from dpmarket.certificates.verifier.rules import PRICES
@@ -120,6 +121,9 @@ def _planned_again(published: PublishedRules, sellers: int, certified: Mapping[s
 def _objectives(market: Market, sellers: int, money: Fraction) -> list[dict[str, Any]]:
     """Return the objectives that the rules allow for so many sellers and so much money."""
     expected, limit = market.sellers.expected, market.objective.max_epsilon
+    if market.objective.delta is not None:
+        planned = plan_all_at_once(market, min(sellers, expected or sellers), float(money))
+        return [planned.objective.to_dict()]
     people = sellers if expected is None else min(sellers, expected)
     found = [planned_objective(market, people, money, sellers)[0]]
     if market.objective.weight_cap is None:  # where too few are within the distribution to keep one
@@ -164,10 +168,12 @@ def _as_in_a_file(published: PublishedRules) -> dict[str, Any]:
 
 def _mechanisms(market: Market) -> dict[str, Any]:
     """Return the parameters that the market file alone fixes: a curve, with a number of sellers to expect."""
-    from dpmarket.mechanisms import OnlineMechanism  # takes a compiler along
+    from dpmarket.mechanisms import Curve, OnlineMechanism  # takes a compiler along
 
     if market.sellers.expected is None:
         return {}
     curve, _ = online_curve(market)
+    if not isinstance(curve, Curve):
+        return {curve.name: curve.run([curve.dist.support[0]]).parameters}
     cheapest = OnlineMechanism(curve.dist, curve).run([curve.dist.support[0]])
     return {"online": dict(cheapest.parameters)}

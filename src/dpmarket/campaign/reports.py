@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +17,7 @@ from dpmarket.campaign.ids import id_problems, spelling_problems, tidy_ids
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.errors import FileProblem
 from dpmarket.files import find, numbers_of, positions_in, read_table, refuse
-from dpmarket.ledger import Connection, charges
+from dpmarket.ledger import CampaignEntry, Connection, charges, delta_charges
 from dpmarket.ledger.rounds import SELLER, campaigns_of
 
 FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"
@@ -74,6 +76,51 @@ def lifetime_limit(market: Market, connection: Connection | None) -> float | Non
         rules = [campaign.rules or {} for campaign in campaigns_of(connection)]
         limits += [one.get("sellers", {}).get("lifetime_epsilon") for one in rules]
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def lifetime_delta_limit(market: Market, connection: Connection | None) -> float | None:
+    """Return what the deltas of a person's promises may add up to: the least limit of any campaign, or None.
+
+    A campaign with a limit of epsilon and none of delta allows no delta: its people were told of none.
+    """
+    limits = [delta_limit_in(market.sellers.model_dump())]
+    if connection is not None:
+        rules = [campaign.rules or {} for campaign in campaigns_of(connection)]
+        limits += [delta_limit_in(one.get("sellers", {})) for one in rules]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def beyond_delta(
+    market: Market,
+    sellers: pl.DataFrame,
+    connection: Connection | None,
+    campaign: CampaignEntry | None,
+    excluded: IntArray,
+) -> IntArray:
+    """Return the rows of who must not be promised anything with the market's delta, but for those excluded.
+
+    Over a lifetime deltas add up to the ledger's limit at most, and within one campaign to a tenth of a
+    person among those expected.
+    """
+    delta = market.objective.delta
+    if delta is None:
+        return np.zeros(0, dtype=np.int64)
+    limit = lifetime_delta_limit(market, connection)
+    over = np.zeros(sellers.height, dtype=bool)
+    if limit is not None:
+        given = np.zeros(sellers.height) if connection is None else delta_charges(connection, sellers)
+        over |= given + delta > limit
+    if connection is not None and campaign is not None:
+        here = delta_charges(connection, sellers, campaign.id)
+        # What was given before is rounded up: a first promise at the bound itself is one of those allowed.
+        over |= (here > 0.0) & (here + delta > 1.0 / (10.0 * (market.sellers.expected or 1)))
+    return np.setdiff1d(np.flatnonzero(over), excluded)
+
+
+def delta_limit_in(sellers: Mapping[str, Any]) -> float | None:
+    """Return the limit of deltas in the rules' table of sellers: 0 if only epsilon has one."""
+    limit = sellers.get("lifetime_delta")
+    return 0.0 if limit is None and sellers.get("lifetime_epsilon") is not None else limit
 
 
 def not_invited(

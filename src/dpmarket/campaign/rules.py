@@ -20,6 +20,9 @@ def rules_of(market: Market) -> dict[str, Any]:
     data = market.model_dump(mode="json")
     if market.sellers.rows_per_person == 1:
         del data["sellers"]["rows_per_person"]  # as in ledgers from before there was such a key
+    for table, name in (("objective", "delta"), ("sellers", "lifetime_delta")):
+        if data[table][name] is None:
+            del data[table][name]  # likewise
     for table in ("features", "label", "statistic", "statistics"):
         if not data[table]:
             del data[table]

@@ -14,7 +14,13 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign.features import encoder_of, geometry_of_market, is_plain, plain_bounds
+from dpmarket.campaign.features import (
+    encoder_of,
+    gaussian_rows,
+    geometry_of_market,
+    is_plain,
+    plain_bounds,
+)
 from dpmarket.campaign.limits import refuse_too_much
 from dpmarket.campaign.market_file import Market, label_of
 from dpmarket.campaign.model_file import FeatureBounds, ModelFile, model_file
@@ -366,6 +372,7 @@ def estimator_of(market: Market, l2: float | None, noise: SecureNoise) -> Privat
         numerical_epsilon=market.training.numerical_epsilon,
         rows_per_person=market.sellers.rows_per_person,
         noise_source=noise,
+        delta=market.objective.delta,
     )
 
 
@@ -400,11 +407,24 @@ def raised_penalty(market: Market, promised: FloatArray) -> float | None:
     l2, reserve = market.training.l2, market.training.numerical_epsilon
     if l2 is None:
         return None
+    if market.objective.delta is not None:
+        return _raised_with_delta(market, promised, l2)
     geometry = geometry_of_market(market)
     try:
         geometry.weights(promised, l2, market.sellers.rows_per_person, reserve)
     except Infeasible:
         return geometry.least_l2(exact_sum(np.maximum(promised - reserve, 0.0)))
+    return None
+
+
+def _raised_with_delta(market: Market, promised: FloatArray, l2: float) -> float | None:
+    """Return the suggested penalty, which keeps any promises with a delta, where the market file's cannot."""
+    geometry, reserve = gaussian_rows(market), market.training.numerical_epsilon
+    rows = market.sellers.rows_per_person
+    try:
+        geometry.weights(promised, l2, rows, reserve)
+    except Infeasible:
+        return geometry.suggested_l2(np.maximum(promised - reserve, 0.0), rows)
     return None
 
 

@@ -16,11 +16,11 @@ from dpmarket.certificates.commitments import Lines
 from dpmarket.certificates.purchase import Purchase, ReleasedModel
 from dpmarket.certificates.rules import RulesReference
 from dpmarket.certificates.statistic import ReleasedStatistics, statistic_part
-from dpmarket.certificates.verifier.constants import LARGEST_NUMBER, RANGES
+from dpmarket.certificates.verifier.constants import LARGEST_NUMBER, ranges_of
 from dpmarket.certificates.verifier.statements import NOT_PROMISED
 from dpmarket.costs import distribution_from_dict
 from dpmarket.errors import NotCertifiable
-from dpmarket.mechanisms import Curve
+from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
 from dpmarket.mechanisms.quotes import menu_of
 from dpmarket.version import __version__
 
@@ -30,6 +30,7 @@ SHAPED_MODEL = "shaped binary model"
 SOFTMAX_MODEL = "softmax model"
 GAUSSIAN_MODEL = "gaussian binary model"
 GAUSSIAN_SOFTMAX_MODEL = "gaussian softmax model"
+GAUSSIAN_ENCODED_MODEL = "gaussian encoded model"
 _MENU_POINTS = 200
 
 
@@ -84,6 +85,8 @@ def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
             "joint_columns": len(model.coef_grid) if whole else model.joint_columns,
             "encoder": None if model.encoder is None else dict(model.encoder),
         }
+    if shaped and model.delta > 0.0:
+        del more["euclidean_bound"]  # row_bound is
     return more | {
         "kind": _kind(model, shaped=shaped),
         "delta": model.delta,
@@ -109,7 +112,9 @@ def _release(model: ReleasedModel, weight_total: float) -> dict[str, Any]:
 def _kind(model: ReleasedModel, *, shaped: bool) -> str:
     if model.delta > 0.0:
         if shaped:
-            raise NotCertifiable("expected plain features with a delta: encoded ones have no certificate.")
+            if model.has_many_classes or model.encoder is None:
+                raise NotCertifiable("expected an encoder and two classes for rows with a shape and a delta.")
+            return GAUSSIAN_ENCODED_MODEL
         return GAUSSIAN_SOFTMAX_MODEL if model.has_many_classes else GAUSSIAN_MODEL
     if not model.has_many_classes:
         return SHAPED_MODEL if shaped else BINARY_MODEL
@@ -122,7 +127,8 @@ def _refuse_unusual(release: Mapping[str, Any], lines: Lines) -> None:
     cells = release["coef_grid"]
     many = release["kind"] in (SOFTMAX_MODEL, GAUSSIAN_SOFTMAX_MODEL)
     values = {**release, "n_coefficients": len(cells[0]) if many else len(cells)}
-    wrong = [name for name, (low, high) in RANGES.items() if not low <= values[name] <= high]
+    ranges = ranges_of(str(release["kind"]))
+    wrong = [name for name, (low, high) in ranges.items() if not low <= values[name] <= high]
     if wrong:
         raise NotCertifiable(
             f"expected public constants that a verifier accepts, got {', '.join(wrong)} out of range."
@@ -133,8 +139,13 @@ def _refuse_unusual(release: Mapping[str, Any], lines: Lines) -> None:
 
 def _menu(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, list[float]] | None:
     """Return the public menu of a mechanism whose offers do not depend on others, or None."""
-    if mechanism == "online":
-        menu = menu_of(Curve.from_dict(parameters["curve"]), _MENU_POINTS)
+    if mechanism in ("online", OnlineGaussianMechanism.name):
+        rule: Curve | OnlineGaussianMechanism
+        if mechanism == "online":
+            rule = Curve.from_dict(parameters["curve"])
+        else:
+            rule = OnlineGaussianMechanism.from_dict({"mechanism": mechanism, **parameters})
+        menu = menu_of(rule, _MENU_POINTS)
         columns = (menu.costs, menu.epsilons, menu.payments)
         return dict(zip(("cost", "epsilon", "payment"), (column.tolist() for column in columns), strict=True))
     if mechanism in ("posted price", "same for all"):

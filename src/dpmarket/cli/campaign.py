@@ -172,6 +172,8 @@ def train(
         ("l2", number(model.l2)),
         ("noise in a coefficient, at most", number(model.noise_standard_error)),
     ]
+    if model.delta:
+        rows.append(("promises hold with probability", f"1 - delta, delta = {model.delta:g}"))
     title = (
         "A new model, all promises kept" if result.is_new else "The model that these quotes already bought"
     )
@@ -180,6 +182,11 @@ def train(
         f"bound on rows ({number(model.row_bound)}), less what the penalty's slack takes. Who withdrew "
         f"({result.withdrawn:,}) is not in it."
     )
+    if model.delta:
+        note = (
+            "The noise is Gaussian, with a standard deviation of 2 / noise rate before the penalty. Who "
+            f"withdrew ({result.withdrawn:,}) is not in it."
+        )
     if str(output) != "-":
         note += f"\nThe model is in {output}."
     told = {

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+
+if TYPE_CHECKING:
+    from dpmarket.ledger import StatementLine
 
 app = typer.Typer(help="Check a ledger, or repair one that was restored from a backup.")
 LedgerPlace = Annotated[str, typer.Argument(help="The ledger: a .ledger file, or postgresql://...")]
@@ -154,12 +158,20 @@ def statement(
         [
             [
                 f"{line.campaign or 'this one'}, {line.round}, {line.quoted_at}",
-                number(line.promised),
+                number(line.promised) + (f", delta {line.delta:g}" if line.delta else ""),
                 number(line.spent),
                 money_text(line.payment, line.minor_units, line.currency),
                 line.state,
             ]
             for line in lines
         ],
-        f"Spent in all: epsilon {number(sum(line.spent for line in lines))}.",
+        f"Spent in all: epsilon {number(sum(line.spent for line in lines))}{_deltas(lines)}.",
     )
+
+
+def _deltas(lines: Sequence[StatementLine]) -> str:
+    """Say what the deltas of promises add up to, where there are any."""
+    from dpmarket.ledger.odometer import total_delta
+
+    total = total_delta(lines)
+    return f"; deltas of promises, open ones included, in all: {total:g}" if total else ""

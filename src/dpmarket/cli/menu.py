@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from dpmarket.cli.arguments import (
     WeightCapOption,
     read_distribution,
 )
+
+if TYPE_CHECKING:
+    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
 
 
 def menu(
@@ -53,7 +56,8 @@ def menu(
     from dpmarket.campaign.deciding import online_curve
     from dpmarket.cli.render import number, print_table
     from dpmarket.files import to_json
-    from dpmarket.mechanisms import OnlineMechanism, population_curve
+    from dpmarket.mechanisms import population_curve
+    from dpmarket.mechanisms.quotes import menu_of
 
     if market is not None:
         if (costs, payment_weight, sellers) != (None, None, None):
@@ -64,13 +68,12 @@ def menu(
     else:
         objective = BuyerObjective(concentration, noise, payment_weight, weight_cap, max_mean_epsilon)
         curve = population_curve(read_distribution(costs), objective, sellers)
-    offering = OnlineMechanism(curve.dist, curve)
-    shown = offering.menu(points)
+    shown = menu_of(curve, points)
     if figure is not None:
         from dpmarket.figures import draw_choices, draw_menu, new_figure, save
 
         canvas, axes = new_figure(2)
-        dense = offering.menu(400)
+        dense = menu_of(curve, 400)
         draw_menu(axes[0], dense)
         draw_choices(axes[1], dense)
         save(canvas, figure, overwrite=force)
@@ -83,5 +86,13 @@ def menu(
         f"What {curve.expected_sellers:,} expected sellers may choose from",
         ["epsilon", "payment", "best for cost"],
         [[number(e), number(t), number(c) + (" or more" if e == 0.0 else "")] for e, t, c in choices],
-        None if figure is None else f"The menu is drawn in {figure}.",
+        _note(curve, figure),
     )
+
+
+def _note(curve: Curve | OnlineGaussianMechanism, figure: Path | None) -> str | None:
+    lines = [] if figure is None else [f"The menu is drawn in {figure}."]
+    delta = getattr(curve.objective, "delta", 0.0)
+    if delta:
+        lines.append(f"Promises hold with probability 1 - delta, delta = {delta:g}.")
+    return "\n".join(lines) or None

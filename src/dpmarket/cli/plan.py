@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,12 +69,18 @@ def budget(
     """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
     from dpmarket.campaign import read_market
     from dpmarket.campaign.pricing import error_model_of
+    from dpmarket.campaign.with_delta import gain_by_delta
     from dpmarket.cli.render import progress_bar
     from dpmarket.planning import plan_budget
 
     if market is not None and features is not None:
         raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
     planned = None if market is None else read_market(market)
+    if planned is not None and planned.objective.delta is not None:
+        if (concentration, noise, weight_cap, max_mean_epsilon, confidence) != (None,) * 5:
+            raise typer.BadParameter("leave out prices, bounds and confidence: the market has a delta.")
+        _show_with_delta(planned, sellers, budget, as_json)
+        return
     model = None if planned is None else error_model_of(planned)
     with progress_bar("Simulating campaigns") as progress:
         found = plan_budget(
@@ -90,6 +97,8 @@ def budget(
             confidence=confidence,
             progress=progress,
         )
+    if planned is not None and found.prices_are_suggested:
+        found = replace(found, delta=gain_by_delta(planned, found.plan))
     sentences = found.sentences()
     if planned is not None and found.plan.expected_error is not None:
         sentences = [*_about_numbers(planned, found.plan.expected_error.total), *sentences]
@@ -205,6 +214,27 @@ def _show(
         announced = f"in {market}, {', '.join(_keys(settings))}"
     lines = [*sentences, f"Announce it before anybody reports: {announced}"]
     print_table(title, ["", ""], plan.summary(), "\n".join(lines))
+
+
+def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool) -> None:
+    """Print the plan of a market whose promises have a delta."""
+    from dpmarket.campaign.with_delta import plan_for_budget
+    from dpmarket.cli.render import busy, print_table
+    from dpmarket.files import to_json
+
+    with busy("Planning"):
+        plan = plan_for_budget(market, sellers, budget)
+    if as_json:
+        typer.echo(to_json(plan.to_dict()), nl=False)
+        return
+    settings = {
+        "objective.budget": budget,
+        "sellers.expected": sellers,
+        "objective.delta": plan.objective.delta,
+    }
+    lines = [plan.error.sentence(), "Promises hold with the probability 1 - delta."]
+    lines.append(f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}")
+    print_table("A plan for this budget", ["", ""], plan.summary(), "\n".join(lines))
 
 
 def _about_numbers(market: Market, error: float) -> list[str]:

@@ -100,6 +100,7 @@ def quote(
         "identity": entered.identity,
         "is_new": quoting.is_new,
         "state": entered.state,
+        "delta": entered.delta,
         "not_quoted": quoting.left_out,
         "costs_outside_distribution": {"below": quoting.below, "above": quoting.above},
         "on_top": vars(promised_again[0]) if promised_again else None,
@@ -111,6 +112,8 @@ def quote(
         *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in quoting.left_out.items()),
         ("round in the ledger", f"{entered.number} ({'new' if quoting.is_new else entered.state})"),
     ]
+    if entered.delta:
+        rows.append(("promises hold with probability", f"1 - delta, delta = {entered.delta:g}"))
     if quoting.weakly_protected:
         voice.remark(
             f"These promises protect little: {quoting.weakly_protected:,} sellers are promised an epsilon "
@@ -130,6 +133,8 @@ def _bought(market: Market) -> str:
 
     if questions_of(market):
         return "The total promise is what these quotes buy: the release uses all of it but who withdraws."
+    if market.objective.delta is not None:
+        return "The noise rate is planned for rows no longer than 1, with Gaussian noise."
     return (
         "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
         "training divides by its bound on rows, and leaves out who withdraws."
@@ -138,7 +143,7 @@ def _bought(market: Market) -> str:
 
 _REASONS = {
     "full": "the budget is full",
-    "lifetime": "too little epsilon left",
+    "lifetime": "too little epsilon or delta left",
     "excluded": "must not sell",
 }
 

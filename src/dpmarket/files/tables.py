@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,7 @@ from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
 from dpmarket.files.diagnosis import csv_problem
 from dpmarket.files.formulas import as_meant, csv_text, write_csv
+from dpmarket.files.silence import silenced
 from dpmarket.files.strangers import (
     Source,
     most_unpacked,
@@ -24,8 +24,6 @@ from dpmarket.files.strangers import (
     refuse_unreadable_parquet,
     size_of,
 )
-
-_SILENCE = threading.RLock()
 
 
 def read_table(
@@ -63,7 +61,7 @@ def read_table(
     name = "the standard input" if is_standard_stream(source) else str(source)
     _refuse_unreadable(place, kind, name)
     try:
-        with _silenced():
+        with silenced():
             there = _header(place, kind)
             wanted = None
             if columns is not None:
@@ -105,7 +103,7 @@ def column_names(source: str | os.PathLike[str]) -> list[str]:
     place, kind = _open(source)
     _refuse_unreadable(place, kind, str(source))
     try:
-        with _silenced():
+        with silenced():
             return _header(place, kind)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         raise FileProblem(f"cannot understand {source} as a table.") from None
@@ -286,25 +284,6 @@ def _refuse_unreadable(place: Source, kind: str, name: str) -> None:
         refuse_unreadable_csv(place, name)
     else:
         refuse_unreadable_parquet(place, name)
-
-
-@contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """Send what polars itself writes to the standard error nowhere: it may quote a damaged file there."""
-    with _SILENCE:
-        try:
-            kept = os.dup(2)
-        except OSError:  # there is no standard error
-            yield
-            return
-        sink = os.open(os.devnull, os.O_WRONLY)
-        try:
-            os.dup2(sink, 2)
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            os.close(sink)
 
 
 def _open(source: str | os.PathLike[str]) -> tuple[Source, str]:

@@ -15,6 +15,7 @@ from .money import balance_of as balance_of
 from .odometer import StatementLine as StatementLine
 from .odometer import accounts as accounts
 from .odometer import charges as charges
+from .odometer import delta_charges as delta_charges
 from .odometer import statement as statement
 from .places import found_again as found_again
 from .releases import Release as Release

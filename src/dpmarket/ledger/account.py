@@ -43,6 +43,9 @@ class LedgerAccount:
         The most that may be spent on a person (epsilon) over all campaigns and models, > 0.
     campaign
         Under which name such models are entered.
+    delta_limit
+        The most that the deltas of a person's promises may add up to, at least 0 and below 1. Without it no
+        promise with a delta is charged.
 
     Notes
     -----
@@ -58,7 +61,12 @@ class LedgerAccount:
     [2.0]
     """
 
-    def __init__(self, ledger: Ledger, limit: float, campaign: str = "models") -> None:
+    def __init__(
+        self, ledger: Ledger, limit: float, campaign: str = "models", *, delta_limit: float = 0.0
+    ) -> None:
+        if not checks.non_negative("delta_limit", delta_limit) < 1.0:
+            raise InvalidInput(f"expected delta_limit below 1, got {delta_limit!r}.")
+        self._delta_limit = float(delta_limit)
         self._ledger = ledger
         self._limit = checks.positive("limit", limit)
         self._campaign = campaign
@@ -84,15 +92,40 @@ class LedgerAccount:
             An older copy of the ledger was put back, or another copy spent something meanwhile. Nobody was
             charged.
         """
+        self.charge_with_delta(people, epsilons, 0.0)
+
+    def charge_with_delta(self, people: Sequence[Any], epsilons: ArrayLike, delta: float) -> None:
+        """Charge everybody an epsilon of their own and this delta, or nobody anything.
+
+        Parameters
+        ----------
+        people, epsilons
+            As for :meth:`charge`. Who is charged an epsilon of 0 is charged no delta: nothing of theirs was
+            used.
+        delta
+            The delta of these promises, at least 0 and below 1.
+
+        Raises
+        ------
+        InvalidInput, LedgerRefusal
+            As :meth:`charge`.
+        Infeasible
+            If anybody would exceed the limit, of epsilon or of delta. The message says how many, not who.
+        """
         sellers = _sellers(people)
         amounts = checks.non_negative_vector("epsilons", epsilons)
         checks.same_length("epsilons", amounts, "people", people)
+        if not checks.non_negative("delta", delta) < 1.0:
+            raise InvalidInput(f"expected delta below 1, got {delta!r}.")
         settle(self._ledger)
         attempt = new_id()
         with outside.running(attempt):
             with writing(self._ledger) as connection:
                 self._refuse_beyond(odometer.charges(connection, sellers), amounts)
-                entered = rounds.enter_round(connection, self._entry(connection), _round(sellers, amounts))
+                if delta > 0.0:
+                    self._refuse_beyond_delta(odometer.delta_charges(connection, sellers), amounts, delta)
+                new = _round(sellers, amounts, delta)
+                entered = rounds.enter_round(connection, self._entry(connection), new)
                 releases.debit(connection, attempt, [entered.number])
             try:
                 mark_attempt(self._ledger, attempt, *log_debit(self._ledger, attempt, [entered]))
@@ -118,6 +151,31 @@ class LedgerAccount:
         with reading(self._ledger) as connection:
             spent = odometer.charges(connection, _sellers(people))
         return read_only(np.maximum(self._limit - spent, 0.0))
+
+    def left_of_delta(self, people: Sequence[Any]) -> FloatArray:
+        """Return what of delta each of these people has left, at least 0, rounded down.
+
+        Parameters
+        ----------
+        people
+            Ids, texts.
+
+        Returns
+        -------
+        FloatArray
+            Shape (people,), read-only.
+        """
+        with reading(self._ledger) as connection:
+            spent = odometer.delta_charges(connection, _sellers(people))
+        return read_only(np.maximum(np.nextafter(self._delta_limit - spent, -np.inf), 0.0))
+
+    def _refuse_beyond_delta(self, spent: FloatArray, amounts: FloatArray, delta: float) -> None:
+        beyond = int(((spent + delta > self._delta_limit) & (amounts > 0.0)).sum())
+        if beyond:
+            raise Infeasible(
+                f"expected nobody to exceed their limit of delta, found {beyond} of {len(amounts)} people "
+                "who would. Nobody was charged."
+            )
 
     def _refuse_beyond(self, spent: FloatArray, amounts: FloatArray) -> None:
         total = spent + amounts
@@ -146,7 +204,7 @@ def _sellers(people: Sequence[Any]) -> pl.DataFrame:
     return pl.DataFrame({SELLER: names}, schema={SELLER: pl.String})
 
 
-def _round(sellers: pl.DataFrame, amounts: FloatArray) -> NewRound:
+def _round(sellers: pl.DataFrame, amounts: FloatArray, delta: float) -> NewRound:
     payments = np.zeros(len(amounts), dtype=np.int64)
     quotes = sellers.with_columns(pl.Series(EPSILON, amounts), pl.Series(PAYMENT, payments))
     return NewRound(
@@ -161,4 +219,5 @@ def _round(sellers: pl.DataFrame, amounts: FloatArray) -> NewRound:
         parameters={},
         plan=None,
         header=None,
+        delta=delta,
     )

@@ -112,6 +112,7 @@ def describe_round(
         "currency": campaign.currency,
         "mechanism": found.mechanism,
         "ceiling": found.ceiling,
+        **({"delta": found.delta} if found.delta else {}),
         **outside.keep_page(attempt, position, content),
     }
 

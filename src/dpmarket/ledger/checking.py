@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from dpmarket.ledger.engine import Connection, Ledger, damage
 from dpmarket.ledger.journal import journal_problems
 from dpmarket.ledger.pages import page_problems
 from dpmarket.ledger.restoring import log_problems
-from dpmarket.ledger.rounds import Round
+from dpmarket.ledger.rounds import MODEL, Round
 
 
 def check_ledger(connection: Connection) -> None:
@@ -56,6 +57,14 @@ def _refuse(problems: list[str]) -> None:
         raise FileProblem(f"the ledger does not add up: {count}.", problems)
 
 
+def _keeps_delta(connection: Connection, found: Round, model: str | None) -> bool:
+    """Whether a round has its campaign's delta, and what was released for it no larger one."""
+    rules = rounds.campaign_of(connection, found.campaign).rules or {}
+    asked = rules.get("objective", {}).get("delta")
+    released = 0.0 if model is None else json.loads(model).get("delta", 0.0)
+    return (found.mechanism == MODEL or found.delta == (asked or 0.0)) and released <= found.delta
+
+
 def _round_problems(connection: Connection, found: Round) -> list[str]:
     quotes = rounds.quotes_of(connection, found.number)
     epsilons, payments = rounds.amounts_of(quotes)
@@ -68,6 +77,7 @@ def _round_problems(connection: Connection, found: Round) -> list[str]:
         "payments": int(payments.sum()) == found.payments,
         "amounts spent": spent.size == epsilons.size
         and bool(((spent >= 0.0) & (spent <= np.where(kept, epsilons, 0.0))).all()),
+        "deltas": _keeps_delta(connection, found, model),
         "models": (model is not None) == (found.state == "released"),
         "money held": money.held_for(connection, found.number) == int(payments[kept].sum()),
     }

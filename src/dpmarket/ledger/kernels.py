@@ -11,12 +11,12 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _rotated(value: Any, bits: Any) -> Any:
     return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _mixed(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     v0 = v0 + v1
     v1 = _rotated(v1, 13) ^ v0
@@ -31,7 +31,7 @@ def _mixed(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     return v0, v1, v2, v3
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _word(data: Any, position: Any, count: Any) -> Any:
     """Return up to eight bytes as a number, the first one lowest."""
     word = np.uint64(0)
@@ -40,7 +40,7 @@ def _word(data: Any, position: Any, count: Any) -> Any:
     return word
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) -> Any:
     """Return the hash of bytes ``start`` to ``end`` followed by the eight bytes of a number.
 
@@ -88,7 +88,7 @@ def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) 
     return v0 ^ v1 ^ v2 ^ v3
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _spread(value: Any) -> Any:
     """Return a number all of whose bits depend on all bits of another (the last steps of SplitMix64)."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -96,7 +96,7 @@ def _spread(value: Any) -> Any:
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_hashes(data: Any, ends: Any, numbers: Any, key: Any, sums: Any) -> None:
     """Add the hashes of texts and the numbers beside them to ``sums``: as they are, and spread anew.
 
@@ -121,7 +121,7 @@ def add_hashes(data: Any, ends: Any, numbers: Any, key: Any, sums: Any) -> None:
         start = ends[row]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def hashes(data: Any, ends: Any, numbers: Any, key0: Any, key1: Any, out: Any) -> None:
     """Write the hash of every text and the number beside it to ``out``."""
     start = 0
@@ -130,7 +130,7 @@ def hashes(data: Any, ends: Any, numbers: Any, key0: Any, key1: Any, out: Any) -
         start = ends[row]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def are_plain(data: Any, ends: Any) -> Any:
     """Tell whether every text is of printable ASCII, at least one character, with no blank at an end."""
     start = 0

@@ -34,6 +34,8 @@ class StatementLine:
         What they are paid, in minor units.
     state
         The round's state, or ``withdrawn``.
+    delta
+        With which probability the promise need not hold; 0 without one, and for who withdrew.
     """
 
     campaign: str
@@ -46,6 +48,7 @@ class StatementLine:
     minor_units: int
     currency: str
     state: str
+    delta: float = 0.0
 
 
 def accounts(connection: Connection, campaign: str | None = None) -> pl.DataFrame:
@@ -91,6 +94,38 @@ def charges(connection: Connection, sellers: pl.DataFrame) -> FloatArray:
     return counted
 
 
+def delta_charges(connection: Connection, sellers: pl.DataFrame, campaign: str | None = None) -> FloatArray:
+    """Return what the deltas of sellers' promises add up to, in their order (column seller), rounded up.
+
+    A round counts with its delta for everybody in it who was promised something and has not withdrawn, from
+    its quotes on. Somebody with promises in several rounds of one model is counted for each: they were
+    promised so.
+
+    Parameters
+    ----------
+    connection
+        Into the ledger.
+    sellers
+        Who.
+    campaign
+        Count the rounds of this one only; None: those of all.
+    """
+    counted = np.zeros(sellers.height)
+    for found in rounds.rounds_of(connection, campaign):
+        if found.delta == 0.0 or not _is_counted(found):
+            continue
+        kept = rounds.kept_quotes(connection, found.number)
+        promised = (rounds.amounts_of(kept)[0] > 0.0).astype(np.float64)
+        own = of_sellers(found, sellers, kept, promised) > 0.0
+        counted = np.where(own, np.nextafter(counted + found.delta, np.inf), counted)
+    return counted
+
+
+def total_delta(lines: Sequence[StatementLine]) -> float:
+    """Return what the deltas in a statement add up to."""
+    return math.fsum(line.delta for line in lines)
+
+
 def of_sellers(found: Round, sellers: pl.DataFrame, quotes: pl.DataFrame, own: FloatArray) -> FloatArray:
     """Return for sellers (column seller), in their order, what a round has for each of its own; 0 for others.
 
@@ -125,6 +160,7 @@ def statement(connection: Connection, seller: str) -> list[StatementLine]:
     asked = pl.DataFrame({SELLER: [seller]})
     lines = []
     for found in rounds.rounds_of(connection):
+        is_open = found.state == "open"
         quotes = rounds.quotes_of(connection, found.number, [seller])
         place = int(positions_in(asked, SELLER, quotes, SELLER)[0])
         if place < 0:
@@ -138,12 +174,13 @@ def statement(connection: Connection, seller: str) -> list[StatementLine]:
                 round=found.number,
                 quoted_at=found.quoted_at,
                 promised=0.0 if gone else float(epsilons[place]),
-                spent=float(rounds.spent_of(connection, found, [seller])[place]),
+                spent=0.0 if is_open else float(rounds.spent_of(connection, found, [seller])[place]),
                 held=held_by(found) if is_held(found) and not gone else 0.0,
                 payment=0 if gone else int(payments[place]),
                 minor_units=found.minor_units,
                 currency=campaign.currency,
                 state="withdrawn" if gone else found.state,
+                delta=found.delta if not gone and _is_counted(found) and epsilons[place] > 0.0 else 0.0,
             )
         )
     return lines
@@ -160,6 +197,11 @@ def is_held(found: Round) -> bool:
     A model outside of a campaign enters a round for every charge. One that was given back is not spent again.
     """
     return found.state == "open" and found.mechanism != MODEL
+
+
+def _is_counted(found: Round) -> bool:
+    """Whether a round's delta counts: a model's charge that was given back is not spent again."""
+    return found.state != "open" or is_held(found)
 
 
 def held_by(found: Round) -> float:

@@ -73,7 +73,13 @@ def debit(connection: Connection, attempt: str, rounds: Sequence[int], kind: str
     for number in rounds:
         if round_of(connection, number).state != "open":
             raise LedgerRefusal(f"the promises of round {number} are spent already.")
-    values = {"id": attempt, "kind": kind, "state": "debited", "debited_at": now()}
+    values = {
+        "id": attempt,
+        "kind": kind,
+        "state": "debited",
+        "delta": _delta_of(connection, rounds),
+        "debited_at": now(),
+    }
     connection.execute(tables.release.insert().values(values))
     rows = [{"release": attempt, "round": number, "counts": 1} for number in rounds]
     connection.execute(tables.debit.insert(), rows)
@@ -192,9 +198,10 @@ def log_head_of(connection: Connection) -> str | None:
 def enter_lost(connection: Connection, attempt: str, rounds: Sequence[int], at: str) -> None:
     """Enter an attempt of which only the log outside knows as spent and paid, without a model."""
     known = release_with(connection, attempt)
-    values = {"state": "lost", "marked_at": at, "ended_at": now(), "model": None}
+    values: dict[str, object] = {"state": "lost", "marked_at": at, "ended_at": now(), "model": None}
     if known is None:
-        connection.execute(tables.release.insert().values(id=attempt, kind="model", debited_at=at, **values))
+        values |= {"delta": _delta_of(connection, rounds), "debited_at": at}
+        connection.execute(tables.release.insert().values(id=attempt, kind="model", **values))
     else:
         connection.execute(tables.release.update().where(tables.release.c.id == attempt).values(values))
     for number in rounds:
@@ -212,6 +219,11 @@ def enter_lost(connection: Connection, attempt: str, rounds: Sequence[int], at: 
         elif own == 0:
             connection.execute(tables.debit.update().where(where).values(counts=counts))
     _post(connection, attempt)
+
+
+def _delta_of(connection: Connection, rounds: Sequence[int]) -> float:
+    """Return the largest delta of rounds: a release of all of them keeps it."""
+    return max((round_of(connection, number).delta for number in rounds), default=0.0)
 
 
 def _step(connection: Connection, attempt: str, before: tuple[str, ...], **values: str) -> bool:

@@ -300,6 +300,7 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
         mechanism=known["mechanism"],
         minor_units=known["minor_units"],
         ceiling=known["ceiling"],
+        delta=known.get("delta", 0.0),
         parameters={},
         plan=None,
         header=None,

@@ -66,23 +66,19 @@ class Round:
         The same without the repetition, and how often these reports were promised before.
     campaign
         The id of its campaign.
-    quoted_at
-        When, in UTC.
-    mechanism
-        Which mechanism decided.
-    sellers, promised, payments
-        How many, the sum of their epsilons, and of their payments in minor units.
-    minor_units
-        How many of these make one unit of money.
+    quoted_at, mechanism
+        When, in UTC, and which mechanism decided.
+    sellers, promised, payments, minor_units
+        How many, the sum of their epsilons, and of their payments in minor units, so many to a unit of money.
     ceiling
         What nobody could be asked to give, known before any report; None if there was no such number.
     state
         ``open`` (not spent), ``debited`` (a training began), ``marked`` (it was about to draw noise),
         ``released``, or ``lost`` (spent, and there is no model).
-    debited_at
-        When the debit was made; None for an open round.
-    release
-        The id of what it was spent on; None for an open round.
+    debited_at, release
+        When the debit was made, and the id of what it was spent on; None for an open round.
+    delta
+        Of every promise in it; 0 without one.
     """
 
     number: int
@@ -100,6 +96,7 @@ class Round:
     state: str
     debited_at: str | None
     release: str | None
+    delta: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +109,7 @@ class NewRound:
         Columns seller, epsilon, payment_minor_units; other columns are not looked at.
     content
         The quotes as a Parquet file, kept as it is.
-    identity, digest, repetition, mechanism, minor_units, ceiling
+    identity, digest, repetition, mechanism, minor_units, ceiling, delta
         As in :class:`Round`.
     parameters, plan, header
         What was decided: the mechanism's public parameters, the budget's plan, the outcome without its
@@ -137,6 +134,7 @@ class NewRound:
     header: Mapping[str, Any] | None
     left_out: bytes | None = None
     sellers: int | None = None
+    delta: float = 0.0
 
 
 def revision_of(connection: Connection) -> int:
@@ -229,6 +227,7 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
         "mechanism": new.mechanism,
         "sellers": new.quotes.height if new.sellers is None else new.sellers,
         "promised": promised,
+        "delta": new.delta,
         "payments": payments,
         "minor_units": new.minor_units,
         "ceiling": new.ceiling,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from dpmarket.campaign.deciding import is_one_by_one
 from dpmarket.ledger import Connection, Round, outside, reading, rounds
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
@@ -138,7 +139,7 @@ def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:
         "buyer": add_member(connection, _NOBODY, "buyer", now),
         "title": title_of(entry.name),
         "state": "closed",
-        "mechanism": "online" if first.mechanism == "online" else "offline",
+        "mechanism": "online" if is_one_by_one(first.mechanism) else "offline",
         "market": text,
         "market_digest": digest_of(text),
         "ceiling": first.ceiling,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +17,7 @@ from dpmarket.ledger import Connection, balance_of, rounds
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
 from dpmarket.market import tables
+from dpmarket.market.deltas import LIFETIME_DELTA
 from dpmarket.market.desk import lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
 from dpmarket.market.holds import void_all
@@ -25,6 +26,8 @@ from dpmarket.market.opening import Opening, digest_of, market_of, market_text
 from dpmarket.market.people import free_epsilon_of_all
 
 ENDED = ("released", "lost", "cancelled")
+LONGEST = timedelta(days=3653)
+"""How far ahead a campaign can end: a debt that is paid late moves the end, which must stay a date."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +158,20 @@ def draft_campaign(
             "invalid",
             "expected a market without sellers.lifetime_epsilon: here people's own limits are kept.",
         )
+    if (checked.objective.delta or 0.0) > LIFETIME_DELTA:
+        raise MarketRefusal(
+            "invalid",
+            f"expected objective.delta of at most {LIFETIME_DELTA:g}, which nobody's deltas exceed over all "
+            "campaigns of this desk.",
+        )
     role = sa.select(tables.member.c.role).where(tables.member.c.id == buyer)
     if connection.execute(role).scalar() != "buyer":
         raise MarketRefusal("unknown", "there is no such buyer.")
     if mechanism not in ("online", "offline"):
         raise MarketRefusal("invalid", "expected the mechanism online or offline.")
     times = [time_text(moment) for moment in (schedule.opens_at, schedule.closes_at, schedule.deliver_until)]
+    if schedule.deliver_until - now > LONGEST:
+        raise MarketRefusal("invalid", "expected deliver_until within ten years.")
     if not times[0] < times[1] <= times[2] or time_text(now) >= times[1]:
         raise MarketRefusal("invalid", "expected now < closes_at, and opens_at < closes_at <= deliver_until.")
     texts = sa.select(tables.consent.c.version).where(tables.consent.c.version == consent_version)

@@ -11,7 +11,6 @@ expected to be paid, for the same reason.
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from dpmarket.market.jobs import enter_job
 from dpmarket.market.keys import OPERATOR, Opener, operator_key, seal
 from dpmarket.market.opening import market_of
 from dpmarket.market.people import free_limits_of_all
-from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+from dpmarket.market.standing import checked_cost, move, refuse_campaign, refuse_outside, refused, standing_of
 from dpmarket.market.statements import random_id
 
 _own, _quote = tables.participation.c, tables.quote.c
@@ -83,8 +82,7 @@ def report_cost(connection: Connection, participation: str, cost: float, now: da
     MarketRefusal
         No cost; no consent, or a report before; too early or late; a campaign in which sellers choose.
     """
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0.0 <= cost < math.inf:
-        raise MarketRefusal("invalid", "expected a cost: a number >= 0.")
+    cost = checked_cost(cost)
     found, at = standing_of(connection, participation), time_text(now)
     refuse_campaign(found, "open")
     if found.mechanism != "offline":
@@ -92,7 +90,7 @@ def report_cost(connection: Connection, participation: str, cost: float, now: da
     refuse_outside(at, found.opens_at, found.closes_at)
     if found.state != "consented":
         raise refused(("consented",))
-    sealed = seal(found.public_key, struct.pack("<d", float(cost)), "cost", found.campaign, participation)
+    sealed = seal(found.public_key, struct.pack("<d", cost), "cost", found.campaign, participation)
     move(connection, participation, ("consented",), state="reported", sealed_cost=sealed)
     enter_event(connection, found.campaign, participation, "reported", at)
 
@@ -117,7 +115,8 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
     if not (costs <= to_distribution(market.costs.distribution).support[1]).any():
         with acting(desk) as connection:
             lock_ledger(connection)
-            step(connection, campaign, ("clearing",), state="cancelled")
+            if not step(connection, campaign, ("clearing",), state="cancelled"):
+                raise MarketRefusal("state", "this campaign was cleared already.")
             end_for_all(connection, campaign, time_text(now))
             enter_event(connection, campaign, None, "cancelled", time_text(now))
         return Clearing(len(sellers), 0, 0, 0, "cancelled")

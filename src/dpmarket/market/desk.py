@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal
+from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal, MarketRefusal
 from dpmarket.ledger import Connection, Ledger, open_ledger, settle, writing
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.preparing import newer
@@ -155,15 +155,19 @@ def acting(desk: Desk) -> Iterator[Connection]:
     ------
     FileProblem, LedgerRefusal
         The database cannot be used, or forbids it. No message holds a value of a row.
+    MarketRefusal
+        A text that is none: that cannot be written in UTF-8, or that the database cannot hold.
     """
-    if desk.ledger.path is not None:
-        with writing(desk.ledger) as connection:
-            yield connection
-        return
     place = desk.ledger.place
     try:
+        if desk.ledger.path is not None:
+            with writing(desk.ledger) as connection:
+                yield connection
+            return
         with desk.ledger.engine.begin() as connection:
             yield connection
+    except (UnicodeEncodeError, DataError):
+        raise MarketRefusal("invalid", "expected texts in UTF-8, without the character NUL.") from None
     except IntegrityError as problem:
         name = getattr(getattr(problem.orig, "diag", None), "constraint_name", None)
         raise LedgerRefusal(
@@ -192,11 +196,14 @@ def time_text(moment: datetime) -> str:
     Raises
     ------
     InvalidInput
-        A time without its zone.
+        A time without its zone, or one that UTC has no year for.
     """
     if moment.tzinfo is None:
         raise InvalidInput("expected a time with its zone, such as datetime.now(UTC).")
-    return moment.astimezone(UTC).isoformat(timespec="seconds")
+    try:
+        return moment.astimezone(UTC).isoformat(timespec="seconds")
+    except OverflowError:
+        raise InvalidInput("expected a time in the years 1 to 9999.") from None
 
 
 def _known_revision(ledger: Ledger) -> str | None:

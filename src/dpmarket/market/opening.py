@@ -22,9 +22,10 @@ from dpmarket.ledger.journal import canonical
 from dpmarket.market.people import on_grid
 
 if TYPE_CHECKING:
-    from dpmarket.mechanisms import Curve
+    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
 
 _MARKETS = 60  # simulated, for what escrow should hold offline
+_FEWER_MARKETS, _SURER = 20, 4.5
 _SURE = 3.5  # standard deviations: more than 99.9%, with room for their own error from so few markets
 
 
@@ -65,11 +66,14 @@ def market_of(text: str) -> Market:
     return _market_of(text)
 
 
-def curve_of(text: str) -> Curve:
+def curve_of(text: str) -> Curve | OnlineGaussianMechanism:
     """Return a frozen curve from its JSON."""
-    from dpmarket.mechanisms import Curve
+    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
 
-    return Curve.from_dict(json.loads(text))
+    data = json.loads(text)
+    if data.get("mechanism") == OnlineGaussianMechanism.name:
+        return OnlineGaussianMechanism.from_dict(data)
+    return Curve.from_dict(data)
 
 
 def digest_of(text: str) -> str:
@@ -114,19 +118,20 @@ def plan_opening(market: Market, mechanism: str) -> Opening:
 
 def _likely_total(market: Market) -> int:
     """Return a total, in minor units, that payments of an offline campaign exceed once in a thousand."""
-    from dpmarket.allocation import BuyerObjective
-    from dpmarket.mechanisms import OfflineMechanism
+    from dpmarket.mechanisms import GaussianMechanism, mechanism_of
 
     people = int(market.sellers.expected or 0)
     dist = to_distribution(market.costs.distribution)
     typical = decide_offline(market, dist.quantile((np.arange(people) + 0.5) / people))
-    objective = BuyerObjective.from_dict(typical.outcome.parameters["objective"])
+    mechanism = mechanism_of(typical.outcome)
+    markets, sure = _MARKETS, _SURE
+    if isinstance(mechanism, GaussianMechanism):  # each takes longer: fewer, and more room for their error
+        markets, sure = _FEWER_MARKETS, _SURER
     # Public randomness: anybody can do this again.
-    uniform = np.random.default_rng(0).random((_MARKETS, people))
+    uniform = np.random.default_rng(0).random((markets, people))
     scale = market.money.minor_units
-    mechanism = OfflineMechanism(dist, objective)
     totals = np.array([mechanism.run(dist.quantile(row)).in_minor_units(scale).total for row in uniform])
-    likely = math.ceil(float(totals.mean() + _SURE * totals.std(ddof=1)))
+    likely = math.ceil(float(totals.mean() + sure * totals.std(ddof=1)))
     return max(likely, budget_in_minor_units(market) or 0, 1)
 
 

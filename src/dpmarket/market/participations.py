@@ -17,11 +17,12 @@ from dpmarket.ledger.places import id_of
 from dpmarket.market import tables
 from dpmarket.market.campaigns import campaign_of
 from dpmarket.market.consent import consent_page
+from dpmarket.market.deltas import hold_limits, refuse_many
 from dpmarket.market.desk import Terms, lock_ledger, time_text
 from dpmarket.market.events import enter_event
-from dpmarket.market.people import hold_epsilon, person_for
+from dpmarket.market.people import person_for
 from dpmarket.market.seating import call_waiting, leave, wait
-from dpmarket.market.standing import move, refuse_campaign, refuse_outside, refused, standing_of
+from dpmarket.market.standing import look_at, move, refuse_campaign, refuse_outside, refused, standing_of
 from dpmarket.market.statements import insert
 
 ACTIVE = ("invited", "consented", "waiting", "seated", "reported", "quoted", "accepted", "delivered")
@@ -70,6 +71,7 @@ def invite(
     at = time_text(now)
     if found.state not in ("draft", "open") or at >= found.closes_at:
         raise MarketRefusal("state", "people can be invited until the campaign closes.")
+    refuse_many(connection, found, len(panel_ids))
     made = []
     for panel_id in panel_ids:
         person = person_for(connection, panel_id, cap, now)
@@ -135,7 +137,7 @@ def give_consent(
     if page.digest != digest:
         raise MarketRefusal("invalid", "this is not the page that was shown: read it again.")
     agreed = {"consent_version": page.version, "consent_digest": digest, "consented_at": at}
-    room = hold_epsilon(connection, found.person, found.ceiling)
+    room = hold_limits(connection, found)
     if room:
         move(connection, participation, ("invited",), state="consented", held_epsilon=found.ceiling, **agreed)
     else:
@@ -161,11 +163,15 @@ def withdraw_participation(
     FileProblem
         The log cannot be written: nobody left.
     """
+    person = look_at(connection, participation).person
+    known = tables.person.c
+    wanted = sa.select(known.invitations).where(known.id == person)
+    lock_ledger(connection)
+    was_wanted = connection.execute(wanted).scalar_one()
     done = let_go(connection, participation, now, terms or Terms())
     if done == "withdrawn":
         outside.append(id_of(connection), "", "left", about={"participation": participation})
-    else:
-        person = standing_of(connection, participation).person
+    elif was_wanted:  # a line of the log stays for ever: one is enough
         outside.append(id_of(connection), "", "uninvited", about={"person": person})
     return done
 

@@ -82,8 +82,8 @@ def person_for(connection: Connection, panel_id: str, cap: float, now: datetime)
     InvalidInput
         No such limit.
     """
-    if not 0.0 < cap <= LARGEST_CAP:
-        raise InvalidInput(f"expected a limit of epsilon > 0 and <= {LARGEST_CAP:.0f}, got {cap!r}.")
+    if isinstance(cap, bool) or not isinstance(cap, int | float) or not 0.0 < cap <= LARGEST_CAP:
+        raise InvalidInput(f"expected a limit of epsilon > 0 and <= {LARGEST_CAP:.0f}.")
     person = person_id(connection, panel_id)
     values = {"id": person, "cap_epsilon": cap, "made_at": time_text(now)}
     connection.execute(insert(connection, tables.person, values).on_conflict_do_nothing())

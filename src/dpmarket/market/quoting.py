@@ -5,7 +5,6 @@ Who has a seat chooses from the menu or reports a cost; online, the cost is in n
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -21,14 +20,22 @@ from dpmarket.market.events import new_event, new_event_of
 from dpmarket.market.holds import shrinking
 from dpmarket.market.opening import curve_of
 from dpmarket.market.seating import call_waiting, leave
-from dpmarket.market.standing import Standing, look_at, moving, refuse_campaign, refused, standing_of
+from dpmarket.market.standing import (
+    Standing,
+    checked_cost,
+    look_at,
+    moving,
+    refuse_campaign,
+    refused,
+    standing_of,
+)
 from dpmarket.market.statements import together
 
 if TYPE_CHECKING:
-    from dpmarket.mechanisms import Curve
+    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
 
 _ACCEPTING = ("open", "deciding")
-_curves: dict[str, Curve] = {}  # by digest: a frozen curve is the same for ever
+_curves: dict[str, Curve | OnlineGaussianMechanism] = {}  # by digest: a frozen curve is the same for ever
 
 
 @dataclass(frozen=True)
@@ -110,12 +117,11 @@ def choose(
         No cost; no seat, or no longer.
     """
     terms = terms or Terms()
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0.0 <= cost < math.inf:
-        raise MarketRefusal("invalid", "expected a cost: a number >= 0.")
+    cost = checked_cost(cost)
     found, at = standing_of(connection, participation), time_text(now)
     _refuse_without_seat(found, at)
     epsilons, amounts = _curve_of(connection, found).offers_in_minor_units(
-        np.array([float(cost)]), found.minor_units
+        np.array([cost]), found.minor_units
     )
     epsilon, payment = float(epsilons[0]), int(amounts[0])
     expires_at = min(time_text(now + terms.quote), found.deliver_until)
@@ -211,7 +217,7 @@ def _refuse_without_seat(found: Standing, at: str) -> None:
         raise MarketRefusal("expired", "the seat was held until now: take one again.")
 
 
-def _curve_of(connection: Connection, found: Standing) -> Curve:
+def _curve_of(connection: Connection, found: Standing) -> Curve | OnlineGaussianMechanism:
     digest = str(found.curve_digest)
     curve = _curves.get(digest)
     if curve is None:

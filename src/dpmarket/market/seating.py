@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection
 from dpmarket.market import tables
+from dpmarket.market.deltas import hold_limits
 from dpmarket.market.desk import Terms, time_text
 from dpmarket.market.events import enter_event
 from dpmarket.market.holds import hold_seat, void
-from dpmarket.market.people import change_epsilon, hold_epsilon
+from dpmarket.market.people import change_epsilon
 from dpmarket.market.standing import (
     Standing,
     move,
@@ -177,7 +178,7 @@ def leave_line(connection: Connection, participation: str) -> None:
 
 def _held(connection: Connection, found: Standing) -> bool:
     """Hold the ceiling of somebody who had no room for it before; return whether they have it now."""
-    if not hold_epsilon(connection, found.person, found.ceiling):
+    if not hold_limits(connection, found):
         return False
     leave_line(connection, found.id)
     move(connection, found.id, ("waiting",), state="consented", held_epsilon=found.ceiling)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +110,22 @@ def refuse_campaign(found: Standing, *states: str) -> None:
     """Refuse an act of a seller whose campaign is in none of these states."""
     if found.campaign_state not in states:
         raise MarketRefusal("state", f"this campaign is {found.campaign_state}.")
+
+
+def checked_cost(cost: float) -> float:
+    """Return a reported cost as a float.
+
+    Raises
+    ------
+    MarketRefusal
+        It is no number, not finite, or below 0.
+    """
+    try:
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0.0 <= float(cost) < math.inf:
+            return float(cost)
+    except OverflowError:  # a whole number with more digits than a float has
+        pass
+    raise MarketRefusal("invalid", "expected a cost: a number >= 0.")
 
 
 def refuse_outside(at: str, first: str, last: str) -> None:

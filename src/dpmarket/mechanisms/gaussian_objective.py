@@ -27,10 +27,12 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.gaussian_crowd import Crowd
 from dpmarket.privacy.gaussian import vertex_bounds
 
 _LEAST_SHARE = 1e-3  # of the largest mu: the first knot
 _SPAN = 1e4  # of the grid of eta
+_CHUNK = 1 << 14  # sellers worked on at a time
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,26 @@ class PromisePrice:
     epsilons: FloatArray
 
     @classmethod
-    def of(cls, delta: float, ratio: float, max_mu: float, count: int) -> PromisePrice:
-        """Return the chords of bound (G) at this delta, with ``c = mu / ratio``, up to ``max_mu``."""
+    def of(
+        cls,
+        delta: float,
+        ratio: float,
+        max_mu: float,
+        count: int,
+        *,
+        n_classes: int = 2,
+        rows_per_person: int = 1,
+    ) -> PromisePrice:
+        """Return the chords of bound (G) at this delta, with ``c = mu / ratio``, up to ``max_mu``.
+
+        With more classes or rows those of their own bound at the knots.
+        """
         knots = np.append(0.0, np.geomspace(_LEAST_SHARE * max_mu, max_mu, count))
-        own = vertex_bounds(2, 1)[0].epsilon(delta, knots[1:], knots[1:] / ratio)
+        bound = vertex_bounds(n_classes, rows_per_person)[0]
+        own = bound.epsilon(delta, knots[1:], knots[1:] / ratio)
         slopes = np.diff(np.append(0.0, own)) / np.diff(knots)
-        # Convex to rounding; a slope that rounding lowered is raised, which keeps the chords above.
+        # (G) is convex to rounding; a slope that is lower than the one before is raised: chords stay above,
+        # and prices convex, whatever the bound.
         steeper = np.maximum.accumulate(slopes)
         return cls(read_only(knots), read_only(np.append(0.0, np.cumsum(steeper * np.diff(knots)))))
 
@@ -95,6 +111,10 @@ class GaussianObjective:
         How many knots the promise's price and how many points the grid of noise rates has.
     expected_sellers : int
         How many sellers the grid is made for: it reaches up to all of them at ``max_mu``.
+    n_classes, rows_per_person : int
+        How many labels there are, and how many rows one person may have: which bound a promise is priced by.
+    lowest_rate, highest_rate : float or None
+        Where the grid of noise rates ends, > 0; None: everybody at ``max_mu``, and a ten-thousandth of that.
 
     Examples
     --------
@@ -113,24 +133,50 @@ class GaussianObjective:
     max_mu: float = 1.0
     knots: int = 40
     grid: int = 400
+    n_classes: int = 2
+    rows_per_person: int = 1
+    lowest_rate: float | None = None
+    highest_rate: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("sampling", "noise", "payment_weight", "ratio", "max_mu"):
             object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
         checks.strictly_between("delta", self.delta, 0.0, 1.0)
-        for name, least in (("knots", 2), ("grid", 2), ("expected_sellers", 1)):
-            checks.whole(name, getattr(self, name), minimum=least)
+        least = {"knots": 2, "grid": 2, "expected_sellers": 1, "n_classes": 2, "rows_per_person": 1}
+        for name, minimum in least.items():
+            checks.whole(name, getattr(self, name), minimum=minimum)
+        low, high = self._ends
+        if not 0.0 < low < high < np.inf:
+            raise InvalidInput(f"expected 0 < lowest_rate < highest_rate, got {low!r} and {high!r}.")
 
     @cached_property
     def price(self) -> PromisePrice:
         """What a distance costs in epsilon."""
-        return PromisePrice.of(self.delta, self.ratio, self.max_mu, self.knots)
+        return PromisePrice.of(
+            self.delta,
+            self.ratio,
+            self.max_mu,
+            self.knots,
+            n_classes=self.n_classes,
+            rows_per_person=self.rows_per_person,
+        )
+
+    @property
+    def ceiling(self) -> float:
+        """What nobody can be promised more than, known before any report (epsilon)."""
+        return float(self.price.epsilons[-1])
 
     @cached_property
     def noise_rates(self) -> FloatArray:
         """The public grid of eta."""
+        return read_only(np.geomspace(*self._ends, self.grid))
+
+    @property
+    def _ends(self) -> tuple[float, float]:
         most = self.expected_sellers * self.max_mu
-        return read_only(np.geomspace(most / _SPAN, most, self.grid))
+        high = most if self.highest_rate is None else checks.positive("highest_rate", self.highest_rate)
+        low = most / _SPAN if self.lowest_rate is None else checks.positive("lowest_rate", self.lowest_rate)
+        return low, high
 
     def fixed(self, eta: float) -> FixedRate:
         """Return the convex problem at one noise rate."""
@@ -144,17 +190,18 @@ class GaussianObjective:
         InvalidInput
             If not even the smallest noise rate can be reached.
         """
-        finite = psi[np.isfinite(psi)]
-        multipliers, values = np.zeros(self.grid), np.full(self.grid, np.inf)
-        for k, eta in enumerate(self.noise_rates.tolist()):
-            supply = Supply.of(self.fixed(eta), finite)
-            multipliers[k] = supply.multiplier()
-            if not math.isnan(multipliers[k]):
-                values[k] = supply.fixed.dual(multipliers[k], supply.cheapest(multipliers[k]))
-        if not np.isfinite(values).any():
+        crowd = Crowd.of(psi[np.isfinite(psi)])
+        etas = self.noise_rates
+        spreads = 2.0 * self.sampling / etas**2
+        multipliers = crowd.multipliers(self.price, self.payment_weight, spreads, etas)
+        known = np.isfinite(multipliers)
+        if not known.any():
             raise InvalidInput("expected enough sellers within the support for the smallest noise rate.")
+        least = crowd.supply(self.price, self.payment_weight, spreads[known], multipliers[known])[2]
+        values = np.full(self.grid, np.inf)
+        values[known] = multipliers[known] * etas[known] + least + self.noise / etas[known] ** 2
         k = int(values.argmin())
-        eta, r = float(self.noise_rates[k]), float(multipliers[k])
+        eta, r = float(etas[k]), float(multipliers[k])
         mu = self.fixed(eta).distances(r, psi)
         return GaussianPurchase(mu, self.price.promise(mu), eta, r, float(values[k]), read_only(values))
 
@@ -165,7 +212,9 @@ class GaussianObjective:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> GaussianObjective:
         """Make the objective whose ``to_dict()`` gave this data."""
-        if not isinstance(data, Mapping) or set(data) != set(cls.__dataclass_fields__):
+        known = set(cls.__dataclass_fields__)
+        later = {"n_classes", "rows_per_person", "lowest_rate", "highest_rate"}  # absent before
+        if not isinstance(data, Mapping) or not known - later <= set(data) <= known:
             raise InvalidInput("expected the plain data of a GaussianObjective.")
         return cls(**data)
 
@@ -207,9 +256,15 @@ class FixedRate:
     def distances(self, r: FloatArray | float, psi: FloatArray) -> FloatArray:
         """Return every mu at the multiplier r: chords are filled one after the other."""
         price = self.objective.price
-        gamma, left = self.objective.payment_weight, np.asarray(r, dtype=np.float64)
-        reached = left[..., None] - gamma * psi[..., None] * price.slopes
-        return np.asarray(np.clip(reached / self.spread - price.knots[:-1], 0.0, price.lengths).sum(axis=-1))
+        gamma = self.objective.payment_weight
+        left, own = np.broadcast_arrays(np.asarray(r, dtype=np.float64), psi)
+        found = np.empty(own.size)
+        for start in range(0, own.size, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            reached = left.ravel()[part, None] - gamma * own.ravel()[part, None] * price.slopes
+            parts = np.clip(reached / self.spread - price.knots[:-1], 0.0, price.lengths)
+            found[part] = parts.sum(axis=-1)
+        return found.reshape(own.shape)
 
     def cheapest(self, mu: FloatArray, r: FloatArray | float, psi: FloatArray) -> FloatArray:
         """Return the least of ``s mu^2 / 2 + gamma psi e(mu) - r mu``, which ``mu`` attains."""

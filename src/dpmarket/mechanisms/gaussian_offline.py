@@ -4,29 +4,31 @@ The promise :math:`e_i` is the one of :mod:`dpmarket.mechanisms.gaussian_objecti
 of every non-increasing rule, :math:`t_i = c\,e_i(c) + \int_c^{top} e_i(z)\, dz`. With J the minimum of the
 objective, :math:`\partial J / \partial \psi_i = \gamma e_i`. Uniform costs have :math:`\psi' = 2`, so that
 the integral is :math:`(J(\psi(top)) - J(\psi(c))) / (2 \gamma)`, exactly, whatever basin of the grid the
-minimum moves to on the way.
+minimum moves to on the way. For other costs it is the sum over pieces of the support on which virtual costs
+are nearly straight (:mod:`dpmarket.mechanisms.gaussian_rents`), with a stated error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.costs import Uniform, distribution_from_dict, virtual_costs
-from dpmarket.errors import InvalidInput
+from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
+from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.gaussian_objective import FixedRate, GaussianObjective, Supply
-from dpmarket.mechanisms.inputs import one_cost, position, settings_of
+from dpmarket.mechanisms.gaussian_rents import CostPieces
+from dpmarket.mechanisms.inputs import check_distribution, one_cost, position, settings_of
 from dpmarket.mechanisms.offline import ResponseCurve
 from dpmarket.mechanisms.outcome import Outcome, checked_ids
 from dpmarket.mechanisms.protocol import Response
 
 _HALVINGS = 62
-_PSI_SLOPE = 2.0
 _RELATIVE_ERROR = 4e-15
 _ROOM = 1e-9
 
@@ -41,7 +43,8 @@ class GaussianMechanism:
     Parameters
     ----------
     dist
-        The distribution of costs per unit of epsilon at the stated delta, common knowledge: uniform.
+        The distribution of costs per unit of epsilon at the stated delta, common knowledge, with an upper
+        end.
     objective
         The buyer's objective. Choose it before the reports are in: an objective that depends on reports makes
         lying pay.
@@ -53,6 +56,7 @@ class GaussianMechanism:
 
     Examples
     --------
+    >>> from dpmarket.costs import Uniform
     >>> wanted = GaussianObjective(0.2, 400.0, 1e-3, delta=1e-5, ratio=2.0, expected_sellers=50)
     >>> mechanism = GaussianMechanism(Uniform(1, 5), wanted)
     >>> costs = np.linspace(1.0, 5.0, 50)
@@ -62,15 +66,13 @@ class GaussianMechanism:
     """
 
     name: ClassVar[str] = "offline with a delta"
-    dist: Uniform
+    dist: CostDistribution
     objective: GaussianObjective
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dist, Uniform):
-            raise InvalidInput(
-                "expected uniform costs: only for them are payments with a delta computed exactly; the "
-                "online mechanism takes any distribution."
-            )
+        check_distribution(self.dist)
+        if not np.isfinite(self.dist.support[1]):
+            raise Infeasible("expected costs with an upper end for promises with a delta.")
         if not isinstance(self.objective, GaussianObjective):
             raise InvalidInput(f"expected a GaussianObjective, got {type(self.objective).__name__}.")
 
@@ -93,9 +95,11 @@ class GaussianMechanism:
         ids = checked_ids(seller_ids, costs.size)
         psi = virtual_costs(costs, self.dist)
         bought = self.objective.best(psi)
-        rents, errors = self._rents(psi, np.arange(costs.size), psi, bought.values)
-        paid = np.maximum(costs, self.dist.support[0]) * bought.epsilons
         some = bought.epsilons > 0.0
+        who = np.flatnonzero(some)
+        rents, errors = np.zeros(costs.size), np.zeros(costs.size)
+        rents[who], errors[who] = self._rents(psi, who, costs[who], psi[who], bought.values)
+        paid = np.maximum(costs, self.dist.support[0]) * bought.epsilons
         errors = np.where(some, errors + _RELATIVE_ERROR * paid, 0.0)
         return Outcome(
             mechanism=self.name,
@@ -124,10 +128,10 @@ class GaussianMechanism:
         costs[i] = low
         psi = virtual_costs(costs, self.dist)
         values = self.objective.best(psi).values
-        own = virtual_costs(inside, self.dist)
+        own = np.minimum(virtual_costs(inside, self.dist), self._pieces.psi[-1])
         who = np.full(asked.size, i)
         epsilons = self._promises(psi, who, own, values)
-        rents, errors = self._rents(psi, who, own, values)
+        rents, errors = self._rents(psi, who, inside, own, values)
         payments = inside * epsilons
         payments += np.maximum(rents, 0.0) + errors + _RELATIVE_ERROR * payments
         bought = possible & (epsilons > 0.0)
@@ -149,20 +153,30 @@ class GaussianMechanism:
     def from_dict(cls, data: Mapping[str, Any]) -> GaussianMechanism:
         """Make the mechanism whose ``to_dict()`` gave this data."""
         dist, objective = settings_of(data, cls.name, "distribution", "objective")
-        found = distribution_from_dict(dist)
-        if not isinstance(found, Uniform):
-            raise InvalidInput("expected uniform costs.")
-        return cls(found, GaussianObjective.from_dict(objective))
+        return cls(distribution_from_dict(dist), GaussianObjective.from_dict(objective))
+
+    @cached_property
+    def _pieces(self) -> CostPieces:
+        return CostPieces.of(self.dist)
 
     def _rents(
-        self, psi: FloatArray, who: IntArray, own: FloatArray, values: FloatArray
+        self, psi: FloatArray, who: IntArray, costs: FloatArray, own: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return everybody's integral of epsilon from the own report to the top, and its error."""
-        top = np.full(own.shape, float(virtual_costs(np.array([self.dist.support[1]]), self.dist)[0]))
+        if not who.size:
+            return np.zeros(0), np.zeros(0)
+        largest = 0.0
+
+        def minima(sellers: IntArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+            nonlocal largest
+            found, mu = self._least(psi, sellers, at, values)
+            largest = float(np.abs(found).max())
+            return found, self.objective.price.promise(mu)
+
         gamma = self.objective.payment_weight
-        inside = np.minimum(own, top)
-        last, first = (self._least(psi, who, at, values)[0] for at in (top, inside))
-        return (last - first) / (_PSI_SLOPE * gamma), _RELATIVE_ERROR * np.abs(last) / gamma
+        inside = np.clip(costs, *self.dist.support)
+        rents, errors = self._pieces.rents(who, inside, own, gamma, minima)
+        return rents, errors + _RELATIVE_ERROR * largest / gamma
 
     def _promises(self, psi: FloatArray, who: IntArray, own: FloatArray, values: FloatArray) -> FloatArray:
         return self.objective.price.promise(self._least(psi, who, own, values)[1])
@@ -195,7 +209,10 @@ def _replaced(
     finite = np.isfinite(psi)
     supply = Supply.of(fixed, psi[finite])
     theirs = np.where(finite, psi, np.inf)[who]
-    low, high = np.zeros(own.shape), np.full(own.shape, supply.enough(float(own.max())))
+    # Where the others suffice, a seller of however large a virtual cost moves r no further than theirs do.
+    without = np.full(own.shape, 1.001 * float(supply.points[-1]))
+    suffice = supply.total(without) - fixed.distances(without, theirs) >= fixed.eta
+    low, high = np.zeros(own.shape), np.where(suffice, without, supply.enough(float(own.max())))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         total = supply.total(middle) - fixed.distances(middle, theirs) + fixed.distances(middle, own)

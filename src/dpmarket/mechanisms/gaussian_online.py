@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.costs import CostDistribution, distribution_from_dict, largest_cost_at, virtual_costs
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.curves import Offers
 from dpmarket.mechanisms.gaussian_objective import FixedRate, GaussianObjective, GaussianPurchase
 from dpmarket.mechanisms.inputs import check_distribution, one_cost, position, settings_of
 from dpmarket.mechanisms.offline import ResponseCurve
-from dpmarket.mechanisms.outcome import Outcome, checked_ids
+from dpmarket.mechanisms.outcome import Outcome, checked_ids, minor_amounts
 from dpmarket.mechanisms.protocol import Response
 from dpmarket.payments.interpolation import tabulate_virtual_costs
 
@@ -47,6 +47,9 @@ class OnlineGaussianMechanism:
         end.
     objective
         The buyer's objective, chosen before the first report.
+    noise_rate, multiplier
+        The noise rate and r of the population's best purchase, where they are known already; None: they are
+        computed when they are needed.
 
     Examples
     --------
@@ -61,13 +64,24 @@ class OnlineGaussianMechanism:
     name: ClassVar[str] = "online with a delta"
     dist: CostDistribution
     objective: GaussianObjective
+    noise_rate: float | None = None
+    multiplier: float | None = None
 
     def __post_init__(self) -> None:
         check_distribution(self.dist)
+        if (self.noise_rate is None) != (self.multiplier is None):
+            raise InvalidInput("expected both noise_rate and multiplier, or neither.")
+        for name in ("noise_rate", "multiplier"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
         if not isinstance(self.objective, GaussianObjective):
             raise InvalidInput(f"expected a GaussianObjective, got {type(self.objective).__name__}.")
         if not np.isfinite(self.dist.support[1]):
             raise Infeasible("expected costs with an upper end for promises with a delta.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: what was computed from them on the way is made again when needed."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
     def planned(self) -> GaussianPurchase:
@@ -76,11 +90,58 @@ class OnlineGaussianMechanism:
         costs = np.asarray(self.dist.quantile((np.arange(m) + 0.5) / m))
         return self.objective.best(virtual_costs(costs, self.dist))
 
+    @property
+    def expected_sellers(self) -> int:
+        """How many sellers the curve was made for."""
+        return self.objective.expected_sellers
+
+    @property
+    def cutoff(self) -> float:
+        """The virtual cost from which nobody is bought from."""
+        _, multiplier = self._chosen
+        return multiplier / (self.objective.payment_weight * float(self.objective.price.slopes[0]))
+
+    @property
+    def reach(self) -> float:
+        """The cost from which nobody is bought from, or the upper end of the support."""
+        if self.cutoff < self.dist.virtual_cost(self.dist.support[0]):
+            return self.dist.support[0]
+        return largest_cost_at(self.cutoff, self.dist)
+
+    @property
+    def largest_epsilon(self) -> float:
+        """What a seller at the lower end of the support is promised: nobody is ever promised more."""
+        return float(self.epsilons([self.dist.support[0]])[0])
+
+    @cached_property
+    def largest_payment(self) -> float:
+        """What nobody's payment and its error exceed: those of the lower end of the support, with room."""
+        offers = self.offers([self.dist.support[0]])
+        return float((offers.payments[0] + 4.0 * offers.errors[0]) * (1.0 + 1e-12))
+
+    def largest_amount(self, scale: int) -> int:
+        """Return what nobody's payment exceeds, in whole smallest units."""
+        return int(minor_amounts(np.array([self.largest_payment]), np.zeros(1), scale)[0])
+
+    def offers_in_minor_units(self, costs: object, scale: int) -> tuple[FloatArray, IntArray]:
+        """Return epsilons, and payments rounded up to whole numbers of the currency's smallest unit.
+
+        Parameters
+        ----------
+        costs
+            Shape (n,), money per unit of epsilon.
+        scale
+            How many smallest units make one unit of money.
+        """
+        epsilons, payments, errors = self.offers(costs)
+        return epsilons, minor_amounts(payments, errors, scale)
+
     def epsilons(self, costs: object) -> FloatArray:
         """Return the epsilon offered at each cost, shape (n,); costs finite and at least 0."""
         psi = virtual_costs(checks.non_negative_vector("costs", costs), self.dist)
-        fixed: FixedRate = self.objective.fixed(self.planned.noise_rate)
-        return self.objective.price.promise(fixed.distances(self.planned.multiplier, psi))
+        noise_rate, multiplier = self._chosen
+        fixed: FixedRate = self.objective.fixed(noise_rate)
+        return self.objective.price.promise(fixed.distances(multiplier, psi))
 
     def offers(self, costs: object) -> Offers:
         """Return epsilons, payments and the payments' error bounds at each cost, shape (n,)."""
@@ -124,7 +185,7 @@ class OnlineGaussianMechanism:
             payment_errors=errors,
             planned_weights=mu / total if total > 0.0 else mu,
             planned_noise_rate=total,
-            parameters={"distribution": self.dist.to_dict(), "objective": self.objective.to_dict()},
+            parameters=self._settings(),
         )
 
     def respond(self, reported_costs: object, i: int, report: float) -> Response:
@@ -141,24 +202,38 @@ class OnlineGaussianMechanism:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data from which :meth:`from_dict` makes the same mechanism."""
-        return {
-            "mechanism": self.name,
-            "distribution": self.dist.to_dict(),
-            "objective": self.objective.to_dict(),
-        }
+        return {"mechanism": self.name, **self._settings()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> OnlineGaussianMechanism:
         """Make the mechanism whose ``to_dict()`` gave this data."""
         dist, objective = settings_of(data, cls.name, "distribution", "objective")
-        return cls(distribution_from_dict(dist), GaussianObjective.from_dict(objective))
+        chosen = data.get("noise_rate"), data.get("multiplier")
+        return cls(distribution_from_dict(dist), GaussianObjective.from_dict(objective), *chosen)
+
+    def _settings(self) -> dict[str, Any]:
+        noise_rate, multiplier = self._chosen
+        return {
+            "distribution": self.dist.to_dict(),
+            "objective": self.objective.to_dict(),
+            "noise_rate": noise_rate,
+            "multiplier": multiplier,
+        }
+
+    @cached_property
+    def _chosen(self) -> tuple[float, float]:
+        """The noise rate and the multiplier that make the curve."""
+        if self.noise_rate is not None and self.multiplier is not None:
+            return self.noise_rate, self.multiplier
+        return self.planned.noise_rate, self.planned.multiplier
 
     @cached_property
     def _integrals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The costs at which the curve bends, the integral from each to the top, and its error."""
-        price, fixed = self.objective.price, self.objective.fixed(self.planned.noise_rate)
+        noise_rate, multiplier = self._chosen
+        price, fixed = self.objective.price, self.objective.fixed(noise_rate)
         low, high = self.dist.support
-        levels = (self.planned.multiplier - fixed.spread * np.stack([price.knots[:-1], price.knots[1:]])) / (
+        levels = (multiplier - fixed.spread * np.stack([price.knots[:-1], price.knots[1:]])) / (
             self.objective.payment_weight * price.slopes
         )
         lowest = self.dist.virtual_cost(low)

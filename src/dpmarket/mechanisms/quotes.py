@@ -10,6 +10,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.mechanisms.curves import Curve
+from dpmarket.mechanisms.gaussian_online import OnlineGaussianMechanism
 from dpmarket.mechanisms.protocol import Response
 
 
@@ -142,7 +143,7 @@ class Menu:
         return Response(float(self.epsilons[k]), float(self.payments[k]))
 
 
-def menu_of(curve: Curve, points: int) -> Menu:
+def menu_of(curve: Curve | OnlineGaussianMechanism, points: int) -> Menu:
     """Return a curve as a menu of at most ``points`` choices besides the first, which is (0, 0)."""
     points = checks.whole("points", points, 2)
     low, end = curve.dist.support[0], curve.reach

@@ -146,6 +146,11 @@ class _Desk:
         with reading(self._ledger) as connection:
             campaign = rounds.campaign_named(connection, self._place.campaign)
             refuse_changed(None if campaign is None else campaign.rules, self._market)
+            if self._market.objective.delta is not None:
+                raise LedgerRefusal(
+                    "promises with a delta (objective.delta) are decided from one file of reports only: "
+                    "quote these as one."
+                )
             if lifetime_limit(self._market, connection) is not None:
                 raise LedgerRefusal(
                     "a limit on a lifetime's epsilon (sellers.lifetime_epsilon, of this campaign or of "

@@ -27,29 +27,35 @@ _MOST_TOLD = 10_000
 _ROWS_IN_RANGE = 1 << 22
 
 
-def repeated_among(values: Hashes) -> Hashes:
-    """Return the hashes that stand there more than once.
+def grouped_hashes(values: Hashes) -> Hashes:
+    """Return hashes by their first byte, after the places where the groups begin."""
+    found = np.empty(GROUPS + 1 + values.size, dtype=np.uint64)
+    kernels.grouped(values, found[: GROUPS + 1].view(np.int64), found[GROUPS + 1 :])
+    return found
+
+
+def repeated_among(known: Hashes) -> Hashes:
+    """Return the hashes that stand more than once in what :func:`grouped_hashes` gave.
 
     Examples
     --------
-    >>> repeated_among(np.array([7, 1, 7, 7], dtype=np.uint64)).tolist()
+    >>> repeated_among(grouped_hashes(np.array([7, 1, 7, 7], dtype=np.uint64))).tolist()
     [7]
     """
+    starts, values = known[: GROUPS + 1].view(np.int64), known[GROUPS + 1 :]
     repeated = np.zeros(values.size, dtype=bool)
-    table = np.full(1 << max(2 * values.size - 1, 1).bit_length(), -1, dtype=np.int64)
-    kernels.mark_repeated(values, table, repeated)
+    largest = int(np.diff(starts).max())
+    table = np.empty(1 << max(2 * largest - 1, 1).bit_length(), dtype=np.int64)
+    kernels.mark_repeated(values, starts, table, repeated)
     return np.unique(values[repeated])
 
 
-def write_hashes(path: str, values: Hashes) -> None:
-    """Write a list of hashes, grouped, after the places where groups begin."""
-    found = np.empty(GROUPS + 1 + values.size, dtype=np.uint64)
-    starts = found[: GROUPS + 1].view(np.int64)
-    kernels.grouped(values, starts, found[GROUPS + 1 :])
+def write_hashes(path: str, known: Hashes) -> None:
+    """Write what :func:`grouped_hashes` gave."""
     # Not flushed to the disk: a list that is lost can be made again.
     temporary = Path(f"{path}.{secrets.token_hex(6)}.tmp")
     with open(temporary, "xb", opener=_private) as file:
-        np.save(file, found)
+        np.save(file, known)
     os.replace(temporary, path)
 
 
@@ -76,7 +82,7 @@ def ranges_of(lists: tuple[str, ...], sellers: int) -> list[Range]:
 def repeated_hashes(asked: Range) -> list[int]:
     """Return hashes within a range that the lists hold more than once, ten thousand at most."""
     parts = [groups_in(name, asked.first, asked.last) for name in asked.lists]
-    again = repeated_among(np.concatenate(parts))
+    again = repeated_among(grouped_hashes(np.concatenate(parts)))
     return [int(value) for value in again[:_MOST_TOLD]]
 
 

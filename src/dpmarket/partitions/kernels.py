@@ -157,20 +157,29 @@ def grouped(values: Any, starts: Any, out: Any) -> None:
 
 
 @compiled(nogil=True)
-def mark_repeated(values: Any, table: Any, repeated: Any) -> int:
+def mark_repeated(values: Any, starts: Any, table: Any, repeated: Any) -> int:
     """Mark numbers that stand before in ``values``; return how many.
 
-    ``table``: int64, -1 throughout, as long as a power of two of at least twice as many.
+    Parameters
+    ----------
+    values, starts
+        What :func:`grouped` wrote. Equal numbers are in one group, whose table stays in the cache.
+    table
+        int64, as long as a power of two of at least twice as many as the largest group has.
+    repeated
+        Changed.
     """
     mask = np.uint64(table.size - 1)
     found = 0
-    for i in range(values.size):
-        place = values[i] & mask
-        while table[place] >= 0 and values[table[place]] != values[i]:
-            place = (place + np.uint64(1)) & mask
-        if table[place] >= 0:
-            repeated[i] = True
-            found += 1
-        else:
-            table[place] = i
+    for group in range(starts.size - 1):
+        table[:] = -1
+        for i in range(starts[group], starts[group + 1]):
+            place = values[i] & mask
+            while table[place] >= 0 and values[table[place]] != values[i]:
+                place = (place + np.uint64(1)) & mask
+            if table[place] >= 0:
+                repeated[i] = True
+                found += 1
+            else:
+                table[place] = i
     return found

@@ -29,7 +29,7 @@ from dpmarket.ledger.rounds import PAYMENT as UNITS
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.mechanisms.outcome import minor_amounts
 from dpmarket.partitions.decisions import Decision, Quoted
-from dpmarket.partitions.ids import repeated_among, rows_with, write_hashes
+from dpmarket.partitions.ids import grouped_hashes, repeated_among, rows_with, write_hashes
 from dpmarket.partitions.premiums import MOST_SINGLE
 from dpmarket.partitions.sums import BucketSums
 from dpmarket.partitions.windows import Gathered
@@ -146,11 +146,11 @@ def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, lis
     if not plain:
         table = tidy_ids(table, place.id_column)
         hashes, _ = hashes_and_look(table, place.id_column)
-    problems = []
-    if not plain or repeated_among(hashes).size:  # with different hashes no two ids can be equal
+    problems, known = [], grouped_hashes(hashes)
+    if not plain or repeated_among(known).size:  # with different hashes no two ids can be equal
         problems = id_problems(table, place.id_column)
     if not problems:
-        write_hashes(place.hashes, hashes)
+        write_hashes(place.hashes, known)
     return table, [problem.sentence(table, place.source) for problem in problems]
 
 
@@ -181,9 +181,11 @@ def write(order: Order) -> Written:
         The reports have changed since the first pass.
     """
     place = order.place
-    table, costs, problems = _read(place)
+    table = _read_again(place, [place.id_column, place.cost_column])
+    costs, problems = numbers_of(table, place.cost_column)
+    costs = costs + 0.0
     if problems or _check(costs) != order.check:
-        raise FileProblem(f"cannot use {place.source}: it has changed while it was read; quote again.")
+        raise _changed(place)
     quoted = decision_in(order.decision).quote(costs)
     ids = tidy_ids(table, place.id_column).get_column(place.id_column)
     amount = 0
@@ -258,9 +260,25 @@ def _read(place: Place) -> tuple[pl.DataFrame, FloatArray, list[str]]:
     return table, costs + 0.0, [problem.sentence(table, place.source) for problem in problems]
 
 
+def _read_again(place: Place, columns: list[str]) -> pl.DataFrame:
+    """Read columns of a partition once more: what strangers could put into a file was looked for before."""
+    texts = [name for name in columns if name == place.id_column]
+    if place.source.lower().endswith(".parquet"):
+        try:
+            table = pl.read_parquet(place.source, columns=columns)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+            raise _changed(place) from None
+        if all(table.get_column(name).dtype == pl.String for name in texts):
+            return table.select(columns)
+    return read_table(place.source, columns, texts, [place.cost_column])
+
+
+def _changed(place: Place) -> FileProblem:
+    return FileProblem(f"cannot use {place.source}: it has changed while it was read; quote again.")
+
+
 def _costs(place: Place) -> FloatArray:
-    table = read_table(place.source, [place.cost_column], [], [place.cost_column])
-    return numbers_of(table, place.cost_column)[0] + 0.0
+    return numbers_of(_read_again(place, [place.cost_column]), place.cost_column)[0] + 0.0
 
 
 def _check(costs: FloatArray) -> int:

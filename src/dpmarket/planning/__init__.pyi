@@ -19,6 +19,11 @@ from .error_model import estimator_error as estimator_error
 from .error_model import expected_error as expected_error
 from .error_model import logistic_error as logistic_error
 from .error_model import statistic_error as statistic_error
+from .gaussian_plan import GaussianPlan as GaussianPlan
+from .gaussian_plan import GaussianTask as GaussianTask
+from .gaussian_plan import gaussian_prices as gaussian_prices
+from .gaussian_plan import plan_gaussian as plan_gaussian
+from .gaussian_plan import plan_gaussian_market as plan_gaussian_market
 from .noise_choice import NoiseComparison as NoiseComparison
 from .noise_choice import compare_noises as compare_noises
 from .noise_choice import delta_gain as delta_gain

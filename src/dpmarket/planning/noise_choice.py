@@ -174,7 +174,9 @@ def compare_noises(
     return NoiseComparison(errors, float(delta))
 
 
-def delta_gain(plan: Plan, features: int, n_classes: int = 2) -> NoiseComparison:
+def delta_gain(
+    plan: Plan, features: int, n_classes: int = 2, noise_shape: NoiseShape | None = None
+) -> NoiseComparison:
     """Return what a delta would gain a plan, if those bought from were promised its mean epsilon.
 
     Parameters
@@ -185,6 +187,8 @@ def delta_gain(plan: Plan, features: int, n_classes: int = 2) -> NoiseComparison
         Number of columns of a record, the constant not counted.
     n_classes
         K, at least 2.
+    noise_shape
+        The shape for which rows are scaled; None for Euclidean rows.
 
     Returns
     -------
@@ -200,10 +204,14 @@ def delta_gain(plan: Plan, features: int, n_classes: int = 2) -> NoiseComparison
     With a delta of 1e-05 the expected error would be ...
     """
     delta = min(_USUAL_DELTA, 0.1 / plan.sellers)
-    one = compare_noises([plan.mean_promise], features, delta, n_classes=n_classes).errors
+    one = compare_noises(
+        [plan.mean_promise], features, delta, noise_shape=noise_shape, n_classes=n_classes
+    ).errors
     model = estimator_error(features, n_classes=n_classes)
     pure = expected_error(plan, model)
     # Everybody's noise shrinks alike: by the ratio of the two for one person at the mean promise.
     noise = pure.noise_part * one["gaussian"].noise_part / one["pure"].noise_part
     errors = {"pure": pure, "gaussian": ExpectedError(pure.sampling_part, noise, pure.signal)}
+    if "shaped" in one:
+        errors["shaped"] = expected_error(plan, estimator_error(features, noise_shape))
     return NoiseComparison(errors, delta)

@@ -20,7 +20,6 @@ from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign import certify_quotes, decide_offline, quote_file, train_file
-from dpmarket.campaign.pricing import error_model_of
 from dpmarket.certificates import verify, write_certificate
 from dpmarket.costs import CostDistribution, parse_distribution
 from dpmarket.datasets import PublicData, breast_cancer
@@ -32,11 +31,11 @@ from dpmarket.planning import Comparison, Trial, compare, plan_prices, standard_
 from dpmarket.planning.buyers import Builder
 from dpmarket.progress import StageProgress
 from dpmarket.report.evidence import SEALED, Verified
-from dpmarket.report.from_campaign import audits_of, options_of, read_campaign
+from dpmarket.report.from_campaign import audits_of, material_of, read_campaign
 from dpmarket.report.page import render_page
 from dpmarket.report.rule import market_of
 from dpmarket.report.score import score_model
-from dpmarket.report.summary import Material, Summary, summarise
+from dpmarket.report.summary import Summary, summarise
 
 SCHEMA = "dpmarket.demo/1"
 BUDGET = 1000.0
@@ -130,21 +129,12 @@ def run_demo(
     write_json(place / "comparison.json", {"comparisons": tables})
     progress("Writing the report", 0.9)
     summary = summarise(
-        Material(
-            title=TITLE,
-            outcome=campaign.outcome,
-            reported_costs=campaign.costs,
-            minor_units=campaign.round.minor_units,
-            currency=campaign.market.money.currency,
-            amounts=campaign.amounts,
-            withdrawn=campaign.withdrawn,
-            budget=BUDGET,
-            error_model=error_model_of(campaign.market),
-            options=options_of(campaign, BUDGET),
-            model=campaign.model,
+        material_of(
+            campaign,
+            TITLE,
+            audits=audits,
             score=score_model(campaign.model, public),
             comparison=_at_own_budget(comparisons[COSTS[0]]),
-            audits=audits,
             digest=certificate.digest,
         )
     )

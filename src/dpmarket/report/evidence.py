@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.audit import Audit, audit_accounting, audit_paid_amounts, audit_truthfulness
 from dpmarket.campaign import ModelFile
 from dpmarket.certificates import Verification
-from dpmarket.mechanisms import Outcome
-from dpmarket.privacy import SoftmaxWeights, Weights
+from dpmarket.mechanisms import GaussianMechanism, Outcome
+from dpmarket.privacy import GaussianWeights, SoftmaxWeights, Weights
 from dpmarket.report.rule import mechanism_behind
 
 GAIN = "Could anybody have gained by naming another cost?"
@@ -17,18 +19,27 @@ LOSS = "Was anybody paid less than the promise costs them?"
 KEPT = "Does what was released keep the promises?"
 SEALED = "Does the certificate hold together?"
 _SELLERS, _MARKETS, _LIES = 30, 2, 60  # simulated markets that are searched for lies
+_FEWER = 10  # sellers and lies where every answer takes longer
 _ACCOUNTS = 500  # promises whose spending is recomputed
 
 
 def truthfulness_of(outcome: Outcome) -> tuple[str, Audit]:
     """Search simulated markets under the outcome's rule for a lie that pays."""
     mechanism = mechanism_behind(outcome)
+    sellers, lies = min(_SELLERS, outcome.epsilons.size), _LIES
+    if isinstance(mechanism, GaussianMechanism):
+        sellers, lies = min(_FEWER, sellers), _FEWER
+        # A grid of noise rates that so few sellers can reach.
+        few = replace(
+            mechanism.objective, expected_sellers=sellers, lowest_rate=None, highest_rate=None, grid=60
+        )
+        mechanism = replace(mechanism, objective=few)
     audit = audit_truthfulness(
         mechanism,
         mechanism.dist,
-        min(_SELLERS, outcome.epsilons.size),
+        sellers,
         _MARKETS,
-        _LIES,
+        lies,
         np.random.default_rng(0),
     )
     return GAIN, audit
@@ -53,9 +64,20 @@ def accounting_of(
     return KEPT, audit_accounting(_weights(model, loss_weights[used]), promises[used])
 
 
-def _weights(model: ModelFile, loss_weights: FloatArray) -> Weights | SoftmaxWeights:
+def _weights(model: ModelFile, loss_weights: FloatArray) -> Weights | SoftmaxWeights | GaussianWeights:
     """Return weights with the public constants of a model, of two classes or of more."""
     n = len(model.features) + 1
+    if model.delta > 0.0:
+        return GaussianWeights(
+            loss_weights,
+            model.noise_rate,
+            model.l2,
+            model.delta,
+            model.row_bound,
+            model.rows_per_person,
+            len(model.labels),
+            model.numerical_epsilon,
+        )
     if model.has_many_labels:
         return SoftmaxWeights(
             loss_weights,

@@ -49,11 +49,12 @@ from dpmarket.ledger import Round, reading
 from dpmarket.ledger.releases import released_model
 from dpmarket.ledger.rounds import SELLER, amounts_of, campaign_of, quotes_of, weights_of, withdrawn_of
 from dpmarket.mechanisms import Outcome
+from dpmarket.planning import Comparison
 from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.numbers import spending_of
 from dpmarket.report.options import Option, budget_options, crowd_options
 from dpmarket.report.page import render_page
-from dpmarket.report.score import Groups, score_model
+from dpmarket.report.score import Groups, Score, score_model
 from dpmarket.report.summary import Material, Summary, summarise
 
 Path = str | os.PathLike[str]
@@ -129,31 +130,10 @@ def report_campaign(
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
         digest, verified = certified(read_bytes(certificate), certificate, found.released)
-    budget = found.market.objective.budget
-    paid = int(found.amounts[~found.withdrawn].sum()) / found.round.minor_units
-    options = options_of(found, paid if budget is None else budget)
     progress("Auditing", 0.6)
     audits = (*audits_of(found), *verified)
     progress("Writing the page", 0.9)
-    summary = summarise(
-        Material(
-            title=title,
-            outcome=found.outcome,
-            reported_costs=found.costs,
-            minor_units=found.round.minor_units,
-            currency=found.market.money.currency,
-            amounts=found.amounts,
-            withdrawn=found.withdrawn,
-            budget=budget,
-            error_model=error_model_of(found.market),
-            options=options,
-            model=found.model,
-            statistics=found.statistics,
-            score=score,
-            audits=audits,
-            digest=digest,
-        )
-    )
+    summary = summarise(material_of(found, title, audits=audits, score=score, digest=digest))
     write_bytes(output, render_page(summary).encode(), overwrite=overwrite)
     progress("Writing the page", 1.0)
     return summary
@@ -193,6 +173,38 @@ class Campaign:
     def statistics(self) -> StatisticFile | None:
         """The released statistics, or None."""
         return self.released if isinstance(self.released, StatisticFile) else None
+
+
+def material_of(
+    campaign: Campaign,
+    title: str,
+    *,
+    audits: tuple[tuple[str, Audit], ...],
+    score: Score | None = None,
+    comparison: Comparison | None = None,
+    digest: str | None = None,
+) -> Material:
+    """Return what a report about a campaign is made of; other budgets are planned here."""
+    budget = campaign.market.objective.budget
+    paid = int(campaign.amounts[~campaign.withdrawn].sum()) / campaign.round.minor_units
+    return Material(
+        title=title,
+        outcome=campaign.outcome,
+        reported_costs=campaign.costs,
+        minor_units=campaign.round.minor_units,
+        currency=campaign.market.money.currency,
+        amounts=campaign.amounts,
+        withdrawn=campaign.withdrawn,
+        budget=budget,
+        error_model=error_model_of(campaign.market),
+        options=options_of(campaign, paid if budget is None else budget),
+        model=campaign.model,
+        statistics=campaign.statistics,
+        score=score,
+        comparison=comparison,
+        audits=audits,
+        digest=digest,
+    )
 
 
 def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | None = None) -> Campaign:

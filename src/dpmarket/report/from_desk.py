@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign.pricing import error_model_of
 from dpmarket.campaign.released import released_from_json
 from dpmarket.errors import Infeasible, InvalidInput, LedgerRefusal, NotConverged
 from dpmarket.ledger import reading
@@ -29,10 +28,10 @@ from dpmarket.market.reports import campaigns_without_report, keep_report, quote
 from dpmarket.market.training import certificate_of
 from dpmarket.mechanisms import Outcome
 from dpmarket.mechanisms.outcome import SCHEMA as OUTCOME
-from dpmarket.report.from_campaign import Campaign, audits_of, certified, options_of
+from dpmarket.report.from_campaign import Campaign, audits_of, certified, material_of
 from dpmarket.report.page import render_page
 from dpmarket.report.rule import rule_of
-from dpmarket.report.summary import Material, Summary, summarise
+from dpmarket.report.summary import Summary, summarise
 
 AMOUNT = "payment_minor_units"
 _COSTS = 20_001  # at which the rule is tried
@@ -102,26 +101,7 @@ def summarise_live(desk: Desk, campaign: str) -> Summary:
         loss_weights=np.array([weights_by.get(who, 0.0) for who in table.get_column(SELLER).to_list()]),
     )
     digest, verified = certified(certificate, "the certificate", read.released)
-    budget = market.objective.budget
-    paid = int(read.amounts[~withdrawn].sum()) / entered.minor_units
-    return summarise(
-        Material(
-            title=found.title,
-            outcome=outcome,
-            reported_costs=read.costs,
-            minor_units=entered.minor_units,
-            currency=market.money.currency,
-            amounts=read.amounts,
-            withdrawn=withdrawn,
-            budget=budget,
-            error_model=error_model_of(market),
-            options=options_of(read, paid if budget is None else budget),
-            model=read.model,
-            statistics=read.statistics,
-            audits=(*audits_of(read), *verified),
-            digest=digest,
-        )
-    )
+    return summarise(material_of(read, found.title, audits=(*audits_of(read), *verified), digest=digest))
 
 
 def _outcome(

@@ -18,15 +18,15 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
 from dpmarket.campaign import ModelFile, StatisticFile
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms import Curve, OnlineMechanism, Outcome
-from dpmarket.planning import Comparison, ErrorModel, expected_error
+from dpmarket.mechanisms import GaussianMechanism, OnlineGaussianMechanism, OnlineMechanism, Outcome
+from dpmarket.planning import Comparison, ErrorModel
 from dpmarket.report.evidence import GAIN, KEPT, LOSS, SEALED
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.numbers import Numbers, numbers_in
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
-from dpmarket.report.rule import mechanism_behind, planned_rule, rule_of
+from dpmarket.report.rule import AnyRule, delta_of, error_of, mechanism_behind, planned_rule, rule_of
 from dpmarket.report.score import Score
 
 SCHEMA = "dpmarket.report/3"
@@ -180,6 +180,8 @@ class Summary:
         Questions, verdicts and evidence.
     parameters, features
         Every public parameter, and the features with their bounds.
+    delta
+        Of every promise; 0 without one.
     """
 
     title: str
@@ -204,6 +206,7 @@ class Summary:
     parameters: tuple[Parameter, ...]
     features: tuple[Feature, ...]
     digest: str | None
+    delta: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -252,16 +255,16 @@ def summarise(material: Material) -> Summary:
     optimality = outcome.optimality if withdrew == 0 else None
     error = None
     if withdrew == 0 and material.error_model is not None:
-        error = expected_error(outcome, material.error_model)
+        error = error_of(outcome, material.error_model)
     return Summary(
         title=material.title,
         currency=material.currency,
         mechanism=outcome.mechanism,
         totals=totals,
-        rule=_rule(curve, is_planned=few_withdrew),
+        rule=_rule(curve, is_planned=few_withdrew or isinstance(mechanism, GaussianMechanism)),
         bought_groups=groups[0],
         other_groups=groups[1],
-        one_by_one=isinstance(mechanism, OnlineMechanism),
+        one_by_one=isinstance(mechanism, OnlineMechanism | OnlineGaussianMechanism),
         expected_error=None if error is None else error.total,
         noise_share=None if error is None else error.noise_share,
         kkt_residual=None if optimality is None else optimality.kkt_residual,
@@ -276,6 +279,7 @@ def summarise(material: Material) -> Summary:
         parameters=parameters_of(outcome, material.minor_units, material.model),
         features=() if material.model is None else features_of(material.model),
         digest=material.digest,
+        delta=delta_of(outcome),
     )
 
 
@@ -302,7 +306,7 @@ def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew:
     )
 
 
-def _rule(curve: Curve, *, is_planned: bool) -> Rule:
+def _rule(curve: AnyRule, *, is_planned: bool) -> Rule:
     low, high = curve.dist.support
     ends = curve.reach
     everybody = not ends < high
@@ -321,7 +325,7 @@ def _rule(curve: Curve, *, is_planned: bool) -> Rule:
     )
 
 
-def _meanings(totals: Totals, curve: Curve) -> tuple[Meaning, ...]:
+def _meanings(totals: Totals, curve: AnyRule) -> tuple[Meaning, ...]:
     # Not the highest promise given: it would tell what the cheapest seller reported. The rule's own bound.
     return (
         meaning("the average seller who was bought from", totals.mean_epsilon),

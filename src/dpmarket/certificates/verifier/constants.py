@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from .layout import SHAPED, Body, Release, Totals
+from .layout import GAUSSIAN_ENCODED, SHAPED, Body, Release, Totals
 from .losses import release_up
 from .money import is_currency
 from .numbers_released import StatisticRelease, wrong_parts
@@ -103,7 +103,9 @@ def _row_lengths(release: Release | StatisticRelease) -> list[Check]:
 
 def with_delta(delta: float) -> str:
     """Return what must stand wherever epsilons do: the probability with which they need not hold."""
-    return f"; all promises have a delta of {delta!r}" if delta > 0.0 else ""
+    if not delta > 0.0:
+        return ""
+    return f" with probability 1 - delta: all promises have a delta of {delta!r}"
 
 
 def priced_delta(market: Any) -> float | None:
@@ -126,9 +128,15 @@ def _is_priced(body: Body) -> bool:
 def _out_of_range(release: Release | StatisticRelease, totals: Totals) -> list[str]:
     if isinstance(release, StatisticRelease):
         return wrong_parts(release, totals.promise)
+    ranges = ranges_of(release.kind)
     return [
-        name for name, (low, high) in RANGES.items() if not low <= getattr(release, name) <= high
+        name for name, (low, high) in ranges.items() if not low <= getattr(release, name) <= high
     ] + _inconsistent(release, totals)
+
+
+def ranges_of(kind: str) -> dict[str, tuple[float, float]]:
+    """Return what is accepted of a kind of release: encoded rows are shorter in the Euclidean norm."""
+    return {**RANGES, "row_bound": (1e-3, 1e6)} if kind == GAUSSIAN_ENCODED else dict(RANGES)
 
 
 def _counted(totals: Totals) -> bool:

@@ -1,6 +1,7 @@
 r"""What a weight costs in privacy, and what releasing on a grid costs, where noise is Gaussian.
 
-``gaussian binary model`` and ``gaussian softmax model``: every coefficient has normal noise of the standard
+``gaussian binary model``, the same with encoded rows (``gaussian encoded model``) and ``gaussian softmax
+model``: every coefficient has normal noise of the standard
 deviation :math:`\nu = 2 / \eta`. With weight a, row bound R and penalty Lambda put
 :math:`c = a R^2 / \Lambda`, and :math:`\mu = a \eta R` for two classes,
 :math:`\mu = \sqrt 2\, a \eta R` for K > 2. An exact output has, at every epsilon, at most the delta

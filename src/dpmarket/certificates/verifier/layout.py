@@ -19,6 +19,7 @@ SHAPED = "shaped binary model"
 SOFTMAX = "softmax model"
 GAUSSIAN = "gaussian binary model"
 GAUSSIAN_SOFTMAX = "gaussian softmax model"
+GAUSSIAN_ENCODED = "gaussian encoded model"
 _CONSTANTS = {
     "classes": list,
     "clip": bool,
@@ -77,6 +78,8 @@ _RELEASES[SHAPED] = {
 }
 _RELEASES[SOFTMAX] = _RELEASES[BINARY]  # whose coef_grid has a list for every class
 _RELEASES[GAUSSIAN] = _RELEASES[GAUSSIAN_SOFTMAX] = _RELEASES[BINARY]  # whose delta is above 0
+# Whose rows were encoded for a norm with so many joint columns; row_bound is Euclidean.
+_RELEASES[GAUSSIAN_ENCODED] = {**_RELEASES[BINARY], "encoder": dict, "joint_columns": int}
 _RELEASES[STATISTIC] = {
     "delta": float,
     "kind": str,
@@ -128,7 +131,7 @@ class Release:
     @property
     def is_gaussian(self) -> bool:
         """Whether noise is Gaussian, and promises have a delta."""
-        return self.kind in (GAUSSIAN, GAUSSIAN_SOFTMAX)
+        return self.kind in (GAUSSIAN, GAUSSIAN_ENCODED, GAUSSIAN_SOFTMAX)
 
     @property
     def longest(self) -> float:

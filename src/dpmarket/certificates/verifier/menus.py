@@ -21,7 +21,7 @@ from .constants import LARGEST_NUMBER
 from .layout import Body
 from .verdicts import Check, judged
 
-WITH_MENU = ("online", "posted price", "same for all")
+WITH_MENU = ("online", "online with a delta", "posted price", "same for all")
 """Mechanisms that offer everybody the same choices, whatever others report."""
 _TOLERANCE = Fraction(1, 10**9)
 _BEYOND = Fraction(1, 10**8)

@@ -24,6 +24,7 @@ from .verdicts import FAILS, HOLDS, NOT_MADE, Broken, Check, judged
 _NAME = "rules fixed beforehand"
 PRICES = "prices fixed beforehand"
 MENU = "menu's prices"
+_ALL_AT_ONCE = ("offline", "offline with a delta")
 _SHAPE = {"committed_at": str, "distribution": dict, "market": dict, "mechanisms": dict, "schema": str}
 
 
@@ -47,7 +48,7 @@ def rules_checks(body: Body, published: bytes | None) -> list[Check]:
     ):
         return [Check(_NAME, FAILS, "not fixed before the quotes")]
     same = found["distribution"] == body.market.get("distribution") and _same_release(found["market"], body)
-    same = same and body.release.delta <= _published_delta(found["mechanisms"], body)
+    same = same and body.release.delta <= _published_delta(found, body)
     time = datetime.fromisoformat(named["committed_at"]).isoformat()
     told = f"these, of {time}, with the digest {digest}"
     return [
@@ -61,7 +62,7 @@ def rules_checks(body: Body, published: bytes | None) -> list[Check]:
 def _prices(mechanisms: Mapping[str, Any], body: Body) -> list[Check]:
     if mechanisms.get(body.mechanism) == body.market:
         return _menu_checks(body)
-    if body.mechanism != "offline" or "objective" not in body.market:
+    if body.mechanism not in _ALL_AT_ONCE or "objective" not in body.market:
         return [Check(PRICES, FAILS, "not the published ones")]
     # The buyer's prices for all sellers at once are planned for as many as come.
     return [Check(PRICES, NOT_MADE, "planned from the rules for so many sellers: dpmarket plans them again")]
@@ -91,9 +92,11 @@ def _before(first: str, second: str) -> bool:
         return False
 
 
-def _published_delta(mechanisms: Mapping[str, Any], body: Body) -> float:
+def _published_delta(found: Mapping[str, Any], body: Body) -> float:
     """Return the delta at which the published rules have people price an epsilon; 0 where they have none."""
-    stated = priced_delta(mechanisms.get(body.mechanism))
+    stated = priced_delta(found["mechanisms"].get(body.mechanism))
+    if stated is None:
+        stated = priced_delta(found["market"])
     return 0.0 if stated is None else stated
 
 

@@ -24,6 +24,8 @@ def misshapen(release: Release, constant: Fraction) -> list[str]:
     first, second = Fraction(release.row_bound), Fraction(release.longest)
     if release.joint == len(release.coef_grid):
         fits = first**2 >= 1 + constant**2 and second == first
+    elif release.is_gaussian:  # its one bound is Euclidean, and follows from the encoder
+        fits = first >= constant and release.joint >= 0
     else:
         fits = first >= 1 + constant and constant <= second <= first and release.joint >= 0
     wrong = [] if fits and release.joint <= len(release.coef_grid) else ["row_bound"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.pricing import error_model_of, prospect_for
+from dpmarket.campaign.with_delta import error_with_delta
 from dpmarket.errors import DpmarketError
 from dpmarket.market import plan_opening
 from dpmarket.market.opening import market_of, market_text
@@ -71,6 +72,8 @@ def error_so_far(market: Market, people: int, promised: float) -> float | None:
     """
     if people == 0 or promised <= 0.0:
         return None
+    if market.objective.delta is not None:
+        return error_with_delta(market, people, promised)
     return error_model_of(market).predict(1.0 / people, promised).total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -195,7 +196,22 @@ def frame(view: View) -> dict[str, Any]:
         "step": step_of(view.situation),
         "home": HOME,
         "purpose": purpose_of(view.market),
+        "chance": chance_of(view.market.objective.delta),
     }
+
+
+def chance_of(delta: float | None) -> int | None:
+    """Return in how many cases a promise need not hold once, at most; None where it always holds.
+
+    Examples
+    --------
+    >>> chance_of(1e-5), chance_of(None)
+    (100000, None)
+    """
+    if delta is None:
+        return None
+    chance = math.floor(1.0 / delta)
+    return chance if delta * chance <= 1.0 else chance - 1
 
 
 def offer_of(request: Request, view: View) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ if (slider) {
     place("payment").textContent = lists.payments[line - 1];
     place("guess").textContent = guesses;
     place("epsilon").textContent = place("epsilon").dataset.epsilon.replace("#", lists.epsilons[line - 1]);
-    place("words").textContent = place("words").dataset.words.replace("#", guesses);
+    place("more").textContent = guesses;
     place("line").value = line;
     range.setAttribute("aria-valuetext", `${lists.payments[line - 1]}, ${guesses}`);
     circles.forEach((circle, number) => circle.setAttribute("class", number < 50 ? "coin" : number < guesses ? "more" : ""));
