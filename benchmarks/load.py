@@ -32,7 +32,7 @@ from dpmarket.web.setup import init_service, new_member
 CALLERS = (1, 4, 16)
 REQUESTS = 800  # of each kind, by all callers together
 SELLERS = 96  # who go the whole way, for each number of callers
-PEOPLE, CAMPAIGNS = (500, 2_500), (5, 105)
+PEOPLE, CAMPAIGNS = (200, 1_000), (5, 55)
 COMMAND = "from dpmarket.cli import main; main()"
 RECORD = {"age": 41.0, "income": 2.5e4, "bought": "yes"}
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -180,7 +180,14 @@ def room():
             rows.append([name, *campaigns_in(place)])
         yield Table(
             "Room for campaigns",
-            ["database", "worker's round, 5 open", "105 open", "CPU a campaign", "open at once", "memory"],
+            [
+                "database",
+                f"worker's round, {CAMPAIGNS[0]} open",
+                f"{CAMPAIGNS[1]} open",
+                "CPU a campaign",
+                "open at once",
+                "memory",
+            ],
             rows,
             "A worker looks at every open campaign each second. Open at once: how many it looks at with half "
             "of a core. Memory: of the process with desk, kernels and all campaigns.",

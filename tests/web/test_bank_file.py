@@ -89,7 +89,9 @@ def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
     payout, lines = payout_of(shop, "=one", "two")
     reader = member_of(shop, "paymaster")
     action = f"/p/payout/{payout}.xml"
-    assert reader.see("/p").form(action)["names"] == {"accounts", "name", "iban", "day"}
+    page = reader.see("/p")
+    assert (page.status, page.path) == (200, "/p"), page.text
+    assert page.form(action)["names"] == {"accounts", "name", "iban", "day"}
     table = f"payee,name,iban\n'=one,One,{IBAN}\ntwo,Two,{IBAN}\n".encode()
     sent = {"data": {**PAYER, "day": DAY}, "files": {"accounts": ("accounts.csv", table, "text/csv")}}
     answer = reader.send("POST", action, **sent)
@@ -102,3 +104,10 @@ def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
     assert "CANARY" not in answer.text
     assert "line 2" in answer.text
     assert member_of(shop, "buyer").send("POST", action, **sent).status_code in (401, 403, 404)
+
+
+def test_the_paymaster_sees_what_goes_back_once_a_campaign_has_ended(shop):
+    payout_of(shop, "one")
+    page = member_of(shop, "paymaster").see("/p")
+    assert page.status == 200
+    assert "Left of the buyer's money" in page.text

@@ -1,4 +1,4 @@
-"""A person's limit over campaigns, through the API: held while one is open, spent afterwards; and its page."""
+"""A person's limit over campaigns, through the API and on a page: held while one is open, then spent."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_the_ceiling_is_held_while_a_campaign_is_open_and_what_was_spent_counts_
     assert after.me()["state"] == ("consented" if told["left"] >= ceiling else "waiting")
     assert after.me()["limit"] == cap  # no later invitation raises it
     lines = after.get("/me/statement")["campaigns"]
-    assert [line["state"] for line in lines][0] == "spent"
+    assert lines[0]["state"] == "spent"
     assert sum(line["spent"] for line in lines) == told["spent"]
     assert sum(line["held"] for line in lines) == after.me()["held"]
     shop.check()

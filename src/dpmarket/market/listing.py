@@ -11,7 +11,7 @@ from dpmarket.ledger import Connection, balance_of, payouts
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.payouts import Payout
 from dpmarket.market import tables
-from dpmarket.market.campaigns import LiveCampaign, campaign_of
+from dpmarket.market.campaigns import ENDED, LiveCampaign, campaign_of
 from dpmarket.market.checking import live_campaigns
 from dpmarket.market.views import Caller
 
@@ -24,11 +24,14 @@ class Owed:
     ----------
     owed, on_its_way, paid_out
         As in :class:`~dpmarket.ledger.Balance`.
+    left
+        What of the buyer's money is promised to nobody, once the campaign has ended; 0 before.
     """
 
     owed: int
     on_its_way: int
     paid_out: int
+    left: int
 
 
 @dataclass(frozen=True)
@@ -75,14 +78,15 @@ def list_paying(connection: Connection, caller: Caller) -> list[Paying]:
     if caller.role != "paymaster":
         raise MarketRefusal("unknown", "there is nothing here for this caller.")
     return [
-        Paying(one, _owed(connection, one.campaign), payouts.payouts_of(connection, one.campaign))
+        Paying(one, _owed(connection, one), payouts.payouts_of(connection, one.campaign))
         for one in live_campaigns(connection)
     ]
 
 
-def _owed(connection: Connection, campaign: str) -> Owed:
-    found = balance_of(connection, campaign)
-    return Owed(found.owed, found.on_its_way, found.paid_out)
+def _owed(connection: Connection, campaign: LiveCampaign) -> Owed:
+    found = balance_of(connection, campaign.campaign)
+    left = found.available if campaign.state in ENDED else 0
+    return Owed(found.owed, found.on_its_way, found.paid_out, left)
 
 
 def campaign_of_payout(connection: Connection, payout: str) -> tuple[LiveCampaign, Payout]:
