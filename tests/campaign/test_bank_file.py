@@ -138,7 +138,13 @@ def test_accounts_from_memory_are_those_from_a_file(tmp_path):
     path = tmp_path / "accounts.csv"
     path.write_text(f"payee,name,iban\nann,Ann,{ANN.iban}\n'=bob,Bob,{BOB.iban}\n")
     assert read_accounts(path) == found
-    for wrong in (b"", b"\xff", b"payee,name\na,b\n", b"payee,name,iban\na\n", b"payee,name,iban\na,b,CANARY\n"):
+    for wrong in (
+        b"",
+        b"\xff",
+        b"payee,name\na,b\n",
+        b"payee,name,iban\na\n",
+        b"payee,name,iban\na,b,CANARY\n",
+    ):
         with pytest.raises(FileProblem) as caught:
             accounts_in(wrong)
         assert "CANARY" not in str(caught.value)
@@ -155,8 +161,6 @@ def test_the_command_says_what_it_wrote_and_nobodys_account(tmp_path):
     assert ANN.iban not in done.stdout + done.stderr
     assert texts((tmp_path / "bank.xml").read_bytes(), "p:EndToEndId") == ["r1"]
     assert (tmp_path / "bank.xml").stat().st_mode & 0o077 == 0
-    done = run(
-        "bank-file", "payout.csv", *given, "--day", "soon", "-o", "other.xml", cwd=tmp_path, code=2
-    )
+    done = run("bank-file", "payout.csv", *given, "--day", "soon", "-o", "other.xml", cwd=tmp_path, code=2)
     assert "2026-03-02" in done.stderr
     assert not (tmp_path / "other.xml").exists()

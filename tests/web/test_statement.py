@@ -18,7 +18,9 @@ def test_the_ceiling_is_held_while_a_campaign_is_open_and_what_was_spent_counts_
     first, second = shop.open(), shop.open()
     ceiling = shop.seller(first, "consent").me()["held"]
     cap = 1.5 * ceiling
-    tokens = [shop.operator.invite(one, ["over two"], lifetime_epsilon=cap)[0]["token"] for one in (first, second)]
+    tokens = [
+        shop.operator.invite(one, ["over two"], lifetime_epsilon=cap)[0]["token"] for one in (first, second)
+    ]
     here = shop.with_token(tokens[0], *SOLD, cost=3.0)
     told = here.get("/me/statement")
     assert (told["limit"], told["held"], told["spent"], told["left"]) == (cap, ceiling, 0.0, cap - ceiling)

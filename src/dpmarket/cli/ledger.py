@@ -103,7 +103,8 @@ def payouts(
 def bank_file(
     payout: Annotated[Path, typer.Argument(help="A payout file: of 'dpmarket payouts', or of a service.")],
     accounts: Annotated[
-        Path, typer.Option("--accounts", help="Your own table of accounts: columns payee (or id), name, iban.")
+        Path,
+        typer.Option("--accounts", help="Your own table of accounts: columns payee (or id), name, iban."),
     ],
     payer_name: Annotated[str, typer.Option("--payer-name", help="From whose account to pay.")],
     payer_iban: Annotated[str, typer.Option("--payer-iban", help="Its IBAN.")],

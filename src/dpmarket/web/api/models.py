@@ -207,7 +207,9 @@ class AccountLineAnswer(Answer):
     held: float = Field(description="epsilon that it holds until it ends or you leave.")
     spent: float = Field(description="epsilon that was used.")
     is_this: bool = Field(description="Whether it is the campaign that this token belongs to.")
-    payment: int | None = Field(description="What your offer comes to, in minor units; of this campaign only.")
+    payment: int | None = Field(
+        description="What your offer comes to, in minor units; of this campaign only."
+    )
     made_at: str
 
 

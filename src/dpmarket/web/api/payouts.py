@@ -21,7 +21,9 @@ from dpmarket.web.service import Service
 
 router = APIRouter(prefix="/api/v1/payouts", tags=["payouts"], responses=documented(401, 404, 422, 503))
 _ACTING = documented(400, 403, 409, 413, 415)
-_XML: dict[int | str, dict[str, Any]] = {200: {"content": {"application/xml": {"schema": {"type": "string"}}}}}
+_XML: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/xml": {"schema": {"type": "string"}}}}
+}
 
 
 @router.get("")
@@ -69,9 +71,7 @@ def lines(payout_id: PayoutId, caller: Paymaster, service: TheService) -> models
 
 
 @router.post("/{payout_id}/bank-file", responses=_ACTING | _XML)
-def bank_file(
-    payout_id: PayoutId, body: models.BankFile, caller: Paymaster, service: TheService
-) -> Response:
+def bank_file(payout_id: PayoutId, body: models.BankFile, caller: Paymaster, service: TheService) -> Response:
     """Give a payout in euros as an ISO 20022 file, pain.001, for a bank. Nothing of the request is kept."""
     try:
         day = date.fromisoformat(body.day)
