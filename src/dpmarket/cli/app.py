@@ -54,7 +54,7 @@ app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o mode
 app.command("release", epilog="Example: dpmarket release data.csv --quotes quotes.csv -o mean.json")(
     campaign.train
 )
-app.command(epilog="Example: dpmarket repartition 'data/*.parquet' -o by-person -n 100")(
+app.command(epilog="Example: dpmarket repartition data.csv -o by-person -n 4 --id-column seller")(
     repartition.repartition
 )
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
