@@ -19,7 +19,7 @@ LOSS = "Was anybody paid less than the promise costs them?"
 KEPT = "Does what was released keep the promises?"
 SEALED = "Does the certificate hold together?"
 _SELLERS, _MARKETS, _LIES = 30, 2, 60  # simulated markets that are searched for lies
-_FEWER = 10  # sellers and lies where every answer takes longer
+_FEWER = 10  # sellers, and twice as many lies, where every answer takes longer
 _ACCOUNTS = 500  # promises whose spending is recomputed
 
 
@@ -28,7 +28,7 @@ def truthfulness_of(outcome: Outcome) -> tuple[str, Audit]:
     mechanism = mechanism_behind(outcome)
     sellers, lies = min(_SELLERS, outcome.epsilons.size), _LIES
     if isinstance(mechanism, GaussianMechanism):
-        sellers, lies = min(_FEWER, sellers), _FEWER
+        sellers, lies = min(_FEWER, sellers), 2 * _FEWER
         # A grid of noise rates that so few sellers can reach.
         few = replace(
             mechanism.objective, expected_sellers=sellers, lowest_rate=None, highest_rate=None, grid=60
