@@ -141,8 +141,8 @@ def test_what_is_wrong_with_a_number_stands_beside_its_line(shop):
     wrong = {**FILLED, "statistic0.low": "70", "statistic1.categories": "", "statistic1.edges": "1, 2"}
     page = buyer.press(buyer.see("/b/new"), "/b/new", act="draft", **wrong)
     assert page.status == 422
-    assert re.search(r'id="statistic0.column-help">[^<]*low &lt; high', page.html)
-    assert re.search(r'id="statistic1.edges-help">[^<]*at least three', page.html)
+    assert re.search(r'id="statistic0.column-help"[^>]*>[^<]*low &lt; high', page.html)
+    assert re.search(r'id="statistic1.edges-help"[^>]*>[^<]*at least three', page.html)
     assert page.form("/b/new")["values"]["statistic1.edges"] == "1, 2"
     assert page.form("/b/new")["values"]["purpose"] == "numbers"
 
