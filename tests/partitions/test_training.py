@@ -91,7 +91,7 @@ def test_how_data_are_divided_and_ordered_changes_nothing(tmp_path, desk, same_n
         assert (other / "model.json").read_text() == (desk / "model.json").read_text()
 
 
-def test_several_rows_of_a_person_and_categories_are_those_of_memory_too(tmp_path, same_noise):
+def test_several_rows_of_a_person_are_those_of_memory_too(tmp_path, same_noise):
     several = market_text(sellers={"rows_per_person": 3})
     desks = [Desk(tmp_path / name, market=several) for name in ("parts", "memory")]
     for desk in desks:
