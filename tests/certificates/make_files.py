@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.statistics import SEVERAL, make_statistic_campaign
 
 FOLDER = Path(__file__).parent / "files" / "version-2"
-OTHERS = FOLDER.parent / "other-kinds"  # of which the page for sellers knows statistics only
+OTHERS = FOLDER.parent / "other-kinds"
 SELLERS = 20
 IDS = [f"sëller {k}" for k in range(SELLERS)]
 DIST = dpm.Uniform(1.0, 5.0)
@@ -109,8 +109,8 @@ def posted():
     return certify(outcome, fitted(outcome.epsilons), minor_units=100, currency="EUR", features=FEATURES)
 
 
-def shaped():
-    """Certify a model of a table with categories, whose noise has the shape of its rows."""
+def shaped(**settings):
+    """Certify a model of a table with categories; without a delta its noise has the shape of its rows."""
     rng = np.random.default_rng(6)
     letters = list("abcdefgh")
     encoder = dpm.PublicEncoder(
@@ -126,7 +126,7 @@ def shaped():
     }
     table |= {f"answer {k}": rng.choice(letters, SELLERS).tolist() for k in range(4)}
     outcome = offline(payment_weight=1e-3)
-    model = dpm.PrivateLogisticRegression(classes=("no", "yes"), l2=0.01)
+    model = dpm.PrivateLogisticRegression(classes=("no", "yes"), **settings)
     y = np.where(rng.uniform(size=SELLERS) < 0.5, "no", "yes")
     model.fit(encoder.fit_transform(table), y, epsilons=outcome.epsilons)
     names = encoder.get_feature_names_out().tolist()
@@ -190,7 +190,7 @@ def main(names):
         "online": online,
         "curved": curved,
         "posted": posted,
-        "shaped": shaped,
+        "shaped": lambda: shaped(l2=0.01),
         "softmax": lambda: softmax(rows_per_person=1),
         "softmax-many-rows": lambda: softmax(rows_per_person=9),
     }
@@ -198,6 +198,7 @@ def main(names):
     others = {
         "gaussian": lambda: gaussian(("no", "yes")),
         "gaussian-rows": lambda: gaussian(("no", "yes"), rows_per_person=3),
+        "gaussian-encoded": lambda: shaped(delta=1e-6),
         "gaussian-softmax": lambda: gaussian(("bus", "car", "ship", "train")),
         "mean": lambda: statistic(PrivateMean(0, 10), records),
         "histogram": lambda: statistic(PrivateHistogram(("a", "b", "c")), [*"abca"] * 5),

@@ -29,6 +29,8 @@ from support.certificates import (
     small_market,
     with_release,
 )
+from support.forged_receipts import GAUSSIAN
+from support.forging import Papers
 
 DELTA = 1e-5
 
@@ -128,6 +130,35 @@ def test_a_line_that_is_charged_too_little_is_noticed(certified, name, factor):
     )
     found = failing(dpm.verify(forged, openings=openings))
     assert any("spent" in check for check in found)
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+@pytest.mark.parametrize("factor", [0.1, 0.5, 1.0 - 1e-6])
+def test_a_smaller_delta_written_into_a_certificate_is_refused(name, factor):
+    """A better promise than was kept; digests, receipts and openings follow from the change."""
+    papers = Papers.read("other-kinds", name)
+    k = max(range(len(papers.lines)), key=lambda k: papers.lines[k]["weight"])
+    assert dpm.verify(papers.certificate, receipt=papers.receipt(k)).passed
+    forged = papers.changed("release", "delta", to=papers.body["release"]["delta"] * factor)
+    assert failing(dpm.verify(forged.certificate, receipt=forged.receipt(k))) == {"receipt's spent epsilon"}
+    if factor < 0.9:  # all lines are compared in floats, to six digits of delta
+        assert failing(dpm.verify(forged.certificate, openings=forged.openings)) == {"spent epsilons"}
+
+
+def test_a_large_epsilon_of_somebody_with_several_rows_is_not_believed_because_numbers_end():
+    """Beyond 60 standard deviations a tail was taken for larger than it is, and its excess for nothing."""
+    found, plan = release(rows=3, noise_rate=50.0)
+    kappa = Fraction(plan.numerical_epsilon)
+    weight = 31.0 / (50.0 * 1.25)
+    with mpmath.workdps(60):
+        x = mpmath.mpf(1900) / 31
+        least = mpmath.expm1(1900) / 1900 * 31 * (mpmath.npdf(x) - x * mpmath.ncdf(-x))
+        assert least > 1
+    assert not gaussian_covers(weight, Fraction(1900), kappa, found)
+    assert gaussian_short(np.array([1900.0]), np.array([weight]), plan.numerical_epsilon, found).all()
+    assert gaussian_covers(weight / 3.0, Fraction(1900), kappa, found)
+    assert not gaussian_covers(1e-3, Fraction(10**7), kappa, found)
+    assert not gaussian_covers(1e-3, Fraction(10**7), Fraction(10**6), release()[0])
 
 
 def test_rows_of_another_norm_with_a_delta_get_no_certificate():

@@ -5,6 +5,8 @@ import math
 import random
 from typing import NamedTuple
 
+from dpmarket.certificates.verifier.layout import body_of
+from dpmarket.certificates.verifier.receipts import is_covered
 from support.forging import FILES, VALUES, Papers, canonical
 
 
@@ -23,7 +25,7 @@ def cases():
     """Return all chosen cases: good ones of both versions, and what a forger would try."""
     return [
         *_good(), *_forged_lines(), *_forged_bodies(), *_forged_texts(), *_forged_offers(),
-        *_forged_statistics(),
+        *_forged_statistics(), *_forged_deltas(),
     ]  # fmt: skip
 
 
@@ -31,11 +33,12 @@ def random_cases(count, seed):
     """Return cases in which one or two bytes, or one or two values, were changed at random."""
     rng = random.Random(seed)
     pool = [Papers.read(*name) for name in _names()]
-    pool += [Papers.read("other-kinds", name) for name in STATISTICS]
+    pool += [Papers.read("other-kinds", name) for name in (*STATISTICS, *GAUSSIAN)]
     return [_random_case(rng, rng.choice(pool), k) for k in range(count)]
 
 
 STATISTICS = ("mean", "histogram", "quantile", "vector", "several")
+GAUSSIAN = ("gaussian", "gaussian-rows", "gaussian-softmax", "gaussian-encoded")
 
 
 def _names():
@@ -239,6 +242,91 @@ def _forged_statistics():
                 forged = papers.changed("release", key, to=value)
                 yield _case(f"{name} {key} = {value!r:.40}", forged, good=None if value == 0.0 else False)
         yield from _forged_numbers(name, papers)
+
+
+def _forged_deltas():
+    """Certificates of models with a delta: what was spent, float by float, and what its cost follows from."""
+    for name in GAUSSIAN:
+        papers = Papers.read("other-kinds", name)
+        for k in range(0, len(papers.lines), 4):
+            cost = papers.reports[papers.lines[k]["id"]]
+            yield _case(f"{name} {k}", papers, k, cost, papers.digest, good=True)
+        k = _largest(papers)
+        told = papers.lines[k]
+        lines = [
+            {value: told[value] * factor} for value in VALUES for factor in (0.0, 0.5, 0.999, 1.001, 1e3)
+        ]
+        lines += [{"spent": told["spent"] * (1.0 - 2.0**-power)} for power in range(20, 54, 2)]
+        lines += [{"weight": weight} for weight in (5e-324, 1e-30, 1e-12, 1.0, 1e3, 1e15)]
+        large = {"spent": 1e6, "promise": 1e6}
+        lines += [large, large | {"spent": 1e15, "promise": 1e15}]
+        for spent in (700.0, 1900.0, 9e3, 3e4):
+            lines += [large | {"spent": spent, "weight": weight} for weight in (told["weight"], 0.5, 3.0)]
+        for line in lines:
+            other = papers.with_lines(lambda all_lines, k=k, line=line: all_lines[k].update(line))
+            yield _case(f"{name} {line}", other, k, good=None)
+        yield from _just_covered(name, papers, k)
+        release, people = papers.body["release"], papers.body["totals"]["bought_from"]
+        for key, values in {
+            "delta": (
+                0.0, -0.0, 5e-7, release["delta"] * (1.0 - 1e-15), 1e-5, 2.0**-60, 2.0**-59,
+                1.0 / (10 * people), math.nextafter(1.0 / (10 * people), 1.0),
+                1.0 / 200.0, 0.5, -1e-6, 1, None,
+            ),
+            "kind": ("binary model", "softmax model", "shaped binary model", "statistic", *KINDS_WITH_DELTA),
+            "noise_rate": (release["noise_rate"] * 1.01, release["noise_rate"] / 2.0, 1e-60, 1e12),
+            "l2": (release["l2"] * 0.9, release["l2"] * 2.0, 1e-15, 1e9, 0.0),
+            "row_bound": (release["row_bound"] * 1.01, release["row_bound"] * 0.99, 0.5, 1e-3, 1e-4, 1e6),
+            "rows_per_person": (1, 2, 3, 7, 10**6, 0, 1.0),
+            "gradient_bound": (release["gradient_bound"] * 1.1, 1e-100, 1.0, 0.0),
+            "grid": (2.0**-300, 2.0**100, release["grid"] * 2.0, 0.3),
+            "numerical_epsilon": (1e-12, 10.0, 11.0),
+            "weight_total": (1e3, 1e-9),
+            "classes": (["a", "b"], ["a", "b", "c"], ["a", "a"], ["a", "b", "c", "d", "e"], []),
+            "coef_grid": ([], [1], [[1, 2, 3, 4]] * 3, [[1], 2, 3, 4], release["coef_grid"][:-1]),
+            "joint_columns": (0, 1, 2, -1, len(release["coef_grid"]), 99, 1.0),
+            "encoder": (None, {}, {"radius": 1.0}, release.get("encoder")),
+            "intercept_scaling": (0.0, 0.5, 1e6),
+            "fit_intercept": (False,),
+        }.items():  # fmt: skip
+            for value in values:
+                forged = papers.changed("release", key, to=value)
+                yield _case(f"{name} {key} = {value!r:.40}", forged, good=None)
+        nobody = papers.changed("totals", "bought_from", to=0).changed("release", "delta", to=0.2)
+        yield _case(f"{name} delta of nobody", nobody, good=False)
+        for path, value in (
+            (("totals", "bought_from"), 0),
+            (("totals", "bought_from"), 10**30),
+            (("totals", "sellers"), 10**9),
+            (("market", "objective"), {"delta": 1e-7}),
+            (("market", "objective"), {"delta": 1e-6}),
+            (("market", "objective"), {"delta": "1e-6"}),
+            (("market", "objective"), {"delta": 1}),
+            (("market", "objective"), []),
+        ):
+            yield _case(f"{name} {path} = {value!r}", papers.changed(*path, to=value), good=None)
+
+
+def _just_covered(name, papers, k):
+    """The least that may have been spent at a delta, or a little less: every part of the sum counts."""
+    l2 = papers.body["release"]["l2"]
+    for delta, penalty in ((1e-6, l2), (2.0**-59, l2), (0.1, l2), (0.1, 100.0 * l2)):
+        for weight in (papers.lines[k]["weight"], 0.3):
+            stated = papers.changed("release", "delta", to=delta).changed("totals", "bought_from", to=1)
+            stated.body["release"]["l2"] = penalty
+            body = body_of(stated.body)
+            low, high = 0.0, 1e3
+            for _ in range(45):
+                middle = 0.5 * (low + high)
+                low, high = (low, middle) if is_covered(weight, middle, body) else (middle, high)
+            for factor in (1.0 - 1e-8, 1.0, 1.0 + 1e-9):
+                line = {"weight": weight, "spent": high * factor, "promise": 1e3}
+                other = stated.with_lines(lambda lines, line=line: lines[k].update(line))
+                other.body["totals"]["bought_from"] = 1
+                yield _case(f"{name} delta {delta} l2 {penalty} just covered {line}", other, k, good=None)
+
+
+KINDS_WITH_DELTA = ("gaussian binary model", "gaussian softmax model", "gaussian encoded model")
 
 
 def _forged_numbers(name, papers):

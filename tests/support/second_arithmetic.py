@@ -61,10 +61,11 @@ def _of_model(papers):
 def _too_short(c, constant):
     """Rows of norm 1 with their constant are longer than stated."""
     first = mpmath.mpf(c["row_bound"])
-    if c["kind"] != "shaped binary model" or c["joint_columns"] == len(c["coef_grid"]):
+    if "joint_columns" not in c or c["joint_columns"] == len(c["coef_grid"]):
         return [] if first**2 >= 1 + constant**2 else ["row_bound"]
-    second = mpmath.mpf(c["euclidean_bound"])
-    found = [] if first >= 1 + constant and constant <= second <= first else ["row_bound"]
+    second = mpmath.mpf(c.get("euclidean_bound", first))  # with a delta the one bound is Euclidean
+    longest = first >= 1 + constant or "euclidean_bound" not in c
+    found = [] if longest and constant <= second <= first else ["row_bound"]
     if c["encoder"] is not None:
         columns, radius = c["encoder"]["columns"].values(), c["encoder"]["radius"]
         numbers = sum("low" in column or "first" in column for column in columns)
@@ -160,7 +161,7 @@ def _gaussian_deltas(a, epsilon, c):
     """Yield the deltas at an epsilon, of every sum that may be charged."""
     eta, l2, bound = (mpmath.mpf(c[name]) for name in ("noise_rate", "l2", "row_bound"))
     h, mu, rows = a * bound**2 / l2, a * eta * bound, c["rows_per_person"]
-    if c["kind"] == "gaussian binary model":
+    if "softmax" not in c["kind"]:
         yield _delta_sum(epsilon, mu, h, [(1, 1, 0), (1, 0.5, 0), (1, 0.5, 1)], rows)
         if rows == 1:
             yield _delta_sum(epsilon, mu, mpmath.log(1 + h / 4), [(1, 1, 1), (2, 0.5, 1)], rows)

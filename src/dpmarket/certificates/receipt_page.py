@@ -20,6 +20,7 @@ _SCRIPTS = (
     "2-fractions.js",
     "3-canonical.js",
     "4-layout.js",
+    "5-gaussian.js",
     "5-losses.js",
     "5-numbers.js",
     "6-constants.js",

@@ -21,7 +21,11 @@ const BODY_2 = {
   totals: { ...COUNTS, total_payment: "float", total_promise: "float", total_spent: "float" },
 };
 const [BINARY, SHAPED, SOFTMAX] = ["binary model", "shaped binary model", "softmax model"];
+const [GAUSSIAN, GAUSSIAN_SOFTMAX] = ["gaussian binary model", "gaussian softmax model"];
+const GAUSSIAN_ENCODED = "gaussian encoded model";
 const STATISTIC = "statistic";
+const hasManyClasses = ({ kind }) => kind === SOFTMAX || kind === GAUSSIAN_SOFTMAX;
+const isGaussian = ({ kind }) => [GAUSSIAN, GAUSSIAN_SOFTMAX, GAUSSIAN_ENCODED].includes(kind);
 const BINARY_PARTS = {
   ...CONSTANTS, ...GRID, delta: "float", features: { high: "list", low: "list", name: "list" }, kind: "str",
   noise_rate: "float",
@@ -31,6 +35,10 @@ const RELEASES = {
   [BINARY]: BINARY_PARTS,
   [SHAPED]: { ...BINARY_PARTS, encoder: "dict|null", euclidean_bound: "float", joint_columns: "int" },
   [SOFTMAX]: BINARY_PARTS,
+  [GAUSSIAN]: BINARY_PARTS, // whose delta is above 0
+  [GAUSSIAN_SOFTMAX]: BINARY_PARTS,
+  // Whose rows were encoded for a norm with so many joint columns; row_bound is Euclidean.
+  [GAUSSIAN_ENCODED]: { ...BINARY_PARTS, encoder: "dict", joint_columns: "int" },
   [STATISTIC]: { delta: "float", kind: "str", rows_per_person: "int", statistics: "list", weight_total: "float" },
 };
 const MENU = { cost: "list", epsilon: "list", payment: "list" };
@@ -83,6 +91,7 @@ function bodyOf(found) {
   const shared = {
     version,
     mechanism: part("mechanism").value,
+    market: part("market").value,
     money: opened(part("money")),
     minorUnits: part("money").value.get("minor_units").value,
     currency: version === 1 ? "" : part("money").value.get("currency").value,
@@ -130,7 +139,7 @@ function modelOf(found) {
 
 // The coefficients of a release, of its first class if there are many.
 function columnsOf({ kind, coef_grid: cells }) {
-  if (kind !== SOFTMAX) return cells;
+  if (!hasManyClasses({ kind })) return cells;
   if (!cells.length || cells[0].kind !== "list") {
     throw new Broken("'coef_grid' in 'release' in the certificate is not of the type that it must have");
   }

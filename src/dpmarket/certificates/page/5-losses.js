@@ -10,6 +10,7 @@ function lossUp(weight, release) {
 
 function releaseUp(release) {
   if (release.kind === STATISTIC) return ZERO; // whole numbers with whole noise: nothing is rounded
+  if (isGaussian(release)) return gaussianReleaseUp(release);
   return release.kind === SOFTMAX ? softmaxReleaseUp(release) : binaryReleaseUp(release);
 }
 

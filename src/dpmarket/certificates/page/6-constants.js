@@ -19,14 +19,16 @@ const isAmount = (number) => number >= 0 && number <= LARGEST_NUMBER;
 
 function publicChecks(body) {
   const { release, totals, minorUnits } = body;
-  const wrong = release.kind === STATISTIC ? wrongNumbers(release, totals.promise) : wrongConstants(release);
+  const wrong = release.kind === STATISTIC ? wrongNumbers(release, totals.promise) : wrongConstants(release, totals);
   if (minorUnits !== null && !(minorUnits >= 1n && minorUnits <= LARGEST_UNITS)) wrong.push("minor_units");
   if (!isCurrency(body.currency)) wrong.push("currency");
   const counted = totals.sellers >= 1n && totals.sellers <= LARGEST_MARKET && totals.boughtFrom >= 0n
     && totals.withdrawn >= 0n && totals.boughtFrom + totals.withdrawn <= totals.sellers;
   if (!counted) wrong.push("totals");
+  if (release.delta > 0 && !isPricedDelta(body)) wrong.push("delta");
   const no = `of a wrong kind, out of range, or not fitting together: ${wrong.join(", ")}`;
-  const checks = [judged("public numbers", !wrong.length, "within their ranges, and consistent", no)];
+  const yes = `within their ranges, and consistent${withDelta(release.delta)}`;
+  const checks = [judged("public numbers", !wrong.length, yes, no)];
   if (wrong.length) return checks;
   const cost = releaseUp(release);
   const covered = cost !== null && cost.isAtMost(Fraction.of(release.numerical_epsilon ?? 0));
@@ -40,11 +42,41 @@ function publicChecks(body) {
   ];
 }
 
-function wrongConstants(release) {
-  const outside = Object.entries(RANGES)
+// What must stand wherever epsilons do: the probability with which they need not hold.
+function withDelta(delta) {
+  return delta > 0 ? ` with probability 1 - delta: all promises have a delta of ${floatText(delta)}` : "";
+}
+
+// Whether a delta is at most the one at which the market has people price an epsilon, if it states one.
+function isPricedDelta({ market, release }) {
+  const objective = market.get("objective");
+  if (objective === undefined || objective.kind !== "dict" || !objective.value.has("delta")) return true;
+  const { kind, value } = objective.value.get("delta");
+  return release.delta <= (kind === "float" ? value : 0);
+}
+
+// What can be said of a delta by whoever cannot count the lines that were bought from: the root covers the number
+// of sellers, but that so few of them were bought from is the buyer's word.
+function deltaChecks({ release, totals }) {
+  if (release.delta === 0) return [];
+  if (release.delta <= tenthOf(totals.sellers)) {
+    const detail = "at most a tenth of a person, however many of the sellers sold";
+    return [{ name: "delta", verdict: HOLDS, detail }];
+  }
+  const detail = `a tenth of a person at most if ${totals.boughtFrom} sold, as stated: only the openings count them`;
+  return [{ name: "delta", verdict: NOT_MADE, detail }];
+}
+
+// The largest delta among so many people, as a float, so that who asks for just that is not refused by rounding.
+const tenthOf = (people) => 1 / Number(10n * (people > 1n ? people : 1n));
+
+function wrongConstants(release, totals) {
+  // Encoded rows are shorter in the Euclidean norm.
+  const ranges = release.kind === GAUSSIAN_ENCODED ? { ...RANGES, row_bound: [1e-3, 1e6] } : RANGES;
+  const outside = Object.entries(ranges)
     .filter(([name, [low, high]]) => !(release[name] >= low && release[name] <= high))
     .map(([name]) => name);
-  return [...outside, ...inconsistent(release)];
+  return [...outside, ...inconsistent(release, totals)];
 }
 
 // A bound which nothing declared implies was not checked.
@@ -54,13 +86,16 @@ function rowLengths({ kind, encoder }) {
   return [{ name: "row lengths", verdict: NOT_MADE, detail: told }];
 }
 
-function inconsistent(release) {
+function inconsistent(release, totals) {
   const constant = release.fit_intercept ? Fraction.of(release.intercept_scaling) : ZERO;
   const wrong = misshapen(release, constant);
   if (!isWholeGrid(release)) wrong.push("coef_grid");
   if (!isPowerOfTwo(release.grid)) wrong.push("grid");
-  if (!areDifferent(release.classes, release.kind === SOFTMAX)) wrong.push("classes");
-  if (release.delta !== 0) wrong.push("delta");
+  if (!areDifferent(release.classes, hasManyClasses(release))) wrong.push("classes");
+  // Noise of other kinds needs none.
+  const kept = isGaussian(release)
+    ? release.delta > 0 && release.delta <= tenthOf(totals.boughtFrom) : release.delta === 0;
+  if (!kept) wrong.push("delta");
   const count = Number(release.n_coefficients) - (release.fit_intercept ? 1 : 0);
   if (release.features !== null && !areBounded(release.features, count)) wrong.push("features");
   return wrong;
@@ -68,8 +103,9 @@ function inconsistent(release) {
 
 // Whether there is a whole number for every coefficient, of every class if there are many.
 function isWholeGrid({ kind, coef_grid: cells, classes, n_coefficients: count }) {
-  if (kind === SOFTMAX && cells.length !== classes.length) return false;
-  const rows = kind === SOFTMAX ? cells : [{ kind: "list", value: cells }];
+  const many = hasManyClasses({ kind });
+  if (many && cells.length !== classes.length) return false;
+  const rows = many ? cells : [{ kind: "list", value: cells }];
   return rows.every((row) => row.kind === "list" && BigInt(row.value.length) === count && row.value.every(
     (cell) => cell.kind === "int" && cell.value <= LARGEST_CELL && -cell.value <= LARGEST_CELL,
   ));
@@ -136,9 +172,12 @@ const jointOf = (release) => release.joint_columns ?? BigInt(release.coef_grid.l
 function misshapen(release, constant) {
   const [first, second] = [Fraction.of(release.row_bound), Fraction.of(longest(release))];
   const [joint, count] = [jointOf(release), BigInt(release.coef_grid.length)];
-  const fits = joint === count
-    ? ONE.plus(constant.times(constant)).isAtMost(first.times(first)) && second.against(first) === 0
-    : ONE.plus(constant).isAtMost(first) && constant.isAtMost(second) && second.isAtMost(first) && joint >= 0n;
+  let fits = ONE.plus(constant).isAtMost(first) && constant.isAtMost(second) && second.isAtMost(first) && joint >= 0n;
+  if (joint === count) {
+    fits = ONE.plus(constant.times(constant)).isAtMost(first.times(first)) && second.against(first) === 0;
+  } else if (isGaussian(release)) {
+    fits = constant.isAtMost(first) && joint >= 0n; // its one bound is Euclidean, and follows from the encoder
+  }
   const wrong = fits && joint <= count ? [] : ["row_bound"];
   const encoder = release.encoder ?? null;
   if (encoder !== null && !isDeclared(release, encoder)) wrong.push("encoder");

@@ -150,7 +150,7 @@ function receiptChecks(body, digest, bytes, cost, menu) {
     judged("receipt's line", inside, mine, "is not in the certificate"),
     judged("receipt's numbers", fits(line, body), "fit into the totals", "are more than the totals"),
     judged("receipt's spent epsilon", isCovered(line, body), "covers the weight used", "is less than the weight costs"),
-    judged("receipt's promise", isKept(line), "was kept", "was exceeded"),
+    judged("receipt's promise", isKept(line), `was kept${withDelta(body.release.delta)}`, "was exceeded"),
   ];
   if (body.version > 1) {
     const { currency, minor_units: minorUnits } = receipt.money;
@@ -182,6 +182,9 @@ function onlyLine(bytes) {
 
 function isCovered(line, body) {
   const release = line.weight > 0 ? releaseUp(body.release) : ZERO;
+  if (line.weight > 0 && release !== null && isGaussian(body.release)) {
+    return gaussianCovers(line.weight, Fraction.of(line.spent).minus(release), release, body.release);
+  }
   return release !== null && lossUp(line.weight, body.release).plus(release).isAtMost(Fraction.of(line.spent));
 }
 
@@ -276,7 +279,10 @@ function checkReceipt(certificate, receipt, cost = null, digest = null) {
       ? "no rules were published before the reports: that prices were fixed is the buyer's word"
       : "needs the rules as they were published";
     checks.push({ name: "rules fixed beforehand", verdict: NOT_MADE, detail: word });
-    if (sound[0].verdict === HOLDS) checks.push(...receiptChecks(body, found, receipt, cost, menu));
+    if (sound[0].verdict === HOLDS) {
+      checks.push(...deltaChecks(body));
+      checks.push(...receiptChecks(body, found, receipt, cost, menu));
+    }
   } catch (problem) {
     const detail = problem instanceof Broken ? problem.message : `a part is missing or wrong (${problem.name})`;
     checks.push({ name: "layout", verdict: FAILS, detail });

@@ -40,13 +40,18 @@ NUMERICAL_DELTA = Fraction(1, 2**60)
 _DIGITS = 120
 _ROOM = Decimal(10) ** -40
 _FARTHEST = 60
+_LARGEST_COST = 10
+"""Of a release: no more can be charged."""
+_LARGEST_WITH_ROWS = 10_000
+"""Nobody with several rows is promised more: no number would hold what it comes to."""
+_FLOATS_REACH = 500.0
 _FLOATS_AGREE = 1e-6
 _Term = tuple[Any, Any, bool]  # how many, which share of mu, and whether the Hessian's share is taken off
 
 
 def gaussian_covers(weight: float, epsilon: Fraction, kappa: Fraction, release: Release) -> bool:
     """Whether a weight's delta at this epsilon, with the release, is at most the delta promised."""
-    if epsilon < 0:
+    if epsilon < 0 or kappa > _LARGEST_COST:
         return False
     with localcontext() as context:
         context.prec = _DIGITS
@@ -70,6 +75,10 @@ def gaussian_short(spent: Any, weights: Any, kappa: float, release: Release) -> 
     for k, (weight, total) in enumerate(zip(weights.tolist(), spent.tolist(), strict=True)):
         if weight > 0.0:
             epsilon = total - kappa
+            if release.rows_per_person > 1 and epsilon > _FLOATS_REACH:  # where floats are 0 too early
+                exact = Fraction(kappa)
+                short[k] = not gaussian_covers(weight, Fraction(total) - exact, exact, release)
+                continue
             c = weight * release.row_bound**2 / release.l2
             found = min(
                 _float_delta(epsilon, weight * scale, float(share), terms, release)
@@ -126,7 +135,7 @@ def _log1p(x: Any) -> Any:
 
 def _delta(e: Decimal, mu: Decimal, share: Decimal, terms: list[_Term], release: Release) -> Decimal:
     left = e - share * (1 + _ROOM)
-    if left < 0:
+    if left < 0 or (release.rows_per_person > 1 and e > _LARGEST_WITH_ROWS):
         return Decimal(1)
     total = Decimal(0)
     for count, length, moved in terms:
@@ -134,7 +143,9 @@ def _delta(e: Decimal, mu: Decimal, share: Decimal, terms: list[_Term], release:
         if release.rows_per_person > 1:
             x = at / distance
             factor = (e.exp() - 1) / e if e > 0 else Decimal(1)
-            total += count * factor * distance * max(_density(x) - x * _tail(x), Decimal(0))
+            # Far out the density alone, which is larger.
+            inner = _density(x) - x * _tail(x) if x <= _FARTHEST else _density(x)
+            total += count * factor * distance * max(inner, Decimal(0))
         else:
             x = at / distance - distance / 2
             # What is taken off must not be too much: beyond the series' reach it is nothing.
