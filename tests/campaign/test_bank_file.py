@@ -117,6 +117,20 @@ def test_a_payout_file_and_a_table_of_accounts_become_a_bank_file(tmp_path):
     assert texts(output.read_bytes(), "p:InstdAmt") == ["10.05"]
 
 
+def test_minor_units_that_are_no_cents_are_refused(tmp_path):
+    accounts, payout, output = (tmp_path / name for name in ("accounts.csv", "payout.csv", "bank.xml"))
+    accounts.write_text(f"payee,name,iban\nann,Ann,{ANN.iban}\n")
+    header = "reference,id,payment,payment_minor_units,currency\n"
+    for wrong in ("r1,ann,5.0,5000,EUR", "r1,ann,5.0,5,EUR", "r1,ann,,500,EUR"):
+        payout.write_text(f"{header}{wrong}\n")
+        with pytest.raises(InvalidInput, match="100 minor units"):
+            write_bank_file(payout, accounts, PAYER, output, day=DAY)
+    payout.write_text("reference,id,payment_minor_units,currency\nr1,ann,500,EUR\n")
+    with pytest.raises(InvalidInput, match="the column payment"):
+        write_bank_file(payout, accounts, PAYER, output, day=DAY)
+    assert not output.exists()
+
+
 def test_a_wrong_account_is_named_by_its_line_alone(tmp_path):
     accounts = tmp_path / "accounts.csv"
     accounts.write_text(f"payee,name,iban\nann,Ann,{ANN.iban}\nbob,Bob,DE00CANARY\n")

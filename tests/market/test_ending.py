@@ -171,7 +171,7 @@ def test_an_error_before_noise_gives_everything_back_and_it_can_be_trained_again
     live.close()
     held = live.balance().held
 
-    def broken(*arguments):
+    def broken(*arguments, **options):
         raise Infeasible("no such weights.")
 
     with monkeypatch.context() as patch:
@@ -187,6 +187,34 @@ def test_an_error_before_noise_gives_everything_back_and_it_can_be_trained_again
     body = market.certify_campaign(live.desk, live.campaign, live.now)
     receipt = live.looked(market.show_receipt, market.Caller("seller", people[0]), people[0])
     assert set(verdicts_of(body, receipt=receipt).values()) == {"holds", "not made"}
+
+
+def test_a_training_that_would_always_be_refused_ends_and_pays_who_delivered(live, monkeypatch):
+    people = sold(live)
+    live.close()
+    held = live.balance().held
+
+    def broken(*arguments, **options):
+        raise Infeasible("no such weights.")
+
+    monkeypatch.setattr("dpmarket.campaign.spending._fitted", broken)
+    for _ in market.work(live.desk, live.now):
+        pass
+    assert live.state() == "lost"
+    assert (live.balance().held, live.balance().owed) == (0, held)
+    assert all(live.limits(who).held == 0.0 < live.limits(who).spent for who in people)
+    live.looked(market.check_market)
+
+
+@pytest.mark.parametrize("cost", [1.5, 4.0])
+def test_a_penalty_that_was_planned_for_more_people_than_came_is_raised(desk, cost):
+    live = Live(desk, rules={**MARKET, "training": {"l2": 1e-3}})
+    for k in range(3):
+        live.newcomer(f"p{k}", *SOLD, cost=cost + k / 10)
+    live.close()
+    for _ in market.work(live.desk, live.now):
+        pass
+    assert live.state() == "released"
 
 
 def test_an_error_after_the_mark_is_spent_and_paid_and_the_key_is_gone(live, monkeypatch):

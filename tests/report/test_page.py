@@ -237,6 +237,16 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
     assert not summarise(Material("Many left", outcome, costs, 100, withdrawn=withdrawn)).rule.is_planned
 
 
+def test_who_was_promised_nothing_hides_nobody_who_withdrew():
+    dist = Uniform(1, 5)
+    costs = dist.sample(300, np.random.default_rng(8))
+    outcome = OfflineMechanism(dist, BuyerObjective(1.0, 20.0, 1e-2)).run(costs)
+    withdrawn = outcome.epsilons == 0.0
+    assert 10 <= withdrawn.sum() < 280
+    withdrawn[int(outcome.epsilons.argmax())] = True
+    assert summarise(Material("One left", outcome, costs, 100, withdrawn=withdrawn)).rule.is_planned
+
+
 @pytest.mark.parametrize(
     ("formula", "objective"),
     [

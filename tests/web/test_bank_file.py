@@ -1,5 +1,6 @@
 """A payout as a file for banks, by the API and on the paymaster's page; accounts are kept nowhere."""
 
+import hashlib
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -49,10 +50,22 @@ def test_a_payout_becomes_a_file_with_its_own_references_and_exact_amounts(shop)
     assert texts(answer.content, "p:EndToEndId") == [line["reference"] for line in lines]
     cents = [int(text.replace(".", "")) for text in texts(answer.content, "p:InstdAmt")]
     assert cents == [line["amount"] for line in lines]
-    assert texts(answer.content, "p:GrpHdr/p:MsgId") == [payout]
+    references = " ".join(sorted(line["reference"] for line in lines))  # the same after a backup was put back
+    assert texts(answer.content, "p:GrpHdr/p:MsgId") == [hashlib.sha256(references.encode()).hexdigest()[:32]]
     content = shop.desk.ledger.path.read_bytes()
     content += b"".join(path.read_bytes() for path in shop.desk.ledger.path.parent.glob("*-wal"))
     assert IBAN.encode() not in content
+
+
+def test_what_was_entered_since_is_not_paid_again_and_who_has_no_account_stops_nobody(shop):
+    payout, lines = payout_of(shop, "one", "three", "two")
+    assert asked(shop, payout).status_code == 422  # nobody knows the account of three
+    of = {line["payee"]: line["reference"] for line in lines}
+    assert shop.paymaster.confirm(payout, [of["one"]]) == 1
+    assert shop.paymaster.confirm(payout, [of["three"]], kind="returned") == 1
+    answer = asked(shop, payout)
+    assert answer.status_code == 200
+    assert texts(answer.content, "p:EndToEndId") == [of["two"]]
 
 
 def test_what_cannot_be_paid_is_refused_without_a_value(shop):

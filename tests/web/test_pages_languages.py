@@ -7,7 +7,7 @@ import pytest
 
 from dpmarket.campaign.market_file import Market
 from dpmarket.market import ENGLISH, GERMAN, work
-from dpmarket.web.pages import texts
+from dpmarket.web.pages import language, texts
 from dpmarket.web.pages.market_form import keys
 from support.readers import again, member_of, seller_of
 from support.shop import SOLD, open_shop
@@ -26,6 +26,14 @@ def forms_of(message):
 
 def placeholders(message):
     return set(re.findall(r"\{(\w+)\}", " ".join(forms_of(message))))
+
+
+def test_a_way_back_leads_to_this_service_and_is_read_in_no_time():
+    for back in ("/", "/s", "/s/", "/s/choose", "/b/c-1.x/report.html"):
+        assert language.is_own(back)
+    # With a repetition inside a repetition the last one would take longer than anybody lives.
+    for back in ("//evil.example", "/\\evil", "/s\n", "https://evil.example", "", f"/{'a' * 190}!"):
+        assert not language.is_own(back)
 
 
 def test_there_is_a_second_language():

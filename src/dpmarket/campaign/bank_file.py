@@ -241,6 +241,8 @@ def write_bank_file(
     )
     if set(table.get_column("currency").to_list()) != {"EUR"}:
         raise InvalidInput("expected payments in EUR: the format is for euros.")
+    if amount != "amount":
+        _refuse_other_units(payout, amount)
     read = _cents if amount == "amount" else _whole
     payments = [
         Payment(str(reference), None if who is None else str(who), read(str(paid)))
@@ -276,6 +278,16 @@ def _first_of(source: str | os.PathLike[str], names: Sequence[str]) -> str:
     if there is None:
         raise FileProblem(f"cannot use {source}: expected a column {' or '.join(names)}.")
     return there
+
+
+def _refuse_other_units(payout: str | os.PathLike[str], amount: str) -> None:
+    """Refuse minor units that are no cents: the file says beside them what they are in money."""
+    table = read_table(payout)
+    if "payment" not in table.columns:
+        raise InvalidInput("expected the column payment beside minor units: without it they may be no cents.")
+    units = table.get_column(amount).cast(float) - 100.0 * table.get_column("payment").cast(float)
+    if units.is_null().any() or not (units.abs() < 0.5).all():
+        raise InvalidInput("expected payments with 100 minor units: the format is for cents.")
 
 
 def _cents(text: str) -> int:

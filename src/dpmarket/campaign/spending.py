@@ -298,7 +298,10 @@ class _InMemory:
         self.clipped = self._records.clipped
 
     def release(self, noise: SecureNoise) -> Released:
-        model, epsilons, weights, self.raised_l2 = _fitted(self._market, self._people, self._records, noise)
+        live = all(found.digest.startswith(rounds.LIVE) for found in self._spent)
+        model, epsilons, weights, self.raised_l2 = _fitted(
+            self._market, self._people, self._records, noise, live=live
+        )
         self._by_round = _by_round(self._people, epsilons, weights)
         return model
 
@@ -320,7 +323,7 @@ def _give_up(ledger: Ledger, attempt: str) -> None:
 
 
 def _fitted(
-    market: Market, people: People, records: Records | StatisticRecords, noise: SecureNoise
+    market: Market, people: People, records: Records | StatisticRecords, noise: SecureNoise, *, live: bool
 ) -> tuple[Released, FloatArray, FloatArray, float | None]:
     """Return what is released, what it spent on each of the people with which weight, and a raised penalty.
 
@@ -331,11 +334,11 @@ def _fitted(
         promised[records.owners] = people.promised[records.owners]
         statistics, spent = release_statistics(market, promised, records, noise)
         return statistics, spent, spent, None
-    return _trained(market, people, records, noise)
+    return _trained(market, people, records, noise, live=live)
 
 
 def _trained(
-    market: Market, people: People, records: Records, noise: SecureNoise
+    market: Market, people: People, records: Records, noise: SecureNoise, *, live: bool
 ) -> tuple[ModelFile, FloatArray, FloatArray, float | None]:
     """Return the model, what it spent on each of the people with which weight, and a raised penalty."""
     # They take scikit-learn along, which most commands do not need.
@@ -344,7 +347,8 @@ def _trained(
     plain, several = is_plain(market), market.sellers.rows_per_person > 1
     sellers = np.unique(records.owners) if several else records.owners
     promised = people.promised[sellers]
-    raised = raised_penalty(market, promised) if people.withdrawn else None
+    # At a live desk never all come who were planned for: for the penalty that is as if they had withdrawn.
+    raised = raised_penalty(market, promised) if people.withdrawn or live else None
     estimator = estimator_of(market, market.training.l2 if raised is None else raised, noise)
     rows, labels = records.features, records.labels
     if plain:

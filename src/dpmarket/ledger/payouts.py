@@ -117,6 +117,13 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
     return entered
 
 
+def waiting_in(connection: Connection, payout: Payout) -> set[str]:
+    """Return the references of a payout of which nobody entered yet what became of them."""
+    lines = lines_of(connection, payout)
+    waiting = _states(connection, payout, lines) == "pending"
+    return set(lines.filter(waiting).get_column(REFERENCE).to_list())
+
+
 def state_of_seller(connection: Connection, campaign: str, seller: str) -> str | None:
     """Return what became of a seller's latest payment: ``pending``, ``confirmed``, ``returned``, or None."""
     for payout in reversed(payouts_of(connection, campaign)):

@@ -8,9 +8,9 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -133,7 +133,7 @@ def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:
     account = ledger_tables.account.c
     query = sa.select(account.kind, account.id).where(account.campaign == campaign)
     accounts: dict[str, str] = {row.kind: row.id for row in connection.execute(query)}
-    text = canonical(entry.rules or {})
+    text = canonical(_said(entry.rules or {}))
     values = {
         "campaign": campaign,
         "buyer": add_member(connection, _NOBODY, "buyer", now),
@@ -151,6 +151,15 @@ def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:
         **dict.fromkeys(("opens_at", "closes_at", "deliver_until", "made_at"), at),
     }
     connection.execute(tables.live_campaign.insert().values(values))
+
+
+def _said(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rules without the keys that a market file leaves out: so they can be read as one."""
+    return {
+        key: _said(value) if isinstance(value, Mapping) else value
+        for key, value in rules.items()
+        if value is not None
+    }
 
 
 def _let_go(connection: Connection, found: LiveCampaign, at: str) -> None:

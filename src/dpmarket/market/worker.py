@@ -8,9 +8,18 @@ import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
-from dpmarket.ledger import reading, settle
+from dpmarket.errors import (
+    DpmarketError,
+    FileProblem,
+    Infeasible,
+    InvalidInput,
+    MarketRefusal,
+    NotConverged,
+)
+from dpmarket.ledger import reading, releases, settle
+from dpmarket.ledger.engine import new_id
 from dpmarket.market.adopting import adopt_all, leave_again
+from dpmarket.market.campaigns import campaign_of
 from dpmarket.market.checking import live_campaigns
 from dpmarket.market.clearing import cancel_deserted, clear
 from dpmarket.market.closing import close_campaign, settle_campaign
@@ -112,7 +121,17 @@ def _do(desk: Desk, job: Job, now: datetime) -> None:
             close_campaign(connection, job.campaign, now)
     elif job.kind == "train":
         settle(desk.ledger)
-        train_campaign(desk, job.campaign, now)
+        try:
+            train_campaign(desk, job.campaign, now)
+        except (InvalidInput, Infeasible, NotConverged):
+            # It would be refused again for ever: who was quoted and delivered is paid.
+            with acting(desk) as connection:
+                lock_ledger(connection)
+                found = campaign_of(connection, job.campaign)
+                if found.state == "closed" and found.round is not None:
+                    releases.enter_lost(connection, new_id(), [found.round], time_text(now))
+                    settle_campaign(connection, job.campaign, now)
+            raise
     else:
         certify_campaign(desk, job.campaign, now)
 

@@ -239,7 +239,8 @@ def summarise(material: Material) -> Summary:
     kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
     checks.same_length("withdrawn", kept, "outcome.epsilons", outcome.epsilons)
     withdrew = int(costs.size - kept.sum())
-    few_withdrew = 0 < withdrew < LEAST
+    # Who was promised nothing hides nobody: only promises are missing from a total.
+    few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
     amounts = material.amounts
     if amounts is None:
         amounts = outcome.in_minor_units(material.minor_units).amounts

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import Backup, Repair, back_up, existing_ledger, put_back, reading, repair
-from dpmarket.market import check_market
+from dpmarket.market import acting, check_market
+from dpmarket.market.members import list_members, revoke_tokens
 from dpmarket.web.running import name_folders, opened
+from dpmarket.web.service import clock
 from dpmarket.web.settings import SETTINGS_FILE, Settings, read_settings
 
 
@@ -42,8 +44,13 @@ def restore_service(folder: Path, source: Path) -> Repair:
     put_back(source, settings.database, settings.postgres_programs)
     with existing_ledger(settings.database) as ledger:
         done = repair(ledger)
-    with opened(settings) as desk, reading(desk.ledger) as connection:
-        check_market(connection)
+    with opened(settings) as desk:
+        with acting(desk) as connection:  # what was revoked since the backup would open doors again
+            now = clock()
+            for member in list_members(connection, now):
+                revoke_tokens(connection, member.id, now)
+        with reading(desk.ledger) as connection:
+            check_market(connection)
     return done
 
 

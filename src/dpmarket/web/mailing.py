@@ -97,7 +97,10 @@ def _sent(desk: Desk, settings: Settings, server: smtplib.SMTP, mail: Mail, now:
         told, _ = code(answer)
         if told >= 400:
             server.rset()
-            _refused(desk, mail, told, now)
+            if code == server.mail:  # it is the sender who is refused: an operator can mend that
+                put_off_mail(desk, mail, f"smtp {told}", now)
+            else:
+                _refused(desk, mail, told, now)
             return 0
     try:
         told, _ = server.data(message.as_bytes(policy=policy.SMTP))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
@@ -12,6 +13,7 @@ from dpmarket import campaign, market
 from dpmarket.campaign import BankAccount, Payment
 from dpmarket.errors import InvalidInput, MarketRefusal
 from dpmarket.ledger import Connection, reading
+from dpmarket.ledger.payouts import waiting_in
 from dpmarket.market import Caller
 from dpmarket.web.api import models
 from dpmarket.web.api.models import NeededKey, PayoutId, plain
@@ -102,11 +104,17 @@ def bank_file_of(
     """
     with reading(service.desk.ledger) as connection:
         found, made = market.campaign_of_payout(connection, payout)
+        waiting = waiting_in(connection, made)
     given = market.ask_for_payout(service.desk, caller, payout, service.clock())
-    payments = [Payment(line.reference, line.payee, line.amount) for line in given]
+    payments = [
+        Payment(line.reference, line.payee, line.amount) for line in given if line.reference in waiting
+    ]
+    # By its references, which a restored ledger makes again: a bank knows the same file by this.
+    lines = " ".join(sorted(line.reference for line in given))
+    identity = hashlib.sha256(lines.encode()).hexdigest()[:32]
     try:
         return campaign.bank_file(
-            payments, accounts, payer, made.id, day, currency=found.currency, minor_units=found.minor_units
+            payments, accounts, payer, identity, day, currency=found.currency, minor_units=found.minor_units
         )
     except InvalidInput as problem:
         raise MarketRefusal("invalid", str(problem)) from None

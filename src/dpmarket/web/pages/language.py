@@ -14,7 +14,7 @@ from dpmarket.web.pages.texts import languages
 router = APIRouter(include_in_schema=False)
 _YEAR = 365 * 24 * 3600
 # Pages of this service only: not another host, whose address would begin with two slashes.
-_OWN = re.compile(r"^/(?:[\w.-]+/?)*$", re.ASCII)
+_OWN = re.compile(r"/(?:[\w.-]+/)*[\w.-]*", re.ASCII)
 
 
 @router.get("/language/{name}")
@@ -27,6 +27,11 @@ def choose(
     """
     if name not in languages():
         raise MarketRefusal("unknown", "there is no such language.")
-    answer = see(back if _OWN.match(back) else "/")
+    answer = see(back if is_own(back) else "/")
     answer.set_cookie(LANGUAGE, name, max_age=_YEAR, path="/", secure=True, httponly=True, samesite="lax")
     return answer
+
+
+def is_own(back: str) -> bool:
+    """Return whether an address is a page of this service."""
+    return _OWN.fullmatch(back) is not None
