@@ -274,25 +274,25 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="Of faults and people; else a new one.")
     parser.add_argument("--sellers", type=int, default=100, help="Of a campaign.")
     parser.add_argument("--runs", type=int, default=3, help="One after the other.")
-    parser.add_argument("--keep", action="store_true", help="Write docs/tables/faults.md.")
+    parser.add_argument("--keep", action="store_true", help="Keep the runs, and write docs/tables/faults.md.")
+    parser.add_argument("--tables", action="store_true", help="Write it from runs that were kept (--runs 0).")
     given = parser.parse_args()
-    results = []
-    for number in range(given.runs):
-        seed = int.from_bytes(os.urandom(4)) if given.seed is None else given.seed + number
-        tell(f"run {number + 1} of {given.runs}, seed {seed}")
-        done = run(Asked(given.faults, given.acts, given.seconds, seed, given.sellers))
-        results.append(done)
-        print(json.dumps(asdict(done)))
-        if done.problems:
-            for line in done.problems[:40]:
-                print(f"WRONG: {line}")
-            return 1
     if given.keep:
         RUNS.mkdir(parents=True, exist_ok=True)
         for old in RUNS.glob("*.json"):
             old.unlink()
-        for number, done in enumerate(results, 1):
-            write_json(RUNS / f"{number}.json", asdict(done))
+    for number in range(given.runs):
+        seed = int.from_bytes(os.urandom(4)) if given.seed is None else given.seed + number
+        tell(f"run {number + 1} of {given.runs}, seed {seed}")
+        done = run(Asked(given.faults, given.acts, given.seconds, seed, given.sellers))
+        print(json.dumps(asdict(done)), flush=True)
+        if given.keep:
+            write_json(RUNS / f"{number + 1}.json", asdict(done))
+        if done.problems:
+            for line in done.problems[:40]:
+                print(f"WRONG: {line}")
+            return 1
+    if given.keep or given.tables:
         write_tables(__file__, measure(__file__, tables))
     return 0
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from dpmarket.market import Caller, acting, issue_token, open_desk, work
+from dpmarket.market import Caller, acting, do_errands, issue_token, open_desk, work
 from dpmarket.web.client import Client
 from dpmarket.web.invented import invented_people
 from dpmarket.web.running import serving
@@ -70,6 +70,7 @@ class Story:
         shoot(buyer, "plan", height=1000)
         buyer.get_by_role("button", name="Save as a draft").click()
         campaign = buyer.url.rsplit("/", 1)[1]
+        do_errands(self.desk, self.clock())  # a worker makes the key pair of a draft
         with httpx.Client(trust_env=False, timeout=60.0) as http:
             clients = {role: Client(self.url, made.token, http) for role, made in self.members.items()}
             clients["paymaster"].fund(campaign, 6_000)

@@ -9,6 +9,7 @@ import pytest
 
 from dpmarket.campaign import read_model, read_quotes
 from dpmarket.ledger import balance_of, check_everything, existing_ledger, outside, reading, rounds_of
+from dpmarket.ledger.rounds import count_withdrawn
 from support.campaigns import make_campaign, read_rows
 from support.forking import Forks
 
@@ -16,6 +17,7 @@ QUOTE = ("quote", "reports.csv", "-o", "quotes.csv", "-q", "--force")
 WITHDRAW = ("withdraw", "007", "seller 3", "--quotes", "quotes.csv", "-q")
 TRAIN = ("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json", "-q", "--force")
 PAY = ("payouts", "-o", "payouts.csv", "-q", "--force")
+REPAIR = ("ledger", "repair", "market.ledger", "-q")
 CONFIRM = ("payouts", "--confirmed", "payouts.csv", "-q")
 BEFORE = {
     "quote": (QUOTE, ()),
@@ -50,6 +52,16 @@ class Place:
         self.forks.start(*command, **options)
         return self.forks.wait()
 
+    def logged(self):
+        """Return how many have withdrawn by the log outside of the ledger."""
+        return sum(
+            one["leaving"] for line in outside.read_log() if line.kind == "withdrawn" for one in line.rounds
+        )
+
+    def withdrawn(self):
+        with existing_ledger(self.folder / "market.ledger") as ledger, reading(ledger) as connection:
+            return count_withdrawn(connection, 1)
+
     def looked(self):
         """Return the only round and its campaign's balance; everything must add up."""
         if not (self.folder / "market.ledger").exists():
@@ -77,6 +89,11 @@ def kill_after(place, name, number):
     place.back()
     code = place.run(command, kill_at=number)
     assert code in (0, -signal.SIGKILL)
+    if name == "withdraw" and place.logged() > place.withdrawn():
+        # Dead between the log's line and the ledger's: as with a backup that was put back.
+        assert place.run(command) == 1
+        assert place.run(REPAIR) == 0
+        assert place.withdrawn() == place.logged() == 2
     entered, balance = place.looked()
     for path, read in (("quotes.csv", read_quotes), ("model.json", read_model)):
         if (place.folder / path).exists():

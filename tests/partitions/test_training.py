@@ -106,6 +106,40 @@ def test_several_rows_of_a_person_are_those_of_memory_too(tmp_path, same_noise):
     assert read_model(desks[0] / "model.json").records == 60  # people: how many rows they have is private
 
 
+def test_categories_gaps_and_yes_or_no_are_those_of_memory_too(tmp_path, same_noise):
+    text = market_text(training={"outside_bounds": "clip"})
+    start, end = text.index("[features]"), text.index("[label]")
+    columns = """[features]
+age = { low = 18, high = 90, missing = 40 }
+job = { categories = ["baker", "smith", "weaver"], other = true }
+member = { boolean = true }
+
+"""
+    desks = [
+        Desk(tmp_path / name, market=text[:start] + columns + text[end:]) for name in ("parts", "memory")
+    ]
+    draws = np.random.default_rng(3)
+    jobs = draws.choice(["baker", "smith", "weaver", "pilot"], 60).tolist()
+    for desk in desks:
+        known = read_rows(desk / "data.csv")
+        rows = {
+            "seller": [row["seller"] for row in known],
+            "age": [None if k % 7 == 0 else 20.0 + k for k in range(60)],
+            "job": jobs,
+            "member": ["yes" if k % 3 else "no" for k in range(60)],
+            "has bought": [row["has bought"] for row in known],
+        }
+        pl.DataFrame(rows).write_csv(desk / "data.csv")
+        ready(desk)
+    trained(desks[0])
+    train_file(desks[1].market, desks[1] / "quotes", desks[1] / "data.csv", desks[1] / "model.json")
+    first, second = ((desk / "model.json").read_text() for desk in desks)
+    assert first == second
+    model = read_model(desks[0] / "model.json")
+    assert [feature.name for feature in model.features][:2] == ["age", "job=baker"]
+    assert model.noise_shape is not None
+
+
 def test_it_is_spent_once_and_the_same_model_is_handed_out_again(desk):
     first = trained(desk)
     again = trained(desk, "again.json")

@@ -153,8 +153,8 @@ def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
         )
     if withdrawals:
         found.append(
-            f"the ledger {ledger.place} does not know of all who withdrew: was an older copy put back? "
-            f"{mending} enters them."
+            f"the ledger {ledger.place} does not know of all who withdrew: was an older copy put back, or a "
+            f"withdrawal ended halfway? {mending} enters them."
         )
     names = {line.ledger for line in lines if line.about.get("key") == ledger.key.hex()}
     if names - {ledger.id}:
