@@ -133,3 +133,16 @@ def test_plan_budget_knows_the_number_of_labels(tmp_path):
         json.loads(run(*asked, "--features", 2, "--classes", count, cwd=tmp_path).stdout) for count in (2, 3)
     )
     assert three["expected_error"]["noise_part"] > two["expected_error"]["noise_part"]
+
+
+@pytest.mark.parametrize(("features", "told"), [(3, "gain nothing here"), (60, "With a delta of 0.0001")])
+def test_the_plan_of_a_market_with_a_delta_says_which_noise_is_the_smaller_one(tmp_path, features, told):
+    columns = "\n".join(f"x{k} = {{ low = 0, high = 1 }}" for k in range(features))
+    (tmp_path / "market.toml").write_text(
+        '[sellers]\nexpected = 60\n[costs]\ndistribution = "uniform(1, 5)"\n'
+        "[objective]\nbudget = 300.0\ndelta = 1e-4\n"
+        f"[features]\n{columns}\n[label]\nvalues = [0, 1]\n"
+    )
+    market = ("--market", tmp_path / "market.toml")
+    shown = run("plan", "budget", *UNIFORM, "--sellers", 60, "--budget", 300, *market).stdout
+    assert told in " ".join(shown.split())

@@ -123,6 +123,20 @@ def gain_by_delta(market: Market, plan: Plan) -> NoiseComparison | None:
     return delta_gain(plan, rows.features, len(label_of(market).values), rows.shape)
 
 
+def noises_for(market: Market, plan: GaussianPlan) -> NoiseComparison:
+    """Return the error of a plan with every noise, if those bought from were promised its mean epsilon."""
+    from dpmarket.planning import compare_noises
+
+    rows, people = rows_of_market(market), max(round(plan.share_bought * plan.sellers), 1)
+    return compare_noises(
+        [plan.mean_promise] * people,
+        rows.features,
+        delta_of(market),
+        noise_shape=rows.shape,
+        n_classes=len(label_of(market).values),
+    )
+
+
 def plan_one_by_one(market: Market, people: int, budget: float) -> GaussianPlan:
     """Return the prices for sellers who come one by one."""
     from dpmarket.planning import gaussian_prices, plan_gaussian

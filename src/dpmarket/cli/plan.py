@@ -218,7 +218,7 @@ def _show(
 
 def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool) -> None:
     """Print the plan of a market whose promises have a delta."""
-    from dpmarket.campaign.with_delta import plan_for_budget
+    from dpmarket.campaign.with_delta import noises_for, plan_for_budget
     from dpmarket.cli.render import busy, print_table
     from dpmarket.files import to_json
 
@@ -233,6 +233,8 @@ def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool)
         "objective.delta": plan.objective.delta,
     }
     lines = [plan.error.sentence(), "Promises hold with the probability 1 - delta."]
+    if plan.mean_promise > 0.0:
+        lines.append(noises_for(market, plan).sentence())
     lines.append(f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}")
     print_table("A plan for this budget", ["", ""], plan.summary(), "\n".join(lines))
 
