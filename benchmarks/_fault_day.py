@@ -229,7 +229,9 @@ class Day:
     def _repeat(self, callers: ThreadPoolExecutor, campaign: Campaign, since: Sequence[Act]) -> None:
         """Let a campaign's sellers ask again for all that the backup has forgotten."""
         # Who left has left: the log outside knows it, and nothing of theirs can be asked for again.
-        staying = [seller for seller in campaign.sellers if seller.told != "withdrawn"]
+        for seller in campaign.sellers:
+            seller.is_forgotten = seller.told == "withdrawn"
+        staying = [seller for seller in campaign.sellers if not seller.is_forgotten]
         by_seller = {seller.asker.name: (seller, []) for seller in staying}
         for act in since:
             if act.who in by_seller:
