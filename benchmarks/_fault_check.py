@@ -100,7 +100,10 @@ def _seller(campaign: Campaign, seller: Seller, found: Any, events: Counter[str]
         yield f"participation {identity}: a limit is held after the end"
     if campaign.must_be_lost and campaign.state != "lost":
         yield f"campaign {campaign.id}: its model was forgotten, and it is {campaign.state}"
-    if expected and (epsilon, payment) != (seller.quote["epsilon"], seller.quote["payment"]):
+    if seller.is_forgotten:
+        if (epsilon, payment) != (None, None):
+            yield f"participation {identity}: it left, and has an offer that nobody asked for"
+    elif expected and (epsilon, payment) != (seller.quote["epsilon"], seller.quote["payment"]):
         yield f"participation {identity}: its quote is not the one that was told"
     if seller.told == "delivered":
         promised = seller.quote["epsilon"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from _fault_kinds import Breaker
+from _fault_kinds import IN_TRAINING, Breaker
 from _fault_market import Campaign, Market, in_turn
 from _fault_people import Act, Asker, Journal, Seller
 from _fault_places import COMMAND, Failed
@@ -84,7 +84,10 @@ class Day:
                 (acts >= next_at and waited > 0.5) or (waited > 6.0 and self._breaker.is_well())
             ):
                 self._breaker.break_something()
-                last, next_at = time.monotonic(), max(next_at, acts) + self._asked.acts / self._asked.faults
+                last, next_at = (
+                    time.monotonic(),
+                    max(next_at, acts) + 0.75 * self._asked.acts / self._asked.faults,
+                )
             if time.monotonic() - said > 15.0:
                 said = time.monotonic()
                 states = ", ".join(one.state for one in self.campaigns[-8:])
@@ -136,6 +139,8 @@ class Day:
             else:
                 _all(callers, Seller.sell, in_turn(wave))
                 self._pass(_WAVE)
+                if not self._calm.is_set():  # now they train
+                    self._by_first_thread(lambda: self._breaker.break_by(IN_TRAINING))
             self._settled += [settling.submit(self._settle, campaign) for campaign in wave]
         self._wait_for_settled()
         self._calm.set()
@@ -229,7 +234,9 @@ class Day:
     def _repeat(self, callers: ThreadPoolExecutor, campaign: Campaign, since: Sequence[Act]) -> None:
         """Let a campaign's sellers ask again for all that the backup has forgotten."""
         # Who left has left: the log outside knows it, and nothing of theirs can be asked for again.
-        staying = [seller for seller in campaign.sellers if seller.told != "withdrawn"]
+        for seller in campaign.sellers:
+            seller.is_forgotten = seller.told == "withdrawn"
+        staying = [seller for seller in campaign.sellers if not seller.is_forgotten]
         by_seller = {seller.asker.name: (seller, []) for seller in staying}
         for act in since:
             if act.who in by_seller:

@@ -20,7 +20,7 @@ from _fault_proxy import Wire
 KINDS = {
     "web process killed": 10,
     "worker killed": 8,
-    "worker killed while it trains": 3,
+    "worker killed while it trains": 1,
     "process frozen for seconds": 8,
     "database killed": 2,
     "database's child killed": 4,
@@ -32,8 +32,9 @@ KINDS = {
     "clock of one process shifted": 12,
 }
 """How often each is chosen, against the others."""
+IN_TRAINING = "worker killed while it trains"
 _SKEW = 45 * 60.0  # seconds: more than a seat lasts, less than is left of any campaign
-_TRAINING_SECONDS = 4.0
+_TRAINING_SECONDS = 8.0
 
 
 class Breaker:
@@ -145,8 +146,8 @@ class Breaker:
         """Kill all workers in the moment in which a training begins; or, if none does, now."""
         end = time.monotonic() + _TRAINING_SECONDS
         while time.monotonic() < end and not list(self._state.glob("*.running")):
-            time.sleep(0.002)
-        time.sleep(self._rng.uniform(0.0, 0.1))
+            time.sleep(0.0005)
+        time.sleep(self._rng.choice((0.0, 0.0, 0.005, 0.02)))
         for worker in self.workers:
             worker.kill()
 

@@ -172,6 +172,8 @@ class Seller:
     told: str = "invited"
     quote: Mapping[str, Any] | None = None
     receipt: bytes | None = field(default=None, repr=False)
+    is_forgotten: bool = False
+    """Whether they left after a backup that was put back, which knows nothing of their offer."""
 
     @property
     def payee(self) -> str:

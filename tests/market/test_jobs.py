@@ -8,6 +8,7 @@ from dpmarket import market
 from dpmarket.errors import FileProblem, Infeasible
 from dpmarket.market import tables, training
 from dpmarket.market.jobs import claim_job, end_job
+from dpmarket.market.keys import has_key, names_of_keys, new_key
 from support.live import SOLD
 
 
@@ -63,3 +64,20 @@ def test_a_training_that_somebody_left_to_a_worker_who_died_is_begun_again(live)
             end_job(connection, job)
     market.work(live.desk, live.now)
     assert (live.state(), job_of(live)) == ("released", ("done", 2, None))
+
+
+def test_pairs_that_a_dead_worker_left_are_destroyed_and_the_campaigns_own_is_not(live):
+    live.newcomer("a", *SOLD)
+    for _ in range(3):
+        new_key(live.desk.keys, live.campaign)  # and the worker died before it told the public half
+    stranger = new_key(live.desk.keys, "f" * 32)
+    assert names_of_keys(live.desk.keys) == {live.campaign: 4, "f" * 32: 1}
+    market.work(live.desk, live.now)
+    assert names_of_keys(live.desk.keys) == {live.campaign: 1, "f" * 32: 1}
+    live.close()
+    market.work(live.desk, live.now)
+    assert live.state() == "released"  # its records could be opened
+    new_key(live.desk.keys, live.campaign)
+    market.work(live.desk, live.now)
+    assert names_of_keys(live.desk.keys) == {"f" * 32: 1}
+    assert has_key(live.desk.keys, "f" * 32, stranger)

@@ -36,7 +36,8 @@ class Rows:
 
 
 def seller_told(told, payment=100, epsilon=0.5, payee="account of ann"):
-    return SimpleNamespace(told=told, quote={"epsilon": epsilon, "payment": payment}, payee=payee)
+    quote = {"epsilon": epsilon, "payment": payment}
+    return SimpleNamespace(told=told, quote=quote, payee=payee, is_forgotten=False)
 
 
 def test_acts_that_are_lost_untold_or_twice_are_found(check):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,18 +72,36 @@ def destroy_key(folder: Path, name: str, public: bytes) -> None:
     FileProblem
         It is there and cannot be removed.
     """
-    path = _path(folder, name, public)
-    try:
-        with path.open("r+b") as file:
-            file.write(bytes(path.stat().st_size))
-            file.flush()
-            os.fsync(file.fileno())
-        path.unlink()
-        flush_folder(folder)
-    except FileNotFoundError:
-        return
-    except OSError as problem:
-        raise FileProblem(f"cannot destroy the key {path.name}: {problem.strerror or problem}.") from None
+    _destroy(_path(folder, name, public))
+
+
+def names_of_keys(folder: Path) -> dict[str, int]:
+    """Return whose keys are in a folder, and how many of each; the operator's are left out."""
+    found = Counter(path.name.rsplit("-", 1)[0] for path in folder.glob("*-*.key"))
+    found.pop(OPERATOR, None)
+    return dict(found)
+
+
+def destroy_other_keys(folder: Path, name: str, public: bytes | None) -> int:
+    """Destroy all keys of a name but one; return how many there were.
+
+    Parameters
+    ----------
+    folder, name
+        Where, and whose.
+    public
+        The public half of the one that stays; None: none stays.
+
+    Raises
+    ------
+    FileProblem
+        One cannot be removed.
+    """
+    kept = None if public is None else _path(folder, name, public)
+    others = [path for path in folder.glob(f"{name}-*.key") if path != kept]
+    for path in others:
+        _destroy(path)
+    return len(others)
 
 
 def seal(public: bytes, content: bytes, *purpose: str) -> bytes:
@@ -148,6 +167,20 @@ def _info(purpose: tuple[str, ...]) -> bytes:
     """Write a purpose in one way only: each part with its length before it."""
     parts = (part.encode() for part in ("dpmarket", *purpose))
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def _destroy(path: Path) -> None:
+    try:
+        with path.open("r+b") as file:
+            file.write(bytes(path.stat().st_size))
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()
+        flush_folder(path.parent)
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise FileProblem(f"cannot destroy the key {path.name}: {problem.strerror or problem}.") from None
 
 
 def _path(folder: Path, name: str, public: bytes) -> Path:

@@ -19,7 +19,15 @@ from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign, campaign_of
 from dpmarket.market.closing import begin_training, cancel_empty, settle_campaign
 from dpmarket.market.desk import Desk, acting, time_text
-from dpmarket.market.keys import OPERATOR, Opener, destroy_key, has_key, operator_key, seal
+from dpmarket.market.keys import (
+    OPERATOR,
+    Opener,
+    destroy_key,
+    destroy_other_keys,
+    names_of_keys,
+    operator_key,
+    seal,
+)
 from dpmarket.market.opening import market_of
 from dpmarket.market.records import opened_records
 from dpmarket.market.statements import insert
@@ -73,17 +81,25 @@ def train_campaign(desk: Desk, campaign: str, now: datetime) -> str:
 
 
 def sweep_keys(desk: Desk) -> int:
-    """Destroy keys of campaigns that ended without getting to it; return how many there were."""
+    """Destroy keys that nothing needs any more; return how many there were.
+
+    Those of campaigns that ended without getting to it, and pairs of workers that died, or lost the database,
+    before they could tell the public half. Of campaigns that the ledger does not know nothing is destroyed.
+    """
+    there = names_of_keys(desk.keys)
+    if not there:
+        return 0
     columns = tables.live_campaign.c
-    query = sa.select(columns.campaign, columns.public_key).where(
-        columns.state.in_(("released", "lost", "cancelled")), columns.public_key.is_not(None)
-    )
+    query = sa.select(columns.campaign, columns.state, columns.public_key)
     with reading(desk.ledger) as connection:
-        ended = [(row.campaign, bytes(row.public_key)) for row in connection.execute(query)]
-    left = [pair for pair in ended if has_key(desk.keys, *pair)]
-    for pair in left:
-        destroy_key(desk.keys, *pair)
-    return len(left)
+        known = [row for row in connection.execute(query) if row.campaign in there]
+    count = 0
+    for row in known:
+        if row.state in ("released", "lost", "cancelled"):
+            count += destroy_other_keys(desk.keys, row.campaign, None)
+        elif row.public_key is not None and there[row.campaign] > 1:
+            count += destroy_other_keys(desk.keys, row.campaign, bytes(row.public_key))
+    return count
 
 
 def certify_campaign(desk: Desk, campaign: str, now: datetime) -> bytes:
