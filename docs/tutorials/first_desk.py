@@ -62,7 +62,7 @@ with market.acting(desk) as connection:
 print(f"{len(invited)} people are invited, and can read {len(page.text.split())} words first")
 
 # %% [markdown]
-#     200 people are invited, and can read 308 words first
+#     200 people are invited, and can read 329 words first
 #
 # ## People come
 #

@@ -133,9 +133,9 @@ def test_a_menu_of_more_points_than_anybody_reads_is_refused_soon():
     payment = np.concatenate([[0.0], np.cumsum(0.5 * (cost[1:] + cost[:-1]))])
     menu = {"cost": cost.tolist(), "epsilon": epsilon.tolist(), "payment": payment.tolist()}
     forged = papers.changed("menu", to=menu)
-    started = time.monotonic()
+    started = time.process_time()
     assert "menu" in failing(verify(forged.certificate))
-    assert time.monotonic() - started < 2.0
+    assert time.process_time() - started < 2.0
 
 
 def test_rules_of_costs_that_are_not_known_end_in_a_verdict_not_in_a_traceback(tmp_path):

@@ -22,7 +22,7 @@ from dpmarket.privacy import (
     gaussian_weights_for,
     weights_for,
 )
-from dpmarket.privacy.gaussian_weights import NUMERICAL_DELTA
+from dpmarket.privacy.gaussian_weights import NUMERICAL_DELTA, GaussianWeights
 
 DELTA = 1e-5
 
@@ -263,9 +263,9 @@ def test_two_fits_differ_without_a_seed():
     assert (fits[0] != fits[1]).any()
 
 
-def test_an_audit_of_densities_refuses_a_model_with_a_delta():
+def test_an_audit_knows_the_weights_of_a_model_with_a_delta():
     x, y = records(40)
-    fitted = model(epsilon=1.0).fit(x, y)
-    with pytest.raises(InvalidInput, match="without a delta"):
-        weights_of(fitted)
-    assert weights_of(model(delta=None, epsilon=1.0).fit(x, y)) is not None
+    weights = weights_of(model(epsilon=1.0).fit(x, y))
+    assert isinstance(weights, GaussianWeights)
+    assert weights.delta == DELTA
+    assert not isinstance(weights_of(model(delta=None, epsilon=1.0).fit(x, y)), GaussianWeights)
