@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -210,8 +211,7 @@ def chance_of(delta: float | None) -> int | None:
     """
     if delta is None:
         return None
-    chance = math.floor(1.0 / delta)
-    return chance if delta * chance <= 1.0 else chance - 1
+    return math.floor(1 / Fraction(repr(delta)))  # as it is written: 1 / 1e-5 is below 100,000 in floats
 
 
 def offer_of(request: Request, view: View) -> dict[str, Any] | None:
