@@ -78,6 +78,7 @@ def differences(chosen, found):
     ]
 
 
+@pytest.mark.slow
 def test_the_verifier_passes_what_is_good_and_refuses_what_is_forged():
     for case in cases():
         passed = all(verdict != "FAILS" for _, verdict, _ in expected(case))
