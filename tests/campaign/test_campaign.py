@@ -444,7 +444,7 @@ def test_what_ends_a_training_gives_the_debit_back_before_the_mark_and_not_after
 ):
     campaign.quote()
 
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     with monkeypatch.context() as patch:

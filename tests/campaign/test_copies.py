@@ -67,9 +67,9 @@ def test_two_copies_that_train_at_the_same_time_draw_noise_once(desk, tmp_path, 
     together = threading.Barrier(2, timeout=60)
     fitted = spending._fitted
 
-    def both(*arguments):
+    def both(*arguments, **options):
         together.wait()  # each has logged its debit when either goes on
-        return fitted(*arguments)
+        return fitted(*arguments, **options)
 
     debited = spending.log_debit
 

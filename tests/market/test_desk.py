@@ -74,7 +74,7 @@ def test_a_desk_of_an_earlier_version_is_brought_up_to_date(place, tmp_path):
         with reading(desk.ledger) as connection:
             newest = described(connection)
         with desk.ledger.engine.begin() as connection:  # as market_1 left it
-            for name in ("cleared_costs", "bucket", "public_key", "question", "report"):
+            for name in ("cleared_costs", "bucket", "public_key", "question", "report", "contact", "mail"):
                 connection.execute(sa.text(f"DROP TABLE {name}"))
             connection.execute(sa.text("UPDATE market_version SET version_num = 'market_1'"))
     with market.open_desk(place, tmp_path / "keys") as desk, reading(desk.ledger) as connection:

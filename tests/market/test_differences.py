@@ -75,7 +75,7 @@ def test_nothing_is_given_back_between_the_opening_and_the_end(live, monkeypatch
     live.newcomer("a", *SOLD)
     leaving = live.newcomer("b", *SOLD)
 
-    def broken(*_):
+    def broken(*_, **__):
         with pytest.raises(MarketRefusal, match="after the end") as refusal:
             refund(live, 1)
         assert refusal.value.kind == "state"
