@@ -433,10 +433,14 @@ def test_limits_know_what_was_spent_before_anybody_can_act_on_a_desk_that_was_pu
                 for one in old.looked(market.list_paying, market.Caller("paymaster", "p"))
                 if one.campaign.title == "spring"
             )
-            assert (paying.campaign.state, paying.balance.owed) == ("lost", owed)
-            assert market.make_payout(
-                old.desk, market.Caller("paymaster", "p"), paying.campaign.campaign, old.now
-            )
+            assert paying.campaign.state == "lost"
+            if backup == backups[0]:
+                assert paying.balance.owed == owed
+                market.make_payout(
+                    old.desk, market.Caller("paymaster", "p"), paying.campaign.campaign, old.now
+                )
+            else:  # the log knows of that payout
+                assert (paying.balance.owed, paying.balance.on_its_way) == (0, owed)
             market.work(old.desk, old.now)
             assert old.limits(again).cap <= cap
 

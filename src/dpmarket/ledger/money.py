@@ -75,8 +75,8 @@ def fund(connection: Connection, campaign: str, amount: int) -> None:
         _post_new(connection, campaign, "fund", "outside", "escrow", amount)
 
 
-def refund(connection: Connection, campaign: str, amount: int) -> None:
-    """Give money that is promised to nobody back.
+def refund(connection: Connection, campaign: str, amount: int, transfer: str | None = None) -> None:
+    """Give money that is promised to nobody back; who logs it names the new transfer's id.
 
     Raises
     ------
@@ -84,7 +84,19 @@ def refund(connection: Connection, campaign: str, amount: int) -> None:
         Escrow has less.
     """
     if amount > 0:
-        _post_new(connection, campaign, "refund", "escrow", "outside", amount)
+        _post_new(connection, campaign, "refund", "escrow", "outside", amount, identity=transfer)
+
+
+def refunded_by(connection: Connection, transfer: str) -> tuple[str, int] | None:
+    """Return the campaign and the amount of a refund, in minor units; None if there is no such transfer."""
+    column, escrow = tables.transfer.c, tables.account.c
+    query = (
+        sa.select(escrow.campaign, column.amount)
+        .join(tables.account, escrow.id == column.debit_account)
+        .where(column.id == transfer, column.kind == "refund")
+    )
+    found = connection.execute(query).first()
+    return None if found is None else (str(found.campaign), int(found.amount))
 
 
 def hold(connection: Connection, campaign: str, amount: int, round_number: int) -> None:
@@ -228,11 +240,12 @@ def _begin(
     *,
     round_number: int | None = None,
     payout: str | None = None,
+    identity: str | None = None,
 ) -> str:
     """Enter a pending transfer between two accounts of a campaign; return its id."""
     accounts = {kind: row.id for kind, row in _accounts(connection, campaign).items()}
     values = {
-        "id": new_id(),
+        "id": identity or new_id(),
         "kind": kind,
         "debit_account": accounts[source],
         "credit_account": accounts[target],
@@ -265,10 +278,17 @@ def _insert(connection: Connection, values: dict[str, object]) -> None:
 
 
 def _post_new(
-    connection: Connection, campaign: str, kind: str, source: str, target: str, amount: int
+    connection: Connection,
+    campaign: str,
+    kind: str,
+    source: str,
+    target: str,
+    amount: int,
+    *,
+    identity: str | None = None,
 ) -> None:
-    identity = _begin(connection, campaign, kind, source, target, amount)
-    _end(connection, _by_id(connection, identity), "posted")
+    made = _begin(connection, campaign, kind, source, target, amount, identity=identity)
+    _end(connection, _by_id(connection, made), "posted")
 
 
 def _end(connection: Connection, found: sa.Row[tuple[object, ...]], state: str) -> None:

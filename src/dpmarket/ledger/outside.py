@@ -2,8 +2,8 @@
 
 The log is a file of lines in the state folder, each a JSON object that holds the digest of the line before.
 A line is on the disk before the function that wrote it returns. Beside the log lie the pages of what each
-debit spends on whom and of who withdrew, and a lock file for every training that runs. Confidential, like
-the ledgers.
+debit spends on whom, of who withdrew and of who was paid, and a lock file for every training that runs.
+Confidential, like the ledgers.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ class Line:
         Whose line it is: a ledger's id and an attempt's.
     kind
         ``begun`` (a ledger is used with this log, at this place), ``withdrawn``, ``debit``, ``mark`` or
-        ``returned``; of a live desk, ``left`` (a campaign) and ``uninvited``.
+        ``returned``; ``payout`` and ``payments`` (what became of one); of a live desk, ``refund``, ``left``
+        (a campaign) and ``uninvited``.
     rounds
         For withdrawals and debits, what is known about each round, as plain data.
     about
-        For ``begun``, the ledger's place and key; for who left, the participation or person.
+        For ``begun``, the ledger's place and key; for who left, the participation or person; for money that
+        goes out, the payout or the transfer, and where its page is.
     digest
         What the next line refers to.
     """

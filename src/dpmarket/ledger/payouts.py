@@ -2,12 +2,14 @@
 
 There is a line for every round that a seller is paid for. Its reference follows from the ledger's key, the
 round, the seller and how often the line came back: a ledger that was restored from a backup makes the same
-ones again, with the same amounts, and a bank that saw them before can tell.
+ones again, with the same amounts, and a bank that saw them before can tell. Payouts, and what became of them,
+are in the log outside (:mod:`dpmarket.ledger.outside`) before anybody is told of them; a ledger that forgot
+them enters them again before it pays anything out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +17,18 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import positions_in, table_to_bytes
-from dpmarket.ledger import money, rounds, tables
+from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
+from dpmarket.ledger import money, outside, rounds, tables
 from dpmarket.ledger.digests import references
 from dpmarket.ledger.engine import Connection, new_id, now
 from dpmarket.ledger.journal import key_of, record
 from dpmarket.ledger.pages import keep, kept_table
+from dpmarket.ledger.places import id_of
 from dpmarket.ledger.rounds import SELLER
 
 REFERENCE, AMOUNT, ROUND = "reference", "payment_minor_units", "round"
+_IDENTITY = "identity"  # of a round: its number may be another one after a repair
+_LOGGED = ("payout", "payments")
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,10 @@ def make_payout(connection: Connection, campaign: str) -> tuple[Payout, pl.DataF
     ------
     LedgerRefusal
         Nobody is owed anything.
+    FileProblem
+        The log outside cannot be read or written: nothing was paid out.
     """
+    enter_forgotten(connection)
     lines = _owed(connection, campaign)
     if lines.height == 0:
         waiting = money.balance_of(connection, campaign).on_its_way
@@ -80,11 +88,12 @@ def make_payout(connection: Connection, campaign: str) -> tuple[Payout, pl.DataF
         )
     number = len(payouts_of(connection, campaign)) + 1
     payout = Payout(new_id(), number, lines.height, int(lines.get_column(AMOUNT).sum()), now())
-    values = {name: getattr(payout, name) for name in payout.__dataclass_fields__}
-    connection.execute(tables.payout.insert().values(campaign=campaign, **values))
-    _keep(connection, payout.id, 0, "lines", lines)
-    money.begin_payout(connection, campaign, payout.id, payout.amount)
-    record(connection, "payout", payout.id)
+    _enter_payout(connection, campaign, payout, lines)
+    known = {one.number: one.identity for one in rounds.rounds_of(connection, campaign)}
+    by_identity = lines.with_columns(pl.col(ROUND).replace_strict(known, return_dtype=pl.String))
+    page = outside.keep_page(payout.id, 0, table_to_bytes(by_identity.rename({ROUND: _IDENTITY})))
+    about = {"payout": payout.id, "made_at": payout.made_at, **page}
+    outside.append(id_of(connection), "", "payout", about=about)
     return payout, lines
 
 
@@ -97,7 +106,10 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
     ------
     LedgerRefusal
         A reference that is in no payout, or one to confirm that came back.
+    FileProblem
+        The log outside cannot be read or written: nothing was entered.
     """
+    enter_forgotten(connection)
     wanted = pl.DataFrame({REFERENCE: list(dict.fromkeys(asked))})
     found = np.zeros(wanted.height, dtype=bool)
     entered = 0
@@ -110,11 +122,91 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
         contrary = int((states == "returned").sum()) if kind == "confirmed" else 0
         if contrary:
             raise LedgerRefusal(f"cannot enter: {contrary} of these payments were returned already.")
-        entered += _enter(connection, campaign, payout, kind, lines[own.tolist()], states)
+        entered += _enter_and_log(connection, campaign, payout, kind, lines[own.tolist()], states)
     unknown = int((~found).sum())
     if unknown:
         raise LedgerRefusal(f"cannot enter: {unknown} of {wanted.height} references are in no payout.")
     return entered
+
+
+def forgets_payouts(connection: Connection) -> bool:
+    """Whether the log outside knows of a payout, or of what became of one, and the ledger does not."""
+    return bool(_forgotten(connection))
+
+
+def enter_forgotten(connection: Connection) -> int:
+    """Enter payouts, and what became of them, of which only the log outside knows; return how many lines.
+
+    An older backup was put back, or who wrote the line died before the ledger had it: then nobody was told,
+    and the payout is among the others, to be paid. Called by who holds the ledger's own row.
+
+    Raises
+    ------
+    LedgerRefusal
+        The ledger lacks a round that was paid for: it has to be repaired first.
+    FileProblem
+        The log cannot be read, or a page of it is missing.
+    """
+    forgotten = _forgotten(connection)
+    for line in forgotten:
+        page = table_from_bytes(outside.read_page(line.about["page"], line.about["page_digest"]))
+        if line.kind == "payout":
+            _enter_payout_again(connection, line.about, page)
+        else:
+            campaign, payout = _payout_with(connection, line.about["payout"])
+            lines = lines_of(connection, payout)
+            places = positions_in(page, REFERENCE, lines, REFERENCE)
+            own = lines[places[places >= 0].tolist()]
+            states = _states(connection, payout, lines)[places[places >= 0]]
+            _enter(connection, campaign, payout, line.about["kind"], own, states)
+    return len(forgotten)
+
+
+def _forgotten(connection: Connection) -> list[outside.Line]:
+    """Return the lines of the log about payouts that the ledger does not know, oldest first."""
+    own = id_of(connection)
+    lines = [line for line in outside.read_log() if line.ledger == own and line.kind in _LOGGED]
+    if not lines:
+        return []
+    page = tables.payout_page.c
+    query = sa.select(page.payout, sa.func.max(page.entry)).group_by(page.payout)
+    entries = {payout: int(last) for payout, last in connection.execute(query)}
+    return [
+        line for line in lines if entries.get(line.about["payout"], -1) < int(line.about.get("entry", "0"))
+    ]
+
+
+def _enter_payout_again(connection: Connection, about: Mapping[str, str], page: pl.DataFrame) -> None:
+    found = {
+        identity: rounds.round_with_identity(connection, identity)
+        for identity in page.get_column(_IDENTITY).unique().to_list()
+    }
+    known = {identity: one for identity, one in found.items() if one is not None}
+    if len(known) < len(found):
+        raise LedgerRefusal("the log outside knows of payments for rounds that the ledger does not know.")
+    numbers = {identity: one.number for identity, one in known.items()}
+    campaign = next(iter(known.values())).campaign
+    lines = page.with_columns(pl.col(_IDENTITY).replace_strict(numbers, return_dtype=pl.Int64))
+    lines = lines.rename({_IDENTITY: ROUND})
+    number = len(payouts_of(connection, campaign)) + 1
+    amount = int(lines.get_column(AMOUNT).sum())
+    payout = Payout(about["payout"], number, lines.height, amount, about["made_at"])
+    _enter_payout(connection, campaign, payout, lines)
+
+
+def _enter_payout(connection: Connection, campaign: str, payout: Payout, lines: pl.DataFrame) -> None:
+    values = {name: getattr(payout, name) for name in payout.__dataclass_fields__}
+    connection.execute(tables.payout.insert().values(campaign=campaign, **values))
+    _keep(connection, payout.id, 0, "lines", lines)
+    money.begin_payout(connection, campaign, payout.id, payout.amount)
+    record(connection, "payout", payout.id)
+
+
+def _payout_with(connection: Connection, identity: str) -> tuple[str, Payout]:
+    """Return a payout's campaign, and the payout."""
+    columns = tables.payout.c
+    campaign = connection.execute(sa.select(columns.campaign).where(columns.id == identity)).scalar_one()
+    return campaign, next(one for one in payouts_of(connection, campaign) if one.id == identity)
 
 
 def waiting_in(connection: Connection, payout: Payout) -> set[str]:
@@ -134,7 +226,7 @@ def state_of_seller(connection: Connection, campaign: str, seller: str) -> str |
     return None
 
 
-def _enter(
+def _enter_and_log(
     connection: Connection,
     campaign: str,
     payout: Payout,
@@ -142,20 +234,38 @@ def _enter(
     lines: pl.DataFrame,
     states: np.ndarray[tuple[int], np.dtype[np.str_]],
 ) -> int:
-    """Enter what became of some lines of a payout; return of how many it was not known."""
+    """Enter what became of some lines of a payout, also in the log outside; return how many are new."""
+    entry, new = _enter(connection, campaign, payout, kind, lines, states)
+    if new.height:
+        page = outside.keep_page(new_id(), 0, table_to_bytes(new))
+        about = {"payout": payout.id, "entry": str(entry), "kind": kind, **page}
+        outside.append(id_of(connection), "", "payments", about=about)
+    return new.height
+
+
+def _enter(
+    connection: Connection,
+    campaign: str,
+    payout: Payout,
+    kind: str,
+    lines: pl.DataFrame,
+    states: np.ndarray[tuple[int], np.dtype[np.str_]],
+) -> tuple[int, pl.DataFrame]:
+    """Enter what became of some lines of a payout; return the entry's number, and new references."""
     new = states != kind
-    if not new.any():
-        return 0
-    amounts = lines.get_column(AMOUNT).to_numpy()
+    entered = lines.filter(new).select(REFERENCE)
     page = tables.payout_page.c
     last = connection.execute(sa.select(sa.func.max(page.entry)).where(page.payout == payout.id)).scalar_one()
-    _keep(connection, payout.id, int(last) + 1, kind, lines.filter(new).select(REFERENCE))
+    if not entered.height:
+        return int(last), entered
+    amounts = lines.get_column(AMOUNT).to_numpy()
+    _keep(connection, payout.id, int(last) + 1, kind, entered)
     waiting = int(amounts[new & (states == "pending")].sum())
     if waiting:
         money.end_payout(connection, payout.id, **{"confirmed": 0, "returned": 0, kind: waiting})
     money.return_payment(connection, campaign, int(amounts[new & (states == "confirmed")].sum()))
     record(connection, "payout", payout.id)
-    return int(new.sum())
+    return int(last) + 1, entered
 
 
 def _keep(connection: Connection, payout: str, entry: int, kind: str, table: pl.DataFrame) -> None:

@@ -15,7 +15,7 @@ import polars as pl
 
 from dpmarket.errors import LedgerRefusal
 from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
-from dpmarket.ledger import money, outside, releases, rounds
+from dpmarket.ledger import money, outside, payouts, releases, rounds
 from dpmarket.ledger.attempts import describe_round, end_attempt, leaving_by, still_there
 from dpmarket.ledger.engine import Connection, Ledger, command_for, new_id, now, reading, writing
 from dpmarket.ledger.manifests import kept_from_bytes
@@ -48,7 +48,8 @@ class Repair:
 def settle(ledger: Ledger) -> None:
     """Undo or end what dead processes left: without a mark anywhere it is returned, with one it is lost.
 
-    Called before anything new is promised or spent.
+    Payouts of which only the log outside knows are entered again. Called before anything new is promised or
+    spent.
 
     Raises
     ------
@@ -61,6 +62,10 @@ def settle(ledger: Ledger) -> None:
     note_place(ledger)
     with reading(ledger) as connection:
         unfinished = releases.releases_in(connection, "debited", "marked")
+        forgets = not ledger.read_only and payouts.forgets_payouts(connection)
+    if forgets:
+        with writing(ledger) as connection:
+            payouts.enter_forgotten(connection)
     for found in unfinished:
         if not outside.is_running(found.id):
             end_attempt(ledger, found.id)

@@ -38,7 +38,6 @@ from .errands import tell_operator_key as tell_operator_key
 from .events import Event as Event
 from .events import events_of as events_of
 from .funding import fund_campaign as fund_campaign
-from .funding import refund_campaign as refund_campaign
 from .german import GERMAN as GERMAN
 from .idempotency import once as once
 from .jobs import Job as Job
@@ -90,6 +89,8 @@ from .quoting import decline as decline
 from .quoting import menu_for as menu_for
 from .quoting import quote_of as quote_of
 from .records import deliver as deliver
+from .refunding import refund_campaign as refund_campaign
+from .refunding import refund_id as refund_id
 from .reports import has_report as has_report
 from .reports import show_report as show_report
 from .seating import Seat as Seat

@@ -22,6 +22,7 @@ from dpmarket.ledger.journal import canonical
 from dpmarket.ledger.rounds import LIVE
 from dpmarket.market import tables
 from dpmarket.market.campaigns import ENDED, LiveCampaign, add_member, campaign_of, step, title_of
+from dpmarket.market.closing import settle_campaign
 from dpmarket.market.desk import Desk, acting, lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
 from dpmarket.market.holds import void_all
@@ -115,12 +116,34 @@ def adopt_round(connection: Connection, campaign: str, now: datetime) -> bool:
     _let_go(connection, found, at)
     for sold in _sold(connection, spent[0]):
         _enter(connection, campaign, sold, at)
+    _tell_ended(connection, campaign, at)
+    enter_event(connection, campaign, None, spent[0].state, at)
+    return True
+
+
+def cancel_again(connection: Connection, campaign: str, now: datetime) -> bool:
+    """Cancel a campaign that had ended without a sale, and a backup brought back; return whether it did.
+
+    Called by who knows that it had: its buyer has the money.
+    """
+    lock_ledger(connection)
+    settle_campaign(connection, campaign, now)  # a training that was under way when the backup was made
+    found, at = campaign_of(connection, campaign), time_text(now)
+    if found.state in (*ENDED, "training"):
+        return False
+    step(connection, campaign, (found.state,), state="cancelled", debt=0)
+    _let_go(connection, found, at)
+    _tell_ended(connection, campaign, at)
+    enter_event(connection, campaign, None, "cancelled", at)
+    return True
+
+
+def _tell_ended(connection: Connection, campaign: str, at: str) -> None:
+    """Enter for everybody whose part ended here that it did."""
     for state in ("expired", "lapsed"):
         event = tables.event.c
         told = sa.select(event.number).where(event.participation == _own.id, event.kind == state)
         enter_event_for_all(connection, campaign, state, at, sa.and_(_own.state == state, ~told.exists()))
-    enter_event(connection, campaign, None, spent[0].state, at)
-    return True
 
 
 def _make_anew(connection: Connection, campaign: str, now: datetime) -> None:

@@ -136,9 +136,11 @@ def open_desk(
         desk = Desk(ledger, folder, terms or Terms())
         # It builds on desks, and so cannot be loaded before this module.
         from dpmarket.market.adopting import adopt_all, leave_again
+        from dpmarket.market.refunding import refund_again
 
         adopt_all(desk, datetime.now(UTC))
         leave_again(desk, datetime.now(UTC))
+        refund_again(desk, datetime.now(UTC))
         yield desk
 
 

@@ -1,4 +1,4 @@
-"""Put a buyer's money into a campaign's escrow, pay debts from it, and give back what nobody needs.
+"""Put a buyer's money into a campaign's escrow, and pay debts from it.
 
 What a buyer sees of escrow must not tell what one seller is paid, which tells the cost. So nothing that
 depends on payments is told before the end, and nothing happens because of a cent more or less.
@@ -44,7 +44,7 @@ def fund_campaign(connection: Connection, campaign: str, amount: int, now: datet
     """
     lock_ledger(connection)
     found = campaign_of(connection, campaign)
-    _refuse_amount(amount)
+    refuse_amount(amount)
     if found.state in ENDED:
         raise MarketRefusal("state", "this campaign has ended.")
     largest = found.largest_payment
@@ -61,28 +61,7 @@ def fund_campaign(connection: Connection, campaign: str, amount: int, now: datet
     return balance_of(connection, campaign).available if found.state == "draft" else None
 
 
-def refund_campaign(connection: Connection, campaign: str, amount: int, now: datetime) -> None:
-    """Give a buyer money back that is promised to nobody: of a draft, or of a campaign that has ended.
-
-    While people can come, leave or be trained on, what is left changes by what one of them is paid; and
-    asking for amounts until one is refused would tell it.
-
-    Raises
-    ------
-    MarketRefusal
-        Sellers may still need it, or escrow has less.
-    """
-    lock_ledger(connection)
-    found = campaign_of(connection, campaign)
-    if found.state not in ("draft", *ENDED):
-        raise MarketRefusal("state", "money can be taken back before the opening, and after the end.")
-    _refuse_amount(amount)
-    if amount > balance_of(connection, campaign).available:
-        raise MarketRefusal("invalid", "expected an amount > 0 that is promised to nobody.")
-    money.refund(connection, campaign, amount)
-    enter_event(connection, campaign, None, "refunded", time_text(now))
-
-
-def _refuse_amount(amount: int) -> None:
+def refuse_amount(amount: int) -> None:
+    """Refuse what is no amount of money, in minor units."""
     if isinstance(amount, bool) or not isinstance(amount, int) or not 0 < amount <= LARGEST_AMOUNT:
         raise MarketRefusal("invalid", "expected an amount > 0, in whole minor units, and up to 2^53.")

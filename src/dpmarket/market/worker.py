@@ -36,6 +36,7 @@ from dpmarket.market.jobs import (
     renew_job,
     runs,
 )
+from dpmarket.market.refunding import refund_again
 from dpmarket.market.seating import call_waiting, free_ended
 from dpmarket.market.training import certify_campaign, sweep_keys, train_campaign
 
@@ -74,6 +75,7 @@ def sweep(desk: Desk, now: datetime) -> None:
         going_on = live_campaigns(connection, "open", "unpaid")
     adopt_all(desk, now)
     leave_again(desk, now)
+    refund_again(desk, now)
     for found in unsettled:
         with acting(desk) as connection:
             if not runs(connection, "train", found.campaign, now):

@@ -106,8 +106,10 @@ def refund(
     """Enter that money went back which is promised to nobody: of a draft, or of a campaign that has ended."""
     _refuse_unless(service, caller, campaign_id, ("paymaster", "operator"), service.settings.funding)
 
+    transfer = market.refund_id(caller.id, key)
+
     def act(connection: Connection, now: datetime) -> Mapping[str, Any]:
-        market.refund_campaign(connection, campaign_id, body.amount, now)
+        market.refund_campaign(connection, campaign_id, body.amount, now, transfer)
         return {"state": market.campaign_of(connection, campaign_id).state}
 
     return models.State(**service.act(caller, key, {"refund": campaign_id, **plain(body)}, act))
