@@ -3,6 +3,7 @@
 import pytest
 
 from dpmarket.market import work
+from dpmarket.market.accounts import in_tenths
 from dpmarket.web.pages.meaning import epsilon_shown
 from support.readers import Reader
 from support.shop import SOLD
@@ -24,10 +25,11 @@ def test_the_ceiling_is_held_while_a_campaign_is_open_and_what_was_spent_counts_
     here = shop.with_token(tokens[0], *SOLD, cost=3.0)
     told = here.get("/me/statement")
     assert (told["limit"], told["held"], told["spent"], told["left"]) == (cap, ceiling, 0.0, cap - ceiling)
+    assert (told["others_held"], told["others_spent"]) == (0.0, 0.0)
     there = shop.with_token(tokens[1])
     assert there.consent() == {"state": "waiting"}  # the first could still ask for all that it holds
     assert there.menu()["state"] == "waiting"
-    assert there.get("/me/statement")["held"] == ceiling
+    assert there.get("/me/statement")["held"] == there.me()["held"] == in_tenths(ceiling, cap)
     ended(shop)
     told = here.get("/me/statement")
     promised = here.get("/me/quote")["epsilon"]
@@ -38,10 +40,9 @@ def test_the_ceiling_is_held_while_a_campaign_is_open_and_what_was_spent_counts_
     after = shop.with_token(shop.operator.invite(third, ["over two"])[0]["token"], "consent")
     assert after.me()["state"] == ("consented" if told["left"] >= ceiling else "waiting")
     assert after.me()["limit"] == cap  # no later invitation raises it
-    lines = after.get("/me/statement")["campaigns"]
-    assert "spent" in [line["state"] for line in lines]
-    assert sum(line["spent"] for line in lines) == told["spent"]
-    assert sum(line["held"] for line in lines) == after.me()["held"]
+    now = after.get("/me/statement")
+    assert now["others_spent"] == now["spent"] == in_tenths(told["spent"], cap)
+    assert now["campaign"]["held"] == now["held"] == after.me()["held"]
     shop.check()
 
 
@@ -57,19 +58,37 @@ def test_who_waited_for_their_limit_goes_on_when_another_campaign_has_ended(shop
     here.withdraw()
     assert there.menu()["state"] == "seated"
     told = there.get("/me/statement")
-    assert sorted(line["held"] for line in told["campaigns"]) == [0.0, ceiling]
+    assert (told["campaign"]["held"], told["others_held"]) == (ceiling, 0.0)
 
 
-def test_a_link_to_one_campaign_tells_no_payment_of_another(shop):
-    tokens = [shop.operator.invite(shop.open(), ["in both"])[0]["token"] for _ in range(2)]
-    clients = [shop.with_token(token, *SOLD[:3]) for token in tokens]
-    payment = clients[0].get("/me/quote")["payment"]
-    lines = clients[0].get("/me/statement")["campaigns"]
-    lines.sort(key=lambda line: not line["is_this"])
-    assert [(line["is_this"], line["payment"]) for line in lines] == [(True, payment), (False, None)]
-    assert [line["title"] is None for line in lines] == [False, True]
-    other = shop.seller(shop.open(), "consent")
-    assert [line["is_this"] for line in other.get("/me/statement")["campaigns"]] == [True]
+def test_a_link_to_one_campaign_tells_nothing_of_another_but_tenths_of_the_limit(shop):
+    """Whatever somebody was promised and gave elsewhere, what another link shows is the same."""
+    first, second = shop.open(), shop.open()
+    told = []
+    for name, cost in (("gives much", 1.0), ("gives little", 3.0)):
+        here, there = (
+            shop.operator.invite(one, [name], lifetime_epsilon=40.0)[0]["token"] for one in (first, second)
+        )
+        shop.with_token(here, *SOLD, cost=cost)
+        told.append((shop.with_token(here), shop.with_token(there)))
+    ended(shop)
+    gave = [here.get("/me/statement")["spent"] for here, _ in told]
+    assert gave[0] != gave[1]
+    statements = [there.get("/me/statement") for _, there in told]
+    for one in statements:
+        one["campaign"].pop("made_at")
+    assert statements[0] == statements[1]
+    assert statements[0]["others_spent"] == statements[0]["spent"] == 4.0  # a tenth of the limit
+    assert statements[0]["left"] == 36.0
+    assert told[0][1].me()["spent"] == told[1][1].me()["spent"] == 4.0
+    reader = Reader(shop, "en")
+    reader.enter(f"/i/{there}")
+    assert f"{epsilon_shown(gave[1]):g}" not in reader.see("/s/statement").text
+    assert f"{epsilon_shown(gave[1]):g}" not in reader.see("/s").text
+
+
+def test_limits_are_shown_in_tenths_and_what_is_left_never_too_large():
+    assert [in_tenths(amount, 2.0) for amount in (0.0, 1e-9, 0.2, 0.21, 1.9, 2.5)] == [0, 0.2, 0.2, 0.4, 2, 2]
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "Left for others"), ("de", "Übrig für andere")])
@@ -83,6 +102,6 @@ def test_the_page_says_what_is_held_used_and_left(shop, language, words):
     seen = reader.see("/s/statement")
     assert seen.status == 200
     assert words in seen.text
-    assert told["campaigns"][0]["title"] in seen.text
+    assert told["campaign"]["title"] in seen.text
     shown = f"{epsilon_shown(told['held']):g}"
     assert shown.replace(".", "," if language == "de" else ".") in seen.text

@@ -1,4 +1,5 @@
 from .accounts import AccountLine as AccountLine
+from .accounts import PersonAccount as PersonAccount
 from .accounts import show_account as show_account
 from .asking import ask_for_costs as ask_for_costs
 from .asking import ask_for_openings as ask_for_openings

@@ -199,26 +199,30 @@ class Me(Answer):
 
 
 class AccountLineAnswer(Answer):
-    """What one campaign holds and has spent of your limit."""
+    """What the campaign that this token belongs to holds and has spent of your limit."""
 
-    title: str | None = Field(description="Of the campaign that this token belongs to only.")
+    title: str
     campaign_state: str
     state: str = Field(description="Yours in it.")
     held: float = Field(description="epsilon that it holds until it ends or you leave.")
     spent: float = Field(description="epsilon that was used.")
-    is_this: bool = Field(description="Whether it is the campaign that this token belongs to.")
     payment: int | None = Field(description="What your offer here comes to, in minor units.")
     made_at: str
 
 
 class AccountAnswer(Answer):
-    """Your limit over all campaigns, and what became of it."""
+    """Your limit over all campaigns, and what became of it.
+
+    Of other campaigns a token tells their sum only, rounded up to tenths of the limit.
+    """
 
     limit: float
     spent: float
     held: float
-    left: float = Field(description="What further campaigns can hold.")
-    campaigns: list[AccountLineAnswer]
+    left: float = Field(description="What further campaigns can hold, at least.")
+    campaign: AccountLineAnswer
+    others_held: float = Field(description="Other campaigns together, in tenths of the limit, rounded up.")
+    others_spent: float = Field(description="Other campaigns together, in tenths of the limit, rounded up.")
 
 
 class ConsentAnswer(Answer):

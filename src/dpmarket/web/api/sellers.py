@@ -29,7 +29,7 @@ def show(caller: Seller, service: TheService) -> models.Me:
     """Tell where you stand, and what is left of your limit."""
     with reading(service.desk.ledger) as connection:
         found = market.show_standing(connection, caller, caller.id)
-        limits = market.limits_of(connection, found.person)
+        limits = market.show_account(connection, caller, caller.id).limits
         title = market.campaign_of(connection, found.campaign).title
     names = ("state", "campaign", "campaign_state", "mechanism", "currency", "minor_units")
     times = ("opens_at", "closes_at", "deliver_until")
@@ -187,17 +187,18 @@ def events(caller: Seller, service: TheService) -> models.Events:
 
 @router.get("/statement")
 def statement(caller: Seller, service: TheService) -> models.AccountAnswer:
-    """Tell what campaigns hold and have spent of your limit, campaign by campaign."""
+    """Tell what this campaign holds and has spent of your limit, and all others together, in tenths of it."""
     with reading(service.desk.ledger) as connection:
-        lines = market.show_account(connection, caller, caller.id)
-        person = market.show_standing(connection, caller, caller.id).person
-        limits = market.limits_of(connection, person)
+        found = market.show_account(connection, caller, caller.id)
+    limits = found.limits
     return models.AccountAnswer(
         limit=limits.cap,
         spent=limits.spent,
         held=limits.held,
         left=limits.left,
-        campaigns=[models.AccountLineAnswer(**vars(line)) for line in lines],
+        campaign=models.AccountLineAnswer(**vars(found.line)),
+        others_held=found.others_held,
+        others_spent=found.others_spent,
     )
 
 

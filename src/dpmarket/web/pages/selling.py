@@ -44,7 +44,7 @@ def consent_page(request: Request, caller: SignedSeller, service: TheService) ->
             connection, view.standing.campaign
         )
         roles = market.roles_of(connection, view.standing.campaign)
-        limits = market.limits_of(connection, view.standing.person)
+        limits = market.show_account(connection, caller, caller.id).limits
     ceiling = view.standing.ceiling
     return page(
         request,
@@ -78,7 +78,7 @@ def history(request: Request, caller: SignedSeller, service: TheService) -> Resp
     view = look(service, caller)
     with reading(service.desk.ledger) as connection:
         events = market.show_history(connection, caller, caller.id)
-        limits = market.limits_of(connection, view.standing.person)
+        limits = market.show_account(connection, caller, caller.id).limits
     texts = texts_of(request)
     told = [
         (one.at, _event(one.kind) if texts.has(f"event.{_event(one.kind)}") else "other") for one in events
@@ -100,13 +100,15 @@ def statement(request: Request, caller: SignedSeller, service: TheService) -> Re
     """Tell a seller what campaigns hold and have used of their limit."""
     view = look(service, caller)
     with reading(service.desk.ledger) as connection:
-        lines = market.show_account(connection, caller, caller.id)
-        limits = market.limits_of(connection, view.standing.person)
+        account = market.show_account(connection, caller, caller.id)
+    limits = account.limits
     return page(
         request,
         "statement",
         **frame(view),
-        lines=lines,
+        line=account.line,
+        others_held=account.others_held,
+        others_spent=account.others_spent,
         shown=epsilon_shown,
         cap=limits.cap,
         spent=epsilon_shown(limits.spent),
