@@ -45,3 +45,8 @@ def test_a_round_that_a_desk_entered_ends_its_campaign(live):
     assert adopting.adopt_all(live.desk, live.now) == 0
     counts = live.looked(market.show_sums, market.Caller("buyer", live.buyer), live.campaign).counts
     assert counts == {"spent": 2}
+
+
+def test_the_rules_of_a_campaign_that_is_made_anew_have_no_empty_keys():
+    rules = {"sellers": {"expected": 30, "rows": None}, "label": None, "features": {"age": {"low": 0}}}
+    assert adopting._said(rules) == {"sellers": {"expected": 30}, "features": {"age": {"low": 0}}}

@@ -5,11 +5,12 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from dpmarket import market
-from dpmarket.errors import FileProblem, Infeasible
-from dpmarket.market import tables, training
+from dpmarket.errors import FileProblem, Infeasible, NotConverged
+from dpmarket.market import tables, training, worker
+from dpmarket.market.clearing import begin_clearing
 from dpmarket.market.jobs import claim_job, end_job
 from dpmarket.market.keys import has_key, names_of_keys, new_key
-from support.live import SOLD
+from support.live import CLOSES, SOLD
 
 
 def job_of(live, kind="train"):
@@ -81,3 +82,26 @@ def test_pairs_that_a_dead_worker_left_are_destroyed_and_the_campaigns_own_is_no
     market.work(live.desk, live.now)
     assert names_of_keys(live.desk.keys) == {"f" * 32: 1}
     assert has_key(live.desk.keys, "f" * 32, stranger)
+
+
+def test_a_clearing_that_failed_is_done_when_it_is_wanted_again(offline, monkeypatch):
+    """Without that the campaign would be clearing for ever."""
+    live = offline
+    live.newcomer("a", "consent", "report")
+    live.now = CLOSES
+    real = worker.clear
+
+    def fails(desk, campaign, now):
+        begin_clearing(desk, campaign, now)
+        raise NotConverged("no allocation.")
+
+    monkeypatch.setattr(worker, "clear", fails)
+    market.work(live.desk, live.now)
+    assert (live.state(), job_of(live, "clear")) == ("clearing", ("failed", 1, "NotConverged"))
+    monkeypatch.setattr(worker, "clear", real)
+    assert market.work(live.desk, live.now + timedelta(days=1)) == []
+    with live.acting() as connection:
+        assert market.retry_jobs(connection, live.now) == 1
+        assert market.retry_jobs(connection, live.now) == 0
+    market.work(live.desk, live.now)
+    assert (live.state(), job_of(live, "clear")[0]) == ("deciding", "done")

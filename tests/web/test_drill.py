@@ -108,6 +108,19 @@ def test_the_drill(service, tmp_path):
     assert check_service(folder, tells_time=lambda: datetime.now(UTC) + timedelta(seconds=1)) == []
 
 
+def test_a_restore_ends_what_lets_members_in(service, tmp_path):
+    """A token that was revoked after the backup would be good again."""
+    folder, lose = service
+    run("service", "backup", folder, tmp_path / "copy")
+    before = json.loads(run("service", "members", folder, "--json").stdout)
+    assert sum(one["tokens"] for one in before) > 0
+    lose()
+    run("service", "restore", folder, tmp_path / "copy")
+    after = json.loads(run("service", "members", folder, "--json").stdout)
+    assert [(one["id"], one["tokens"]) for one in after] == [(one["id"], 0) for one in before]
+    assert "link" in json.loads(run("service", "new-link", folder, after[0]["id"], "--json").stdout)
+
+
 def test_a_database_that_is_put_back_by_hand_is_refused_until_it_is_repaired(service, tmp_path):
     """As somebody does it who has not read about 'service restore'."""
     folder, lose = service

@@ -12,7 +12,8 @@ from aiosmtpd.controller import Controller
 
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import reading
-from dpmarket.market import mail_counts, tables, work
+from dpmarket.market import acting, mail_counts, send_again, tables, work
+from dpmarket.market.outbox import TRIES
 from dpmarket.web.mailing import check_smtp, send_due
 from dpmarket.web.settings import Settings
 from support.shop import SOLD, Clock, open_shop
@@ -216,6 +217,37 @@ def test_a_mail_of_a_worker_that_died_is_not_sent_again(shop, box):
     assert send(shop) == 0
     assert box.take() == []
     assert counts(shop, "invitation")["unknown"] == unknown + 1
+
+
+def test_mails_that_were_given_up_are_sent_again_when_an_operator_wants_it(shop, box):
+    campaign = shop.open()
+    shop.operator.invite(campaign, ["refused@example.org"])
+    box.rcpt = ["550 no such box"]
+    assert send(shop) == 0
+    shop.operator.invite(campaign, ["perhaps@example.org"])
+    box.answers = ["gone"]
+    assert send(shop) == 0
+    box.take()
+    with acting(shop.desk) as connection:
+        assert send_again(connection, campaign, shop.clock()) == 1
+    assert send(shop) == 1
+    assert [mail["To"] for mail in box.take()] == ["refused@example.org"]
+    with acting(shop.desk) as connection:
+        assert send_again(connection, campaign, shop.clock(), ("failed", "unknown")) == 1
+    assert send(shop) == 1
+    assert [mail["To"] for mail in box.take()] == ["perhaps@example.org"]
+
+
+def test_a_server_that_never_answers_is_not_tried_without_end(tmp_path):
+    told = {"smtp_url": "smtp+plain://127.0.0.1:1", "mail_from": "market@example.org"}
+    with open_shop(tmp_path, **told) as shop:
+        shop.mailing = Settings(public_url=shop.url, **told)
+        shop.operator.invite(shop.open(), ["ann@example.org"])
+        for _ in range(TRIES):
+            assert counts(shop, "invitation") == {"waiting": 1}
+            send(shop)
+            shop.clock.pass_(hours=1)
+        assert counts(shop, "invitation") == {"failed": 1}
 
 
 def test_without_a_server_that_answers_mails_wait(tmp_path, box):

@@ -27,6 +27,7 @@ from dpmarket.cli import (
     repartition,
     report,
     reproduce,
+    retrying,
     serve,
     sweep,
 )
@@ -98,6 +99,10 @@ serve.app.command("new-link", epilog="Example: dpmarket service new-link hospita
 )
 serve.app.command("revoke-member", epilog="Example: dpmarket service revoke-member hospital 'A clinic'")(
     members.revoke_member
+)
+serve.app.command("retry", epilog="Example: dpmarket service retry hospital")(retrying.retry)
+serve.app.command("send-again", epilog="Example: dpmarket service send-again hospital CAMPAIGN")(
+    retrying.send_again
 )
 app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)

@@ -43,6 +43,7 @@ from .german import GERMAN as GERMAN
 from .idempotency import once as once
 from .jobs import Job as Job
 from .jobs import claim_job as claim_job
+from .jobs import retry_jobs as retry_jobs
 from .keys import new_key as new_key
 from .keys import operator_key as operator_key
 from .listing import Owed as Owed
@@ -67,6 +68,7 @@ from .outbox import enter_invitation as enter_invitation
 from .outbox import is_address as is_address
 from .outbox import mail_counts as mail_counts
 from .outbox import put_off_mail as put_off_mail
+from .outbox import send_again as send_again
 from .participations import Invitation as Invitation
 from .participations import give_consent as give_consent
 from .participations import invite as invite

@@ -36,7 +36,7 @@ class Finding:
     Attributes
     ----------
     kind
-        One word: settings, mode, keys, schema, books, log, clock, disk, jobs or address.
+        One word: settings, mode, keys, schema, books, log, clock, disk, jobs, mails or address.
     found
         What was found, in one sentence, without a value of a row.
     todo
@@ -69,6 +69,7 @@ def desk_findings(place: str, keys: Path, now: datetime) -> Iterator[Finding]:
             yield from _books(connection, place)
             yield from _clock(connection, now)
             yield from _jobs(connection, now)
+            yield from _mails(connection)
             yield from _keys(connection, keys)
     except FileProblem as problem:
         todo = (
@@ -171,7 +172,25 @@ def _jobs(connection: Connection, now: datetime) -> Iterator[Finding]:
         yield Finding(
             "jobs",
             f"campaign {campaign}: '{kind}' failed ({error}).",
-            "mend what the other lines of this check name; the worker's log has the kind of the error.",
+            "mend what the other lines of this check name; 'dpmarket service retry' then tries it again.",
+        )
+
+
+def _mails(connection: Connection) -> Iterator[Finding]:
+    mail, own = tables.mail.c, tables.participation.c
+    query = (
+        sa.select(own.campaign, mail.state, sa.func.count(), sa.func.max(mail.error_kind))
+        .join(tables.participation, own.id == mail.participation)
+        .where(mail.state.in_(("failed", "unknown")))
+        .group_by(own.campaign, mail.state)
+        .order_by(own.campaign, mail.state)
+    )
+    for campaign, state, number, error in connection.execute(query):
+        option = " --perhaps-sent" if state == "unknown" else ""
+        yield Finding(
+            "mails",
+            f"campaign {campaign}: {number} mails are {state} ({error}).",
+            f"'dpmarket service send-again FOLDER {campaign}{option}' sends them once more.",
         )
 
 

@@ -127,6 +127,19 @@ def fail_job(connection: Connection, job: Job, error_kind: str) -> None:
     _end(connection, job, "failed", error_kind)
 
 
+def retry_jobs(connection: Connection, now: datetime) -> int:
+    """Want everything done again that failed, once whatever stopped it is mended; return how many jobs.
+
+    A campaign whose clearing failed would stay as it is for ever: nobody else asks for it.
+    """
+    changed = connection.execute(
+        tables.job.update()
+        .where(_job.state == "failed")
+        .values(state="waiting", due_at=time_text(now), error_kind=None)
+    )
+    return changed.rowcount
+
+
 def _end(
     connection: Connection, job: Job, state: str, error_kind: str | None, due_at: str | None = None
 ) -> None:

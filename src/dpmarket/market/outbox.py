@@ -8,6 +8,7 @@ it is not sent again, and counted as such.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -175,6 +176,29 @@ def put_off_mail(desk: Desk, mail: Mail, error_kind: str, now: datetime) -> None
     due = time_text(now + min(timedelta(seconds=15.0 * 2.0**mail.attempts), _LONGEST_PAUSE))
     with acting(desk) as connection:
         _end(connection, mail, state="waiting", error_kind=error_kind, due_at=due)
+
+
+def send_again(
+    connection: Connection, campaign: str, now: datetime, states: Sequence[str] = ("failed",)
+) -> int:
+    """Want mails of a campaign sent that were given up, with as many tries as new ones; return how many.
+
+    Parameters
+    ----------
+    campaign
+        Its id.
+    now
+        The time.
+    states
+        ``failed``, which were certainly not sent; ``unknown`` ones may have been, and may come twice.
+    """
+    mine = sa.select(_own.id).where(_own.campaign == campaign)
+    changed = connection.execute(
+        tables.mail.update()
+        .where(_mail.participation.in_(mine), _mail.state.in_(states))
+        .values(state="waiting", attempts=0, due_at=time_text(now), error_kind=None)
+    )
+    return changed.rowcount
 
 
 def mail_counts(connection: Connection) -> dict[tuple[str, str], int]:

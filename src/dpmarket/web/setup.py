@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from dpmarket import market
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import reading
 from dpmarket.market import (
@@ -165,6 +166,33 @@ def revoke_member(folder: Path, member: str) -> int:
     with _service_in(folder) as (desk, _), acting(desk) as connection:
         now = clock()
         return revoke_tokens(connection, member_with(connection, member, now).id, now)
+
+
+def retry_jobs(folder: Path) -> int:
+    """Want everything done again that a worker gave up; return how many jobs.
+
+    Raises
+    ------
+    FileProblem
+        There is no service in the folder.
+    """
+    with _service_in(folder) as (desk, _), acting(desk) as connection:
+        return market.retry_jobs(connection, clock())
+
+
+def send_again(folder: Path, campaign: str, states: Sequence[str] = ("failed",)) -> int:
+    """Want mails of a campaign sent again that were given up; return how many.
+
+    Raises
+    ------
+    FileProblem
+        There is no service in the folder.
+    MarketRefusal
+        There is no such campaign.
+    """
+    with _service_in(folder) as (desk, _), acting(desk) as connection:
+        market.campaign_of(connection, campaign)
+        return market.send_again(connection, campaign, clock(), states)
 
 
 def _issue(desk: Desk, member: str, kind: str, lasts: timedelta | None) -> str:
