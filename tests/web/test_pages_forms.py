@@ -166,10 +166,13 @@ def test_what_is_left_goes_back_through_the_paymaster_and_the_auditor_sees_the_b
         for _ in range(4):
             shop.seller(campaign, *SOLD)
         paymaster, auditor = member_of(shop, "paymaster"), member_of(shop, "auditor")
-        assert f"/p/{campaign}/refund" not in {form["action"] for form in paymaster.see("/p").forms}
+        page = paymaster.see("/p")
+        assert f"/p/{campaign}/refund" not in {form["action"] for form in page.forms}
+        assert "money comes in multiples of" in page.text
         shop.clock.pass_(days=9)
         work(shop.desk, shop.clock())
         page = again(paymaster).see("/p")
+        assert "money comes in multiples of" not in page.text
         form = page.form(f"/p/{campaign}/refund")
         left = form["values"]["amount"]
         too_much = paymaster.press(page, f"/p/{campaign}/refund", amount="200")
