@@ -205,7 +205,7 @@ def test_what_fails_after_noise_may_have_been_drawn_is_spent(tmp_path, monkeypat
         train(tmp_path)
     with existing_ledger(tmp_path / "market.ledger") as ledger, reading(ledger) as connection:
         assert rounds_of(connection)[0].state == "lost"
-    with pytest.raises(LedgerRefusal, match="ended without a model"):
+    with pytest.raises(LedgerRefusal, match="by a release that ended without a number after noise may"):
         train(tmp_path)
 
 

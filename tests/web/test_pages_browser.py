@@ -7,7 +7,9 @@ from datetime import timedelta
 import pytest
 
 from dpmarket.market import Caller, acting, add_member, issue_token, work
+from dpmarket.report import make_reports
 from support.browser import opened_browser
+from support.live import ANSWERS, ASKED, MARKET, RECORD
 from support.shop import SOLD, open_shop
 
 pytestmark = pytest.mark.slow
@@ -236,6 +238,83 @@ def test_results_payments_and_receipts_in_the_browser(browser, tmp_path):
             assert seen.page.get_by_role("link", name="File for the bank").count() == 1
             seen.page.get_by_text("What became of it").first.click()
             seen.press("Enter")
+            assert "€0.00" in seen.page.locator("main").inner_text()
+
+
+WITH_DELTA = {**MARKET, "objective": {"payment_weight": 0.01, "max_epsilon": 1.0, "delta": 6e-4}}
+NUMBERS = {
+    "title": "Ways to work",
+    "objective.budget": "20",
+    "sellers.expected": "30",
+    "statistic0.column": "east, north",
+    "statistic0.bound": "2",
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_buyer_asks_for_numbers_by_the_form(browser, shop, look):
+    with window(browser, shop, *look) as seen:
+        seen.go(login(shop, "buyer"))
+        seen.press("Sign in")
+        seen.follow("New campaign")
+        seen.page.locator("#purpose-numbers").check()
+        assert seen.page.locator("[id='statistic0.low']").is_visible()
+        seen.page.locator("[id='statistic0.kind']").select_option("vector_mean")
+        assert seen.page.locator("[id='statistic0.low']").is_visible() == (not seen.script)
+        for name, value in {**NUMBERS, "title": f"Ways to work {look}"}.items():
+            seen.page.locator(f"[id='{name}']").fill(value)
+        seen.press("Plan")
+        assert "€20.00" in seen.page.locator("main").inner_text()
+        seen.press("Save as a draft")
+        assert "the mean of east, north together" in seen.page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize("look", [LOOKS[0]])
+@pytest.mark.parametrize("rules", [WITH_DELTA], ids=["delta"])
+def test_the_pages_of_a_delta_and_of_statistics_with_report_statement_and_refund(
+    browser, tmp_path, look, rules
+):
+    answers = ANSWERS if rules is ASKED else RECORD
+    with open_shop(tmp_path) as shop:
+        campaign = shop.open(market=rules, amount=200_000)
+        for k in range(11):
+            shop.seller(campaign, *SOLD[:-1], cost=1.0 + 0.1 * k).deliver(answers)
+        (token,) = shop.invite(campaign)
+        sure = "holds with probability 1 - delta" if rules is WITH_DELTA else ""
+        with window(browser, shop, *look) as seen:
+            seen.go(f"/i/{token}")
+            seen.press("Read on")
+            seen.follow("Read what it means")
+            assert sure in seen.page.locator("main").inner_text()
+            seen.press("I have read this and take part")
+            seen.press("See what I can choose")
+            assert sure in seen.page.locator("main").inner_text()
+            seen.press("Choose this offer")
+            seen.press("Yes, I accept")
+            seen.go("/s/statement")
+        shop.with_token(token).deliver(answers)
+        shop.clock.pass_(days=9)
+        work(shop.desk, shop.clock())
+        make_reports(shop.desk, shop.clock())
+        with window(browser, shop, *look) as seen:
+            seen.go(f"/i/{token}")
+            seen.press("Read on")
+            seen.follow("See my receipt")
+            told = seen.page.locator("main").inner_text()
+            assert sure in told
+            assert ("Effective sample size" in told) == (rules is ASKED)
+        with window(browser, shop, *look) as seen:
+            seen.go(login(shop, "auditor"))
+            seen.press("Sign in")
+            seen.go(f"/b/{campaign}")
+            seen.go(f"/b/{campaign}/report")
+            assert sure in seen.page.locator("main").inner_text()
+        with window(browser, shop, *look) as seen:
+            seen.go(login(shop, "paymaster"))
+            seen.press("Sign in")
+            seen.page.get_by_text("Enter that money went back").first.click()
+            seen.look()
+            seen.press("It went back")
             assert "€0.00" in seen.page.locator("main").inner_text()
 
 

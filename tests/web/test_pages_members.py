@@ -41,6 +41,9 @@ def test_a_buyer_goes_from_the_form_to_the_results_and_a_paymaster_pays(tmp_path
         assert "this budget" in page.text
         assert "double" in page.text
         assert "Nobody is paid more than" in page.text
+        rows = re.findall(r'<th scope="row">(\S+)<br>.*?<td>(\d+)</td><td>([\d.]+)</td>', page.html)
+        assert [row[0] for row in rows] == ["€10.00", "€20.00", "€40.00"]
+        assert float(rows[0][2]) > float(rows[2][2])
         page = buyer.press(page, "/b/new", act="draft")
         assert page.heading == "Spring study"
         campaign = page.path.removeprefix("/b/")

@@ -6,10 +6,12 @@ from importlib import resources
 import pytest
 from babel import Locale
 
+from dpmarket.errors import MarketRefusal
 from dpmarket.market import GivenQuote
 from dpmarket.market.standing import Standing
 from dpmarket.market.tables import CAMPAIGN_STATES, PARTICIPATION_STATES
 from dpmarket.web.pages import texts
+from dpmarket.web.pages.buying import amount_in
 from dpmarket.web.pages.forms import number_in
 from dpmarket.web.pages.meaning import cost_of, epsilon_shown, right_guesses
 from dpmarket.web.pages.situations import SITUATIONS, situation_of
@@ -86,6 +88,41 @@ def test_money_is_written_by_locale_and_never_rounded():
     assert british.money(5, 100, "shells") == "0.05 shells"
     german = texts.Texts("de", Locale("de"), {})
     assert german.money(123_456, 100, "EUR") == "1.234,56\N{NO-BREAK SPACE}€"
+
+
+def test_numbers_are_written_by_locale_and_a_small_promise_is_not_written_smaller():
+    british, german = texts.texts_for("en-GB"), texts.texts_for("de")
+    assert (british.number(1234.5), german.number(1234.5)) == ("1,234.5", "1.234,5")
+    assert (british.measured(0.0123456), german.measured(0.0123456)) == ("0.0123", "0,0123")
+    assert (british.measured(1_234_567.0), german.measured(98.76)) == ("1,230,000", "98,8")
+    for epsilon in (4.74e-4, 1.23e-6, 9.99e-10):
+        assert float(british.number(epsilon)) == epsilon
+        assert float(german.number(epsilon).replace(",", ".")) == epsilon
+    assert british.number(1.5e-20) == "1.5E-20"
+    assert (british.number(0), german.number(-0.0005)) == ("0", "-0,0005")
+
+
+@pytest.mark.parametrize("amount", [1, 10, 1234, 100_000, 99_999_999])
+@pytest.mark.parametrize("minor_units", [1, 100, 1000, 240])
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_an_amount_that_stands_in_a_field_is_read_as_itself(amount, minor_units, language):
+    text = texts.texts_for(language).typed_amount(amount, minor_units)
+    assert text == "" if minor_units == 240 and amount % 240 else amount_in(text, minor_units) == amount
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "1,000", "1.000", "1,000.00", "-3", "1e3", "1_000", "5/4", "nan", "1.234", "\u0661", "9" * 17],
+)
+def test_an_amount_that_can_be_misread_is_refused(text):
+    with pytest.raises(MarketRefusal):
+        amount_in(text, 100)
+
+
+def test_no_template_writes_a_number_by_itself():
+    for entry in TEMPLATES.iterdir():
+        content = entry.read_text(encoding="utf-8")
+        assert not re.search(r"%\.?\d*[gfde]\b|\|\s*format\(", content), entry.name
 
 
 def test_every_text_that_a_template_names_is_in_the_catalogue():

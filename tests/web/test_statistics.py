@@ -155,6 +155,65 @@ def test_two_numbers_of_one_name_are_both_asked(shop):
     assert "mean of minutes (2): how many of 100 people" in page.text
 
 
+SEVERAL = {
+    "title": "Several at once",
+    "purpose": "numbers",
+    "objective.budget": "20",
+    "sellers.expected": "30",
+    "statistic0.kind": "vector_mean",
+    "statistic0.column": "east, north",
+    "statistic0.bound": "2,5",
+    "statistic1.kind": "histogram",
+    "statistic1.column": "minutes",
+    "statistic1.edges": "0, 7.5, 1500",
+}
+
+
+def test_a_mean_of_several_numbers_is_asked_for_as_a_file_would(tmp_path):
+    with open_shop(tmp_path) as shop:
+        buyer = member_of(shop, "buyer", "de")
+        page = buyer.press(buyer.see("/b/new"), "/b/new", act="draft", **SEVERAL)
+        assert page.status == 200
+        rules = json.loads(buyer.send("GET", f"{page.path}/market.json").content)["statistics"]
+        asked = {"kind": "vector_mean", "columns": ["east", "north"], "bound": 2.5}
+        assert rules["vector_mean of east, north"].items() >= asked.items()
+        assert (
+            "der gemeinsame Mittelwert von east, north, bei jedem Menschen nicht länger als 2,5" in page.text
+        )
+        assert "0 bis 7,5, 7,5 bis 1.500" in page.text
+        campaign = page.path.removeprefix("/b/")
+        shop.paymaster.fund(campaign, 20_000)
+        buyer.press(page, f"{page.path}/open")
+        for _ in range(3):
+            reader = seller_of(shop, campaign)
+            page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/seat")
+            reader.press(reader.press(page, "/s/quote"), "/s/accept")
+            assert (
+                reader.press(reader.see("/s/record"), "/s/record", f0="1", f1="-2", f2="30").path
+                == "/s/payee"
+            )
+        shop.clock.pass_(days=9)
+        work(shop.desk, shop.clock())
+        page = again(buyer).see(f"/b/{campaign}")
+        assert re.search(r'<th scope="row">east</th>.*<th scope="row">north</th>', page.html, re.S)
+        assert '<th scope="row">7,5 bis 1.500</th>' in page.html
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"statistic0.bound": ""}, "statistic0.bound"),
+        ({"statistic0.bound": "-1"}, "statistic0.bound"),
+        ({"statistic0.column": ","}, "statistic0.column"),
+    ],
+)
+def test_what_is_wrong_with_a_mean_of_several_numbers_stands_beside_it(shop, change, field):
+    buyer = member_of(shop, "buyer")
+    page = buyer.press(buyer.see("/b/new"), "/b/new", act="draft", **{**SEVERAL, **change})
+    assert page.status == 422
+    assert re.search(rf'class="problem" id="{field}-help"', page.html)
+
+
 def test_without_numbers_the_form_is_refused_as_a_market_file_would_be(shop):
     buyer = member_of(shop, "buyer")
     nothing = {name: text for name, text in FILLED.items() if not name.startswith("statistic")}

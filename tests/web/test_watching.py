@@ -3,13 +3,16 @@
 import io
 import json
 import logging
+import re
 import struct
 import tempfile
+import threading
 import time
 
 import pytest
 from prometheus_client import generate_latest
 
+from dpmarket.ledger import writing
 from dpmarket.market import work
 from dpmarket.web.watching import JsonLines, log_to
 from support.shop import open_shop
@@ -168,3 +171,31 @@ def test_requests_are_counted_by_template_and_the_desk_is_looked_at(tmp_path):
         (tmp_path / "market.ledger").rename(tmp_path / "away")
         assert "dpmarket_database_up 0.0" in generate_latest(shop.metrics.registry).decode()
         (tmp_path / "away").rename(tmp_path / "market.ledger")
+
+
+def test_who_waits_for_the_ledgers_lock_is_seen_in_the_metrics(tmp_path):
+    def told(shop):
+        text = generate_latest(shop.metrics.registry).decode()
+        names = ("waits_total", "wait_seconds_total", "wait_longest_seconds")
+        return [float(re.search(rf"^dpmarket_lock_{name} (\S+)$", text, re.M)[1]) for name in names]
+
+    with open_shop(tmp_path) as shop:
+        shop.metrics.watch_desk(shop.desk)
+        before = told(shop)
+        holds = threading.Event()
+
+        def hold():
+            with writing(shop.desk.ledger):
+                holds.set()
+                time.sleep(0.5)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        assert holds.wait(10)
+        shop.draft()  # waits until the other is done
+        holder.join()
+        number, seconds, longest = told(shop)
+        assert number >= before[0] + 2
+        assert seconds >= before[1] + 0.4
+        assert 0.4 <= longest <= seconds
+        assert told(shop)[2] < longest  # it is the longest since somebody last looked

@@ -291,11 +291,12 @@ def spent_already(connection: Connection, found: Round) -> str:
         )
     epsilon, payment = rounds.totals(rounds.kept_quotes(connection, found.number))
     campaign = rounds.campaign_of(connection, found.campaign)
+    asks = {"statistic", "statistics"} & set(campaign.rules or ())
+    work = "a release that ended without a number" if asks else "a training that ended without a model"
     return (
-        f"the promises of these quotes were spent at {found.debited_at} by a training that ended without a "
-        "model after noise may have been drawn: sellers are paid. 'dpmarket quote --again' would promise "
-        f"epsilon {epsilon:.6g} in sum and "
-        f"{money_text(payment, found.minor_units, campaign.currency)} on top."
+        f"the promises of these quotes were spent at {found.debited_at} by {work} after noise may have "
+        "been drawn: sellers are paid. 'dpmarket quote --again' would promise epsilon "
+        f"{epsilon:.6g} in sum and {money_text(payment, found.minor_units, campaign.currency)} on top."
     )
 
 

@@ -19,7 +19,7 @@ from dpmarket.campaign.released import released_from_json
 from dpmarket.errors import Infeasible, InvalidInput, LedgerRefusal, NotConverged
 from dpmarket.ledger import reading
 from dpmarket.ledger.releases import released_model
-from dpmarket.ledger.rounds import SELLER, decision_of, quotes_of, round_of, weights_of
+from dpmarket.ledger.rounds import SELLER, Round, decision_of, quotes_of, round_of, weights_of
 from dpmarket.market import Desk, acting
 from dpmarket.market.campaigns import campaign_of
 from dpmarket.market.clearing import costs_of
@@ -87,7 +87,7 @@ def summarise_live(desk: Desk, campaign: str) -> Summary:
             pl.col("used").fill_null(value=False), pl.col("epsilon", AMOUNT).fill_null(0)
         )
         costs = np.asarray(reported.get_column("cost").to_numpy(), dtype=np.float64)
-    outcome = _outcome(parameters, header, table, entered.minor_units)
+    outcome = _outcome(entered, parameters, header, table)
     weights_by = dict(zip(in_round.get_column(SELLER).to_list(), weights.tolist(), strict=True))
     withdrawn = ~table.get_column("used").to_numpy()
     read = Campaign(
@@ -105,20 +105,20 @@ def summarise_live(desk: Desk, campaign: str) -> Summary:
 
 
 def _outcome(
-    parameters: Mapping[str, Any], header: Mapping[str, Any] | None, table: pl.DataFrame, minor_units: int
+    entered: Round, parameters: Mapping[str, Any], header: Mapping[str, Any] | None, table: pl.DataFrame
 ) -> Outcome:
     """Return what was decided, for everybody in a table; online that is the curve and who took an offer."""
     epsilons = table.get_column("epsilon").to_numpy()
     total = float(epsilons.sum())
     told = header or {
         "schema": OUTCOME,
-        "mechanism": "online",
+        "mechanism": entered.mechanism,
         "parameters": dict(parameters),
         "planned_noise_rate": total,
     }
     arrays = {
         "epsilons": epsilons,
-        "payments": table.get_column(AMOUNT).to_numpy() / minor_units,
+        "payments": table.get_column(AMOUNT).to_numpy() / entered.minor_units,
         "payment_errors": np.zeros(epsilons.size),
         "planned_weights": epsilons / total if total > 0.0 else epsilons,
     }

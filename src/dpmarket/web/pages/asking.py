@@ -15,6 +15,7 @@ from dpmarket.ledger import Connection
 from dpmarket.market import Caller, show_model
 from dpmarket.statistics import ReleasedStatistic
 
+Bins = tuple[tuple[float, float], ...]
 MODEL, NUMBERS = "model", "numbers"
 """What a campaign buys; texts about numbers are chosen by the second (:mod:`dpmarket.web.pages.texts`)."""
 
@@ -35,7 +36,9 @@ class Wanted:
     low, high
         Public bounds; for a quantile the ends of what may be answered; 0 where there are none.
     options
-        Categories or bins, with commas between them.
+        Categories, with commas between them.
+    bins
+        In place of categories: the ends of every bin.
     level, bound
         Of a quantile, of a mean of several numbers; 0 of others.
     percent
@@ -51,13 +54,18 @@ class Wanted:
     level: float
     bound: float
     percent: int
+    bins: Bins = ()
 
 
 @dataclass(frozen=True)
 class Value:
-    """A released value with the ends of its interval, four digits each; None where there is no interval."""
+    """A released value with the ends of its interval, four digits each; None where there is no interval.
+
+    Its label is a category or a column's name; empty where it is the only one, or has a bin in place of it.
+    """
 
     label: str
+    bin: tuple[float, float] | None
     value: float
     low: float | None
     high: float | None
@@ -70,7 +78,9 @@ class Shown:
     Attributes
     ----------
     name, kind
-        What the market file calls it, and what it is.
+        What the market file calls it, and by which text it is told.
+    level
+        Of a quantile; 0 of others.
     values
         One or several.
     radius
@@ -83,6 +93,7 @@ class Shown:
 
     name: str
     kind: str
+    level: float
     values: tuple[Value, ...]
     radius: float | None
     percent: float
@@ -122,17 +133,20 @@ def _wanted(name: str, question: Question, percent: int) -> Wanted:
         answers = question.answers()
         level, low, high = question.level or 0.5, answers[0], answers[-1]
         told = "median" if level == 0.5 else kind
-    elif question.edges is not None:
-        edges = [f"{edge:g}" for edge in question.edges]
-        options = [f"{start} to {end}" for start, end in pairwise(edges)]
-    columns = ", ".join(question.names)
-    return Wanted(name, told, columns, low, high, ", ".join(options), level, question.bound or 0.0, percent)
+    bins = tuple(pairwise(question.edges or ()))
+    columns, bound = ", ".join(question.names), question.bound or 0.0
+    return Wanted(name, told, columns, low, high, ", ".join(options), level, bound, percent, bins)
 
 
 def _shown(name: str, release: ReleasedStatistic) -> Shown:
+    bins = tuple(pairwise(release.question.get("edges") or ()))
+    kind = release.kind.replace(" ", "_")
+    level = float(release.question["level"]) if kind == "quantile" else 0.0
+    several = kind in ("histogram", "vector_mean")
     values = tuple(
         Value(
-            label,
+            label if several and not bins else "",
+            bins[k] if bins else None,
             _digits(release.values[k]),
             None if release.lows is None else _digits(release.lows[k]),
             None if release.highs is None else _digits(release.highs[k]),
@@ -141,7 +155,9 @@ def _shown(name: str, release: ReleasedStatistic) -> Shown:
     )
     radius = None if release.radius is None else _digits(release.radius)
     percent = float(f"{100.0 * release.confidence:.6g}")
-    return Shown(name, release.kind, values, radius, percent, max(round(release.effective_people), 1))
+    told = "median" if level == 0.5 else kind
+    people = max(round(release.effective_people), 1)
+    return Shown(name, told, level, values, radius, percent, people)
 
 
 def _digits(number: float) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -40,6 +42,7 @@ HOME = "/b"
 Member = Annotated[Caller, Depends(session_of("buyer", "operator", "auditor"))]
 SignedBuyer = Annotated[Caller, Depends(session_of("buyer"))]
 _TIMES = ("opens_at", "closes_at", "deliver_until")
+_AMOUNT = re.compile(r"^\d{1,16}(?:(?P<sign>[.,])(?P<decimals>\d{1,16}))?$", re.ASCII)
 
 
 @router.get("")
@@ -145,17 +148,17 @@ def amount_in(text: str, minor_units: int) -> int:
 
     Examples
     --------
-    >>> amount_in("12.5", 100)
-    1250
+    >>> amount_in("12.5", 100), amount_in("12,50", 100)
+    (1250, 1250)
     """
-    from fractions import Fraction
-
-    try:
-        amount = Fraction(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
-    except (ValueError, ZeroDivisionError):
-        raise MarketRefusal("invalid", "expected an amount of money.") from None
-    minor = amount * minor_units
-    if minor.denominator != 1 or not 0 < minor <= 2**53 or "/" in text:
+    found = _AMOUNT.match(text)
+    if found is None:
+        raise MarketRefusal("invalid", "expected an amount of money, such as 1000 or 12.50.")
+    minor = Fraction(text.replace(",", ".")) * minor_units
+    # More decimals than there are minor units, or a comma before three digits, are meant as thousands: what
+    # is entered must not be a thousandth of what arrived.
+    most = 2 if found["sign"] == "," else max(len(str(minor_units)) - 1, 0)
+    if minor.denominator != 1 or not 0 < minor <= 2**53 or len(found["decimals"] or "") > most:
         raise MarketRefusal("invalid", "expected an amount of money > 0, in whole minor units.")
     return int(minor)
 

@@ -64,12 +64,15 @@ class Key:
         Of a choice.
     start
         What stands in the field at first.
+    meaning
+        The market file's own description, for a language that has no text about it.
     """
 
     path: str
     kind: str
     options: tuple[str, ...]
     start: str
+    meaning: str
 
 
 def keys() -> tuple[list[Key], list[Key]]:
@@ -83,7 +86,7 @@ def keys() -> tuple[list[Key], list[Key]]:
             kind, options = _kind(field.annotation)
             default = field.default if isinstance(field.default, int | float | str) else ""
             start = _STARTS.get(path, f"{default}")
-            made[path] = Key(path, kind, options, start)
+            made[path] = Key(path, kind, options, start, field.description or path)
     return [made[path] for path in _FIRST], [key for path, key in made.items() if path not in _FIRST]
 
 

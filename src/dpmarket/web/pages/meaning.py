@@ -8,6 +8,7 @@ odds of any guess by at most ``exp(epsilon)``: after reading the model at most
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from dpmarket.report.promise import guess_after
 
@@ -58,6 +59,19 @@ def epsilon_shown(epsilon: float) -> float:
     place = 2 - math.floor(math.log10(epsilon))
     shown = round(math.ceil(epsilon * 10.0**place) / 10.0**place, max(place, 0))
     return shown if shown >= epsilon else round(shown + 10.0**-place, max(place, 0))
+
+
+def chance_of(delta: float | None) -> int | None:
+    """Return in how many cases a promise need not hold once, at most; None where it always holds.
+
+    Examples
+    --------
+    >>> chance_of(1e-5), chance_of(None)
+    (100000, None)
+    """
+    if delta is None:
+        return None
+    return math.floor(1 / Fraction(repr(delta)))  # as it is written: 1 / 1e-5 is below 100,000 in floats
 
 
 def cost_of(amount: float) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.pricing import error_model_of, prospect_for
@@ -11,7 +13,7 @@ from dpmarket.campaign.with_delta import error_with_delta
 from dpmarket.errors import DpmarketError
 from dpmarket.market import plan_opening
 from dpmarket.market.opening import market_of, market_text
-from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
+from dpmarket.web.pages.meaning import chance_of, epsilon_shown, right_guesses
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Line:
     name
         ``half``, ``this`` or ``double``.
     budget
-        Money.
+        Whole minor units, rounded down.
     people
         From how many people it is expected to buy.
     error
@@ -31,7 +33,7 @@ class Line:
     """
 
     name: str
-    budget: float
+    budget: int
     people: int
     error: float
 
@@ -48,6 +50,8 @@ class Planned:
         What must be set aside at the opening, and the largest payment, None offline; minor units.
     ceiling, guesses
         The largest promise, epsilon and right guesses of 100, rounded up.
+    chance
+        In how many cases a promise need not hold once, at most; None where it always holds.
     problem
         Why the campaign could not be opened like this, or None.
     """
@@ -57,6 +61,7 @@ class Planned:
     largest: int | None
     ceiling: float
     guesses: int
+    chance: int | None
     problem: str | None
 
 
@@ -85,13 +90,20 @@ def _planned(text: str, mechanism: str) -> Planned:
         for name, factor in (("half", 0.5), ("this", 1.0), ("double", 2.0))
         if (line := _line(market, name, factor)) is not None
     )
+    chance = chance_of(market.objective.delta)
     try:
         opening = plan_opening(market, mechanism)
     except DpmarketError as problem:
-        return Planned(lines, 0, None, 0.0, 50, str(problem))
+        return Planned(lines, 0, None, 0.0, 50, chance, str(problem))
     ceiling = opening.ceiling
     return Planned(
-        lines, opening.escrow, opening.largest_payment, epsilon_shown(ceiling), right_guesses(ceiling), None
+        lines,
+        opening.escrow,
+        opening.largest_payment,
+        epsilon_shown(ceiling),
+        right_guesses(ceiling),
+        chance,
+        None,
     )
 
 
@@ -103,4 +115,5 @@ def _line(market: Market, name: str, factor: float) -> Line | None:
         found = prospect_for(market, people, factor * budget)
     except DpmarketError:
         return None
-    return Line(name, factor * budget, round(found.share_bought * people), found.error.total)
+    minor = math.floor(Fraction(repr(factor * budget)) * market.money.minor_units)
+    return Line(name, minor, round(found.share_bought * people), found.error.total)

@@ -51,7 +51,8 @@ def page(
     texts
         The reader's language; None: as the request asks for.
     values
-        What the template needs besides ``t``, ``money``, ``number``, ``when``, ``circles`` and ``new_key``.
+        What the template needs besides ``t``, ``money``, ``number``, ``measured``, ``typed_amount``,
+        ``when``, ``circles`` and ``new_key``.
         With a ``purpose``, what the campaign buys, texts about that are chosen.
     """
     said = (texts or texts_of(request)).about(str(values.get("purpose", "model")))
@@ -59,6 +60,8 @@ def page(
         t=said,
         money=said.money,
         number=said.number,
+        measured=said.measured,
+        typed_amount=said.typed_amount,
         when=said.when,
         new_key=new_key,
         circles=circles,

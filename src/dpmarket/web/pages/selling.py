@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -17,7 +15,7 @@ from dpmarket.web.auth import TheService
 from dpmarket.web.pages.asking import Shown, numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.looking import Arrived, SignedSeller, View, look
-from dpmarket.web.pages.meaning import epsilon_left, epsilon_shown, right_guesses
+from dpmarket.web.pages.meaning import chance_of, epsilon_left, epsilon_shown, right_guesses
 from dpmarket.web.pages.recording import fields_of
 from dpmarket.web.pages.rendering import page, see, texts_of
 from dpmarket.web.pages.situations import STEPS, step_of
@@ -201,19 +199,6 @@ def frame(view: View) -> dict[str, Any]:
         "purpose": purpose_of(view.market),
         "chance": chance_of(view.market.objective.delta),
     }
-
-
-def chance_of(delta: float | None) -> int | None:
-    """Return in how many cases a promise need not hold once, at most; None where it always holds.
-
-    Examples
-    --------
-    >>> chance_of(1e-5), chance_of(None)
-    (100000, None)
-    """
-    if delta is None:
-        return None
-    return math.floor(1 / Fraction(repr(delta)))  # as it is written: 1 / 1e-5 is below 100,000 in floats
 
 
 def offer_of(request: Request, view: View) -> dict[str, Any] | None:

@@ -11,9 +11,9 @@ from typing import Any
 from dpmarket.web.pages.asking import NUMBERS
 from dpmarket.web.pages.forms import Form, number_in
 
-KINDS = ("mean", "share", "histogram", "quantile")
+KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
 LINES, MOST_LINES = 2, 30
-_NUMBERS = ("low", "high", "level", "share")
+_NUMBERS = ("low", "high", "level", "share", "bound")
 _MODEL_ONLY = ("l2", "radius", "numerical_epsilon")
 
 
@@ -52,6 +52,7 @@ def beside_lines(form: Form, problems: list[str]) -> dict[str, str]:
             if rest == problem:
                 continue
             key = rest.split(":")[0].removeprefix(".") if rest.startswith(".") else "column"
+            key = "column" if key.partition(".")[0] == "columns" else key
             found.setdefault(f"statistic{line}.{key}", problem)
     return found
 
@@ -77,6 +78,8 @@ def _question(form: Form, line: int) -> dict[str, Any]:
         return form.text(f"statistic{line}.{key}")
 
     question: dict[str, Any] = {"kind": typed("kind"), "column": typed("column")}
+    if typed("kind") == "vector_mean":  # of several columns, which are typed into the same field
+        question = {"kind": typed("kind"), "columns": _listed(typed("column"))}
     for key in _NUMBERS:
         if typed(key):
             question[key] = _number(typed(key))

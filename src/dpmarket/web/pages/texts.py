@@ -17,12 +17,19 @@ from typing import Any
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_datetime
-from babel.numbers import format_currency, format_decimal, list_currencies
+from babel.numbers import (
+    format_currency,
+    format_decimal,
+    format_scientific,
+    get_decimal_symbol,
+    list_currencies,
+)
 from markupsafe import Markup, escape
 
 FALLBACK = "en"
 _WANTED = re.compile(r"^([A-Za-z]{2,3})(?:-([A-Za-z0-9]{2,8}))?$")
 _LONGEST = 200
+_SMALL, _LAST = 1e-3, 12  # below the first more decimals are written; below 10**-12 powers of ten
 
 Message = str | Mapping[str, str]
 
@@ -88,8 +95,28 @@ class Texts:
         return f"{_decimal_text(value, self.locale, digits)} {currency}".strip()
 
     def number(self, value: float | int) -> str:
-        """Return a number with at most six decimals."""
-        return str(format_decimal(value, format="#,##0.######", locale=self.locale))
+        """Return a number with at most six decimals; of small ones at least the first four digits."""
+        if value == 0 or abs(value) >= _SMALL:
+            return str(format_decimal(value, format="#,##0.######", locale=self.locale))
+        # Six decimals of a small number would be a smaller number, and a promise is never told too small.
+        exact = Decimal(repr(float(value)))
+        if exact.adjusted() < -_LAST:
+            return str(format_scientific(exact, format="0.###E0", locale=self.locale))
+        return str(format_decimal(exact, format="0." + "#" * (_LAST + 6), locale=self.locale))
+
+    def measured(self, value: float) -> str:
+        """Return an expected or measured number with its first three digits."""
+        return self.number(float(f"{value:.3g}"))
+
+    def typed_amount(self, amount: int, minor_units: int) -> str:
+        """Return an amount as somebody types it into a field; empty if it has no end in decimals."""
+        digits = len(str(minor_units)) - 1
+        if minor_units != 10**digits:
+            exact = amount % minor_units == 0
+            return str(amount // minor_units) if exact else ""
+        text = f"{Decimal(amount).scaleb(-digits):f}"
+        # A comma before three digits is taken for one between thousands, and refused.
+        return text if digits > 2 else text.replace(".", str(get_decimal_symbol(self.locale)))
 
     def when(self, moment: str) -> Markup:
         """Return a time of the desk, in UTC; the page's script shows it in the reader's own zone."""

@@ -21,7 +21,7 @@ from dpmarket.web.api.models import CampaignId
 from dpmarket.web.auth import TheService
 from dpmarket.web.pages.asking import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.buying import Member, frame
-from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
+from dpmarket.web.pages.meaning import chance_of, epsilon_shown, right_guesses
 from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.prospects import error_so_far
 from dpmarket.web.pages.rendering import page, whole_page
@@ -70,6 +70,7 @@ def dashboard(campaign_id: CampaignId, request: Request, caller: Member, service
         numbers=numbers,
         ceiling=epsilon_shown(found.ceiling or 0.0),
         guesses=right_guesses(found.ceiling or 0.0),
+        chance=chance_of(market_of(found.market).objective.delta),
         hours=hours_left(found, service.clock()),
         batch=service.settings.batch,
         may_fund=_may(caller, service.settings.funding) and found.state not in ENDED,
@@ -117,6 +118,7 @@ def report(campaign_id: CampaignId, request: Request, caller: Member, service: T
         made=made,
         ceiling=epsilon_shown(told.largest_promise),
         guesses=right_guesses(told.largest_promise),
+        chance=chance_of(market_of(found.market).objective.delta),
     )
 
 

@@ -51,7 +51,7 @@ window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
-// A feature's form shows what its kind needs; what is hidden is not sent.
+// The form of a feature or a number shows what its kind needs; what is hidden is not sent.
 for (const feature of document.querySelectorAll("[data-feature]")) {
   const kind = feature.querySelector("[data-kind]");
   const gap = feature.querySelector("[data-gap]");
@@ -62,7 +62,7 @@ for (const feature of document.querySelectorAll("[data-feature]")) {
       for (const input of part.querySelectorAll("input")) input.disabled = !wanted;
     }
   };
-  for (const choice of [kind, gap]) choice.addEventListener("change", fit);
+  for (const choice of [kind, gap]) if (choice) choice.addEventListener("change", fit);
   window.addEventListener("pageshow", fit);
   fit();
 }
