@@ -1,5 +1,6 @@
 """Certificates with receipts, good and forged: every verifier must give the same verdicts on all."""
 
+import functools
 import json
 import math
 import random
@@ -21,6 +22,7 @@ class Case(NamedTuple):
     good: bool | None
 
 
+@functools.cache
 def cases():
     """Return all chosen cases: good ones of both versions, and what a forger would try."""
     return [

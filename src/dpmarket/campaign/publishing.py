@@ -6,6 +6,7 @@ before the reports make truth everybody's best report.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Mapping
@@ -139,6 +140,7 @@ def _smaller(market: Market, sellers: int, most: Fraction, certified: Mapping[st
     scale = market.money.minor_units
     low, high = 1, int(most * scale)
 
+    @functools.cache
     def planned(units: int) -> list[dict[str, Any]]:
         try:
             return _objectives(market, sellers, Fraction(units, scale))

@@ -18,8 +18,8 @@ shows the same with all fields at `/api/v1/docs`, and as an OpenAPI document at 
 Requests and answers are JSON in UTF-8, strictly: no doubled key, no unknown key, no NaN. Money is in whole
 minor units, times are in UTC. Every call below `/api/v1` needs the header `Authorization: Bearer TOKEN`. What
 is somebody else's is 404, as is what is not there. Every POST that changes something takes the header
-`Idempotency-Key`, at least 16 random characters: the same request with the same key is done once, and answered
-again for 30 days. *Key* says where it is required.
+`Idempotency-Key`, at least 16 random characters: the same request with the same key is done once, and
+answered again for 30 days. *Key* says where it is required.
 """
 
 
