@@ -130,9 +130,7 @@ def test_who_has_too_little_left_of_a_lifetime_is_left_out_as_with_one_file(tmp_
             desk.withdraw("seller 14", quotes="second-quotes.csv")
         else:
             quoted(desk, divided(desk, 4, "first.csv", "first"), "first-quotes")
-            train_campaign(
-                desk.market, desk / "first-quotes", [desk / "first-data.csv"], desk / "model.json"
-            )
+            train_campaign(desk.market, desk / "first-quotes", [desk / "first-data.csv"], desk / "model.json")
             quoted(desk, divided(desk, 2, "second.csv", "second"), "second-quotes")
             desk.withdraw("seller 14", quotes="second-quotes")
     one, other = desks
