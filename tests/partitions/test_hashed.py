@@ -8,7 +8,8 @@ import pytest
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.partitions import repartition
-from dpmarket.partitions.hashed import misplaced, parts_of
+from dpmarket.partitions.hashed import misplaced
+from dpmarket.partitions.pieces import parts_of
 
 
 def tables(folder, ending="parquet"):

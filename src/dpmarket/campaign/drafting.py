@@ -35,6 +35,11 @@ from dpmarket.ledger import Balance, Connection, Round, balance_of, money, round
 from dpmarket.ledger.odometer import held_by, open_promises
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewRound
 
+NOBODY_AGAIN = (
+    "everybody who was quoted has withdrawn, must not sell, or has too little left of a lifetime's epsilon "
+    "or delta: there is nobody to promise anything."
+)
+
 
 @dataclass(frozen=True)
 class OnTop:
@@ -128,10 +133,7 @@ def choose(
     if out.size:
         invited = reports.only(np.setdiff1d(np.arange(reports.costs.size), out))
     if invited.costs.size == 0:
-        raise LedgerRefusal(
-            f"nobody in the file can be quoted: {excluded.size} must not sell, and {over.size} have less "
-            "left of their lifetime's epsilon or delta than this market could ask for."
-        )
+        raise nobody_invited(excluded.size, over.size)
     decision = decide(market, invited.costs, remaining_of(market, connection, campaign))
     everybody = bool(decision.quoted.all())
     left = [
@@ -144,6 +146,27 @@ def choose(
         quoted=invited.sellers if everybody else invited.sellers.filter(decision.quoted),
         left_out=_with_reasons(left),
         revision=0 if connection is None else rounds.revision_of(connection),
+    )
+
+
+def nobody_invited(excluded: int, over: int) -> LedgerRefusal:
+    """Return the refusal of reports of people none of whom may be quoted, so many for each reason."""
+    return LedgerRefusal(
+        f"nobody in the file can be quoted: {excluded} must not sell, and {over} have less left of their "
+        "lifetime's epsilon or delta than this market could ask for."
+    )
+
+
+def refuse_on_top(draft: Draft, market: Market, *, again: bool) -> None:
+    """Refuse to promise anything on top of open promises, unless that was asked for."""
+    if draft.on_top is None or again:
+        return
+    amount = money_text(draft.on_top.payment, market.money.minor_units, market.money.currency)
+    sellers = draft.new.quotes.height if draft.new.sellers is None else draft.new.sellers
+    raise LedgerRefusal(
+        f"{draft.on_top.sellers} of {sellers} sellers have an open promise in this campaign. "
+        f"Leave them out of the file, or use --again to promise them epsilon {draft.on_top.epsilon:.6g} in "
+        f"sum and {amount} on top."
     )
 
 
@@ -200,11 +223,11 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
         Nobody is left, or no share of the budget was declared for it.
     """
     quotes = rounds.kept_quotes(connection, known.number)
-    is_void = _is_void(connection, known)
+    is_void = is_void_round(connection, known)
     if is_void:
         quotes = rounds.quotes_of(connection, known.number)
     elif not is_one_by_one(known.mechanism):
-        _refuse_without_share(market, connection, known)
+        refuse_without_share(market, connection, known)
     limit = lifetime_limit(market, connection)
     excluded, over = not_invited(market, market_path, quotes, connection, limit, held_by(known))
     campaign = rounds.campaign_of(connection, known.campaign)
@@ -214,10 +237,7 @@ def draft_again(key: bytes, known: Round, connection: Connection, market: Market
         rows = np.setdiff1d(np.arange(quotes.height), np.concatenate([excluded, over]))
         quotes = quotes[rows.tolist()]
     if quotes.height == 0:
-        raise LedgerRefusal(
-            "everybody who was quoted has withdrawn, must not sell, or has too little left of a lifetime's "
-            "epsilon or delta: there is nobody to promise anything."
-        )
+        raise LedgerRefusal(NOBODY_AGAIN)
     parameters, plan, header = rounds.decision_of(connection, known.number)
     new = NewRound(
         quotes=quotes,
@@ -281,7 +301,12 @@ def remaining_of(market: Market, connection: Connection | None, campaign: Campai
     return Remaining(len(set(taken.values())), left, len(online))
 
 
-def _is_void(connection: Connection, found: Round) -> bool:
+def is_over(connection: Connection, entered: Round) -> bool:
+    """Whether nothing of a round can be used any more: it is spent, or all of its sellers have left."""
+    return entered.state != "open" or rounds.count_withdrawn(connection, entered.number) == entered.sellers
+
+
+def is_void_round(connection: Connection, found: Round) -> bool:
     """Whether everybody left a round before anything of it was spent: its money is free again."""
     return found.state == "open" and rounds.count_withdrawn(connection, found.number) == found.sellers
 
@@ -297,13 +322,13 @@ def _shares_taken(connection: Connection, campaign: str) -> dict[int, int]:
         if is_one_by_one(found.mechanism):
             continue
         before = newest.get(found.digest)
-        is_same = before is not None and _is_void(connection, before)
+        is_same = before is not None and is_void_round(connection, before)
         taken[found.number] = taken[before.number] if before and is_same else len(set(taken.values()))
         newest[found.digest] = found
     return taken
 
 
-def _refuse_without_share(market: Market, connection: Connection, known: Round) -> None:
+def refuse_without_share(market: Market, connection: Connection, known: Round) -> None:
     """Refuse to promise offline quotes once more where no share of the budget was declared for it.
 
     They cost what they cost the first time: on average the share for which they were planned. The answer

@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.deciding import Decide, mechanism_of, way_to_decide
-from dpmarket.campaign.drafting import Draft, OnTop, choose, draft_again, draft_of, enter_draft
+from dpmarket.campaign.drafting import (
+    Draft,
+    OnTop,
+    choose,
+    draft_again,
+    draft_of,
+    enter_draft,
+    is_over,
+    refuse_on_top,
+)
 from dpmarket.campaign.identity import round_digest, round_identity
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.pilots import refuse_own_reports
@@ -34,7 +42,7 @@ from dpmarket.files import (
     table_to_bytes,
     writing_table,
 )
-from dpmarket.ledger import Connection, Ledger, Round, reading, rounds, writing
+from dpmarket.ledger import Ledger, Round, reading, rounds, writing
 from dpmarket.ledger.outside import read_log
 from dpmarket.ledger.places import begin_log
 from dpmarket.ledger.releases import log_head_of
@@ -46,7 +54,7 @@ if TYPE_CHECKING:
     from dpmarket.mechanisms import Outcome
 
 _WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
-_EVERYBODY_LEFT = (
+EVERYBODY_LEFT = (
     "everybody who was quoted by these reports has withdrawn. If they come back, use --again to promise them "
     "the same once more."
 )
@@ -211,7 +219,7 @@ def quote_file(
                 campaign = rounds.campaign_named(connection, place.campaign)
                 refuse_changed(None if campaign is None else campaign.rules, market)
                 known = rounds.rounds_with_digest(connection, digest)
-                if known and not (again and _is_over(connection, known[-1])):
+                if known and not (again and is_over(connection, known[-1])):
                     entered, left = known[-1], rounds.left_out_of(connection, known[-1].number)
                     kept = rounds.kept_quotes(connection, entered.number)
                     _tell_again(market, entered, kept, left, outputs)
@@ -227,7 +235,7 @@ def quote_file(
                         choice = choose(market, folder, found, decide, connection, campaign)
                     draft = draft_of(market, choice, opened_ledger.key, digest, connection, campaign)
                     outcome = choice.decision.outcome
-            _refuse_on_top(draft, market, again=again)
+            refuse_on_top(draft, market, again=again)
             outputs.refuse_no_list(draft.left_out)
             if draft.on_top is not None:
                 before_again(draft.on_top)
@@ -265,7 +273,7 @@ def _as_told(ledger: Ledger, draft: Draft, *, again: bool) -> tuple[Draft, pl.Da
         if told.height:
             return draft, told
         if not again:
-            raise LedgerRefusal(_EVERYBODY_LEFT)
+            raise LedgerRefusal(EVERYBODY_LEFT)
         repetition = draft.new.repetition + 1
         identity = round_identity(ledger.key, draft.new.digest, repetition)
         draft = replace(draft, new=replace(draft.new, repetition=repetition, identity=identity))
@@ -313,32 +321,16 @@ def _enter_and_tell(
     return entered
 
 
-def _is_over(connection: Connection, entered: Round) -> bool:
-    """Whether nothing of a round can be used any more: it is spent, or all of its sellers have left."""
-    return entered.state != "open" or rounds.count_withdrawn(connection, entered.number) == entered.sellers
-
-
 def _tell_again(
     market: Market, entered: Round, kept: pl.DataFrame, left_out: pl.DataFrame | None, outputs: _Outputs
 ) -> None:
     """Write the quotes that these reports were given before, without who withdrew since."""
     if kept.height == 0:
-        raise LedgerRefusal(_EVERYBODY_LEFT)
+        raise LedgerRefusal(EVERYBODY_LEFT)
     outputs.refuse_no_list(left_out)
     quotes = Quotes(kept, entered.minor_units, market.money.currency, entered.identity)
     with outputs.writing(quotes.as_written(market.sellers.id_column), left_out):
         pass
-
-
-def _refuse_on_top(draft: Draft, market: Market, *, again: bool) -> None:
-    if draft.on_top is None or again:
-        return
-    amount = money_text(draft.on_top.payment, market.money.minor_units, market.money.currency)
-    raise LedgerRefusal(
-        f"{draft.on_top.sellers} of {draft.new.quotes.height} sellers have an open promise in this campaign. "
-        f"Leave them out of the file, or use --again to promise them epsilon {draft.on_top.epsilon:.6g} in "
-        f"sum and {amount} on top."
-    )
 
 
 def _result(

@@ -153,8 +153,8 @@ def not_invited(
     """
     nobody = np.zeros(0, dtype=np.int64)
     excluded = over = nobody
-    if market.sellers.excluded is not None:
-        listed = _listed(market, Path(market_path).parent / market.sellers.excluded)
+    listed = who_must_not_sell(market, market_path)
+    if listed is not None:
         places = positions_in(listed, SELLER, sellers, SELLER)
         excluded = np.unique(places[places >= 0])
     if limit is not None and ceiling is not None:
@@ -163,8 +163,17 @@ def not_invited(
     return excluded, np.setdiff1d(over, excluded)
 
 
-def _listed(market: Market, source: Path) -> pl.DataFrame:
-    id_column = market.sellers.id_column
+def who_must_not_sell(market: Market, market_path: str | os.PathLike[str]) -> pl.DataFrame | None:
+    """Return the list of who must not sell, column seller; None where the market has none.
+
+    Raises
+    ------
+    FileProblem
+        It cannot be read, or names nobody.
+    """
+    if market.sellers.excluded is None:
+        return None
+    source, id_column = Path(market_path).parent / market.sellers.excluded, market.sellers.id_column
     table = tidy_ids(read_table(source, [id_column], [id_column]), id_column)
     # An id that matches nobody because of a blank would let somebody sell who must not.
     refuse(table, source, spelling_problems(table, id_column))

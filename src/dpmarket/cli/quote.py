@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ import typer
 from dpmarket.cli.arguments import EngineOption, ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 if TYPE_CHECKING:
-    from dpmarket.campaign import Market
+    from dpmarket.campaign import Market, OnTop
     from dpmarket.cli.render import Voice
 
 
@@ -64,14 +64,12 @@ def quote(
     The promises are entered in the ledger before the quotes are written. Reported costs are
     confidential: they are neither printed nor written. Quotes tell much about them: keep them confidential.
     """
-    from dpmarket.campaign import OnTop, decide_offline, decide_online, money_text, quote_file, read_market
+    from dpmarket.campaign import decide_offline, decide_online, money_text, quote_file, read_market
     from dpmarket.cli.render import Voice
 
     voice = Voice(as_json, quiet, str(output))
     if engine is not None:
-        options = {"--online": online, "--again": again, "--not-quoted": not_quoted, "--force": force}
-        _quote_partitions(voice, market, str(reports), output, engine, ledger, options)
-        return
+        _refuse_with_engine({"--online": online, "--not-quoted": not_quoted, "--force": force})
     promised_again: list[OnTop] = []
 
     def say_first(on_top: OnTop) -> None:
@@ -82,6 +80,9 @@ def quote(
         )
         promised_again[:] = [on_top]
 
+    if engine is not None:
+        _quote_partitions(voice, market, str(reports), output, engine, ledger, (again, say_first))
+        return
     with voice.progress() as progress:
         decide = decide_online if online else decide_offline
         quoting = quote_file(
@@ -148,6 +149,18 @@ _REASONS = {
 }
 
 
+def _refuse_with_engine(options: Mapping[str, object]) -> None:
+    reasons = {
+        "--online": "online quotes come one by one: use files without an engine",
+        "--not-quoted": "who is not quoted is listed in the folder of the quotes",
+        "--force": "the folder of the quotes must be a new one",
+    }
+    unfit = [name for name, value in options.items() if value]
+    if unfit:
+        said = "; ".join(f"{name}: {reasons[name]}" for name in unfit)
+        raise typer.BadParameter(f"cannot be used with --engine: {said}.")
+
+
 def _quote_partitions(
     voice: Voice,
     market: Path,
@@ -155,16 +168,17 @@ def _quote_partitions(
     output: Path,
     engine: str,
     ledger: str | None,
-    options: Mapping[str, object],
+    on_top: tuple[bool, Callable[[OnTop], None]],
 ) -> None:
     from dpmarket.campaign import money_text
     from dpmarket.partitions import engine_named, quote_campaign
 
-    unfit = [name for name, value in options.items() if value]
-    if unfit:
-        raise typer.BadParameter(f"{', '.join(unfit)} cannot be used with --engine.")
+    again, say_first = on_top
     with voice.progress() as progress, engine_named(engine) as runner:
-        done = quote_campaign(market, pattern, output, engine=runner, ledger=ledger, progress=progress)
+        done = quote_campaign(
+            market, pattern, output, engine=runner, again=again, before_again=say_first, ledger=ledger,
+            progress=progress,
+        )  # fmt: skip
     quotes, entered = done.quotes, done.round
     data = {
         "sellers": quotes.sellers,
@@ -179,6 +193,7 @@ def _quote_partitions(
         "is_new": done.is_new,
         "state": entered.state,
         "passes": quotes.passes,
+        "not_quoted": done.left_out,
         "costs_outside_distribution": {"below": done.below, "above": done.above},
     }
     rows = [
@@ -187,7 +202,11 @@ def _quote_partitions(
         ("total promise", f"{quotes.promised:.6g}"),
         ("to pay, rounded up", money_text(quotes.minor_units, entered.minor_units, done.currency)),
         ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
+        *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
         ("round in the ledger", f"{entered.number} ({'new' if done.is_new else entered.state})"),
     ]
     title = "Quotes: every seller's best report was the truth"
-    voice.tell(title, rows, data, f"The quotes are in the folder {output}.")
+    note = f"The quotes are in the folder {output}."
+    if done.left_out:
+        note += f"\nWho was not quoted is listed in {output / 'not-quoted.csv'}."
+    voice.tell(title, rows, data, note)

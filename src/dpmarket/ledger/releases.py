@@ -21,7 +21,7 @@ from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, now
 from dpmarket.ledger.journal import record
 from dpmarket.ledger.manifests import Manifest
-from dpmarket.ledger.pages import keep
+from dpmarket.ledger.pages import keep, kept
 from dpmarket.ledger.rounds import WEIGHT, advance, round_of
 
 SPENT = ("marked", "released", "lost")
@@ -145,6 +145,11 @@ def release(
 def spent_bytes(epsilons: FloatArray, weights: FloatArray) -> bytes:
     """Return what is kept of what was spent on sellers, in the order of their quotes."""
     return table_to_bytes(pl.DataFrame({"spent": np.asarray(epsilons), WEIGHT: np.asarray(weights)}))
+
+
+def spent_manifest_of(connection: Connection, number: int) -> Manifest | None:
+    """Return where the partitions of what was spent for a round are; None where the ledger keeps that."""
+    return Manifest.from_bytes(kept(connection, tables.page, {"round": number, "kind": "spent"}))
 
 
 def lose(connection: Connection, attempt: str) -> None:

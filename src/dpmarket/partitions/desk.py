@@ -3,39 +3,78 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from dpmarket.allocation import max_epsilon
-from dpmarket.campaign.deciding import decide_offline, decide_online, offline_objective, way_to_decide
-from dpmarket.campaign.drafting import Draft, enter_draft, remaining_of
+from dpmarket.campaign.deciding import (
+    decide_offline,
+    decide_online,
+    offline_objective,
+    way_to_decide,
+    with_ceiling,
+)
+from dpmarket.campaign.drafting import (
+    Draft,
+    OnTop,
+    enter_draft,
+    is_over,
+    is_void_round,
+    nobody_invited,
+    refuse_on_top,
+    refuse_without_share,
+    remaining_of,
+)
 from dpmarket.campaign.identity import digest_of_round, round_identity
 from dpmarket.campaign.market_file import Market, read_market, to_distribution
-from dpmarket.campaign.pilots import pilot_of
 from dpmarket.campaign.place import Place, opened, place_of
+from dpmarket.campaign.quoting import EVERYBODY_LEFT
 from dpmarket.campaign.reports import lifetime_limit
 from dpmarket.campaign.rules import refuse_changed, rules_of
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.files import read_table
+from dpmarket.files import table_to_bytes, write_table
 from dpmarket.ledger import Connection, Ledger, Round, reading, rounds, writing
 from dpmarket.ledger.digests import digest_of_sums, keys_for_reports
-from dpmarket.ledger.manifests import Manifest, lists_with
+from dpmarket.ledger.manifests import Manifest
+from dpmarket.ledger.odometer import held_by
 from dpmarket.ledger.outside import read_log
 from dpmarket.ledger.places import begin_log
 from dpmarket.ledger.releases import log_head_of
 from dpmarket.ledger.restoring import enter_logged_withdrawals
-from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewRound
+from dpmarket.ledger.rounds import CampaignEntry, NewRound
 from dpmarket.mechanisms import OfflineMechanism
-from dpmarket.mechanisms.outcome import Outcome
-from dpmarket.partitions.looking import Counts, check_partitions, partition_paths
+from dpmarket.partitions.drafts import decided, draft_round, refuse_pilot, with_sums
+from dpmarket.partitions.invited import (
+    REASON,
+    Asked,
+    Found,
+    as_before,
+    asked_of,
+    looked_up,
+    needs_a_look,
+    people_of,
+    quoted_people,
+    scratch_of,
+    staying,
+)
+from dpmarket.partitions.looking import Counts, Looked, looking_at
+from dpmarket.partitions.lookup import Quoted
 from dpmarket.partitions.passes import Money
-from dpmarket.partitions.quoting import PartitionQuotes, quote_all
+from dpmarket.partitions.promises import keep_withdrawn
+from dpmarket.partitions.quoting import PartitionQuotes, sources_of, write_quotes
+from dpmarket.partitions.repeating import Taken, repeat_quotes
 from dpmarket.progress import StageProgress
+
+NOT_QUOTED = "not-quoted.csv"
+Write = Callable[[], PartitionQuotes]
+"""Writes quotes when the ledger is no longer looked into."""
+_OTHERWISE = "these reports were quoted before, in one file or divided otherwise: quote them as then."
 
 
 @dataclass(frozen=True)
@@ -54,6 +93,9 @@ class CampaignQuotes:
         False if the same quotes had been given before.
     below, above
         How many costs lie below and above the market's distribution.
+    left_out
+        How many sellers were not quoted, by reason: lifetime, excluded. They are listed in the folder, in
+        ``not-quoted.csv``.
     """
 
     quotes: PartitionQuotes
@@ -62,6 +104,7 @@ class CampaignQuotes:
     is_new: bool
     below: int
     above: int
+    left_out: dict[str, int]
 
 
 def quote_campaign(
@@ -70,6 +113,8 @@ def quote_campaign(
     out: str | os.PathLike[str],
     *,
     engine: Any = None,
+    again: bool = False,
+    before_again: Callable[[OnTop], None] = lambda on_top: None,
     ledger: str | None = None,
     progress: StageProgress = lambda what, share: None,
 ) -> CampaignQuotes:
@@ -84,6 +129,11 @@ def quote_campaign(
         The market file.
     paths, out, engine, progress
         As for :func:`~dpmarket.partitions.quote_partitions`.
+    again
+        Whether sellers who have an open promise are promised something on top, and quotes that were spent are
+        promised a second time.
+    before_again
+        Called with what is promised on top before it is entered.
     ledger
         A file or an address, in place of the market file's.
 
@@ -92,38 +142,84 @@ def quote_campaign(
     FileProblem
         Files that cannot be used; ``details`` name file, line and column, never a value.
     LedgerRefusal
-        The rules changed, promises are open, or a limit per person is set: what single people gave before is
-        looked up for one file of reports only.
+        As :func:`~dpmarket.campaign.quote_file`: the rules changed, sellers have open promises, nobody can be
+        quoted.
     """
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)
     _refuse_unfit(market)
-    sources = partition_paths(paths) if isinstance(paths, str) else [Path(path) for path in paths]
-    dist = to_distribution(market.costs.distribution)
+    sources = sources_of(paths)
     columns = market.sellers.id_column, market.sellers.cost_column
-    if not place.is_there:
-        # Reports that are refused leave no ledger behind.
-        check_partitions(sources, out, dist, engine=engine, columns=columns)
-    with opened(place) as book:
-        desk = _Desk(book, place, market, os.fspath(market_path), Path(out).absolute())
-        desk.refuse_first()
-        quotes = quote_all(
+    path, dist = os.fspath(market_path), to_distribution(market.costs.distribution)
+
+    def looking(keys: tuple[int, int, int] | None, *, by_person: bool) -> AbstractContextManager[Looked]:
+        return looking_at(
             sources,
             out,
             dist,
-            desk.choose,
             engine=engine,
             columns=columns,
-            keys=keys_for_reports(book.key),
-            before=desk.enter,
+            keys=keys,
+            by_person=by_person,
             progress=progress,
         )
+
+    if not place.is_there:
+        # Reports that are refused leave no ledger behind.
+        by_person = needs_a_look(market, None, None)
+        with looking(None, by_person=by_person) as looked:
+            _invited(market, path, looked, None, None, by_person=by_person)
+    with opened(place) as book:
+        desk = _Desk(book, place, market, path, Path(out).absolute())
+        by_person = desk.refuse_first()
+        with looking(keys_for_reports(book.key), by_person=by_person) as looked:
+            quotes = desk.quote(looked, again=again)
+            desk.list_left_out(looked.work)
+            if desk.known is None and desk.on_top is not None:
+                before_again(desk.on_top)
+            desk.enter(quotes)
+            os.rename(looked.work, looked.target)
     assert desk.entered is not None
-    assert desk.counts is not None
-    counts = desk.counts
+    counts = looked.counts
+    left_out = {} if desk.left_out is None else dict(Counter(desk.left_out.get_column(REASON).to_list()))
     return CampaignQuotes(
-        quotes, desk.entered, market.money.currency, desk.known is None, counts.below, counts.above
+        quotes,
+        desk.entered,
+        market.money.currency,
+        desk.known is None,
+        counts.below,
+        counts.above,
+        left_out,
     )
+
+
+def _invited(
+    market: Market,
+    market_path: str,
+    looked: Looked,
+    connection: Connection | None,
+    campaign: CampaignEntry | None,
+    *,
+    by_person: bool,
+) -> tuple[Looked, Counts, Found | None]:
+    """Return the partitions of who may be quoted, by the state of the ledger; None: there is none yet.
+
+    Raises
+    ------
+    LedgerRefusal
+        Nobody may, or the market says no number that nobody can be asked to exceed.
+    """
+    if not by_person:
+        return looked, looked.counts, None
+    ceiling = 0.0
+    if lifetime_limit(market, connection) is not None:
+        ceiling, _ = with_ceiling(market, decide_offline)
+    asked = asked_of(market, market_path, connection, campaign, ceiling)
+    found = looked_up(looked.runner, people_of(looked), asked, connection, scratch_of(looked))
+    if found.excluded + found.over == looked.counts.sellers:
+        raise nobody_invited(found.excluded, found.over)
+    staying_ones, counts = staying(looked, found)
+    return staying_ones, counts, found
 
 
 class _Desk:
@@ -135,54 +231,126 @@ class _Desk:
         self._market = market
         self._market_path = market_path
         self._out = out
+        self._by_person = False
         self._draft: NewRound | None = None
         self._revision = 0
-        self.counts: Counts | None = None
+        self.left_out: pl.DataFrame | None = None
+        self.on_top: OnTop | None = None
         self.known: Round | None = None
         self.entered: Round | None = None
 
-    def refuse_first(self) -> None:
-        """Refuse what needs no look at reports."""
+    def refuse_first(self) -> bool:
+        """Refuse what needs no look at reports; return whether people will have to be looked up."""
         with reading(self._ledger) as connection:
             campaign = rounds.campaign_named(connection, self._place.campaign)
             refuse_changed(None if campaign is None else campaign.rules, self._market)
-            if self._market.objective.delta is not None:
-                raise LedgerRefusal(
-                    "promises with a delta (objective.delta) are decided from one file of reports only: "
-                    "quote these as one."
-                )
-            if lifetime_limit(self._market, connection) is not None:
-                raise LedgerRefusal(
-                    "a limit on a lifetime's epsilon (sellers.lifetime_epsilon, of this campaign or of "
-                    "another one in the ledger) can be kept for one file of reports only: quote these as one."
-                )
+            self._by_person = needs_a_look(self._market, connection, campaign)
+        return self._by_person
 
-    def choose(self, counts: Counts) -> tuple[OfflineMechanism, Money]:
-        """Return the mechanism for as many reports: as decided before, if they were."""
-        self.counts = counts
+    def quote(self, looked: Looked, *, again: bool) -> PartitionQuotes:
+        """Write the quotes of reports: new ones, those that were given before, or, if asked for, once more.
+
+        Raises
+        ------
+        LedgerRefusal
+            Nobody can be quoted, or, without ``again``, somebody has an open promise.
+        """
         market, key = self._market, self._ledger.key
-        _refuse_pilot(self._market_path, market, counts)
-        reported = digest_of_sums(key, counts.sellers, counts.sums)
+        refuse_pilot(self._market_path, market, looked.counts)
+        reported = digest_of_sums(key, looked.counts.sellers, looked.counts.sums)
         digest = digest_of_round(key, self._place.campaign, market, "offline", reported)
         with reading(self._ledger) as connection:
-            campaign = rounds.campaign_named(connection, self._place.campaign)
-            found = rounds.rounds_with_digest(connection, digest)
             self._revision = rounds.revision_of(connection)
-            if found:
-                self.known = found[-1]
-                mechanism = _decided(connection, found[-1])
-                identity = found[-1].identity
+            found = rounds.rounds_with_digest(connection, digest)
+            if not found:
+                write = self._anew(connection, looked, digest)
+            elif again and is_over(connection, found[-1]):
+                write = self._once_more(connection, looked, found[-1])
             else:
-                _refuse_open(connection, campaign)
-                within = counts.sellers - counts.above
-                remaining = remaining_of(market, connection, campaign)
-                objective, plan = offline_objective(market, counts.sellers, within, remaining)
-                mechanism = OfflineMechanism(to_distribution(market.costs.distribution), objective)
-                identity = round_identity(key, digest, 0)
-                self._draft = _draft(
-                    market, mechanism, digest, identity, None if plan is None else plan.to_dict()
-                )
-        return mechanism, Money(market.money.minor_units, market.money.currency, identity)
+                write = self._as_before(connection, looked, found)
+        quotes = write()
+        self.on_top = OnTop(*quotes.on_top) if quotes.on_top[0] else None
+        if self.known is None:
+            refuse_on_top(self._as_draft(quotes), market, again=again)
+        return quotes
+
+    def _anew(self, connection: Connection, looked: Looked, digest: str) -> Write:
+        """Decide about reports that nobody was quoted by."""
+        market, campaign = self._market, rounds.campaign_named(connection, self._place.campaign)
+        invited, counts, found = _invited(
+            market, self._market_path, looked, connection, campaign, by_person=self._by_person
+        )
+        self.left_out = None if found is None else found.left_out
+        remaining = remaining_of(market, connection, campaign)
+        within = counts.sellers - counts.above
+        objective, plan = offline_objective(market, counts.sellers, within, remaining)
+        mechanism = OfflineMechanism(to_distribution(market.costs.distribution), objective)
+        identity = round_identity(self._ledger.key, digest, 0)
+        self._draft = draft_round(
+            market, mechanism, digest, identity, None if plan is None else plan.to_dict()
+        )
+        return partial(write_quotes, invited, mechanism, self._money(identity))
+
+    def _as_before(self, connection: Connection, looked: Looked, found: Sequence[Round]) -> Write:
+        """Take the quotes that these reports were given before, as they were decided then."""
+        known = found[-1]
+        if rounds.count_withdrawn(connection, known.number) == known.sellers:
+            raise LedgerRefusal(EVERYBODY_LEFT)
+        self.known, self.left_out = known, rounds.left_out_of(connection, known.number)
+        asked, money = as_before(self.left_out), self._money(known.identity)
+        if known.repetition:
+            return self._repeated(connection, looked, found[-2], asked, money)
+        if self.left_out is not None:
+            work = scratch_of(looked)
+            looked, _ = staying(looked, looked_up(looked.runner, people_of(looked), asked, connection, work))
+        return partial(write_quotes, looked, decided(connection, known), money)
+
+    def _once_more(self, connection: Connection, looked: Looked, known: Round) -> Write:
+        """Take quotes that were spent, or that everybody left, once more."""
+        market = self._market
+        if not is_void_round(connection, known):
+            refuse_without_share(market, connection, known)
+        repetition = known.repetition + 1
+        identity = round_identity(self._ledger.key, known.digest, repetition)
+        parameters, plan, header = rounds.decision_of(connection, known.number)
+        draft = draft_round(market, decided(connection, known), known.digest, identity, plan)
+        self._draft = replace(
+            draft, repetition=repetition, ceiling=known.ceiling, parameters=parameters, header=header
+        )
+        campaign = rounds.campaign_of(connection, known.campaign)
+        asked = asked_of(market, self._market_path, connection, campaign, held_by(known))
+        return self._repeated(connection, looked, known, asked, self._money(identity))
+
+    def _repeated(
+        self, connection: Connection, looked: Looked, before: Round, asked: Asked, money: Money
+    ) -> Write:
+        """Take the quotes of a round, which is over, for another one."""
+        manifest = rounds.manifest_of(connection, before.number)
+        if manifest is None:
+            raise LedgerRefusal(_OTHERWISE)
+        work, withdrawn = scratch_of(looked), None
+        if before.state != "open":
+            withdrawn = str(work / "withdrawn")
+            keep_withdrawn(Path(withdrawn), rounds.who_withdrew(connection, before.number))
+        count = len(manifest.names)
+        people = quoted_people(
+            looked.runner,
+            [Quoted(manifest, k, withdrawn, count, str(work / f"quoted-{k}.arrow")) for k in range(count)],
+        )
+        found = looked_up(looked.runner, people, asked, connection, work)
+        self.left_out = found.left_out
+        marks = [found.marks(k) for k in range(count)]
+        return partial(
+            repeat_quotes, looked, Taken(manifest, marks, withdrawn), decided(connection, before), money
+        )
+
+    def _money(self, identity: str) -> Money:
+        return Money(self._market.money.minor_units, self._market.money.currency, identity)
+
+    def list_left_out(self, work: Path) -> None:
+        """Write who was not quoted, and why, beside the quotes."""
+        if self.left_out is not None:
+            write_table(work / NOT_QUOTED, self.left_out)
 
     def enter(self, quotes: PartitionQuotes) -> None:
         """Enter the round before the folder appears, or see that it is the one that was entered.
@@ -197,13 +365,9 @@ class _Desk:
             with reading(self._ledger) as connection:
                 before = rounds.manifest_of(connection, self.known.number)
             if before is None or before.digests != manifest.digests:
-                raise LedgerRefusal(
-                    "these reports were quoted before, in one file or divided otherwise: quote them as then."
-                )
+                raise LedgerRefusal(_OTHERWISE)
             self.entered = self.known
             return
-        assert self._draft is not None
-        new = _with_sums(self._draft, quotes)
         with writing(self._ledger) as connection:
             if rounds.revision_of(connection) != self._revision:
                 raise LedgerRefusal("others have been quoting meanwhile: nothing was entered; try again.")
@@ -212,12 +376,19 @@ class _Desk:
                 self._place.campaign,
                 rules_of(self._market),
                 self._market,
-                Draft(new, None, None, self._revision),
+                self._as_draft(quotes),
                 manifest.to_bytes(),
             )
             if log_head_of(connection) is None:
                 begin_log(connection, self._ledger)
             enter_logged_withdrawals(connection, read_log())
+
+    def _as_draft(self, quotes: PartitionQuotes) -> Draft:
+        assert self._draft is not None
+        new = with_sums(self._draft, quotes)
+        if self.left_out is not None:
+            new = replace(new, left_out=table_to_bytes(self.left_out))
+        return Draft(new, self.left_out, self.on_top, self._revision)
 
 
 def _refuse_unfit(market: Market) -> None:
@@ -226,75 +397,8 @@ def _refuse_unfit(market: Market) -> None:
             "expected a market that decides about all sellers at once: with one posted price every file can "
             "be quoted by itself."
         )
-    if market.sellers.excluded is not None:
+    if market.objective.delta is not None:
         raise LedgerRefusal(
-            "sellers.excluded: a list of who must not sell is kept for one file of reports only; leave them "
-            "out of the reports, or quote these as one file."
+            "promises with a delta (objective.delta) are decided from one file of reports only: quote these "
+            "as one."
         )
-
-
-def _refuse_open(connection: Connection, campaign: CampaignEntry | None) -> None:
-    """Refuse while the campaign has open promises: whether to the same people is not looked up."""
-    if campaign is None:
-        return
-    if any(found.state == "open" for found in rounds.rounds_of(connection, campaign.id)):
-        raise LedgerRefusal(
-            "this campaign has open promises, perhaps to the same people: train on these quotes first, or "
-            "let everybody in them withdraw."
-        )
-
-
-def _refuse_pilot(market_path: str, market: Market, counts: Counts) -> None:
-    """Refuse reports of people to whom the cost distribution was fitted, where that can be known by ids."""
-    pilot, column = pilot_of(market_path)
-    ids = market.sellers.id_column
-    if pilot is None:
-        return
-    people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
-    if ids in people.columns and lists_with(counts.lists, people.get_column(ids).drop_nulls().to_list()):
-        raise FileProblem(
-            "some of these sellers are people of the pilot that the cost distribution was fitted to. Fit it "
-            "to people who will not sell: otherwise lying pays."
-        )
-
-
-def _decided(connection: Connection, found: Round) -> OfflineMechanism:
-    parameters, _, _ = rounds.decision_of(connection, found.number)
-    return OfflineMechanism.from_dict({"mechanism": "offline", **parameters})
-
-
-def _draft(
-    market: Market, mechanism: OfflineMechanism, digest: str, identity: str, plan: dict[str, Any] | None
-) -> NewRound:
-    parameters = mechanism.to_dict()
-    del parameters["mechanism"]
-    return NewRound(
-        quotes=pl.DataFrame(),
-        content=b"",
-        identity=identity,
-        digest=digest,
-        repetition=0,
-        mechanism="offline",
-        minor_units=market.money.minor_units,
-        ceiling=max_epsilon(mechanism.objective),
-        parameters=parameters,
-        plan=plan,
-        header=None,
-    )
-
-
-def _with_sums(new: NewRound, quotes: PartitionQuotes) -> NewRound:
-    """Return the round with its sums, and the outcome's header; costs of few could be told from no value."""
-    none = np.zeros(0)
-    outcome = Outcome(
-        mechanism="offline",
-        seller_ids=np.zeros(0, dtype=np.int64),
-        epsilons=none,
-        payments=none.copy(),
-        payment_errors=none.copy(),
-        planned_weights=none.copy(),
-        planned_noise_rate=quotes.total_promise,
-        parameters=new.parameters,
-    )
-    sums = pl.DataFrame({SELLER: ["all"], EPSILON: [quotes.promised], PAYMENT: [quotes.minor_units]})
-    return NewRound(**{**vars(new), "quotes": sums, "sellers": quotes.sellers, "header": outcome.header()})

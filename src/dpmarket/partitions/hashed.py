@@ -13,12 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from dpmarket import checks
-from dpmarket.arrays import IntArray
-from dpmarket.campaign.ids import tidy_ids
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import (
     ColumnProblem,
@@ -30,15 +27,13 @@ from dpmarket.files import (
     table_kind,
 )
 from dpmarket.files.atomic import PRIVATE
-from dpmarket.ledger.manifests import hashes_of
 from dpmarket.partitions.engines import as_engine
 from dpmarket.partitions.looking import Runner, folder_beside, partition_paths, refuse_unusable
+from dpmarket.partitions.pieces import Piece, parts_of, read_pieces, write_pieces
 from dpmarket.progress import StageProgress
 
 MOST_PARTITIONS = 99_999
 _NAME = re.compile(r"part-(\d{5})-of-(\d{5})\Z")
-Piece = tuple[str, int, int]
-"""Rows of a file of pieces: its name, the first row, and the one after the last."""
 
 
 @dataclass(frozen=True)
@@ -185,12 +180,6 @@ def places_of_people(sources: Sequence[Path]) -> list[tuple[int, int]]:
     return found
 
 
-def parts_of(table: pl.DataFrame, id_column: str, count: int) -> IntArray:
-    """Return the number of the partition in which each row's person lies."""
-    hashed = hashes_of(tidy_ids(table, id_column), id_column)
-    return (hashed % np.uint64(count)).astype(np.int64)
-
-
 def misplaced(table: pl.DataFrame, id_column: str, place: tuple[int, int]) -> list[ColumnProblem]:
     """Find rows of people who belong into another partition."""
     number, count = place
@@ -198,26 +187,6 @@ def misplaced(table: pl.DataFrame, id_column: str, place: tuple[int, int]) -> li
         return []
     words = "a person of another partition (divide the data anew: dpmarket repartition)"
     return find(id_column, words, parts_of(table, id_column, count) != number)
-
-
-def write_pieces(table: pl.DataFrame, parts: IntArray, count: int, out: str) -> tuple[int, ...]:
-    """Write rows by the number of their partition; return where each number's begin, and the end."""
-    order = np.argsort(parts, kind="stable")
-    with atomic_path(out, mode=PRIVATE) as temporary:
-        table[order].write_ipc(temporary)
-    return tuple(np.searchsorted(parts[order], np.arange(count + 1)).tolist())
-
-
-def read_pieces(pieces: Sequence[Piece]) -> pl.DataFrame:
-    """Return rows of several files of pieces, one after the other.
-
-    Raises
-    ------
-    ValueError
-        There are none.
-    """
-    some = [piece for piece in pieces if piece[2] > piece[1]] or [pieces[0]]
-    return pl.concat([pl.scan_ipc(path).slice(first, last - first).collect() for path, first, last in some])
 
 
 @dataclass(frozen=True)

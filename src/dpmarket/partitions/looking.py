@@ -12,7 +12,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,8 @@ from dpmarket.partitions.ids import ranges_of, repeated_hashes
 from dpmarket.partitions.passes import Place, Scanned, rows_of, scan, sentence_of
 from dpmarket.progress import StageProgress
 
+SCRATCH = "scratch"
+"""The folder, within that of the work, of what no longer matters when quotes are written."""
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -63,19 +65,63 @@ class Counts:
     lists: tuple[str, ...]
 
 
-def check_partitions(
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """Partitions that can be used, after the first pass.
+
+    Attributes
+    ----------
+    runner
+        For further passes.
+    work
+        A folder for what they write.
+    target
+        What it will become.
+    id_column
+        Of the reports.
+    places, scanned, counts
+        What the first pass told.
+    """
+
+    runner: Runner
+    work: Path
+    target: Path
+    id_column: str
+    places: Sequence[Place]
+    scanned: Sequence[Scanned]
+    counts: Counts
+
+
+@contextmanager
+def looking_at(
     paths: Sequence[Path],
     out: str | os.PathLike[str],
     dist: CostDistribution,
     *,
     engine: Any,
     columns: tuple[str, str],
-) -> Counts:
-    """Look at all partitions as the first pass does, refuse as it does, and leave nothing behind."""
-    refuse_unusable(paths, Path(out))
-    with folder_beside(Path(out)) as work:
-        places = places_of(paths, work, dist, columns, None)
-        return looked_at(Runner(as_engine(engine), lambda what, share: None), places)[1]
+    keys: tuple[int, int, int] | None = None,
+    by_person: bool = False,
+    progress: StageProgress = lambda what, share: None,
+) -> Iterator[Looked]:
+    """Look at all partitions, or refuse them with all that is wrong; nothing is left behind.
+
+    ``by_person``: whether ids are also written by person, so that people can be looked up.
+    """
+    target = Path(out)
+    refuse_unusable(paths, target)
+    runner = Runner(as_engine(engine), progress)
+    with folder_beside(target) as work:
+        places = places_of(paths, work, dist, columns, keys)
+        if by_person:
+            folder = work.absolute() / SCRATCH
+            folder.mkdir(mode=0o700)
+            places = [
+                replace(place, people=(k, len(places), str(folder / f"people-{k}.arrow")))
+                for k, place in enumerate(places)
+            ]
+        scanned, counts = looked_at(runner, places)
+        yield Looked(runner, work, target, columns[0], places, scanned, counts)
 
 
 @contextmanager
@@ -97,12 +143,13 @@ def looked_at(runner: Runner, places: Sequence[Place]) -> tuple[list[Scanned], C
     """Return what the first pass tells, or refuse with all problems."""
     scanned = runner.map("reading", scan, places)
     _refuse_problems(scanned)
-    counts = _counts(places, scanned)
+    counts = counts_of(places, scanned)
     _refuse_repeated(runner, places, counts)
     return scanned, counts
 
 
-def _counts(places: Sequence[Place], scanned: Sequence[Scanned]) -> Counts:
+def counts_of(places: Sequence[Place], scanned: Sequence[Scanned]) -> Counts:
+    """Return what is known of the reports of all partitions."""
     first, second = (sum(part.sums[k] for part in scanned) % (1 << 64) for k in range(2))
     return Counts(
         sellers=sum(part.rows for part in scanned),

@@ -16,7 +16,8 @@ from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.files import read_table
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.partitions.fitting import is_empty
-from dpmarket.partitions.hashed import Piece, misplaced
+from dpmarket.partitions.hashed import misplaced
+from dpmarket.partitions.pieces import Piece
 from dpmarket.partitions.promises import PLACE, PROMISED, ROW, people_in
 from dpmarket.partitions.rows import Kept, RowSettings, keep_rows
 from dpmarket.privacy import NoiseShape

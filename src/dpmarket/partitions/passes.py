@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
@@ -30,6 +31,8 @@ from dpmarket.ledger.rounds import SELLER
 from dpmarket.mechanisms.outcome import minor_amounts
 from dpmarket.partitions.decisions import Decision, Quoted
 from dpmarket.partitions.ids import grouped_hashes, repeated_among, rows_with, write_hashes
+from dpmarket.partitions.lookup import Spans, marked, write_people
+from dpmarket.partitions.pieces import Piece
 from dpmarket.partitions.premiums import MOST_SINGLE
 from dpmarket.partitions.sums import BucketSums
 from dpmarket.partitions.windows import Gathered
@@ -41,7 +44,8 @@ EPSILON, PAYMENT = "epsilon", "payment"
 class Place:
     """One partition: its file and columns, the distribution of costs, and where lists and quotes go.
 
-    ``keys``: under which reports are hashed for a round's identity; None: they are not.
+    ``keys``: under which reports are hashed for a round's identity; None: they are not. ``people``: number,
+    parts and file, where ids are written by person; None: they are not. ``marks``: who is left out, or waits.
     """
 
     source: str
@@ -51,6 +55,8 @@ class Place:
     hashes: str
     quotes: str
     keys: tuple[int, int, int] | None = None
+    people: tuple[int, int, str] | None = None
+    marks: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +65,8 @@ class Scanned:
 
     ``problems``: sentences without a value; all else is missing if there are any. ``check``: a sum over the
     bits of all costs, by which a later pass sees that the file is still the same. ``below``, ``above``: how
-    many costs lie outside of the distribution. ``sums``: of the hashes of all reports.
+    many costs lie outside of the distribution. ``sums``: of the hashes of all reports. ``people``: where the
+    ids are, by person.
     """
 
     problems: tuple[str, ...]
@@ -72,6 +79,7 @@ class Scanned:
     below: int = 0
     above: int = 0
     sums: tuple[int, int] = (0, 0)
+    people: Spans | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,11 @@ class Money:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What became of a partition: exact sums of promises and payments, and its digest."""
+    """What became of a partition: exact sums of promises and payments, and its digest.
+
+    ``on_top``: how many had an open promise, and the sums of what they are promised now, and paid in minor
+    units.
+    """
 
     rows: int
     bought: int
@@ -111,6 +123,7 @@ class Written:
     paid: BucketSums
     minor_units: int
     digest: str
+    on_top: tuple[int, float, int] = (0, 0.0, 0)
 
 
 def scan(place: Place) -> Scanned:
@@ -123,6 +136,27 @@ def scan(place: Place) -> Scanned:
     problems += more
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
+    found = _summed(place, costs)
+    if place.keys is not None:
+        found = replace(found, sums=sums_of_reports(place.keys, table, place.id_column, costs))
+    if place.people is not None:
+        number, count, out = place.people
+        people = write_people(table.get_column(place.id_column), number, count, out)
+        found = replace(found, people=people)
+    return replace(found, check=_check(costs))
+
+
+def count_again(asked: tuple[Place, Scanned]) -> Scanned:
+    """Add up the virtual costs of who stays in a partition, after others were left out; they may be all."""
+    place, before = asked
+    costs = _costs(place)
+    if costs.size == 0:
+        return Scanned(())
+    again = _summed(place, costs)
+    return replace(again, check=before.check, sums=before.sums)
+
+
+def _summed(place: Place, costs: FloatArray) -> Scanned:
     dist = distribution_of(place.distribution)
     psi = virtual_costs(costs, dist)
     finite = psi if float(psi.max()) < np.inf else psi[psi < np.inf]
@@ -133,10 +167,8 @@ def scan(place: Place) -> Scanned:
         zeros=int(np.count_nonzero(finite == 0.0)),
         cheapest=float(costs.min()),
         distinct=_few(costs),
-        check=_check(costs),
         below=int(np.count_nonzero(costs < dist.support[0])),
         above=int(np.count_nonzero(costs > dist.support[1])),
-        sums=(0, 0) if place.keys is None else sums_of_reports(place.keys, table, place.id_column, costs),
     )
 
 
@@ -186,9 +218,12 @@ def write(order: Order) -> Written:
     costs = costs + 0.0
     if problems or _check(costs) != order.check:
         raise _changed(place)
+    stay, waits = marked(place.marks, costs.size)
+    if stay.size < costs.size:
+        table, costs = table[stay], costs[stay]
     quoted = decision_in(order.decision).quote(costs)
     ids = tidy_ids(table, place.id_column).get_column(place.id_column)
-    amount = 0
+    amount, on_top = 0, (0, 0.0, 0)
     if order.money is None:
         columns: dict[str, Any] = {
             place.id_column: ids,
@@ -197,7 +232,9 @@ def write(order: Order) -> Written:
         }
         data = parquet_bytes(pl.DataFrame(columns))
     else:
-        data, amount = _money_file(place, ids, quoted, order.money)
+        data, amounts = _money_file(place, ids, quoted, order.money)
+        amount = int(amounts.sum())
+        on_top = int(waits.sum()), math.fsum(quoted.epsilons[waits]), int(amounts[waits].sum())
     with atomic_path(place.quotes, mode=PRIVATE) as temporary:
         temporary.write_bytes(data)
     return Written(
@@ -207,14 +244,15 @@ def write(order: Order) -> Written:
         paid=BucketSums.of(quoted.payments),
         minor_units=amount,
         digest=hashlib.sha256(data).hexdigest(),
+        on_top=on_top,
     )
 
 
-def _money_file(place: Place, ids: pl.Series, quoted: Quoted, money: Money) -> tuple[bytes, int]:
+def _money_file(place: Place, ids: pl.Series, quoted: Quoted, money: Money) -> tuple[bytes, IntArray]:
     amounts = minor_amounts(quoted.payments, quoted.errors, money.minor_units)
     table = pl.DataFrame({SELLER: ids, EPSILON: quoted.epsilons, UNITS: amounts})
     quotes = Quotes(table, money.minor_units, money.currency, money.round)
-    return parquet_bytes(quotes.as_written(place.id_column)), int(amounts.sum())
+    return parquet_bytes(quotes.as_written(place.id_column)), amounts
 
 
 def rows_of(asked: tuple[Place, tuple[int, ...]]) -> list[tuple[int, bytes]]:
@@ -278,7 +316,9 @@ def _changed(place: Place) -> FileProblem:
 
 
 def _costs(place: Place) -> FloatArray:
-    return numbers_of(_read_again(place, [place.cost_column]), place.cost_column)[0] + 0.0
+    """Return the costs of who is not left out."""
+    costs = numbers_of(_read_again(place, [place.cost_column]), place.cost_column)[0] + 0.0
+    return costs[marked(place.marks, costs.size)[0]] if place.marks else costs
 
 
 def _check(costs: FloatArray) -> int:

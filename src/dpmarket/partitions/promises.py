@@ -22,7 +22,7 @@ from dpmarket.ledger.manifests import Manifest
 from dpmarket.ledger.releases import spent_bytes
 from dpmarket.ledger.rounds import EPSILON, SELLER
 from dpmarket.numerics import exact_parts
-from dpmarket.partitions.hashed import Piece, parts_of, read_pieces, write_pieces
+from dpmarket.partitions.pieces import Piece, parts_of, read_pieces, write_pieces
 from dpmarket.privacy import Weights
 from dpmarket.privacy.weights import Shares
 

@@ -6,8 +6,10 @@ partitions are written.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,22 +17,12 @@ from typing import Any
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.costs import CostDistribution
 from dpmarket.errors import InvalidInput
 from dpmarket.files import to_json
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.partitions.deciding import Census, Market, Ranges, decide_from_all, decide_from_windows
-from dpmarket.partitions.engines import as_engine
-from dpmarket.partitions.looking import (
-    Counts,
-    Runner,
-    folder_beside,
-    looked_at,
-    partition_paths,
-    places_of,
-    refuse_unusable,
-)
+from dpmarket.partitions.looking import SCRATCH, Looked, Runner, looking_at, partition_paths
 from dpmarket.partitions.passes import (
     Ask,
     Money,
@@ -67,7 +59,8 @@ class PartitionQuotes:
     sellers, n_bought, n_capped
         How many reported, how many have a promise, how many are at the weight cap.
     total_promise, cutoff
-        Of the best allocation, the same floats as in memory.
+        Of the best allocation, the same floats as in memory. These and ``n_capped`` are None for quotes that
+        are given once more.
     promised, total_payment
         Sums of promises and of payments, each rounded once.
     minor_units
@@ -78,14 +71,17 @@ class PartitionQuotes:
         How often all reports were read.
     names, rows, digests
         Of each file of quotes: its name, how many sellers it has, the SHA-256 of its bytes.
+    on_top
+        Of sellers who had an open promise in the campaign: how many they are, the sum of what they are
+        promised on top, and what they are paid for it in minor units.
     """
 
     folder: Path
     sellers: int
     n_bought: int
-    n_capped: int
-    total_promise: float
-    cutoff: float
+    n_capped: int | None
+    total_promise: float | None
+    cutoff: float | None
     promised: float
     total_payment: float
     minor_units: int
@@ -94,6 +90,7 @@ class PartitionQuotes:
     names: tuple[str, ...]
     rows: tuple[int, ...]
     digests: tuple[str, ...]
+    on_top: tuple[int, float, int] = (0, 0.0, 0)
 
 
 def quote_partitions(
@@ -171,71 +168,53 @@ def quote_partitions(
     """
     if not isinstance(mechanism, OfflineMechanism):
         raise InvalidInput("expected an OfflineMechanism: others decide seller by seller, or need no market.")
-    return quote_all(
-        paths,
-        out,
-        mechanism.dist,
-        lambda counts: (mechanism, None),
-        engine=engine,
-        columns=(id_column, cost_column),
-        most_gathered=most_gathered,
-        progress=progress,
-    )
+    sources = sources_of(paths)
+    checks.at_least("most_gathered", most_gathered, 0)
+    columns = id_column, cost_column
+    with looking_at(
+        sources, out, mechanism.dist, engine=engine, columns=columns, progress=progress
+    ) as looked:
+        result = write_quotes(looked, mechanism, None, most_gathered)
+        os.rename(looked.work, looked.target)
+    return result
 
 
-def quote_all(
-    paths: Sequence[str | os.PathLike[str]] | str,
-    out: str | os.PathLike[str],
-    dist: CostDistribution,
-    choose: Callable[[Counts], tuple[OfflineMechanism, Money | None]],
-    *,
-    engine: Any,
-    columns: tuple[str, str],
+def sources_of(paths: Sequence[str | os.PathLike[str]] | str) -> list[Path]:
+    """Return the files that are named, one by one or by a pattern."""
+    return partition_paths(paths) if isinstance(paths, str) else [Path(path) for path in paths]
+
+
+def write_quotes(
+    looked: Looked,
+    mechanism: OfflineMechanism,
+    money: Money | None = None,
     most_gathered: int = MOST_GATHERED,
-    keys: tuple[int, int, int] | None = None,
-    before: Callable[[PartitionQuotes], object] = lambda quotes: None,
-    progress: StageProgress = lambda what, share: None,
 ) -> PartitionQuotes:
-    """Quote as :func:`quote_partitions` does, by a mechanism that is chosen when all reports were counted.
+    """Decide, and write all quotes into the folder of the work, which then holds nothing else.
 
     Parameters
     ----------
-    paths, out, engine, most_gathered, progress
-        As there.
-    dist
-        The distribution of costs.
-    choose
-        Given the counts, returns the mechanism, and how payments become money. With money, quotes are written
-        as ``dpmarket quote`` writes them, payments in minor units rounded up.
-    columns
-        Of ids and costs.
-    keys
-        Under which reports are hashed.
-    before
-        Called with the result before the folder appears; if it raises, nothing does.
+    looked
+        The partitions, all of which have sellers that stay.
+    mechanism, most_gathered
+        As for :func:`quote_partitions`.
+    money
+        How payments become money: quotes are then written as ``dpmarket quote`` writes them, payments in
+        minor units rounded up.
     """
-    checks.at_least("most_gathered", most_gathered, 0)
-    sources = partition_paths(paths) if isinstance(paths, str) else [Path(path) for path in paths]
-    target = Path(out)
-    refuse_unusable(sources, target)
-    runner = Runner(as_engine(engine), progress)
-    with folder_beside(target) as work:
-        places = places_of(sources, work, dist, columns, keys)
-        scanned, counts = looked_at(runner, places)
-        mechanism, money = choose(counts)
-        market = _decide(runner, places, scanned, mechanism, most_gathered)
-        decision = work / "decision"
-        keep_decision(decision, market.decision)
-        orders = [
-            Order(place, part.check, str(decision), money)
-            for place, part in zip(places, scanned, strict=True)
-        ]
-        written = runner.map("writing", write, orders)
-        decision.unlink()
-        result = _result(target, market, places, written, runner.passes)
-        _write_manifest(work, result, columns[0], mechanism)
-        before(result)
-        os.rename(work, target)
+    runner, places, scanned = looked.runner, looked.places, looked.scanned
+    market = _decide(runner, places, scanned, mechanism, most_gathered)
+    decision = looked.work / "decision"
+    keep_decision(decision, market.decision)
+    orders = [
+        Order(place, part.check, str(decision.absolute()), money)
+        for place, part in zip(places, scanned, strict=True)
+    ]
+    written = runner.map("writing", write, orders)
+    decision.unlink()
+    shutil.rmtree(looked.work / SCRATCH, ignore_errors=True)
+    result = _result(looked.target, market, places, written, runner.passes)
+    write_manifest(looked.work, result, looked.id_column, mechanism)
     return result
 
 
@@ -296,10 +275,18 @@ def _result(
         names=tuple(Path(place.quotes).name for place in places),
         rows=tuple(part.rows for part in written),
         digests=tuple(part.digest for part in written),
+        on_top=on_top_of(written),
     )
 
 
-def _write_manifest(work: Path, result: PartitionQuotes, id_column: str, mechanism: OfflineMechanism) -> None:
+def on_top_of(written: Sequence[Written]) -> tuple[int, float, int]:
+    """Return how many have an open promise already, what they are promised now in sum, and paid."""
+    people, promised, paid = zip(*(part.on_top for part in written), strict=True)
+    return sum(people), math.fsum(promised), sum(paid)
+
+
+def write_manifest(work: Path, result: PartitionQuotes, id_column: str, mechanism: OfflineMechanism) -> None:
+    """Write what is in a folder of quotes."""
     each = zip(result.names, result.rows, result.digests, strict=True)
     manifest = {
         "schema": SCHEMA,

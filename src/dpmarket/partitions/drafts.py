@@ -1,0 +1,82 @@
+"""Turn what was decided for many partitions into a round that can be entered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dpmarket.allocation import max_epsilon
+from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.pilots import pilot_of
+from dpmarket.errors import FileProblem
+from dpmarket.files import read_table
+from dpmarket.ledger import Connection, Round, rounds
+from dpmarket.ledger.manifests import lists_with
+from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, NewRound
+from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.partitions.looking import Counts
+from dpmarket.partitions.quoting import PartitionQuotes
+
+
+def refuse_pilot(market_path: str, market: Market, counts: Counts) -> None:
+    """Refuse reports of people to whom the cost distribution was fitted, where that can be known by ids."""
+    pilot, column = pilot_of(market_path)
+    ids = market.sellers.id_column
+    if pilot is None:
+        return
+    people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
+    if ids in people.columns and lists_with(counts.lists, people.get_column(ids).drop_nulls().to_list()):
+        raise FileProblem(
+            "some of these sellers are people of the pilot that the cost distribution was fitted to. Fit it "
+            "to people who will not sell: otherwise lying pays."
+        )
+
+
+def decided(connection: Connection, found: Round) -> OfflineMechanism:
+    """Return the mechanism by which a round was decided."""
+    parameters, _, _ = rounds.decision_of(connection, found.number)
+    return OfflineMechanism.from_dict({"mechanism": "offline", **parameters})
+
+
+def draft_round(
+    market: Market, mechanism: OfflineMechanism, digest: str, identity: str, plan: dict[str, Any] | None
+) -> NewRound:
+    """Return a round without its sums."""
+    parameters = mechanism.to_dict()
+    del parameters["mechanism"]
+    return NewRound(
+        quotes=pl.DataFrame(),
+        content=b"",
+        identity=identity,
+        digest=digest,
+        repetition=0,
+        mechanism="offline",
+        minor_units=market.money.minor_units,
+        ceiling=max_epsilon(mechanism.objective),
+        parameters=parameters,
+        plan=plan,
+        header=None,
+    )
+
+
+def with_sums(new: NewRound, quotes: PartitionQuotes) -> NewRound:
+    """Return the round with its sums, and the outcome's header; costs of few could be told from no value."""
+    sums = pl.DataFrame({SELLER: ["all"], EPSILON: [quotes.promised], PAYMENT: [quotes.minor_units]})
+    header = new.header
+    if quotes.total_promise is not None:
+        none = np.zeros(0)
+        header = Outcome(
+            mechanism="offline",
+            seller_ids=np.zeros(0, dtype=np.int64),
+            epsilons=none,
+            payments=none.copy(),
+            payment_errors=none.copy(),
+            planned_weights=none.copy(),
+            planned_noise_rate=quotes.total_promise,
+            parameters=new.parameters,
+        ).header()
+    return replace(new, quotes=sums, sellers=quotes.sellers, header=header)
