@@ -106,6 +106,10 @@ def _run(command, shown, folder, patient, where):
             return
         if arguments[0] in ("serve", "worker"):
             return  # until somebody stops them: tests of the service do
+        if "CAMPAIGN" in arguments:
+            return  # one with an id of its own: tests of the service do
+        if arguments[:2] == ["service", "restore"]:  # after its machine was lost
+            (Path(folder) / arguments[2] / "data" / "market.ledger").unlink()
         done = call(*arguments, cwd=folder)
     else:
         assert program == "python", where
