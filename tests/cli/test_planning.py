@@ -144,5 +144,19 @@ def test_the_plan_of_a_market_with_a_delta_says_which_noise_is_the_smaller_one(t
         f"[features]\n{columns}\n[label]\nvalues = [0, 1]\n"
     )
     market = ("--market", tmp_path / "market.toml")
-    shown = run("plan", "budget", *UNIFORM, "--sellers", 60, "--budget", 300, *market).stdout
+    shown = run("plan", "budget", "--sellers", 60, "--budget", 300, *market).stdout
     assert told in " ".join(shown.split())
+    refused = run("plan", "budget", *UNIFORM, "--sellers", 60, "--budget", 300, *market, code=2).stderr
+    assert "leave out --costs" in " ".join(refused.split())
+
+
+def test_plan_budget_takes_costs_from_the_market_file_unless_others_are_given(tmp_path):
+    (tmp_path / "market.toml").write_text(MEAN)
+    asked = ("plan", "budget", "--sellers", 1000, "--budget", 20, "--json")
+    market = ("--market", "market.toml")
+    own, same, other = (
+        json.loads(run(*asked, *market, *costs, cwd=tmp_path).stdout)["payment_weight"]
+        for costs in ((), UNIFORM, ("--costs", "uniform(2, 5)"))
+    )
+    assert own == same != other
+    assert "by --costs or by a market file" in " ".join(run(*asked, cwd=tmp_path, code=2).stderr.split())

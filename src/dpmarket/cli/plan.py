@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmarket.cli.arguments import (
+    DISTRIBUTION_HELP,
     ConcentrationOption,
     CostsOption,
     FeaturesOption,
@@ -43,9 +44,16 @@ BudgetOption = Annotated[float, typer.Option(help="Money to spend on all sellers
     epilog='Example: dpmarket plan budget --costs "uniform(1, 5)" --sellers 1000 --budget 50 --features 4'
 )
 def budget(
-    costs: CostsOption,
     sellers: SellersOption,
     budget: BudgetOption,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            help="How costs per unit of epsilon are distributed; left out, with --market: as it says there. "
+            + DISTRIBUTION_HELP,
+        ),
+    ] = None,
     features: FeaturesOption = None,
     classes: Annotated[int, typer.Option(help="How many labels there are, with --features.")] = 2,
     market: Annotated[
@@ -68,6 +76,7 @@ def budget(
 ) -> None:
     """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
     from dpmarket.campaign import read_market
+    from dpmarket.campaign.market_file import to_distribution
     from dpmarket.campaign.pricing import error_model_of
     from dpmarket.campaign.with_delta import gain_by_delta
     from dpmarket.cli.render import progress_bar
@@ -77,14 +86,22 @@ def budget(
         raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
     planned = None if market is None else read_market(market)
     if planned is not None and planned.objective.delta is not None:
+        if costs is not None:
+            raise typer.BadParameter("leave out --costs: the market has a delta, and its own distribution.")
         if (concentration, noise, weight_cap, max_mean_epsilon, confidence) != (None,) * 5:
             raise typer.BadParameter("leave out prices, bounds and confidence: the market has a delta.")
         _show_with_delta(planned, sellers, budget, as_json)
         return
     model = None if planned is None else error_model_of(planned)
+    if costs is not None:
+        dist = read_distribution(costs)
+    elif planned is not None:
+        dist = to_distribution(planned.costs.distribution)
+    else:
+        raise typer.BadParameter("say how costs are distributed, by --costs or by a market file.")
     with progress_bar("Simulating campaigns") as progress:
         found = plan_budget(
-            read_distribution(costs),
+            dist,
             sellers,
             budget,
             features,
