@@ -210,8 +210,8 @@ def test_a_confirmed_payment_may_come_back_later(tmp_path):
     assert desk.balance().paid_out == amount
 
 
-def test_a_reference_is_of_one_amount_whatever_is_restored(tmp_path):
-    """Two rounds are two payments: a bank that knows the first still makes the second."""
+def test_what_was_paid_before_a_restore_is_not_paid_again_and_the_rest_is(tmp_path):
+    """Two rounds are two payments: of which the log outside knows the first."""
     desk = Desk(tmp_path / "desk", sellers=20)
     desk.quote()
     copy_ledger(desk / "market.ledger", tmp_path / "backup")
@@ -229,8 +229,10 @@ def test_a_reference_is_of_one_amount_whatever_is_restored(tmp_path):
         {row["reference"]: (row["seller"], row["payment_minor_units"]) for row in read_rows(desk / name)}
         for name in ("first.csv", "second.csv")
     )
-    assert first.items() < second.items()
-    assert sum(int(amount) for _, amount in second.values()) == desk.balance().committed
+    assert not first.keys() & second.keys()
+    paid, waiting = (sum(int(amount) for _, amount in lines.values()) for lines in (first, second))
+    assert (desk.balance().paid_out, desk.balance().on_its_way) == (paid, waiting)
+    assert paid + waiting == desk.balance().committed
 
 
 def test_a_campaign_that_a_backup_does_not_know_comes_back_with_its_rules_and_references(tmp_path):
@@ -243,7 +245,9 @@ def test_a_campaign_that_a_backup_does_not_know_comes_back_with_its_rules_and_re
     copy_ledger(tmp_path / "backup", tmp_path / "people.ledger")
     with existing_ledger(tmp_path / "people.ledger") as ledger:
         assert repair(ledger).rounds == 1
-    autumn.pay("second.csv")
+    with pytest.raises(LedgerRefusal, match="--repeat"):
+        autumn.pay("second.csv")
+    autumn.pay("second.csv", repeat=1)
     assert read_rows(autumn / "second.csv") == read_rows(autumn / "first.csv")
     keys = {"ledger": {"campaign": "autumn", "url": "../people.ledger"}, "money": {"minor_units": 1}}
     autumn.market.write_text(market_text(**keys))

@@ -180,10 +180,11 @@ def test_a_backup_that_was_put_back_is_repaired_by_the_command_that_the_refusal_
 
     assert "sellers are paid" in refused(*train, "second.json")
     assert not (folder / "second.json").exists()
-    run("payouts", "-o", "second.csv", cwd=folder)
+    assert "paid out already" in refused("payouts", "-o", "second.csv")
+    run("payouts", "--repeat", 1, "-o", "second.csv", cwd=folder)
     assert (folder / "second.csv").read_bytes() == (folder / "payouts.csv").read_bytes()
     assert all(row["seller"] != "007" for row in read_rows(folder / "second.csv"))
-    run("payouts", "--confirmed", "second.csv", cwd=folder)
+    run("payouts", "--confirmed", "second.csv", cwd=folder)  # was entered before, and is again: once
     run("ledger", "check", "market.ledger", cwd=folder)
     after = json.loads(run("show", "market.ledger", "--json", cwd=folder).stdout)
     before = json.loads(before)
