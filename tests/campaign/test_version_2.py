@@ -55,8 +55,10 @@ def test_the_copy_of_version_2_that_was_kept_does_not_train_again(folder):
             assert [found.state for found in rounds_of(connection)] == ["released", "lost", "lost"]
     with pytest.raises(LedgerRefusal, match="spent at"):
         train(folder, "second.json")
+    with pytest.raises(LedgerRefusal, match="paid out already"):
+        pay_out(folder / "market.toml", folder / "again.csv")
     # A bank that saw the payments can tell them.
-    pay_out(folder / "market.toml", folder / "again.csv")
+    pay_out(folder / "market.toml", folder / "again.csv", repeat=1)
     assert read_rows(folder / "again.csv") == read_rows(folder / "paid.csv")
 
 
