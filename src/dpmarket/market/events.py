@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from dpmarket.ledger import Connection
 from dpmarket.market import tables
+from dpmarket.market.statements import Text
 
 
 @dataclass(frozen=True)
@@ -26,16 +27,16 @@ class Event:
     at: str
 
 
-def new_event(campaign: str, participation: str | None, kind: str, at: str) -> sa.Insert:
+def new_event(campaign: Text, participation: Text | None, kind: str, at: Text) -> sa.Insert:
     """Return the statement that appends an event."""
     values = {"campaign": campaign, "participation": participation, "kind": kind, "at": at}
     return tables.event.insert().inline().values(values)
 
 
-def new_event_of(participation: str, kind: str, at: str) -> sa.Insert:
+def new_event_of(participation: Text, kind: str, at: sa.BindParameter[str]) -> sa.Insert:
     """Return the statement that appends an event of a participation, whatever its campaign."""
     own = tables.participation.c
-    chosen = sa.select(own.campaign, own.id, sa.literal(kind), sa.literal(at)).where(own.id == participation)
+    chosen = sa.select(own.campaign, own.id, sa.literal(kind), at).where(own.id == participation)
     return tables.event.insert().from_select(["campaign", "participation", "kind", "at"], chosen)
 
 

@@ -14,7 +14,7 @@ from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
 from dpmarket.market import tables
 from dpmarket.market.standing import Standing
-from dpmarket.market.statements import insert
+from dpmarket.market.statements import Text, Whole, insert
 
 _account, _transfer = ledger_tables.account.c, ledger_tables.transfer.c
 
@@ -82,13 +82,13 @@ def pay_values(
     }
 
 
-def shrinking(escrow: str, participation: str, before: int, amount: int) -> tuple[sa.Update, sa.Update]:
+def shrinking(escrow: Text, participation: Text, before: Whole, amount: Whole) -> tuple[sa.Update, sa.Update]:
     """Return the statements that keep the chosen payment of what was held, which was ``before``."""
     transfer = ledger_tables.transfer.update().where(_pending(_transfer.participation == participation))
     account = ledger_tables.account.update().where(_account.id == escrow)
     return (
         transfer.values(amount=amount),
-        account.values(pending=_account.pending - (before - amount)),
+        account.values(pending=_account.pending - before + amount),
     )
 
 

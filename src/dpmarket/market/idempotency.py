@@ -6,6 +6,7 @@ idempotency key, and of that key only a digest is kept: who has the database has
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import json
@@ -20,7 +21,12 @@ from dpmarket.ledger import Connection
 from dpmarket.ledger.journal import canonical
 from dpmarket.market import tables
 from dpmarket.market.desk import time_text
-from dpmarket.market.statements import insert
+from dpmarket.market.statements import given, insert_for
+
+_columns = tables.idempotency.c
+_mine = sa.and_(_columns.owner == given("owner"), _columns.key == given("key"))
+_KNOWN = sa.select(_columns.request, _columns.response).where(_mine)
+_ANSWERING = tables.idempotency.update().where(_mine).values(response=given("response"))
 
 
 def once(
@@ -55,15 +61,26 @@ def once(
         raise MarketRefusal("invalid", "expected an idempotency key of at least 16 random characters.")
     digest = hmac.new(key.encode(), canonical(request).encode(), hashlib.sha256).hexdigest()
     key = hashlib.sha256(key.encode()).hexdigest()
-    columns = tables.idempotency.c
-    values = {"owner": owner, "key": key, "request": digest, "made_at": time_text(now)}
-    claim = insert(connection, tables.idempotency, values).on_conflict_do_nothing().returning(columns.key)
-    mine = sa.and_(columns.owner == owner, columns.key == key)
-    if connection.execute(claim).scalar() is None:
-        row = connection.execute(sa.select(columns.request, columns.response).where(mine)).one()
+    whose = {"given_owner": owner, "given_key": key}
+    claimed = {**whose, "given_request": digest, "given_at": time_text(now)}
+    if connection.execute(_claiming(connection.dialect.name), claimed).scalar() is None:
+        row = connection.execute(_KNOWN, whose).one()
         if row.request != digest:
             raise MarketRefusal("reused", "this idempotency key belongs to another request.")
         return dict(json.loads(row.response))
     answer = dict(act())
-    connection.execute(tables.idempotency.update().where(mine).values(response=canonical(answer)))
+    connection.execute(_ANSWERING, {**whose, "given_response": canonical(answer)})
     return answer
+
+
+@functools.cache
+def _claiming(dialect: str) -> Any:
+    """Return the insert that claims a key, or gives nothing back where somebody has it."""
+    values = {
+        "owner": given("owner"),
+        "key": given("key"),
+        "request": given("request"),
+        "made_at": given("at"),
+    }
+    claim = insert_for(dialect, tables.idempotency, values)
+    return claim.on_conflict_do_nothing().returning(_columns.key)

@@ -5,9 +5,10 @@ Who has a seat chooses from the menu or reports a cost; online, the cost is in n
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -29,7 +30,7 @@ from dpmarket.market.standing import (
     refused,
     standing_of,
 )
-from dpmarket.market.statements import together
+from dpmarket.market.statements import given, given_whole, together
 
 if TYPE_CHECKING:
     from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
@@ -126,22 +127,60 @@ def choose(
     epsilon, payment = float(epsilons[0]), int(amounts[0])
     expires_at = min(time_text(now + terms.quote), found.deliver_until)
     values = {"epsilon": epsilon, "payment": payment, "made_at": at, "expires_at": expires_at}
-    entering = tables.quote.insert().inline().values(participation=participation, **values)
     if payment == 0:
-        connection.execute(entering)
+        connection.execute(tables.quote.insert().values(participation=participation, **values))
         leave(connection, found, "declined", at)
         call_waiting(connection, found.campaign, now, terms)
     else:
         changed = together(
             connection,
-            moving(participation, ("seated",), state="quoted", lease_until=None),
-            entering,
-            *shrinking(found.escrow, participation, int(found.largest_payment or 0), payment),
-            new_event(found.campaign, participation, "quoted", at),
+            _quoting(),
+            participation=participation,
+            campaign=found.campaign,
+            escrow=found.escrow,
+            before=int(found.largest_payment or 0),
+            at=at,
+            expires_at=expires_at,
+            epsilon=epsilon,
+            payment=payment,
         )
         if changed != 1:
             raise refused(("seated",))
     return GivenQuote(epsilon, payment, found.minor_units, found.currency, expires_at)
+
+
+@functools.cache
+def _quoting() -> tuple[Any, ...]:
+    """Return what enters a quote: the seller moves on, and of the money that was held the payment stays."""
+    who, at, payment = given("participation"), given("at"), given_whole("payment")
+    epsilon = sa.bindparam("given_epsilon", type_=tables.quote.c.epsilon.type)
+    values = {"participation": who, "epsilon": epsilon, "payment": payment}
+    return (
+        moving(who, ("seated",), state="quoted", lease_until=None),
+        tables.quote.insert().inline().values(**values, made_at=at, expires_at=given("expires_at")),
+        *shrinking(given("escrow"), who, given_whole("before"), payment),
+        new_event(given("campaign"), who, "quoted", at),
+    )
+
+
+@functools.cache
+def _accepting() -> tuple[Any, ...]:
+    """Return what accepts a quote that is still good, in a campaign that still takes it."""
+    who, at = given("participation"), given("at")
+    own, live, quoted = tables.participation.c, tables.live_campaign.c, tables.quote.c
+    mine = sa.select(own.campaign).where(own.id == who).scalar_subquery()
+    # The campaign's row in shares, as in every act of a seller, but on the way: all of it is one statement.
+    going_on = (
+        sa.select(live.campaign)
+        .where(live.campaign == mine, live.state.in_(_ACCEPTING), live.deliver_until > at)
+        .with_for_update(read=True)
+    )
+    in_time = sa.select(quoted.participation).where(
+        quoted.participation == own.id, sa.or_(quoted.expires_at.is_(None), quoted.expires_at > at)
+    )
+    accepting = moving(who, ("quoted",), state="accepted")
+    accepting = accepting.where(own.campaign.in_(going_on), in_time.exists())
+    return accepting, new_event_of(who, "accepted", at)
 
 
 def quote_of(connection: Connection, participation: str) -> GivenQuote:
@@ -170,21 +209,7 @@ def accept(connection: Connection, participation: str, now: datetime) -> None:
     MarketRefusal
         It was accepted or left before (``state``), is too old (``expired``), or there is none.
     """
-    at = time_text(now)
-    own, live, quoted = tables.participation.c, tables.live_campaign.c, tables.quote.c
-    mine = sa.select(own.campaign).where(own.id == participation).scalar_subquery()
-    # The campaign's row in shares, as in every act of a seller, but on the way: all of it is one statement.
-    going_on = (
-        sa.select(live.campaign)
-        .where(live.campaign == mine, live.state.in_(_ACCEPTING), live.deliver_until > at)
-        .with_for_update(read=True)
-    )
-    in_time = sa.select(quoted.participation).where(
-        quoted.participation == own.id, sa.or_(quoted.expires_at.is_(None), quoted.expires_at > at)
-    )
-    accepting = moving(participation, ("quoted",), state="accepted")
-    accepting = accepting.where(own.campaign.in_(going_on), in_time.exists())
-    if together(connection, accepting, new_event_of(participation, "accepted", at)) == 1:
+    if together(connection, _accepting(), participation=participation, at=time_text(now)) == 1:
         return
     found = look_at(connection, participation)
     refuse_campaign(found, *_ACCEPTING)

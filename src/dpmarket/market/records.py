@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,7 +26,7 @@ from dpmarket.market.events import new_event
 from dpmarket.market.keys import Opener, seal
 from dpmarket.market.opening import market_of
 from dpmarket.market.standing import moving, refuse_campaign, refused, standing_of
-from dpmarket.market.statements import together
+from dpmarket.market.statements import given, together
 
 _OPENED_AT_ONCE = 10_000
 
@@ -55,15 +57,23 @@ def deliver(connection: Connection, participation: str, values: Record, now: dat
     text = sa.select(tables.live_campaign.c.market).where(tables.live_campaign.c.campaign == found.campaign)
     market = market_of(str(connection.execute(text).scalar_one()))
     sealed = seal(found.public_key, encode_record(market, values), "record", found.campaign, participation)
-    row = {"participation": participation, "sealed": sealed, "delivered_at": at}
     changed = together(
-        connection,
-        moving(participation, ("accepted",), state="delivered"),
-        tables.record.insert().inline().values(row),
-        new_event(found.campaign, participation, "delivered", at),
+        connection, _delivering(), participation=participation, campaign=found.campaign, sealed=sealed, at=at
     )
     if changed != 1:
         raise refused(("accepted",))
+
+
+@functools.cache
+def _delivering() -> tuple[Any, ...]:
+    """Return what enters a sealed record."""
+    who, at = given("participation"), given("at")
+    sealed = sa.bindparam("given_sealed", type_=sa.LargeBinary())
+    return (
+        moving(who, ("accepted",), state="delivered"),
+        tables.record.insert().inline().values(participation=who, sealed=sealed, delivered_at=at),
+        new_event(given("campaign"), who, "delivered", at),
+    )
 
 
 def opened_records(

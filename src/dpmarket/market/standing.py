@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection
 from dpmarket.market import tables
+from dpmarket.market.statements import Text, given
 
 _own, _live = tables.participation.c, tables.live_campaign.c
 _COLUMNS = (
@@ -19,6 +20,12 @@ _COLUMNS = (
     _live.ceiling, _live.minor_units, _live.currency, _live.curve_digest, _live.public_key, _live.round,
     _live.opens_at, _live.closes_at, _live.deliver_until,
 )  # fmt: skip
+_SEEN = (
+    sa.select(*_COLUMNS)
+    .join(tables.live_campaign, _live.campaign == _own.campaign)
+    .where(_own.id == given("participation"))
+)
+_LOCKED = _SEEN.with_for_update(read=True, of=tables.live_campaign)
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ def standing_of(connection: Connection, participation: str) -> Standing:
     MarketRefusal
         There is no such participation.
     """
-    return _found(connection, _query(participation).with_for_update(read=True, of=tables.live_campaign))
+    return _found(connection, _LOCKED, participation)
 
 
 def look_at(connection: Connection, participation: str) -> Standing:
@@ -80,7 +87,7 @@ def look_at(connection: Connection, participation: str) -> Standing:
     MarketRefusal
         There is no such participation.
     """
-    return _found(connection, _query(participation))
+    return _found(connection, _SEEN, participation)
 
 
 def move(connection: Connection, participation: str, before: tuple[str, ...], **values: Any) -> None:
@@ -95,7 +102,7 @@ def move(connection: Connection, participation: str, before: tuple[str, ...], **
         raise refused(before)
 
 
-def moving(participation: str, before: tuple[str, ...], **values: Any) -> sa.Update:
+def moving(participation: Text, before: tuple[str, ...], **values: Any) -> sa.Update:
     """Return the statement that changes a participation that is in one of these states."""
     one = tables.participation.update().where(_own.id == participation, _own.state.in_(before))
     return one.values(values)
@@ -136,13 +143,8 @@ def refuse_outside(at: str, first: str, last: str) -> None:
         raise MarketRefusal("expired", f"this was possible until {last}.")
 
 
-def _query(participation: str) -> Any:
-    joined = sa.select(*_COLUMNS).join(tables.live_campaign, _live.campaign == _own.campaign)
-    return joined.where(_own.id == participation)
-
-
-def _found(connection: Connection, query: Any) -> Standing:
-    row = connection.execute(query).one_or_none()
+def _found(connection: Connection, query: sa.Select[Any], participation: str) -> Standing:
+    row = connection.execute(query, {"given_participation": participation}).one_or_none()
     if row is None:
         raise MarketRefusal("unknown", "there is no such participation.")
     return Standing(**row._mapping)

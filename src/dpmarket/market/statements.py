@@ -1,34 +1,68 @@
-"""Say statements in the words of the connection's database: inserts that know conflicts, several at once."""
+"""Say statements in the words of the connection's database: inserts that know conflicts, several at once.
+
+Statements of every act of a seller are made once, with places for values (:func:`given`): making one takes as
+long as a way to the server and back.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dpmarket.ledger import Connection
 
+Text: TypeAlias = "str | sa.BindParameter[str]"
+Whole: TypeAlias = "int | sa.BindParameter[int]"
+
+
+def given(name: str) -> sa.BindParameter[str]:
+    """Return a place for a text, which :func:`together` fills in."""
+    return sa.bindparam(f"given_{name}", type_=sa.Text())
+
+
+def given_whole(name: str) -> sa.BindParameter[int]:
+    """Return a place for a whole number."""
+    return sa.bindparam(f"given_{name}", type_=sa.BigInteger())
+
 
 def insert(connection: Connection, table: sa.Table, values: Mapping[str, object]) -> Any:
     """Return an insert that can say ``ON CONFLICT``."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    return dialect.insert(table).values(values)
+    return insert_for(connection.dialect.name, table, values)
 
 
-def together(connection: Connection, main: Any, *others: Any) -> int:
+def insert_for(dialect: str, table: sa.Table, values: Mapping[str, object]) -> Any:
+    """Return an insert that can say ``ON CONFLICT`` in a database of this kind."""
+    words = sqlite if dialect == "sqlite" else postgresql
+    return words.insert(table).values(values)
+
+
+def together(connection: Connection, statements: tuple[Any, ...], **values: object) -> int:
     """Change rows of several tables, no row twice; return how many rows the first statement changed.
 
     On PostgreSQL they are one statement, because every statement is a way to the server and back.
+
+    Parameters
+    ----------
+    statements
+        Made once and kept, with :func:`given` places.
+    **values
+        What stands in these places, by their names.
     """
+    filled = {f"given_{name}": value for name, value in values.items()}
     if connection.dialect.name == "postgresql":
-        parts = [other.cte(f"part_{place}") for place, other in enumerate(others)]
-        return connection.execute(main.add_cte(*parts)).rowcount
-    changed = connection.execute(main).rowcount
-    for other in others:
-        connection.execute(other)
+        return connection.execute(_joined(statements), filled).rowcount
+    changed, *_ = [connection.execute(one, filled).rowcount for one in statements]
     return changed
+
+
+@functools.cache
+def _joined(statements: tuple[Any, ...]) -> Any:
+    main, *others = statements
+    return main.add_cte(*[other.cte(f"part_{place}") for place, other in enumerate(others)])
 
 
 def random_id(connection: Connection) -> sa.ColumnElement[str]:
