@@ -269,8 +269,8 @@ def test_a_buyer_asks_for_numbers_by_the_form(browser, shop, look):
         assert "the mean of east, north together" in seen.page.locator("main").inner_text()
 
 
-@pytest.mark.parametrize("look", [LOOKS[0]])
-@pytest.mark.parametrize("rules", [WITH_DELTA], ids=["delta"])
+@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]])
+@pytest.mark.parametrize("rules", [WITH_DELTA, ASKED], ids=["delta", "statistics"])
 def test_the_pages_of_a_delta_and_of_statistics_with_report_statement_and_refund(
     browser, tmp_path, look, rules
 ):
