@@ -1,11 +1,13 @@
 """Accounts of people: one ledger for many campaigns, a limit for a lifetime, a statement, payouts."""
 
+import shutil
+
 import numpy as np
 import pytest
 
-from dpmarket.campaign import certify_quotes, decide_offline, quote_file
+from dpmarket.campaign import certify_quotes, decide_offline, pay_out, quote_file
 from dpmarket.errors import FileProblem, LedgerRefusal, NotCertifiable
-from dpmarket.ledger import existing_ledger, repair
+from dpmarket.ledger import existing_ledger, outside, payouts, repair
 from support.campaigns import HEADER, read_rows, seller_ids, write_rows
 from support.desks import Desk, copy_ledger, market_text
 
@@ -233,6 +235,62 @@ def test_what_was_paid_before_a_restore_is_not_paid_again_and_the_rest_is(tmp_pa
     paid, waiting = (sum(int(amount) for _, amount in lines.values()) for lines in (first, second))
     assert (desk.balance().paid_out, desk.balance().on_its_way) == (paid, waiting)
     assert paid + waiting == desk.balance().committed
+
+
+def test_what_was_refused_to_be_entered_is_not_entered_later(tmp_path):
+    desk = Desk(tmp_path / "desk", sellers=20)
+    desk.quote()
+    desk.train()
+    desk.pay("first.csv")
+    known = [row["reference"] for row in read_rows(desk / "first.csv")]
+    write_rows(desk / "back.csv", ["reference"], [[known[0]], [known[1]], ["another"]])
+    with pytest.raises(LedgerRefusal, match="1 of 3 references are in no payout"):
+        desk.enter("back.csv", "returned")
+    with pytest.raises(LedgerRefusal, match="nothing is owed"):
+        desk.pay("second.csv")
+    desk.enter("first.csv", "confirmed")
+    assert desk.balance().on_its_way == 0
+
+
+def test_a_payout_that_was_made_before_payouts_were_logged_comes_back_with_what_became_of_it(
+    tmp_path, monkeypatch
+):
+    desk = Desk(tmp_path / "desk", sellers=20)
+    desk.quote()
+    desk.train()
+    copy_ledger(desk / "market.ledger", tmp_path / "backup")
+    append = outside.append
+    with monkeypatch.context() as patch:
+        patch.setattr(outside, "append", lambda *one, **more: one[2] != "payout" and append(*one, **more))
+        desk.pay("first.csv")
+    desk.enter("first.csv", "confirmed")
+    before = desk.balance()
+    copy_ledger(tmp_path / "backup", desk / "market.ledger")
+    with pytest.raises(LedgerRefusal, match="nothing is owed"):
+        desk.pay("second.csv")
+    assert desk.balance() == before
+
+
+def test_a_copy_that_pays_out_in_the_same_moment_pays_alone(tmp_path, monkeypatch):
+    desk = Desk(tmp_path / "desk", sellers=20)
+    desk.quote()
+    desk.train()
+    shutil.copytree(desk / ".", tmp_path / "twin")
+    entered = payouts.enter_forgotten
+
+    def looked(connection):
+        found = entered(connection)
+        monkeypatch.setattr(payouts, "enter_forgotten", entered)
+        pay_out(tmp_path / "twin" / "market.toml", tmp_path / "twin" / "paid.csv")
+        return found
+
+    monkeypatch.setattr(payouts, "enter_forgotten", looked)
+    with pytest.raises(LedgerRefusal, match="a copy of this ledger has paid out meanwhile"):
+        desk.pay("first.csv")
+    with pytest.raises(LedgerRefusal, match="nothing is owed"):
+        desk.pay("first.csv")
+    desk.pay("first.csv", repeat=1)
+    assert read_rows(desk / "first.csv") == read_rows(tmp_path / "twin" / "paid.csv")
 
 
 def test_a_campaign_that_a_backup_does_not_know_comes_back_with_its_rules_and_references(tmp_path):

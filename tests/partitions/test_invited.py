@@ -8,6 +8,7 @@ import pytest
 
 from dpmarket.campaign import read_quotes
 from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.partitions import desk as partitions_desk
 from dpmarket.partitions import quote_campaign, quoting, train_campaign
 from support.campaigns import read_rows, write_rows
 from support.desks import Desk, market_text
@@ -210,3 +211,24 @@ def test_quotes_that_everybody_left_are_promised_once_more_as_with_one_file(tmp_
     whole, done = one.quote(output="more.csv", again=True), quoted(other, pattern, "more", again=True)
     same(one, other, whole, done, "more.csv", "more")
     assert done.quotes.on_top == (0, 0.0, 0)
+
+
+def test_what_others_quote_while_reports_are_counted_is_not_overlooked(tmp_path, monkeypatch):
+    """Whether people are looked up was decided before: with nobody quoted there was no need."""
+    _, desk = both(tmp_path)
+    some = [(row["seller"], float(row["cost"])) for row in read_rows(desk / "reports.csv")][:25]
+    desk.report("some.csv", some)
+    pattern = divided(desk, 3)
+    quote = partitions_desk._Desk.quote
+
+    def meanwhile(self, looked, *, again):
+        desk.quote("some.csv", "some-quotes.csv")
+        return quote(self, looked, again=again)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(partitions_desk._Desk, "quote", meanwhile)
+        with pytest.raises(LedgerRefusal, match="others have been quoting meanwhile"):
+            quoted(desk, pattern)
+    assert len(desk.rounds()) == 1
+    with pytest.raises(LedgerRefusal, match="--again"):
+        quoted(desk, pattern)

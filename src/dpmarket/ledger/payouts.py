@@ -9,7 +9,7 @@ them enters them again before it pays anything out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,11 +89,7 @@ def make_payout(connection: Connection, campaign: str) -> tuple[Payout, pl.DataF
     number = len(payouts_of(connection, campaign)) + 1
     payout = Payout(new_id(), number, lines.height, int(lines.get_column(AMOUNT).sum()), now())
     _enter_payout(connection, campaign, payout, lines)
-    known = {one.number: one.identity for one in rounds.rounds_of(connection, campaign)}
-    by_identity = lines.with_columns(pl.col(ROUND).replace_strict(known, return_dtype=pl.String))
-    page = outside.keep_page(payout.id, 0, table_to_bytes(by_identity.rename({ROUND: _IDENTITY})))
-    about = {"payout": payout.id, "made_at": payout.made_at, **page}
-    outside.append(id_of(connection), "", "payout", about=about)
+    _log_payout(connection, campaign, payout, lines)
     return payout, lines
 
 
@@ -112,7 +108,7 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
     enter_forgotten(connection)
     wanted = pl.DataFrame({REFERENCE: list(dict.fromkeys(asked))})
     found = np.zeros(wanted.height, dtype=bool)
-    entered = 0
+    parts = []
     for payout in payouts_of(connection, campaign):
         lines = lines_of(connection, payout)
         places = positions_in(wanted, REFERENCE, lines, REFERENCE)
@@ -122,10 +118,14 @@ def enter_payments(connection: Connection, campaign: str, kind: str, asked: Sequ
         contrary = int((states == "returned").sum()) if kind == "confirmed" else 0
         if contrary:
             raise LedgerRefusal(f"cannot enter: {contrary} of these payments were returned already.")
-        entered += _enter_and_log(connection, campaign, payout, kind, lines[own.tolist()], states)
+        parts.append((payout, lines[own.tolist()], states))
     unknown = int((~found).sum())
     if unknown:
         raise LedgerRefusal(f"cannot enter: {unknown} of {wanted.height} references are in no payout.")
+    # Last of all: what is in the log outside is entered, whatever is refused after it.
+    entered = 0
+    for payout, own_lines, states in parts:
+        entered += _enter_and_log(connection, campaign, payout, kind, own_lines, states)
     return entered
 
 
@@ -164,8 +164,12 @@ def enter_forgotten(connection: Connection) -> int:
 
 def _forgotten(connection: Connection) -> list[outside.Line]:
     """Return the lines of the log about payouts that the ledger does not know, oldest first."""
+    return _forgotten_of(connection, outside.read_log())
+
+
+def _forgotten_of(connection: Connection, log: Sequence[outside.Line]) -> list[outside.Line]:
     own = id_of(connection)
-    lines = [line for line in outside.read_log() if line.ledger == own and line.kind in _LOGGED]
+    lines = [line for line in log if line.ledger == own and line.kind in _LOGGED]
     if not lines:
         return []
     page = tables.payout_page.c
@@ -226,6 +230,33 @@ def state_of_seller(connection: Connection, campaign: str, seller: str) -> str |
     return None
 
 
+def _log_payout(connection: Connection, campaign: str, payout: Payout, lines: pl.DataFrame) -> None:
+    """Write a payout to the log outside, by identities of rounds.
+
+    Raises
+    ------
+    LedgerRefusal
+        A copy of this ledger has paid out meanwhile.
+    """
+    known = {one.number: one.identity for one in rounds.rounds_of(connection, campaign)}
+    by_identity = lines.with_columns(pl.col(ROUND).replace_strict(known, return_dtype=pl.String))
+    page = outside.keep_page(payout.id, 0, table_to_bytes(by_identity.rename({ROUND: _IDENTITY})))
+    about = {"payout": payout.id, "made_at": payout.made_at, **page}
+    outside.append(id_of(connection), "", "payout", about=about, check=_refuse_others(connection))
+
+
+def _refuse_others(connection: Connection) -> Callable[[Sequence[outside.Line]], None]:
+    """Return what refuses a log in which a copy of this ledger has paid out something meanwhile."""
+
+    def check(lines: Sequence[outside.Line]) -> None:
+        if _forgotten_of(connection, lines):
+            raise LedgerRefusal(
+                "a copy of this ledger has paid out meanwhile: nothing was entered; try again."
+            )
+
+    return check
+
+
 def _enter_and_log(
     connection: Connection,
     campaign: str,
@@ -237,9 +268,15 @@ def _enter_and_log(
     """Enter what became of some lines of a payout, also in the log outside; return how many are new."""
     entry, new = _enter(connection, campaign, payout, kind, lines, states)
     if new.height:
+        own = id_of(connection)
+        logged = (
+            line.about["payout"] for line in outside.read_log() if line.ledger == own and line.kind in _LOGGED
+        )
+        if payout.id not in logged:  # made before payouts were logged
+            _log_payout(connection, campaign, payout, lines_of(connection, payout))
         page = outside.keep_page(new_id(), 0, table_to_bytes(new))
         about = {"payout": payout.id, "entry": str(entry), "kind": kind, **page}
-        outside.append(id_of(connection), "", "payments", about=about)
+        outside.append(own, "", "payments", about=about, check=_refuse_others(connection))
     return new.height
 
 

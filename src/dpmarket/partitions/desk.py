@@ -245,6 +245,7 @@ class _Desk:
             campaign = rounds.campaign_named(connection, self._place.campaign)
             refuse_changed(None if campaign is None else campaign.rules, self._market)
             self._by_person = needs_a_look(self._market, connection, campaign)
+            self._revision = rounds.revision_of(connection)
         return self._by_person
 
     def quote(self, looked: Looked, *, again: bool) -> PartitionQuotes:
@@ -260,7 +261,7 @@ class _Desk:
         reported = digest_of_sums(key, looked.counts.sellers, looked.counts.sums)
         digest = digest_of_round(key, self._place.campaign, market, "offline", reported)
         with reading(self._ledger) as connection:
-            self._revision = rounds.revision_of(connection)
+            self._refuse_others(connection)
             found = rounds.rounds_with_digest(connection, digest)
             if not found:
                 write = self._anew(connection, looked, digest)
@@ -273,6 +274,11 @@ class _Desk:
         if self.known is None:
             refuse_on_top(self._as_draft(quotes), market, again=again)
         return quotes
+
+    def _refuse_others(self, connection: Connection) -> None:
+        """Refuse a ledger that changed since it was decided whether to look people up, and by which rules."""
+        if rounds.revision_of(connection) != self._revision:
+            raise LedgerRefusal("others have been quoting meanwhile: nothing was entered; try again.")
 
     def _anew(self, connection: Connection, looked: Looked, digest: str) -> Write:
         """Decide about reports that nobody was quoted by."""
@@ -369,8 +375,7 @@ class _Desk:
             self.entered = self.known
             return
         with writing(self._ledger) as connection:
-            if rounds.revision_of(connection) != self._revision:
-                raise LedgerRefusal("others have been quoting meanwhile: nothing was entered; try again.")
+            self._refuse_others(connection)
             self.entered = enter_draft(
                 connection,
                 self._place.campaign,
