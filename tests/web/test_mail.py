@@ -238,6 +238,18 @@ def test_mails_that_were_given_up_are_sent_again_when_an_operator_wants_it(shop,
     assert [mail["To"] for mail in box.take()] == ["perhaps@example.org"]
 
 
+def test_who_decided_meanwhile_is_not_asked_again(shop, box):
+    campaign = shop.open()
+    (made,) = shop.operator.invite(campaign, ["refused@example.org"])
+    box.rcpt = ["550 no such box"]
+    assert send(shop) == 0
+    box.take()
+    shop.with_token(made["token"]).withdraw()
+    with acting(shop.desk) as connection:
+        assert send_again(connection, campaign, shop.clock()) == 0
+    assert send(shop) == 0
+
+
 def test_a_server_that_never_answers_is_not_tried_without_end(tmp_path):
     told = {"smtp_url": "smtp+plain://127.0.0.1:1", "mail_from": "market@example.org"}
     with open_shop(tmp_path, **told) as shop:

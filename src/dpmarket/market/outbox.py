@@ -24,6 +24,7 @@ from dpmarket.market.statements import insert, random_id
 _mail, _contact, _own, _live = (
     tables.mail.c, tables.contact.c, tables.participation.c, tables.live_campaign.c,
 )  # fmt: skip
+_ASKED = ("invited", "consented", "seated", "quoted")
 _WIDTH = 512  # of what is sealed: a length would tell something
 _LEASE = timedelta(minutes=10)
 _LONGEST_PAUSE = timedelta(hours=1)
@@ -108,7 +109,7 @@ def enter_due(desk: Desk, now: datetime, remind: timedelta) -> None:
     """
     at, soon = time_text(now), time_text(now + remind)
     undecided = sa.and_(
-        _own.state.in_(("invited", "consented", "seated", "quoted")),
+        _own.state.in_(_ASKED),
         _live.closes_at <= soon,
         _live.closes_at > at,
         _live.state.in_(("open", "deciding")),
@@ -193,9 +194,21 @@ def send_again(
         ``failed``, which were certainly not sent; ``unknown`` ones may have been, and may come twice.
     """
     mine = sa.select(_own.id).where(_own.campaign == campaign)
+    # Nobody who decided, or whose campaign is over, is asked again; a receipt is always theirs.
+    going_on = mine.join(tables.live_campaign, _live.campaign == _own.campaign)
+    going_on = going_on.where(_live.state.in_(("open", "deciding")))
+    invited, asked = (
+        going_on.where(_own.state == "invited"),
+        going_on.where(_own.state.in_((*_ASKED, "accepted"))),
+    )
+    wanted = sa.or_(
+        _mail.kind == "receipt",
+        sa.and_(_mail.kind == "invitation", _mail.participation.in_(invited)),
+        sa.and_(_mail.kind == "reminder", _mail.participation.in_(asked)),
+    )
     changed = connection.execute(
         tables.mail.update()
-        .where(_mail.participation.in_(mine), _mail.state.in_(states))
+        .where(_mail.participation.in_(mine), _mail.state.in_(states), wanted)
         .values(state="waiting", attempts=0, due_at=time_text(now), error_kind=None)
     )
     return changed.rowcount
