@@ -56,7 +56,7 @@ def mail_server(box):
         controller.stop()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param("a delta", marks=pytest.mark.slow), "statistics"])
 def test_what_is_private_is_on_nobody_elses_page_and_in_no_log_metric_or_file(tmp_path, monkeypatch, case):
     rules, answers, typed = CASES[case]
     folder, temporary = tmp_path / "shop", tmp_path / "temporary"
