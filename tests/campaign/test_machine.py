@@ -282,11 +282,11 @@ class Machine(RuleBasedStateMachine):
             assert held + spent <= BUDGET * 100
 
 
-def _killed(*_):
+def _killed(*_, **__):
     raise Killed
 
 
-def _failed(*_):
+def _failed(*_, **__):
     raise ZeroDivisionError
 
 
