@@ -20,7 +20,7 @@ from dpmarket.campaign.deciding import way_to_decide
 from dpmarket.campaign.pricing import curve_for, error_model_of, plan_for, prices_for
 from dpmarket.certificates import verify
 from dpmarket.planning import best_posted_price, estimator_error, suggest_prices
-from support.campaigns import HEADER, MARKET, make_campaign, read_rows, write_rows
+from support.campaigns import HEADER, MARKET, make_campaign, read_rows, write_pilot, write_rows
 
 BUDGET = "[sellers]\nexpected = 60\n" + MARKET.replace("payment_weight = 0.001", "budget = 80.0")
 POSTED = BUDGET.replace("budget = 80.0", 'budget = 80.0\nmechanism = "posted price"')
@@ -111,26 +111,17 @@ def test_a_posted_price_needs_a_budget():
     ]
 
 
-def fit(folder, costs, ids=None):
-    """Write a pilot and the distribution that was fitted to it, as 'costs fit' does."""
-    rows = [[cost] if ids is None else [ids[k], cost] for k, cost in enumerate(costs.tolist())]
-    write_rows(folder / "pilot.csv", ["cost"] if ids is None else ["seller", "cost"], rows)
-    dist = dpm.fit_costs(costs).distribution
-    content = {"distribution": dist.to_dict(), "pilot": {"file": "pilot.csv", "column": "cost"}}
-    (folder / "costs.json").write_text(json.dumps(content))
-
-
 FITTED = BUDGET.replace('"uniform(1, 5)"', '"costs.json"')
 
 
 def test_reports_that_are_the_pilot_are_refused(tmp_path):
     costs = make_campaign(tmp_path, market=FITTED)
     ids = [row["seller"] for row in read_rows(tmp_path / "reports.csv")]
-    fit(tmp_path, costs, ids)
+    write_pilot(tmp_path, costs, ids)
     with pytest.raises(FileProblem, match="are the pilot"):
         quote(tmp_path, reports="pilot.csv")
     # The same costs in another order and without ids.
-    fit(tmp_path, costs[::-1])
+    write_pilot(tmp_path, costs[::-1])
     with pytest.raises(FileProblem, match="the same costs"):
         quote(tmp_path)
     assert not (tmp_path / "quotes.csv").exists()
@@ -143,11 +134,11 @@ def test_people_of_the_pilot_are_refused_by_their_ids_and_others_are_not(tmp_pat
     others = [f"pilot {k}" for k in range(78)]
     pilot = DIST.sample(80, np.random.default_rng(9))
     assert ids[10] == "\u00e9"
-    fit(tmp_path, pilot, [ids[0], "e\u0301", *others])  # the same letter in another form
+    write_pilot(tmp_path, pilot, [ids[0], "e\u0301", *others])  # the same letter in another form
     with pytest.raises(FileProblem, match="2 of these sellers") as refusal:
         quote(tmp_path)
     assert ids[0] not in str(refusal.value)
-    fit(tmp_path, pilot, ["pilot a", "pilot b", *others])
+    write_pilot(tmp_path, pilot, ["pilot a", "pilot b", *others])
     assert quote(tmp_path).epsilons.sum() > 0.0
     # A pilot that is not there any more cannot be looked at.
     (tmp_path / "pilot.csv").unlink()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
 
+import dpmarket as dpm
 from dpmarket.campaign import read_quotes
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.partitions import desk as partitions_desk
 from dpmarket.partitions import quote_campaign, quoting, train_campaign
-from support.campaigns import read_rows, write_rows
+from support.campaigns import MARKET, read_rows, write_pilot, write_rows
 from support.desks import Desk, market_text
 
 CAPPED = {"weight_cap": 5.0, "max_mean_epsilon": 0.2}  # nobody is asked for more than 1
 LIMITED = {"sellers": {"lifetime_epsilon": 1.2}, "objective": CAPPED}
 PARTS = [1, 3, 7]
+FITTED = MARKET.replace('"uniform(1, 5)"', '"costs.json"')
 
 
 @pytest.fixture(autouse=True)
@@ -23,9 +27,9 @@ def state(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("DPMARKET_STATE", str(tmp_path_factory.mktemp("state")))
 
 
-def both(tmp_path, **tables):
+def both(tmp_path, text=None, **tables):
     """Return two desks of the same market: one will quote a file, the other partitions."""
-    text = market_text(**tables)
+    text = text or market_text(**tables)
     return Desk(tmp_path / "one", market=text), Desk(tmp_path / "other", market=text)
 
 
@@ -232,3 +236,35 @@ def test_what_others_quote_while_reports_are_counted_is_not_overlooked(tmp_path,
     assert len(desk.rounds()) == 1
     with pytest.raises(LedgerRefusal, match="--again"):
         quoted(desk, pattern)
+
+
+@pytest.mark.parametrize("ids", [None, "own", "others"])
+def test_the_pilots_people_and_costs_are_refused_as_with_one_file(tmp_path, ids):
+    """The same people in another form of Unicode; the same costs in another order, without ids."""
+    one, other = both(tmp_path, FITTED)
+    rows = read_rows(one / "reports.csv")
+    costs = np.array([float(row["cost"]) for row in rows])
+    if ids is not None:
+        costs = np.random.default_rng(8).uniform(1.0, 5.0, 80)
+    names = [f"pilot {k}" for k in range(80)]
+    if ids == "own":
+        names[:2] = ["seller 3", "e\u0301"]
+    for desk in (one, other):
+        write_pilot(desk.folder, costs[::-1], None if ids is None else names)
+    pattern = divided(other, 3)
+    refusals = []
+    for act in (one.quote, lambda: quoted(other, pattern)):
+        try:
+            act()
+        except FileProblem as refusal:
+            refusals.append(str(refusal))
+    words = {None: "the same costs", "own": "2 of these sellers", "others": None}[ids]
+    assert [words is not None and words in told for told in refusals] == ([True] * 2 if words else [])
+
+
+def test_partitions_to_which_the_distribution_was_fitted_are_known_without_their_pilot(tmp_path):
+    _, other = both(tmp_path, FITTED)
+    costs = np.array([float(row["cost"]) for row in read_rows(other / "reports.csv")])
+    (other / "costs.json").write_text(json.dumps(dpm.Empirical(costs).to_dict()))
+    with pytest.raises(FileProblem, match="these very reports"):
+        quoted(other, divided(other, 3))

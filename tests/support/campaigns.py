@@ -1,8 +1,11 @@
 """A small campaign in a folder: market file, reports and data, with ids that are not easy."""
 
 import csv
+import json
 
 import numpy as np
+
+import dpmarket as dpm
 
 MARKET = """\
 [costs]
@@ -72,3 +75,12 @@ def meant(cell):
     """Return a cell without the apostrophe that makes it harmless."""
     bare = cell.lstrip("'")
     return cell[1:] if cell.startswith("'") and bare.lstrip()[:1] in tuple("=+-@") else cell
+
+
+def write_pilot(folder, costs, ids=None):
+    """Write a pilot and the distribution that was fitted to it, as 'costs fit' does."""
+    rows = [[cost] if ids is None else [ids[k], cost] for k, cost in enumerate(costs.tolist())]
+    write_rows(folder / "pilot.csv", ["cost"] if ids is None else ["seller", "cost"], rows)
+    dist = dpm.fit_costs(costs).distribution
+    content = {"distribution": dist.to_dict(), "pilot": {"file": "pilot.csv", "column": "cost"}}
+    (folder / "costs.json").write_text(json.dumps(content))

@@ -4,6 +4,7 @@ import pytest
 
 from dpmarket.market import work
 from dpmarket.market.accounts import in_tenths
+from dpmarket.market.people import on_grid
 from dpmarket.web.pages.meaning import epsilon_shown
 from support.readers import Reader
 from support.shop import SOLD
@@ -89,6 +90,8 @@ def test_a_link_to_one_campaign_tells_nothing_of_another_but_tenths_of_the_limit
 
 def test_limits_are_shown_in_tenths_and_what_is_left_never_too_large():
     assert [in_tenths(amount, 2.0) for amount in (0.0, 1e-9, 0.2, 0.21, 1.9, 2.5)] == [0, 0.2, 0.2, 0.4, 2, 2]
+    # What is held was rounded up to a grid: three tenths of a limit stay three tenths.
+    assert [in_tenths(on_grid(cap * 0.3), cap) for cap in (1.0, 3.0, 7.0)] == [0.3, 3 * 3 / 10, 7 * 3 / 10]
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "Left for others"), ("de", "Übrig für andere")])

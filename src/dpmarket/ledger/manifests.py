@@ -82,7 +82,8 @@ class Manifest:
         if sellers is None:
             return range(len(self.names))
         lists = [Path(self.folder) / "hashes" / f"{Path(name).stem}.npy" for name in self.names]
-        return lists_with(lists, sellers) or [0]
+        counts = how_many_in(lists, sellers)
+        return [number for number, count in enumerate(counts) if count] or [0]
 
     def tables(self, numbers: Sequence[int]) -> pl.DataFrame:
         """Return the rows of some partitions, one after the other; refuses as :meth:`quotes` does."""
@@ -162,8 +163,8 @@ def groups_in(path: str | Path, first: int, last: int) -> Hashes:
     return np.array(known[GROUPS + 1 + starts[first] : GROUPS + 1 + starts[last]])
 
 
-def lists_with(lists: Sequence[str | Path], sellers: Sequence[str]) -> list[int]:
-    """Return the numbers of the lists that hold the hash of any of these ids.
+def how_many_in(lists: Sequence[str | Path], sellers: Sequence[str]) -> list[int]:
+    """Return how many of these ids each list holds, by their hashes.
 
     Raises
     ------
@@ -173,11 +174,10 @@ def lists_with(lists: Sequence[str | Path], sellers: Sequence[str]) -> list[int]
     own = hashes_of(pl.DataFrame({"id": list(sellers)}, schema={"id": pl.String}), "id")
     groups = np.unique(own >> np.uint64(56)).tolist()
     found = []
-    for number, path in enumerate(lists):
+    for path in lists if groups else ():
         try:
             there = np.concatenate([groups_in(path, group, group + 1) for group in groups])
         except (OSError, ValueError):
             raise FileProblem(f"cannot read the list {path} of the sellers in a partition.") from None
-        if np.isin(own, there).any():
-            found.append(number)
-    return found
+        found.append(int(np.isin(own, there).sum()))
+    return found or [0] * len(lists)

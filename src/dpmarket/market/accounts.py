@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from dpmarket.ledger import Connection
 from dpmarket.market import tables
-from dpmarket.market.people import Limits, limits_of
+from dpmarket.market.people import Limits, limits_of, on_grid
 from dpmarket.market.standing import look_at
 from dpmarket.market.views import Caller, show_history
 
@@ -118,6 +118,6 @@ def in_tenths(amount: float, cap: float) -> float:
     (0.0, 0.5, 0.5, 1.0)
     """
     for tenth in range(11):
-        if amount <= cap * tenth / 10.0:
+        if amount <= on_grid(cap * tenth / 10.0):  # what is held was rounded up to the grid
             return cap * tenth / 10.0
     return cap

@@ -257,7 +257,7 @@ class _Desk:
             Nobody can be quoted, or, without ``again``, somebody has an open promise.
         """
         market, key = self._market, self._ledger.key
-        refuse_pilot(self._market_path, market, looked.counts)
+        refuse_pilot(self._market_path, market, looked)
         reported = digest_of_sums(key, looked.counts.sellers, looked.counts.sums)
         digest = digest_of_round(key, self._place.campaign, market, "offline", reported)
         with reading(self._ledger) as connection:

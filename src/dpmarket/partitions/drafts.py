@@ -9,31 +9,37 @@ import numpy as np
 import polars as pl
 
 from dpmarket.allocation import max_epsilon
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign import pilots
 from dpmarket.campaign.market_file import Market
-from dpmarket.campaign.pilots import pilot_of
-from dpmarket.errors import FileProblem
-from dpmarket.files import read_table
 from dpmarket.ledger import Connection, Round, rounds
-from dpmarket.ledger.manifests import lists_with
+from dpmarket.ledger.manifests import how_many_in
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, NewRound
 from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.mechanisms.outcome import Outcome
-from dpmarket.partitions.looking import Counts
+from dpmarket.partitions.looking import Looked
+from dpmarket.partitions.passes import costs_of
 from dpmarket.partitions.quoting import PartitionQuotes
 
+_MOST_COSTS = 1 << 24
 
-def refuse_pilot(market_path: str, market: Market, counts: Counts) -> None:
-    """Refuse reports of people to whom the cost distribution was fitted, where that can be known by ids."""
-    pilot, column = pilot_of(market_path)
-    ids = market.sellers.id_column
-    if pilot is None:
-        return
-    people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
-    if ids in people.columns and lists_with(counts.lists, people.get_column(ids).drop_nulls().to_list()):
-        raise FileProblem(
-            "some of these sellers are people of the pilot that the cost distribution was fitted to. Fit it "
-            "to people who will not sell: otherwise lying pays."
-        )
+
+def refuse_pilot(market_path: str, market: Market, looked: Looked) -> None:
+    """Refuse reports to which the cost distribution was fitted, where that can be known.
+
+    All costs are compared where they are few enough to hold in one place.
+    """
+
+    def costs() -> FloatArray | None:
+        if looked.counts.sellers > _MOST_COSTS:
+            return None
+        return np.concatenate(looked.runner.aside(costs_of, looked.places))
+
+    def among(people: pl.DataFrame, ids: str) -> int:
+        return sum(how_many_in(looked.counts.lists, people.get_column(ids).drop_nulls().to_list()))
+
+    sources = [place.source for place in looked.places]
+    pilots.refuse_pilot(market_path, market, sources, looked.counts.sellers, costs, among)
 
 
 def decided(connection: Connection, found: Round) -> OfflineMechanism:

@@ -25,7 +25,7 @@ from dpmarket.errors import FileProblem
 from dpmarket.files import atomic_path, find, numbers_of, parquet_bytes, read_table
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.ledger.digests import sums_of_reports
-from dpmarket.ledger.manifests import hashes_and_look
+from dpmarket.ledger.manifests import Hashes, hashes_and_look
 from dpmarket.ledger.rounds import PAYMENT as UNITS
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.mechanisms.outcome import minor_amounts
@@ -63,8 +63,8 @@ class Place:
 class Scanned:
     """What the first pass tells of a partition.
 
-    ``problems``: sentences without a value; all else is missing if there are any. ``check``: a sum over the
-    bits of all costs, by which a later pass sees that the file is still the same. ``below``, ``above``: how
+    ``problems``: sentences without a value; all else is missing if there are any. ``check``: a sum over
+    all ids and costs, by which a later pass sees that the file is still the same. ``below``, ``above``: how
     many costs lie outside of the distribution. ``sums``: of the hashes of all reports. ``people``: where the
     ids are, by person.
     """
@@ -132,7 +132,7 @@ def scan(place: Place) -> Scanned:
         table, costs, problems = _read(place)
     except FileProblem as problem:
         return Scanned((str(problem),))
-    table, more = _with_good_ids(place, table)
+    table, hashes, more = _with_good_ids(place, table)
     problems += more
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
@@ -143,7 +143,7 @@ def scan(place: Place) -> Scanned:
         number, count, out = place.people
         people = write_people(table.get_column(place.id_column), number, count, out)
         found = replace(found, people=people)
-    return replace(found, check=_check(costs))
+    return replace(found, check=_check(hashes, costs))
 
 
 def count_again(asked: tuple[Place, Scanned]) -> Scanned:
@@ -172,18 +172,24 @@ def _summed(place: Place, costs: FloatArray) -> Scanned:
     )
 
 
-def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Return a table with tidy ids, and what is wrong with them; good ones are listed by their hashes."""
-    hashes, plain = hashes_and_look(table, place.id_column)
-    if not plain:
-        table = tidy_ids(table, place.id_column)
-        hashes, _ = hashes_and_look(table, place.id_column)
+def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, Hashes, list[str]]:
+    """Return a table with tidy ids, their hashes, and what is wrong with them; good ones are listed."""
+    table, hashes, plain = _tidy(place, table)
     problems, known = [], grouped_hashes(hashes)
     if not plain or repeated_among(known).size:  # with different hashes no two ids can be equal
         problems = id_problems(table, place.id_column)
     if not problems:
         write_hashes(place.hashes, known)
-    return table, [problem.sentence(table, place.source) for problem in problems]
+    return table, hashes, [problem.sentence(table, place.source) for problem in problems]
+
+
+def _tidy(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, Hashes, bool]:
+    """Return a table with tidy ids, their hashes, and whether all were plain."""
+    hashes, plain = hashes_and_look(table, place.id_column)
+    if not plain:
+        table = tidy_ids(table, place.id_column)
+        hashes, _ = hashes_and_look(table, place.id_column)
+    return table, hashes, plain
 
 
 def costs_of(place: Place) -> FloatArray:
@@ -213,16 +219,16 @@ def write(order: Order) -> Written:
         The reports have changed since the first pass.
     """
     place = order.place
-    table = _read_again(place, [place.id_column, place.cost_column])
+    table, hashes, _ = _tidy(place, _read_again(place, [place.id_column, place.cost_column]))
     costs, problems = numbers_of(table, place.cost_column)
     costs = costs + 0.0
-    if problems or _check(costs) != order.check:
+    if problems or _check(hashes, costs) != order.check:
         raise _changed(place)
     stay, waits = marked(place.marks, costs.size)
     if stay.size < costs.size:
         table, costs = table[stay], costs[stay]
     quoted = decision_in(order.decision).quote(costs)
-    ids = tidy_ids(table, place.id_column).get_column(place.id_column)
+    ids = table.get_column(place.id_column)
     amount, on_top = 0, (0, 0.0, 0)
     if order.money is None:
         columns: dict[str, Any] = {
@@ -321,10 +327,11 @@ def _costs(place: Place) -> FloatArray:
     return costs[marked(place.marks, costs.size)[0]] if place.marks else costs
 
 
-def _check(costs: FloatArray) -> int:
+def _check(hashes: Hashes, costs: FloatArray) -> int:
+    """Return a sum that tells whether the same people report the same costs, in the same order."""
     bits = np.ascontiguousarray(costs).view(np.uint64)
-    weights = np.arange(1, bits.size + 1, dtype=np.uint64)
-    return int(np.add.reduce(bits * weights)) if bits.size else 0
+    weights = np.arange(1, 2 * bits.size, 2, dtype=np.uint64)
+    return int(np.add.reduce((bits ^ hashes) * weights)) if bits.size else 0
 
 
 def _few(costs: FloatArray) -> FloatArray | None:
