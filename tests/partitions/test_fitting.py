@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,6 +17,7 @@ from dpmarket.learning import PrivateLogisticRegression, Rows, kernels, minimise
 from dpmarket.learning.by_passes import RemoteProblem, Sizes
 from dpmarket.numerics import exact_parts, exact_sum
 from dpmarket.partitions import Processes, fit_partitions, repartition
+from dpmarket.partitions.looking import folder_beside
 from dpmarket.privacy import SeededNoise
 
 FEATURES = ["a", "b", "c"]
@@ -129,6 +134,36 @@ def test_a_penalty_with_slack_is_refused_with_the_least_that_works(tmp_path):
     least = float(str(refused.value).split(">= ")[1].split(" ")[0])
     model = estimator(table, l2=least * 1.0001)
     fit_partitions(model, pattern, tmp_path / "work", features=FEATURES)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dpmarket.partitions.looking import folder_beside
+with folder_beside(Path(sys.argv[1])) as work:
+    (work / "rows-0").write_text("somebody's record")
+    print(work, flush=True)
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_rows_that_a_killed_run_left_are_removed_by_the_next_and_those_of_a_running_one_are_not(tmp_path):
+    target = tmp_path / "model.json"
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(target)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        left = Path(run.stdout.readline().strip())
+        with folder_beside(target) as own, folder_beside(tmp_path / "other.json"):
+            assert (left / "rows-0").read_text() == "somebody's record"
+            assert own != left
+        run.stdin.close()
+        assert run.wait(60) == -signal.SIGKILL
+    with folder_beside(tmp_path / "other.json"):
+        assert (left / "rows-0").exists()  # it may belong to somebody else's work
+    with folder_beside(target) as own:
+        assert [path for path in tmp_path.iterdir() if path.is_dir()] == [own]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_exact_sum_is_that_of_fractions_in_every_order():

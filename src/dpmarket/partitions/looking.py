@@ -5,6 +5,8 @@ Also what every pass needs: the files of partitions, a folder for the work, and 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import glob
 import json
 import os
@@ -126,10 +128,16 @@ def looking_at(
 
 @contextmanager
 def folder_beside(target: Path) -> Iterator[Path]:
-    """Give an empty folder that only its owner may look into; what is still there at the end is removed."""
+    """Give an empty folder that only its owner may look into; what is still there at the end is removed.
+
+    So is what a run for the same target left that was killed: rows of people may be in it.
+    """
+    _remove_what_the_dead_left(target)
     work = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         work.mkdir(mode=0o700)
+        descriptor = os.open(work, os.O_RDONLY)
+        _is_mine(descriptor)
         (work / "hashes").mkdir(mode=0o700)
     except OSError as problem:
         raise FileProblem(f"cannot write {target}: {problem.strerror or problem}.") from None
@@ -137,6 +145,29 @@ def folder_beside(target: Path) -> Iterator[Path]:
         yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _remove_what_the_dead_left(target: Path) -> None:
+    begin, end = f".{target.name}.", ".tmp"
+    with contextlib.suppress(OSError):
+        for beside in target.parent.iterdir():
+            if beside.name.startswith(begin) and beside.name.endswith(end) and beside.is_dir():
+                descriptor = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW)
+                try:
+                    if _is_mine(descriptor):
+                        shutil.rmtree(beside, ignore_errors=True)
+                finally:
+                    os.close(descriptor)
+
+
+def _is_mine(descriptor: int) -> bool:
+    """Take a folder until this process ends, however it does; return whether no other has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def looked_at(runner: Runner, places: Sequence[Place]) -> tuple[list[Scanned], Counts]:
