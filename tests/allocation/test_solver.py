@@ -334,7 +334,7 @@ def test_at_equal_values_the_smaller_total_promise_is_taken():
 
 def test_sorting_only_the_cheap_part_changes_nothing(monkeypatch):
     rng = np.random.default_rng(11)
-    m = solver_module._SAMPLE_FROM + 1000
+    m = solver_module.SAMPLE_FROM + 1000
     cases = {
         "uniform": rng.uniform(1.0, 9.0, m),
         "sorted": np.sort(rng.lognormal(size=m)),
@@ -350,7 +350,7 @@ def test_sorting_only_the_cheap_part_changes_nothing(monkeypatch):
         ):
             partly = allocate(psi, objective)
             with monkeypatch.context() as patch:
-                patch.setattr(solver_module, "_SAMPLE_FROM", 10**9)
+                patch.setattr(solver_module, "SAMPLE_FROM", 10**9)
                 wholly = allocate(psi, objective)
             np.testing.assert_array_equal(partly.epsilons, wholly.epsilons)
             assert partly.local_minima == wholly.local_minima
@@ -371,7 +371,7 @@ def test_a_finite_local_minimum_above_the_infimum_at_infinity_is_not_an_answer()
 
 def test_a_sample_that_misleads_costs_time_and_nothing_else(monkeypatch):
     # Every sampled seller is cheap, nobody else is: the guess of how many to sort is far too low.
-    m = solver_module._SAMPLE_FROM
+    m = solver_module.SAMPLE_FROM
     rng = np.random.default_rng(12)
     sampled = np.arange(m) % (m // solver_module._SAMPLE) == 0
     psi = np.where(sampled, rng.uniform(1.0, 1.001, m), rng.uniform(2.0, 3.0, m))
@@ -387,7 +387,7 @@ def test_a_sample_that_misleads_costs_time_and_nothing_else(monkeypatch):
     monkeypatch.setattr(solver_module, "_walk_sorted", spy)
     misled = allocate(psi, objective)
     assert statuses == [TOO_SHORT, COMPLETE]
-    monkeypatch.setattr(solver_module, "_SAMPLE_FROM", 10**9)
+    monkeypatch.setattr(solver_module, "SAMPLE_FROM", 10**9)
     np.testing.assert_array_equal(misled.epsilons, allocate(psi, objective).epsilons)
 
 

@@ -1,3 +1,4 @@
+from .many import SmallMarkets as SmallMarkets
 from .objective import BuyerObjective as BuyerObjective
 from .objective import max_epsilon as max_epsilon
 from .result import Allocation as Allocation

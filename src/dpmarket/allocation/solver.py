@@ -28,12 +28,12 @@ from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 WeightRule = Callable[[FloatArray], FloatArray]
 
 # Below this many sellers, sorting all is as fast as finding out whom one need not sort.
-_SAMPLE_FROM = 1 << 17
+SAMPLE_FROM = 1 << 17
 _SAMPLE = 1 << 13
 # Elements written at a time: they stay in the processor's cache between the steps.
 _CHUNK = 1 << 15
 # Costs beyond 2**100 or all below 2**-100 are measured in another power of two: squares must not overflow.
-_PLAIN_EXPONENT = 100
+PLAIN_EXPONENT = 100
 # Costs beyond 2**200 times what is needed are not bought.
 _REACH_EXPONENT = 200
 
@@ -160,10 +160,10 @@ def _finite_part(psi: FloatArray) -> tuple[FloatArray, float]:
 def _within_reach(finite: FloatArray, dearest: float, settings: PathSettings) -> tuple[FloatArray, float]:
     """Leave out costs so far above the needed ones that squares of both do not fit into a float."""
     needed = settings.first_capped + (settings.first_rest > 0.0)
-    if math.frexp(dearest)[1] <= _PLAIN_EXPONENT or finite.size <= needed:
+    if math.frexp(dearest)[1] <= PLAIN_EXPONENT or finite.size <= needed:
         return finite, dearest
     margin = float(np.partition(finite, needed - 1)[needed - 1])
-    exponent = max(math.frexp(margin)[1], -_PLAIN_EXPONENT) + _REACH_EXPONENT
+    exponent = max(math.frexp(margin)[1], -PLAIN_EXPONENT) + _REACH_EXPONENT
     limit = math.ldexp(1.0, exponent) if exponent < 1024 else math.inf
     kept = finite[finite <= limit]
     return kept, float(kept.max())
@@ -171,7 +171,7 @@ def _within_reach(finite: FloatArray, dearest: float, settings: PathSettings) ->
 
 def _unit(dearest: float) -> float:
     exponent = math.frexp(dearest)[1]
-    return 1.0 if abs(exponent) <= _PLAIN_EXPONENT else math.ldexp(0.5, exponent)
+    return 1.0 if abs(exponent) <= PLAIN_EXPONENT else math.ldexp(0.5, exponent)
 
 
 def _check_feasible(finite: int, sellers: int, settings: PathSettings, objective: BuyerObjective) -> None:
@@ -219,7 +219,7 @@ def _walk(
     """Return the table of local minima and the value at infinity, sorting no more than it must."""
     with np.errstate(over="ignore"):
         mean = min(float(finite.mean()), dearest) / settings.unit * (1.0 + 1e-9)
-    if finite.size >= _SAMPLE_FROM:
+    if finite.size >= SAMPLE_FROM:
         cheap = _cheap_part(finite, mean, settings, objective)
         if cheap.size < finite.size:
             table, at_infinity, _, status = _walk_sorted(cheap, finite.size, mean, settings)

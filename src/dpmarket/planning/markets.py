@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import stats
 
-from dpmarket.allocation import BuyerObjective, allocate
+from dpmarket.allocation import BuyerObjective, SmallMarkets
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs import CostDistribution, virtual_costs
 
@@ -88,7 +89,18 @@ class Markets:
 
     def expect(self, objective: BuyerObjective) -> Expectation:
         """Return means over the markets; standard errors from the blocks' means (0 with one block)."""
-        values = np.array([self._one(psi, objective) for psi in self.virtual_costs])
+        each, sellers = self.each, self.sellers
+        found = self._solver.allocate(partial(self._scaled, objective))
+        values = np.column_stack(
+            [
+                found.payment_parts / objective.payment_weight,
+                found.concentration_parts + found.noise_parts,
+                found.bought * each / sellers,
+                found.squared_norms / each,
+                (found.noise_parts / objective.noise) ** 2,
+                found.cutoffs,
+            ]
+        )
         means = values.reshape(self.blocks, -1, values.shape[1]).mean(axis=1)
         mean = means.mean(axis=0)
         error = np.zeros(mean.size)
@@ -100,29 +112,23 @@ class Markets:
             payment, float(error[0]), risk, float(error[1]), share, squared_norm, inverse_square, in_reach
         )
 
-    def _one(self, psi: FloatArray, objective: BuyerObjective) -> tuple[float, ...]:
-        """Solve one market as if those left out were there.
+    @cached_property
+    def _solver(self) -> SmallMarkets:
+        return SmallMarkets(self.virtual_costs)
+
+    def _scaled(self, objective: BuyerObjective, elements: int) -> BuyerObjective:
+        """Return the objective of a market as if those left out were there.
 
         If an element stands for ``each`` sellers, the norm of the weights is ``sqrt(each)`` times too large.
         The bounds per seller are rewritten for as many sellers as there are elements.
         """
-        kept = psi.size / self.sellers
+        kept = elements / self.sellers
         cap, bound = objective.weight_cap, objective.max_mean_epsilon
-        scaled = replace(
+        return replace(
             objective,
             concentration=objective.concentration / math.sqrt(self.each),
             weight_cap=None if cap is None else max(cap * kept * self.each, 1.0),
             max_mean_epsilon=None if bound is None else bound / kept,
-        )
-        allocation = allocate(psi, scaled)
-        weights = allocation.loss_weights
-        return (
-            allocation.payment_part / objective.payment_weight,
-            allocation.concentration_part + allocation.noise_part,
-            allocation.n_bought * self.each / self.sellers,
-            float(weights @ weights) / self.each,
-            (allocation.noise_part / objective.noise) ** 2,
-            allocation.cutoff,
         )
 
 
