@@ -129,7 +129,12 @@ def test_an_offline_campaign_is_reported_on_with_who_left_in_no_figure(tmp_path)
         assert b"2" in shop.buyer.report(campaign)
 
 
-def test_a_campaign_with_a_delta_is_reported_on_as_well(tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [1, pytest.param(5, marks=pytest.mark.slow)])
+def test_a_campaign_with_a_delta_is_reported_on_as_well(tmp_path, monkeypatch, options):
+    """Every option is a plan of its own, seconds with a delta: one in place of all."""
+    if options == 1:
+        monkeypatch.setattr("dpmarket.report.options.FACTORS", (1.0,))
+        monkeypatch.setattr("dpmarket.report.from_campaign.crowd_options", lambda *market: ())
     told, render = [], from_desk.render_page
     monkeypatch.setattr(from_desk, "render_page", lambda summary: told.append(summary) or render(summary))
     rules = {**MARKET, "objective": {"payment_weight": 0.01, "max_epsilon": 1.0, "delta": 6e-4}}
@@ -142,6 +147,7 @@ def test_a_campaign_with_a_delta_is_reported_on_as_well(tmp_path, monkeypatch):
         assert make_reports(shop.desk, shop.clock()) == 1
         (summary,) = told
         assert summary.delta == 6e-4
+        assert len(summary.options) == options
         assert summary.totals.bought == 12
         assert all(audit.passed for audit in summary.audits)
         auditor = member_of(shop, "auditor")
