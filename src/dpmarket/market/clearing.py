@@ -37,7 +37,7 @@ from dpmarket.market.keys import OPERATOR, Opener, operator_key, seal
 from dpmarket.market.opening import market_of
 from dpmarket.market.people import free_limits_of_all
 from dpmarket.market.standing import checked_cost, move, refuse_campaign, refuse_outside, refused, standing_of
-from dpmarket.market.statements import random_id
+from dpmarket.market.statements import insert_all, random_id
 
 _own, _quote = tables.participation.c, tables.quote.c
 
@@ -234,14 +234,16 @@ def enter_quotes(
             sa.select(_own.id).where(_own.campaign == found.campaign, _own.state == "reported")
         ).scalars()
     )
-    epsilons, amounts = outcome.epsilons.tolist(), decision.amounts.tolist()
-    quotes = [
-        {"participation": who, "epsilon": epsilon, "payment": amount, "made_at": at}
-        for (who, _), epsilon, amount in zip(sellers, epsilons, amounts, strict=True)
-        if who in there
-    ]
-    if quotes:
-        connection.execute(tables.quote.insert(), quotes)
+    stays = [place for place, (who, _) in enumerate(sellers) if who in there]
+    payments = decision.amounts[stays]
+    if stays:
+        quotes = {
+            "participation": [sellers[place][0] for place in stays],
+            "epsilon": outcome.epsilons[stays].tolist(),
+            "payment": payments.tolist(),
+            "made_at": [at] * len(stays),
+        }
+        insert_all(connection, tables.quote, quotes)
     bought = sa.select(_quote.participation).where(_quote.participation == _own.id, _quote.payment > 0)
     reported = sa.and_(_own.campaign == found.campaign, _own.state == "reported")
     enter_event_for_all(connection, found.campaign, "quoted", at, reported)
@@ -251,7 +253,7 @@ def enter_quotes(
     connection.execute(answers.where(bought.exists()).values(state="quoted", sealed_cost=None))
     connection.execute(answers.values(state="declined", sealed_cost=None, held_epsilon=0.0))
     end_for_all(connection, found.campaign, at)  # who consented and did not report
-    total = sum(int(str(row["payment"])) for row in quotes)
+    total = int(payments.sum())
     debt = 0
     if _hold_all(connection, found, total, at):
         enter_job(connection, "close", found.campaign, found.deliver_until)
@@ -260,7 +262,7 @@ def enter_quotes(
         step(connection, found.campaign, ("deciding",), state="unpaid", debt=debt)
     enter_event(connection, found.campaign, None, "cleared", at)
     state = "unpaid" if debt else "deciding"
-    return Clearing(len(sellers), sum(bool(row["payment"]) for row in quotes), total, debt, state)
+    return Clearing(len(sellers), int((payments > 0).sum()), total, debt, state)
 
 
 def pay_debt(connection: Connection, found: LiveCampaign, amount: int, now: datetime) -> int:

