@@ -96,7 +96,7 @@ def test_rules_are_published_certified_and_verified(tmp_path):
 
 def test_what_was_not_trained_on_gets_no_certificate(tmp_path):
     campaign(tmp_path, train=False)
-    with pytest.raises(NotCertifiable, match="not been trained on"):
+    with pytest.raises(NotCertifiable, match="have not been used"):
         certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
     with existing_ledger(ledger_path(tmp_path / "market.toml")) as ledger, writing(ledger) as connection:
         releases.debit(connection, "x", [1])  # as a training that was killed leaves it

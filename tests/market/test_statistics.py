@@ -237,7 +237,7 @@ def test_statistics_that_break_after_the_mark_are_lost_spent_and_paid(desk, monk
     assert live.state() == "lost"
     assert {live.state(who) for who in people} == {"spent"}
     assert live.balance().owed > 0
-    with pytest.raises(MarketRefusal, match="no model"):
+    with pytest.raises(MarketRefusal, match="nothing was released"):
         live.looked(market.model_of, live.campaign)
 
 

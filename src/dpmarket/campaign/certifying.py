@@ -253,8 +253,8 @@ def _released_round(connection: Connection, found: Round) -> Round:
 
 def _why_no_model(found: Round) -> str:
     if found.state == "open":
-        return "these quotes have not been trained on: there is no model to certify."
-    return f"the promises of these quotes were spent at {found.debited_at}, and no model was released."
+        return "these quotes have not been used: there is nothing to certify before they are."
+    return f"the promises of these quotes were spent at {found.debited_at}, and nothing was released."
 
 
 def _released_statistics(found: StatisticFile) -> ReleasedStatistics:

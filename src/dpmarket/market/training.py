@@ -181,7 +181,7 @@ def model_of(connection: Connection, campaign: str) -> str:
     found = campaign_of(connection, campaign)
     kept = None if found.round is None else releases.released_model(connection, found.round)
     if kept is None:
-        raise MarketRefusal("unknown", "no model was released.")
+        raise MarketRefusal("unknown", "nothing was released.")
     return kept
 
 
