@@ -160,3 +160,15 @@ def test_plan_budget_takes_costs_from_the_market_file_unless_others_are_given(tm
     )
     assert own == same != other
     assert "by --costs or by a market file" in " ".join(run(*asked, cwd=tmp_path, code=2).stderr.split())
+
+
+def test_plan_budget_takes_budget_and_people_from_the_market_file_unless_others_are_given(tmp_path):
+    run("init", "market.toml", "--set", "sellers.expected=90", "--set", "objective.budget=70", cwd=tmp_path)
+    asked = ("plan", "budget", "--market", "market.toml", "--json")
+    own, same, other = (
+        json.loads(run(*asked, *options, cwd=tmp_path).stdout)["payment_weight"]
+        for options in ((), ("--sellers", 90, "--budget", 70), ("--sellers", 200))
+    )
+    assert own == same != other
+    refusal = run("plan", "budget", *UNIFORM, "--sellers", 200, code=2).stderr
+    assert "--sellers and --budget, or name a market file" in " ".join(refusal.split())

@@ -356,9 +356,11 @@ def _money(market: Market, remaining: Remaining) -> Fraction:
         )
     budgets = round_budgets(market)
     if remaining.offline_rounds >= len(budgets):
-        declared = "the one round" if len(budgets) == 1 else f"the {len(budgets)} rounds"
+        declared, has = (
+            ("the one round", "has") if len(budgets) == 1 else (f"the {len(budgets)} rounds", "have")
+        )
         raise LedgerRefusal(
-            f"the budget is used: {declared} for which it was declared have been quoted. Several offline "
+            f"the budget is used: {declared} for which it was declared {has} been quoted. Several offline "
             "rounds need their shares beforehand (objective.shares)."
         )
     money = budgets[remaining.offline_rounds]

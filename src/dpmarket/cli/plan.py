@@ -44,8 +44,13 @@ BudgetOption = Annotated[float, typer.Option(help="Money to spend on all sellers
     epilog='Example: dpmarket plan budget --costs "uniform(1, 5)" --sellers 1000 --budget 50 --features 4'
 )
 def budget(
-    sellers: SellersOption,
-    budget: BudgetOption,
+    sellers: Annotated[
+        int | None, typer.Option(help="How many sellers there are; left out: as the market file expects.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Money to spend on all sellers together; left out: as the market file says."),
+    ] = None,
     costs: Annotated[
         str | None,
         typer.Option(
@@ -85,6 +90,12 @@ def budget(
     if market is not None and features is not None:
         raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
     planned = None if market is None else read_market(market)
+    if sellers is None:
+        sellers = None if planned is None else planned.sellers.expected
+    if budget is None:
+        budget = None if planned is None else planned.objective.budget
+    if sellers is None or budget is None:
+        raise typer.BadParameter("say --sellers and --budget, or name a market file that has both.")
     if planned is not None and planned.objective.delta is not None:
         if costs is not None:
             raise typer.BadParameter("leave out --costs: the market has a delta, and its own distribution.")
