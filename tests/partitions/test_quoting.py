@@ -193,6 +193,22 @@ def test_a_market_that_windows_do_not_decide_is_refused_and_nothing_is_written(t
     assert quote_partitions(pattern, tmp_path / "out", mechanism).sellers == 101
 
 
+def test_where_windows_do_not_decide_as_many_are_gathered_as_half_of_the_free_memory_holds(
+    tmp_path, monkeypatch
+):
+    costs = np.concatenate(([1.0], np.full(100, 3.0)))
+    pattern = divided(tmp_path / "in", np.random.default_rng(13), 2, costs)
+    mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1))
+    monkeypatch.setattr(quoting, "_FEW", 0)
+    monkeypatch.setattr(quoting, "MOST_GATHERED", 50)
+    assert quoting.free_memory() > 1 << 20
+    monkeypatch.setattr(quoting, "free_memory", lambda: 100 * 200)
+    with pytest.raises(TooClose, match="free memory"):
+        quote_partitions(pattern, tmp_path / "out", mechanism)
+    monkeypatch.setattr(quoting, "free_memory", lambda: 101 * 200)
+    assert quote_partitions(pattern, tmp_path / "out", mechanism).gathered == 101
+
+
 def test_another_mechanism_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="OfflineMechanism"):
         quote_partitions(["a.csv"], tmp_path / "out", object())

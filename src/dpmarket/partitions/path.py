@@ -43,8 +43,8 @@ class TooClose(NotConverged):
     def __init__(self) -> None:
         super().__init__(
             "expected a market with one clearly best allocation, found several that are almost as good, or "
-            "a limit such as a concentration of 0, and more sellers than are gathered one by one: quote "
-            "these reports as one file, or, in Python, raise most_gathered. Nothing was written."
+            "a limit such as a concentration of 0, and more sellers than half of the free memory holds one "
+            "by one (100 bytes each): free some, or, in Python, raise most_gathered. Nothing was written."
         )
 
 

@@ -42,7 +42,8 @@ from dpmarket.partitions.windows import Gathered
 from dpmarket.progress import StageProgress
 
 MOST_GATHERED = 1 << 21
-"""Up to so many sellers are gathered one by one where windows do not decide."""
+"""Up to so many sellers are gathered one by one where windows do not decide, whatever memory is free."""
+_BYTES = 100  # that deciding as in memory takes for each seller
 _FEW = 1 << 15
 SCHEMA = "dpmarket.partitions/1"
 
@@ -101,7 +102,7 @@ def quote_partitions(
     engine: Any = None,
     id_column: str = "id",
     cost_column: str = "cost",
-    most_gathered: int = MOST_GATHERED,
+    most_gathered: int | None = None,
     progress: StageProgress = lambda what, share: None,
 ) -> PartitionQuotes:
     """Quote the sellers of many files as one market.
@@ -121,7 +122,7 @@ def quote_partitions(
     most_gathered
         The driver takes exact sums of all and the few sellers around the cutoff and where the weight cap
         begins to hold. Where these do not decide, it takes everybody's cost, up to so many, and decides as in
-        memory.
+        memory. None: two million, or as many as half of the free memory holds if that is more.
     progress
         Called with what is being done.
 
@@ -169,7 +170,8 @@ def quote_partitions(
     if not isinstance(mechanism, OfflineMechanism):
         raise InvalidInput("expected an OfflineMechanism: others decide seller by seller, or need no market.")
     sources = sources_of(paths)
-    checks.at_least("most_gathered", most_gathered, 0)
+    if most_gathered is not None:
+        checks.at_least("most_gathered", most_gathered, 0)
     columns = id_column, cost_column
     with looking_at(
         sources, out, mechanism.dist, engine=engine, columns=columns, progress=progress
@@ -188,7 +190,7 @@ def write_quotes(
     looked: Looked,
     mechanism: OfflineMechanism,
     money: Money | None = None,
-    most_gathered: int = MOST_GATHERED,
+    most_gathered: int | None = None,
 ) -> PartitionQuotes:
     """Decide, and write all quotes into the folder of the work, which then holds nothing else.
 
@@ -223,10 +225,12 @@ def _decide(
     places: Sequence[Place],
     scanned: Sequence[Scanned],
     mechanism: OfflineMechanism,
-    most_gathered: int,
+    most_gathered: int | None,
 ) -> Market:
     """Decide by windows, or by everybody where they are few, or where windows do not decide."""
     sellers = sum(part.rows for part in scanned)
+    if most_gathered is None:
+        most_gathered = max(MOST_GATHERED, free_memory() // (2 * _BYTES))
     if sellers > min(_FEW, most_gathered):
         try:
             return _decide_by_windows(runner, places, scanned, mechanism)
@@ -235,6 +239,23 @@ def _decide(
                 raise
     costs = np.sort(np.concatenate(runner.map("gathering", costs_of, places)))
     return decide_from_all(costs, mechanism)
+
+
+def free_memory() -> int:
+    """Return how many bytes a program may still take before others suffer; 0: not known."""
+    whole = [line.split() for line in _lines("/proc/meminfo")]
+    free = [int(words[1]) * 1024 for words in whole if words[:1] == ["MemAvailable:"]]
+    limit, used = (_lines(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+    if limit and used and limit[0].isdigit():
+        free.append(max(int(limit[0]) - int(used[0]), 0))
+    return min(free, default=0)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
 
 
 def _decide_by_windows(
