@@ -27,7 +27,7 @@ from dpmarket.ledger.attempts import describe_round, end_attempt, log_debit
 from dpmarket.ledger.engine import new_id
 from dpmarket.ledger.places import forget_place, found_again, refuse_lost
 from dpmarket.ledger.restoring import enter_logged_withdrawals
-from support.ledgers import enter, quotes
+from support.ledgers import enter, new_database, quotes
 
 
 def begin(ledger, *numbers):
@@ -439,3 +439,16 @@ def test_an_attempt_that_died_between_its_two_marks_is_lost_in_the_log_too(ledge
     assert [line.kind for line in outside.read_log()] == ["debit", "mark"]
     with reading(ledger) as connection:
         assert releases.release_with(connection, attempt).state == "lost"
+
+
+@pytest.mark.slow
+def test_a_server_is_one_place_by_whatever_address_it_is_reached(server):
+    """Web and worker have addresses of their own: the log does not grow whenever one follows the other."""
+    address = new_database(server)
+    with open_ledger(address) as ledger, writing(ledger) as connection:
+        enter(connection, quotes([0.5, 1.0]))
+    for name in ("web", "worker", "web"):
+        other = sa.make_url(address).update_query_dict({"application_name": name})
+        with open_ledger(other.render_as_string(hide_password=False)) as ledger:
+            settle(ledger)
+    assert [line.kind for line in outside.read_log()] == ["begun"]

@@ -57,7 +57,10 @@ def note_place(ledger: Ledger) -> None:
             f"another ledger was at {ledger.place}, with which promises were spent: put it back. If it was "
             "moved, use it once where it is now; another market has another name."
         )
-    if is_used and not ledger.read_only and (not has_log or places.get(ledger.id) != _place_of(ledger)):
+    # A server is reached by different addresses, by everybody by their own: they are no other place.
+    is_moved = ledger.path is not None and places.get(ledger.id) != _place_of(ledger)
+    is_new = not has_log or ledger.id not in places
+    if is_used and not ledger.read_only and (is_new or is_moved):
         with writing(ledger) as connection:
             begin_log(connection, ledger)
 
