@@ -170,5 +170,12 @@ def test_plan_budget_takes_budget_and_people_from_the_market_file_unless_others_
         for options in ((), ("--sellers", 90, "--budget", 70), ("--sellers", 200))
     )
     assert own == same != other
+    sure = ("--set", "objective.confidence=0.9", "--set", "objective.weight_cap=3")
+    run("init", "sure.toml", "--set", "sellers.expected=90", "--set", "objective.budget=70", *sure, cwd=tmp_path)
+    told = ("--market", "sure.toml", "--json")
+    said = json.loads(run("plan", "budget", *told, cwd=tmp_path).stdout)["payment_weight"]
+    options = ("--budget", 70, "--confidence", 0.9, "--weight-cap", 3)
+    assert said == json.loads(run("plan", "budget", *told, *options, cwd=tmp_path).stdout)["payment_weight"]
+    assert said != own
     refusal = run("plan", "budget", *UNIFORM, "--sellers", 200, code=2).stderr
     assert "--sellers and --budget, or name a market file" in " ".join(refusal.split())

@@ -303,7 +303,7 @@ class Machine(RuleBasedStateMachine):
             assert limits.spent + limits.held <= self.cap
 
 
-def _broken(*_):
+def _broken(*_, **__):
     raise Infeasible("planted.")
 
 

@@ -16,7 +16,7 @@ from dpmarket.errors import FileProblem, Infeasible, InvalidInput
 from dpmarket.learning import PrivateLogisticRegression, Rows, kernels, minimise
 from dpmarket.learning.by_passes import RemoteProblem, Sizes
 from dpmarket.numerics import exact_parts, exact_sum
-from dpmarket.partitions import Processes, fit_partitions, repartition
+from dpmarket.partitions import Processes, fit_partitions, looking, repartition
 from dpmarket.partitions.looking import folder_beside
 from dpmarket.privacy import SeededNoise
 
@@ -161,9 +161,38 @@ def test_rows_that_a_killed_run_left_are_removed_by_the_next_and_those_of_a_runn
         assert run.wait(60) == -signal.SIGKILL
     with folder_beside(tmp_path / "other.json"):
         assert (left / "rows-0").exists()  # it may belong to somebody else's work
+    others = [tmp_path / name for name in (".model.json.notes.tmp", ".model.json.v.0123456789ab.tmp")]
+    for other in others:
+        other.mkdir()
+    link = tmp_path / ".model.json.0123456789ab.tmp"
+    link.symlink_to(others[0])
     with folder_beside(target) as own:
-        assert [path for path in tmp_path.iterdir() if path.is_dir()] == [own]
+        assert not left.exists()
+        assert sorted(path for path in tmp_path.iterdir()) == sorted([own, link, *others])
+    assert sorted(tmp_path.iterdir()) == sorted([link, *others])
+
+
+def test_a_folder_that_another_run_took_for_a_dead_ones_is_made_again(tmp_path, monkeypatch):
+    answers = iter([False, True])
+    monkeypatch.setattr(looking, "_taken", lambda descriptor: next(answers))
+    with folder_beside(tmp_path / "model.json") as own:
+        assert len(list(tmp_path.glob(".model.json.*.tmp"))) == 2  # the other one is being removed
+        assert own.is_dir()
+
+
+def test_what_cannot_be_written_leaves_neither_a_folder_nor_a_descriptor(tmp_path, monkeypatch):
+    def full(self, *arguments, **options):
+        if self.name == "hashes":
+            raise OSError(28, "No space left on device")
+        return mkdir(self, *arguments, **options)
+
+    mkdir = Path.mkdir
+    monkeypatch.setattr(Path, "mkdir", full)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(FileProblem, match="No space left"), folder_beside(tmp_path / "model.json"):
+        pass
     assert list(tmp_path.iterdir()) == []
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_an_exact_sum_is_that_of_fractions_in_every_order():

@@ -157,6 +157,21 @@ def test_reports_that_change_between_passes_are_refused(tmp_path, monkeypatch, c
     refused(tmp_path, pattern, "part-1.parquet: it has changed while it was read")
 
 
+def test_round_costs_that_change_places_are_noticed_wherever_they_stand():
+    """They differ in a few bits of many: of 64-bit sums that mix them no two of thousands are equal."""
+    rng = np.random.default_rng(10)
+    hashes = rng.integers(0, 2**63, 5000, dtype=np.uint64)
+    for pair in ((0.0, 2.0), (1.0, 1.5), (0.1, 0.2)):
+        costs = rng.choice(pair, 5000)
+        before = passes._check(hashes, costs)
+        for apart in (1, 2048, 4096):
+            for row in range(0, 900, 3):
+                swapped = costs.copy()
+                swapped[[row, row + apart]] = costs[[row + apart, row]]
+                same = costs[row] == costs[row + apart]
+                assert (passes._check(hashes, swapped) == before) == same
+
+
 def test_a_task_that_fails_leaves_nothing_behind(tmp_path):
     class Dying:
         def map(self, function, items, done=lambda: None):

@@ -92,6 +92,9 @@ def test_limits_are_shown_in_tenths_and_what_is_left_never_too_large():
     assert [in_tenths(amount, 2.0) for amount in (0.0, 1e-9, 0.2, 0.21, 1.9, 2.5)] == [0, 0.2, 0.2, 0.4, 2, 2]
     # What is held was rounded up to a grid: three tenths of a limit stay three tenths.
     assert [in_tenths(on_grid(cap * 0.3), cap) for cap in (1.0, 3.0, 7.0)] == [0.3, 3 * 3 / 10, 7 * 3 / 10]
+    held = 9 * on_grid(0.1)  # of nine campaigns
+    assert held > 0.9
+    assert in_tenths(held, 1.0) == 0.9
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "Left for others"), ("de", "Übrig für andere")])

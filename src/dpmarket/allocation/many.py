@@ -45,11 +45,11 @@ class SmallMarkets:
     Parameters
     ----------
     virtual_costs
-        One array for each market, as for :func:`allocate`.
+        One array of floats for each market, at least one, as for :func:`allocate`.
     """
 
     def __init__(self, virtual_costs: Sequence[FloatArray]) -> None:
-        self._each = tuple(virtual_costs)
+        self._each = tuple(np.asarray(psi, dtype=np.float64) for psi in virtual_costs)
         self._sizes = np.array([psi.size for psi in self._each], dtype=np.int64)
         self._all = np.concatenate(self._each)
         finite = [np.sort(psi[psi < math.inf]) for psi in self._each]

@@ -100,7 +100,7 @@ def refuse_pilot(
     pilot, column = pilot_of(market_path)
     if pilot is None:
         return
-    if any(os.path.samefile(pilot, one) for one in sources):
+    if any(_is_same(pilot, one) for one in sources):
         raise FileProblem(f"the reports are the pilot that the cost distribution was fitted to. {_WAY_OUT}")
     ids = market.sellers.id_column
     people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
@@ -115,6 +115,13 @@ def refuse_pilot(
                 f"{common} of these sellers are people of the pilot that the cost distribution was fitted "
                 f"to. {_WAY_OUT}"
             )
+
+
+def _is_same(pilot: Path, source: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.samefile(pilot, source)
+    except OSError:
+        return False
 
 
 def _are_the_same(own: FloatArray, costs: FloatArray | None) -> bool:

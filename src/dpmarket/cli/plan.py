@@ -92,8 +92,17 @@ def budget(
     planned = None if market is None else read_market(market)
     if sellers is None:
         sellers = None if planned is None else planned.sellers.expected
-    if budget is None:
-        budget = None if planned is None else planned.objective.budget
+    if budget is None and planned is not None:
+        wanted = planned.objective
+        if wanted.shares is not None:
+            raise typer.BadParameter("say --budget: the market file divides its own into shares.")
+        budget = wanted.budget
+        if wanted.delta is None:
+            confidence = wanted.confidence if confidence is None else confidence
+            concentration = wanted.concentration if concentration is None else concentration
+            noise = wanted.noise if noise is None else noise
+            weight_cap = wanted.weight_cap if weight_cap is None else weight_cap
+            max_mean_epsilon = wanted.max_mean_epsilon if max_mean_epsilon is None else max_mean_epsilon
     if sellers is None or budget is None:
         raise typer.BadParameter("say --sellers and --budget, or name a market file that has both.")
     if planned is not None and planned.objective.delta is not None:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from dpmarket.ledger import Connection
 from dpmarket.market import tables
-from dpmarket.market.people import Limits, limits_of, on_grid
+from dpmarket.market.people import Limits, limits_of
 from dpmarket.market.standing import look_at
 from dpmarket.market.views import Caller, show_history
 
@@ -109,8 +109,11 @@ def show_account(connection: Connection, caller: Caller, participation: str) -> 
     return PersonAccount(Limits(known.cap, spent, held), line, others_held, others_spent)
 
 
+_SLACK = 1e-6
+
+
 def in_tenths(amount: float, cap: float) -> float:
-    """Return an amount rounded up to tenths of a limit: 0 for nothing, and at most the limit.
+    """Return an amount rounded up to tenths of a limit, but for a millionth: 0 for nothing, at most the limit.
 
     Examples
     --------
@@ -118,6 +121,6 @@ def in_tenths(amount: float, cap: float) -> float:
     (0.0, 0.5, 0.5, 1.0)
     """
     for tenth in range(11):
-        if amount <= on_grid(cap * tenth / 10.0):  # what is held was rounded up to the grid
+        if amount <= cap * (tenth / 10.0 + _SLACK * (tenth > 0)):  # each campaign's was rounded up to a grid
             return cap * tenth / 10.0
     return cap

@@ -33,7 +33,7 @@ def refuse_pilot(market_path: str, market: Market, looked: Looked) -> None:
     def costs() -> FloatArray | None:
         if looked.counts.sellers > _MOST_COSTS:
             return None
-        return np.concatenate(looked.runner.aside(costs_of, looked.places))
+        return np.concatenate(looked.runner.map("comparing", costs_of, looked.places))
 
     def among(people: pl.DataFrame, ids: str) -> int:
         return sum(how_many_in(looked.counts.lists, people.get_column(ids).drop_nulls().to_list()))

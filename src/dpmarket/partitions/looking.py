@@ -10,6 +10,7 @@ import fcntl
 import glob
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -133,40 +134,59 @@ def folder_beside(target: Path) -> Iterator[Path]:
     So is what a run for the same target left that was killed: rows of people may be in it.
     """
     _remove_what_the_dead_left(target)
-    work = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
-        work.mkdir(mode=0o700)
-        descriptor = os.open(work, os.O_RDONLY)
-        _is_mine(descriptor)
-        (work / "hashes").mkdir(mode=0o700)
+        work, descriptor = _own_folder(target)
     except OSError as problem:
         raise FileProblem(f"cannot write {target}: {problem.strerror or problem}.") from None
     try:
+        try:
+            (work / "hashes").mkdir(mode=0o700)
+        except OSError as problem:
+            raise FileProblem(f"cannot write {target}: {problem.strerror or problem}.") from None
         yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
         os.close(descriptor)
 
 
+def _own_folder(target: Path) -> tuple[Path, int]:
+    """Make a folder that is this process's until it ends, however it does."""
+    while True:
+        work = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+        work.mkdir(mode=0o700)
+        descriptor = os.open(work, os.O_RDONLY)
+        # Another run may have taken it for a dead one's in between: it is then removed, and another is made.
+        if _taken(descriptor) is not False and work.exists():
+            return work, descriptor
+        os.close(descriptor)
+
+
 def _remove_what_the_dead_left(target: Path) -> None:
-    begin, end = f".{target.name}.", ".tmp"
+    ours = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{12}\.tmp")
     with contextlib.suppress(OSError):
         for beside in target.parent.iterdir():
-            if beside.name.startswith(begin) and beside.name.endswith(end) and beside.is_dir():
-                descriptor = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW)
-                try:
-                    if _is_mine(descriptor):
-                        shutil.rmtree(beside, ignore_errors=True)
-                finally:
-                    os.close(descriptor)
+            if ours.fullmatch(beside.name) and beside.is_dir() and not beside.is_symlink():
+                _remove_if_dead(beside)
 
 
-def _is_mine(descriptor: int) -> bool:
-    """Take a folder until this process ends, however it does; return whether no other has it."""
+def _remove_if_dead(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # somebody else's
+        descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            if _taken(descriptor):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool | None:
+    """Take a folder; return whether it is ours, or None where a file system knows no such thing."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 

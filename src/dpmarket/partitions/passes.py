@@ -38,6 +38,10 @@ from dpmarket.partitions.sums import BucketSums
 from dpmarket.partitions.windows import Gathered
 
 EPSILON, PAYMENT = "epsilon", "payment"
+_MIXERS = tuple(
+    np.uint64(odd)
+    for odd in (0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 @dataclass(frozen=True)
@@ -329,9 +333,17 @@ def _costs(place: Place) -> FloatArray:
 
 def _check(hashes: Hashes, costs: FloatArray) -> int:
     """Return a sum that tells whether the same people report the same costs, in the same order."""
-    bits = np.ascontiguousarray(costs).view(np.uint64)
-    weights = np.arange(1, 2 * bits.size, 2, dtype=np.uint64)
-    return int(np.add.reduce((bits ^ hashes) * weights)) if bits.size else 0
+    if not costs.size:
+        return 0
+    # Round costs differ in few bits: each row is mixed (as splitmix64 does) before it is added.
+    mixed = np.ascontiguousarray(costs).view(np.uint64) * _MIXERS[0]
+    mixed ^= hashes
+    mixed += np.arange(costs.size, dtype=np.uint64) * _MIXERS[1]
+    for shift, factor in ((30, _MIXERS[2]), (27, _MIXERS[3])):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= factor
+    mixed ^= mixed >> np.uint64(31)
+    return int(np.add.reduce(mixed))
 
 
 def _few(costs: FloatArray) -> FloatArray | None:
