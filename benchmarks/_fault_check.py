@@ -6,6 +6,7 @@ epsilon are counted from what callers were told, never from what the service say
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 from collections import Counter
@@ -175,9 +176,19 @@ def problems_in_log(
         yield f"noise was drawn for {len(noise)} rounds, and {len(spent)} are spent"
     if any(number != 1 for number in noise.values()):
         yield "noise was drawn twice for one round"
-    left = list(state.glob("*.running"))
-    if left:
-        yield f"{len(left)} trainings look alive"
+    alive = [path for path in state.glob("*.running") if _is_locked(path)]
+    if alive:
+        yield f"{len(alive)} trainings look alive"
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether some process holds a file; what the dead left is removed when a worker tidies up."""
+    with open(path, "r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def problems_in_receipts(campaigns: Sequence[Campaign]) -> Iterator[str]:

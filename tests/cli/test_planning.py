@@ -171,7 +171,16 @@ def test_plan_budget_takes_budget_and_people_from_the_market_file_unless_others_
     )
     assert own == same != other
     sure = ("--set", "objective.confidence=0.9", "--set", "objective.weight_cap=3")
-    run("init", "sure.toml", "--set", "sellers.expected=90", "--set", "objective.budget=70", *sure, cwd=tmp_path)
+    run(
+        "init",
+        "sure.toml",
+        "--set",
+        "sellers.expected=90",
+        "--set",
+        "objective.budget=70",
+        *sure,
+        cwd=tmp_path,
+    )
     told = ("--market", "sure.toml", "--json")
     said = json.loads(run("plan", "budget", *told, cwd=tmp_path).stdout)["payment_weight"]
     options = ("--budget", 70, "--confidence", 0.9, "--weight-cap", 3)

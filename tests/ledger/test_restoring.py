@@ -452,3 +452,25 @@ def test_a_server_is_one_place_by_whatever_address_it_is_reached(server):
         with open_ledger(other.render_as_string(hide_password=False)) as ledger:
             settle(ledger)
     assert [line.kind for line in outside.read_log()] == ["begun"]
+
+
+def test_what_a_dead_training_left_is_removed_and_what_a_living_one_shows_is_not(state, monkeypatch):
+    with outside.running("living"):
+        (state / "dead.running").touch()
+        outside.forget_dead()
+        assert [path.name for path in state.glob("*.running")] == ["living.running"]
+        assert outside.is_running("living")
+        assert not outside.is_running("dead")
+    # A file that is taken for a dead one's before it is locked is made again.
+    lock, taken = outside.fcntl.flock, []
+
+    def removed_before(descriptor, how):
+        if not taken:
+            taken.append(descriptor)
+            (state / "new.running").unlink()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(outside.fcntl, "flock", removed_before)
+    with outside.running("new"):
+        assert outside.is_running("new")
+    assert list(state.glob("*.running")) == []

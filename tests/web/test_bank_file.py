@@ -68,6 +68,16 @@ def test_what_was_entered_since_is_not_paid_again_and_who_has_no_account_stops_n
     assert texts(answer.content, "p:EndToEndId") == [of["two"]]
 
 
+def test_who_confirms_once_more_is_told_what_is_new_and_what_was_known(shop):
+    payout, lines = payout_of(shop, "one", "two")
+    references = [line["reference"] for line in lines]
+    told = [
+        shop.paymaster.post(f"/payouts/{payout}/confirmation", {"kind": "confirmed", "references": chosen})
+        for chosen in (references[:1], references, references)
+    ]
+    assert told == [{"entered": 1, "known": 0}, {"entered": 1, "known": 1}, {"entered": 0, "known": 2}]
+
+
 def test_what_cannot_be_paid_is_refused_without_a_value(shop):
     payout, _ = payout_of(shop, "one", "three")
     answer = asked(shop, payout)

@@ -178,13 +178,23 @@ def read_page(name: str, digest: str) -> bytes:
 def running(attempt: str) -> Iterator[None]:
     """Show to others, for a ``with`` block, that an attempt is alive; it ends with the process, however."""
     path = _made() / f"{attempt}.running"
-    with _as_file_problem(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _taken(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _taken(path: Path) -> int:
+    """Make and lock a file; again if somebody took it for a dead process's before it was locked."""
+    while True:
+        with _as_file_problem(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:
+                return descriptor
         os.close(descriptor)
 
 
@@ -206,10 +216,16 @@ def is_running(attempt: str) -> bool:
     return False
 
 
-def forget_running(attempt: str) -> None:
-    """Remove what a dead process left to show that it was alive."""
-    with contextlib.suppress(OSError):
-        (state_folder() / f"{attempt}.running").unlink()
+def forget_dead() -> None:
+    """Remove what dead processes left to show that they were alive."""
+    for path in state_folder().glob("*.running"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
 
 
 def _lines(data: bytes, path: Path) -> list[Line]:

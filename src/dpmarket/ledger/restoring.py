@@ -69,7 +69,8 @@ def settle(ledger: Ledger) -> None:
     for found in unfinished:
         if not outside.is_running(found.id):
             end_attempt(ledger, found.id)
-            outside.forget_running(found.id)
+    if unfinished:
+        outside.forget_dead()
 
 
 def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> int:

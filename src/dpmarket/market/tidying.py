@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from dpmarket.ledger import outside
 from dpmarket.market import tables
 from dpmarket.market.buckets import drop_buckets_ahead, drop_old_buckets
 from dpmarket.market.desk import Desk, acting, time_text
@@ -58,6 +59,7 @@ def tidy(desk: Desk, now: datetime) -> Tidied:
     ended = time_text(now - TOKENS_KEPT)
     is_over = sa.or_(token.expires_at < ended, token.revoked_at < ended)
     old_tokens = sa.and_(token.kind.in_(("login", "session", "api")), is_over)
+    outside.forget_dead()
     with acting(desk) as connection:
         buckets = drop_old_buckets(connection, now - BUCKETS_KEPT)
         buckets += drop_buckets_ahead(connection, now + BUCKETS_KEPT)

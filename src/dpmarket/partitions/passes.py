@@ -39,8 +39,7 @@ from dpmarket.partitions.windows import Gathered
 
 EPSILON, PAYMENT = "epsilon", "payment"
 _MIXERS = tuple(
-    np.uint64(odd)
-    for odd in (0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+    np.uint64(odd) for odd in (0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
 

@@ -408,9 +408,13 @@ class BankFile(Strict):
 
 
 class Entered(Answer):
-    """How many payments were entered that were not known."""
+    """How many payments were entered that were not known, and of how many the same was known already.
+
+    What was written down before a failure is entered by itself: who asks again then finds it known.
+    """
 
     entered: int
+    known: int
 
 
 def known_names() -> set[str]:

@@ -133,6 +133,6 @@ def confirm(
             raise MarketRefusal("invalid", "expected references of this payout.")
         campaign = found.campaign
         entered = market.enter_payments_in(connection, caller, campaign, body.kind, body.references, now=now)
-        return {"entered": entered}
+        return {"entered": entered, "known": len(set(body.references)) - entered}
 
     return models.Entered(**service.act(caller, key, {"confirm": payout_id, **plain(body)}, act))
