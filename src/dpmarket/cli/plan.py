@@ -90,25 +90,23 @@ def budget(
     if market is not None and features is not None:
         raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
     planned = None if market is None else read_market(market)
+    own = {
+        "confidence": confidence,
+        "concentration": concentration,
+        "noise": noise,
+        "weight_cap": weight_cap,
+        "max_mean_epsilon": max_mean_epsilon,
+    }
     if sellers is None:
         sellers = None if planned is None else planned.sellers.expected
     if budget is None and planned is not None:
-        wanted = planned.objective
-        if wanted.shares is not None:
-            raise typer.BadParameter("say --budget: the market file divides its own into shares.")
-        budget = wanted.budget
-        if wanted.delta is None:
-            confidence = wanted.confidence if confidence is None else confidence
-            concentration = wanted.concentration if concentration is None else concentration
-            noise = wanted.noise if noise is None else noise
-            weight_cap = wanted.weight_cap if weight_cap is None else weight_cap
-            max_mean_epsilon = wanted.max_mean_epsilon if max_mean_epsilon is None else max_mean_epsilon
+        budget = _budget_of(planned, own)
     if sellers is None or budget is None:
         raise typer.BadParameter("say --sellers and --budget, or name a market file that has both.")
     if planned is not None and planned.objective.delta is not None:
         if costs is not None:
             raise typer.BadParameter("leave out --costs: the market has a delta, and its own distribution.")
-        if (concentration, noise, weight_cap, max_mean_epsilon, confidence) != (None,) * 5:
+        if any(value is not None for value in own.values()):
             raise typer.BadParameter("leave out prices, bounds and confidence: the market has a delta.")
         _show_with_delta(planned, sellers, budget, as_json)
         return
@@ -125,13 +123,9 @@ def budget(
             sellers,
             budget,
             features,
-            concentration=concentration,
-            noise=noise,
-            weight_cap=weight_cap,
-            max_mean_epsilon=max_mean_epsilon,
+            **own,
             n_classes=classes,
             error_model=model,
-            confidence=confidence,
             progress=progress,
         )
     if planned is not None and found.prices_are_suggested:
@@ -141,6 +135,17 @@ def budget(
         sentences = [*_about_numbers(planned, found.plan.expected_error.total), *sentences]
     settings = found.settings()
     _show(found.plan, "A plan for this budget", as_json, found.to_dict(), sentences, settings, market)
+
+
+def _budget_of(market: Market, options: dict[str, float | None]) -> float | None:
+    """Return a market file's budget; what it says beside it holds for options that were left out."""
+    wanted = market.objective
+    if wanted.shares is not None:
+        raise typer.BadParameter("say --budget: the market file divides its own into shares.")
+    if wanted.delta is None:
+        for name, value in options.items():
+            options[name] = getattr(wanted, name) if value is None else value
+    return wanted.budget
 
 
 @app.command(epilog='Example: dpmarket plan target --costs "uniform(1, 5)" --sellers 1000 --target 0.2')

@@ -113,7 +113,7 @@ _SLACK = 1e-6
 
 
 def in_tenths(amount: float, cap: float) -> float:
-    """Return an amount rounded up to tenths of a limit, but for a millionth: 0 for nothing, at most the limit.
+    """Return an amount rounded up to tenths of a limit, but for a millionth; at most the limit.
 
     Examples
     --------
