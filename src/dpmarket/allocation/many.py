@@ -46,6 +46,14 @@ class SmallMarkets:
     ----------
     virtual_costs
         One array of floats for each market, at least one, as for :func:`allocate`.
+
+    Examples
+    --------
+    >>> objective = BuyerObjective(concentration=1.0, noise=1.0, payment_weight=0.01)
+    >>> markets = SmallMarkets([np.array([1.0, 1.0, 50.0]), np.array([2.0, 4.0])])
+    >>> found = markets.allocate(lambda sellers: objective)
+    >>> found.bought.tolist(), found.squared_norms.round(6).tolist()
+    ([2.0, 2.0], [0.5, 0.503452])
     """
 
     def __init__(self, virtual_costs: Sequence[FloatArray]) -> None:
