@@ -40,6 +40,19 @@ def test_a_drawing_is_well_formed_and_takes_its_colours_from_the_page(draw):
     assert used <= set(ids)
 
 
+@pytest.mark.parametrize("least", [0.0004, 0.003, 0.007])
+def test_the_words_beside_the_axis_of_errors_do_not_touch(least):
+    figure, (axes,) = new_figure()
+    draw_options(axes, [100.0, 200.0, 400.0], [0.012, 0.01, least], (200.0, 0.01))
+    figure.canvas.draw()
+    low, high = axes.get_ylim()
+    ticks = [tick for tick in axes.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes = sorted((tick.label1.get_window_extent() for tick in ticks), key=lambda box: box.y0)
+    assert len(boxes) >= 2
+    assert all(below.y1 < above.y0 for below, above in zip(boxes, boxes[1:], strict=False))
+    assert not any(tick.label1.get_text() for tick in axes.yaxis.get_minor_ticks())
+
+
 def test_a_name_that_is_no_id_is_refused():
     figure, _ = new_figure()
     with pytest.raises(InvalidInput, match="hyphens"):

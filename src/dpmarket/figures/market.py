@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, floor, log10
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES
 
@@ -82,10 +83,14 @@ def draw_options(
     axes.set_xticks(
         payments, [f"{payment:,.3g}" if payment < 100.0 else f"{payment:,.0f}" for payment in payments]
     )
-    axes.minorticks_off()
     axes.set_yscale("log")
-    for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    low, high = axes.get_ylim()
+    digits = (1, 2, 5) if high > 5.0 * low else range(1, 10)  # more of them would touch
+    decades = range(floor(log10(low)), ceil(log10(high)))
+    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
+    axes.minorticks_off()
     axes.set_xlabel(with_unit("expected payments", currency))
     axes.set_ylabel("expected error")
     _legend(axes)
