@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_the_words_beside_the_axis_of_errors_do_not_touch(least):
     ticks = [tick for tick in axes.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
     boxes = sorted((tick.label1.get_window_extent() for tick in ticks), key=lambda box: box.y0)
     assert len(boxes) >= 2
-    assert all(below.y1 < above.y0 for below, above in zip(boxes, boxes[1:], strict=False))
+    assert all(below.y1 < above.y0 for below, above in pairwise(boxes))
     assert not any(tick.label1.get_text() for tick in axes.yaxis.get_minor_ticks())
 
 

@@ -5,14 +5,16 @@ import json
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
 from dpmarket.costs import parse_distribution
 from dpmarket.planning import estimator_error, expected_error
-from dpmarket.report import Material, render_page, summarise
+from dpmarket.report import Material, Score, render_page, summarise
 from dpmarket.report import page as page_module
 from support.pages import Page, value_at
 
@@ -192,6 +194,22 @@ def test_a_page_without_model_test_data_or_certificate_says_so(without_charts):
     assert "Nothing has been released from their records yet" in page.prose
     assert "No certificate was given" in page.prose
     assert [name for name, *_ in page.numbers if name.startswith(("score", "comparison", "digest"))] == []
+
+
+@pytest.mark.parametrize(("wrong", "is_doubtful"), [(1, False), (20, False), (35, True), (40, True)])
+def test_a_model_that_may_be_no_better_than_guessing_is_told_to_be_so(wrong, is_doubtful, without_charts):
+    """Of 100 test cases; guessing errs in 40 of them."""
+    low, high = binomtest(wrong, 100).proportion_ci(0.95, method="exact")
+    confusion = ((60, 0), (wrong, 40 - wrong))
+    score = Score("public.csv", 100, wrong, wrong / 100, low, high, 0.95, 0.4, ("no", "yes"), confusion)
+    costs = Uniform(1, 5).sample(200, np.random.default_rng(5))
+    outcome = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 20.0, 1e-4)).run(costs)
+    summary = summarise(Material("A market", outcome, costs, 100, score=score))
+    text = render_page(replace(summary, noise_standard_error=0.1))
+    assert ("do not show that the model is better" in text) == is_doubtful
+    words = " ".join(re.sub("<[^>]*>", "", text).split())
+    assert f"The model is wrong in {wrong} of 100 public test cases" in words
+    assert "1 times" not in words
 
 
 @pytest.mark.parametrize("sellers", [1, 9])
