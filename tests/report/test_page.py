@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 
 from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
 from dpmarket.costs import parse_distribution
+from dpmarket.mechanisms import GaussianMechanism, GaussianObjective
 from dpmarket.planning import estimator_error, expected_error
 from dpmarket.report import Material, Score, render_page, summarise
 from dpmarket.report import page as page_module
@@ -253,6 +254,17 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
         assert repr(value) not in text
     withdrawn[:20] = True
     assert not summarise(Material("Many left", outcome, costs, 100, withdrawn=withdrawn)).rule.is_planned
+
+
+def test_a_rule_with_a_delta_is_drawn_as_expected_and_nobody_is_said_to_have_withdrawn(without_charts):
+    costs = Uniform(1, 5).sample(60, np.random.default_rng(5))
+    objective = GaussianObjective(0.2, 404.0, 1e-3, delta=1e-5, ratio=2.0, expected_sellers=60)
+    outcome = GaussianMechanism(Uniform(1, 5), objective).run(costs)
+    summary = summarise(Material("With a delta", outcome, costs, 100))
+    text = render_page(summary)
+    assert summary.rule.is_planned
+    assert "to be expected beforehand" in text
+    assert "withdrew" not in text
 
 
 def test_who_was_promised_nothing_hides_nobody_who_withdrew():
