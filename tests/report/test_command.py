@@ -196,6 +196,11 @@ def test_a_report_on_statistics_shows_them_with_their_intervals_and_caution(tmp_
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     page = {name: value for name, _, value, _ in Page(text).numbers}
     assert page["numbers.rows.0.value"] == repr(float(releases["age"].values[0]))
+    told = {name: text for name, _, _, text in Page(text).numbers}
+    for k, row in enumerate(data["numbers"]["rows"]):
+        parts = [told[f"numbers.rows.{k}.{part}"] for part in ("value", "low", "high")]
+        assert row["low"] is None or len({len(part.partition(".")[2]) for part in parts}) == 1, parts
+    assert "fewer features" not in text
     assert "biased towards those who sell cheaply" in text
     assert "The model" not in text
 

@@ -100,7 +100,7 @@ def test_mathematics_is_rendered(site):
 @pytest.mark.slow
 def test_docstrings_are_understood(site):
     text = (site / "reference" / "online.html").read_text()
-    assert "the distribution of costs, common knowledge" in text
+    assert "The distribution of costs, common knowledge" in text
     assert not [path.name for path in pages(site) if ":raises" in path.read_text()]
 
 

@@ -16,6 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from dpmarket.report.charts import charts_of
+from dpmarket.report.numbers import Number
 from dpmarket.report.options import said
 from dpmarket.report.promise import GUESSES
 from dpmarket.report.summary import Summary
@@ -55,6 +56,7 @@ def render_page(summary: Summary) -> str:
         guesses=[f"{guess:.0%}" for guess in GUESSES],
         parts=parts,
         decimals=_columns(summary),
+        row_decimals=[] if summary.numbers is None else [_row_decimals(row) for row in summary.numbers.rows],
         in_currency=f", {summary.currency}" if summary.currency else "",
         contents=Markup(_CONTENTS),  # nosec B704
         version=__version__,
@@ -79,18 +81,22 @@ def shown(value: object, style: str, minor_units: int, currency: str = "") -> st
     if style == "exact" or not isinstance(value, int | float) or isinstance(value, bool):
         return "none" if value is None else value if isinstance(value, str) else repr(value)
     if style in ("percent", "share"):
-        text = f"{value:.{1 if style == 'percent' else 0}%}"
-        return text.removeprefix("-") if not any(digit in text for digit in "123456789") else text
+        return _without_minus(f"{value:.{1 if style == 'percent' else 0}%}")
     if style in ("money", "amount"):
         text = f"{value:,.{_decimals(minor_units)}f}"
         return f"{text} {currency}".strip() if style == "money" else text
     if style == "cost":
         return f"{shown(float(value), 'number', minor_units)} {currency}".strip()
     if style.isdigit():
-        return f"{value:,.{style}f}"
+        return _without_minus(f"{value:,.{style}f}")
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+
+
+def _without_minus(text: str) -> str:
+    """Return a number's text without the sign of a negative nothing."""
+    return text if any(digit in text for digit in "123456789") else text.removeprefix("-")
 
 
 def _decimals(minor_units: int) -> int:
@@ -107,6 +113,13 @@ def _columns(summary: Summary) -> dict[str, str]:
         "epsilon": _decimals_of(0.01 * max(group.mean_epsilon for group in groups) for _ in groups),
         "error": _decimals_of(0.1 * option.expected_error for option in summary.options),
     }
+
+
+def _row_decimals(row: Number) -> str:
+    """Return as many decimals as show a hundredth of a released number's interval."""
+    if row.low is None or row.high is None:
+        return "number"
+    return _decimals_of([0.01 * (row.high - row.low)])
 
 
 def _decimals_of(steps: Iterable[float]) -> str:
