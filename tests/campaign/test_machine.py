@@ -39,7 +39,7 @@ from dpmarket.privacy import noise
 from support.campaigns import HEADER, read_rows, write_rows
 from support.desks import Desk, market_text
 from support.ledgers import new_database, postgres_server
-from support.machines import run_machine
+from support.machines import FAST, run_machine
 
 PEOPLE = [f"person {k}" for k in range(8)]
 LIFETIME, BUDGET = (
@@ -73,7 +73,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=FAST))
         os.environ["DPMARKET_STATE"] = str(self.folder / "state")
         self.place = str(type(self).place_of(self.folder))
         self.desks = {}
@@ -302,8 +302,8 @@ def test_everything_adds_up_whatever_happens_for_long(part):
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    with postgres_server(tmp_path_factory.mktemp("postgres")) as found:
+def address():
+    with tempfile.TemporaryDirectory(dir=FAST) as folder, postgres_server(Path(folder)) as found:
         yield found
 
 
