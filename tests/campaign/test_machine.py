@@ -4,6 +4,7 @@ A machine of rules: quote, quote again, withdraw, train, be killed, pay out, con
 of the ledger, put an older one back. It keeps its own books, from the files that were written.
 """
 
+import contextlib
 import copy
 import os
 import shutil
@@ -76,6 +77,9 @@ class Machine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(dir=FAST))
         os.environ["DPMARKET_STATE"] = str(self.folder / "state")
         self.place = str(type(self).place_of(self.folder))
+        # Looked at through one opening: its statements are compiled once. Every rule opens the ledger anew.
+        self.opened = contextlib.ExitStack()
+        self.ledger = self.opened.enter_context(open_ledger(self.place))
         self.desks = {}
         for name, keys in CAMPAIGNS.items():
             text = market_text(ledger={"campaign": name}, money={"currency": "EUR"}, **keys)
@@ -91,6 +95,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self):
         if hasattr(self, "folder"):
             noise._draw = self.original
+            self.opened.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _draw(self, *arguments):
@@ -196,7 +201,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(target=snapshots)
     def snapshot(self):
-        with open_ledger(self.place) as ledger, reading(ledger) as connection:
+        with reading(self.ledger) as connection:
             rows = {
                 table.name: [dict(row._mapping) for row in connection.execute(table.select())]
                 for table in tables.metadata.sorted_tables
@@ -206,13 +211,13 @@ class Machine(RuleBasedStateMachine):
     @rule(snapshot=snapshots)
     def restore(self, snapshot):
         rows, books = snapshot
+        with writing(self.ledger) as connection:
+            for table in reversed(tables.metadata.sorted_tables):
+                connection.execute(table.delete())
+            for table in tables.metadata.sorted_tables:
+                if rows[table.name]:
+                    connection.execute(table.insert(), rows[table.name])
         with open_ledger(self.place) as ledger:
-            with writing(ledger) as connection:
-                for table in reversed(tables.metadata.sorted_tables):
-                    connection.execute(table.delete())
-                for table in tables.metadata.sorted_tables:
-                    if rows[table.name]:
-                        connection.execute(table.insert(), rows[table.name])
             spent = {key for key, book in self.books.items() if book["state"] in ("released", "lost")}
             forgotten = {key for key in spent if books.get(key, {}).get("state") not in ("released", "lost")}
             if forgotten:
@@ -240,8 +245,8 @@ class Machine(RuleBasedStateMachine):
         self.count_step()
         # Nobody's promise is spent by two draws of noise, whatever was restored.
         assert len(self.drawn) == len(set(self.drawn))
-        with open_ledger(self.place) as ledger, reading(ledger) as connection:
-            check_everything(connection, ledger)
+        with reading(self.ledger) as connection:
+            check_everything(connection, self.ledger)
             found = {entered.identity: entered for entered in rounds.rounds_of(connection)}
             for name in CAMPAIGNS:
                 self._check_campaign(connection, name, found)
