@@ -345,7 +345,7 @@ def _beginning(place: Source) -> Path | io.BytesIO:
     else:
         head = place[:_HEAD]
     line, end, _ = head.partition(b"\n")
-    # A line end in quotes is none, and polars goes on after blank lines.
+    # A line end in quotes is none; what begins with a blank line is polars' to refuse.
     is_header = len(head) == _HEAD and end and line.strip() and b'"' not in line
     return io.BytesIO(line + end) if is_header else _readable(place)
 
