@@ -11,7 +11,7 @@ WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
 ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py benchmarks/shapes.py
 ## Compare two source trees: no benchmarks.
-TOOLS := benchmarks/alternate.py benchmarks/same_results.py
+TOOLS := benchmarks/alternate.py benchmarks/quoting_trees.py benchmarks/same_results.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow faults bench accuracy lint docs packages sbom clean

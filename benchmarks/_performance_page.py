@@ -32,7 +32,7 @@ QUALITY = {
     "softmax.py": "explanation/classes.md",
 }
 # Scripts that compare two source trees: for those who change the code, with no page of their own.
-TOOLS = ("alternate.py", "same_results.py")
+TOOLS = ("alternate.py", "quoting_trees.py", "same_results.py")
 INTRODUCTION = """\
 # Performance
 

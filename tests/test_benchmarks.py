@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TOOLS = ("alternate.py", "same_results.py")
+TOOLS = ("alternate.py", "quoting_trees.py", "same_results.py")
 SCRIPTS = sorted(path for path in (ROOT / "benchmarks").glob("[a-z]*.py") if path.name not in TOOLS)
 PAGE = ROOT / "docs" / "performance.md"
 

@@ -3,10 +3,13 @@
 import re
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket.campaign import certify_quotes, read_quotes
+from dpmarket.campaign.ids import spelling_problems
 from dpmarket.errors import DpmarketError, FileProblem, LedgerRefusal
+from dpmarket.files import columns
 from dpmarket.report.from_campaign import read_campaign
 from support.campaigns import MARKET, read_rows, seller_ids, write_rows
 from support.desks import Desk, market_text
@@ -244,3 +247,13 @@ def test_ids_are_known_in_every_spelling_of_their_letters_and_blanks_are_refused
     desk.report("reports.csv", [("Zoe\u0308", 1.5), ("Zo\u00eb", 2.0)])
     with pytest.raises(FileProblem, match="an earlier row has already in 1 row: line 3"):
         desk.quote(output="other.csv")
+
+
+def test_ids_that_are_wrong_are_found_in_every_block_of_many(monkeypatch):
+    monkeypatch.setattr(columns, "_BLOCK", 3)
+    ids = [*"abcdef", "g ", "h", "i i", *"jkl", "m\0", *"no", "p", "", "q", " e", *"rs", "\u2003t"]
+    found = spelling_problems(pl.DataFrame({"who": ids}), "who")
+    assert [(problem.words, problem.rows) for problem in found] == [
+        ("an id with a NUL character", (12,)),
+        ("an id with blanks before or after it", (6, 18, 21)),
+    ]

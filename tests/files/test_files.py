@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from dpmarket import FileProblem, InvalidInput, files
-from dpmarket.files import columns
+from dpmarket.files import columns, keys, tables
+from dpmarket.files.kernels import are_different
 
 
 def _leftovers(folder, *expected):
@@ -291,6 +292,49 @@ def test_texts_come_as_their_bytes_in_blocks_with_where_each_ends(monkeypatch):
     table = pl.DataFrame({"who": ["a", None, "ø", "xa", ""]})
     blocks = [(bytes(data), ends.tolist()) for data, ends in files.bytes_of_texts(table, "who")]
     assert blocks == [(b"a", [1, 1]), ("øxa".encode(), [2, 4]), (b"", [0])]
+
+
+@pytest.mark.parametrize("again", [[], [0], [4_999], [1_000, 1_000, 2_000], range(5_000)])
+def test_many_texts_that_repeat_are_found_as_few_are(monkeypatch, again):
+    texts = [f"seller {k}" for k in range(5_000)] + [f"seller {k}" for k in again]
+    table = pl.DataFrame({"who": texts})
+    few = files.repeated(table, "who")
+    monkeypatch.setattr(keys, "_MANY", 1)
+    assert few.tolist() == files.repeated(table, "who").tolist() == [False] * 5_000 + [True] * len(again)
+
+
+@pytest.mark.parametrize(
+    ("values", "different"),
+    [
+        ([], True),
+        ([0], True),
+        ([0, 0], False),
+        ([0, 1 << 63, 0], False),
+        ([2**64 - 1, 2**64 - 1], False),
+        (range(10_000), True),  # all of them in one bucket
+        ([*range(10_000), 9_999], False),
+        ([k << 12 for k in range(10_000)], True),  # all of them at one place of the table
+        ([*(k << 52 for k in range(4_096)), 4_095 << 52], False),
+    ],
+)
+def test_numbers_are_compared_rightly_however_they_are_spread(values, different):
+    numbers = np.array(list(values), dtype=np.uint64)
+    assert are_different(numbers, np.empty_like(numbers)) == different
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("header", ["who,cost", '"who","cost"', '"who","two\nlines",cost', "who,,cost"])
+def test_the_header_of_a_long_file_is_read_as_that_of_a_short_one(tmp_path, monkeypatch, start, end, header):
+    row = "a" + "," * (header.count(",") - 1) + ",1.5" + end
+    (tmp_path / "t.csv").write_bytes((start + header + end + row * 20_000).encode())
+    names = files.column_names(tmp_path / "t.csv")
+    table = files.read_table(tmp_path / "t.csv", ["who", "cost"], ["who"], ["cost"])
+    monkeypatch.setattr(tables, "_HEAD", 1 << 30)  # no file is long
+    assert names == files.column_names(tmp_path / "t.csv")
+    assert names[0] == "who"
+    assert table.equals(files.read_table(tmp_path / "t.csv", ["who", "cost"], ["who"], ["cost"]))
+    assert table.height == 20_000
 
 
 def test_a_table_reads_back_from_its_bytes_and_damaged_bytes_are_refused(tmp_path):

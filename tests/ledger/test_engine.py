@@ -288,3 +288,26 @@ def test_a_file_that_holds_other_kinds_of_values_is_refused_in_words(tmp_path, e
     for step in (desk.train, desk.pay, lambda: desk.statement("007"), lambda: desk.quote(again=True)):
         with contextlib.suppress(DpmarketError):
             step()
+
+
+def test_a_full_disk_is_called_so_also_where_sqlite_has_another_word(tmp_path, monkeypatch):
+    """SQLite cannot enlarge a file beside the ledger, and says that the disk does not work."""
+    problem = sqlite3.OperationalError("disk I/O error")
+    problem.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    with open_ledger(tmp_path / "people.ledger") as ledger:
+        with pytest.raises(FileProblem, match=r"people\.ledger .* disk I/O error"), reading(ledger):
+            raise problem
+        monkeypatch.setattr(
+            shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(1 << 30, 1 << 30, 0)
+        )
+        with pytest.raises(FileProblem, match=r"people\.ledger .* the disk is full"), reading(ledger):
+            raise problem
+        with pytest.raises(FileProblem, match=r"people\.ledger .* the disk is full"):
+            enter_too_much(ledger)
+
+
+def enter_too_much(ledger):
+    with writing(ledger) as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages:d}")
+        campaign_in(connection, "x" * 100_000)

@@ -6,9 +6,10 @@ import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from dpmarket.arrays import BoolArray
+from dpmarket.arrays import BoolArray, IntArray
 from dpmarket.errors import FileProblem
 from dpmarket.files import ColumnProblem, bytes_of_texts, find, repeated
 
@@ -156,6 +157,9 @@ def _looked_at(table: pl.DataFrame, id_column: str) -> tuple[BoolArray, BoolArra
     first, plain = 0, True
     for data, ends in bytes_of_texts(table, id_column):
         starts = np.concatenate(([0], ends[:-1]))
+        if _are_plain(data, starts, ends):
+            first += ends.size
+            continue
         some = np.flatnonzero(ends > starts)
         at_ends = _BLANKS[data[starts[some]]] | _BLANKS[data[ends[some] - 1]]
         blank[first + some] = at_ends
@@ -167,3 +171,10 @@ def _looked_at(table: pl.DataFrame, id_column: str) -> tuple[BoolArray, BoolArra
         column = table.get_column(id_column).fill_null("")
         blank |= np.asarray((column != column.str.strip_chars()).to_numpy())
     return nul, blank
+
+
+def _are_plain(data: npt.NDArray[np.uint8], starts: IntArray, ends: IntArray) -> bool:
+    """Whether texts are of printable ASCII, none is empty, and none has a blank at an end."""
+    if data.size == 0 or data.min() < 32 or data.max() > 126 or (ends == starts).any():
+        return False
+    return not ((data[starts] == 32) | (data[ends - 1] == 32)).any()

@@ -163,7 +163,7 @@ def bytes_of_texts(table: pl.DataFrame, name: str) -> Iterator[tuple[npt.NDArray
     column = table.get_column(name).cast(pl.String).fill_null("")
     for first in range(0, len(column), _BLOCK):
         part = column.slice(first, _BLOCK)
-        data = np.frombuffer(part.str.join("").item().encode(), dtype=np.uint8)
+        data = np.frombuffer(part.str.join("").cast(pl.Binary).item(), dtype=np.uint8)
         yield data, np.cumsum(part.str.len_bytes().to_numpy(), dtype=np.int64)
 
 

@@ -17,12 +17,17 @@ from __future__ import annotations
 import io
 from typing import BinaryIO
 
+import numpy as np
 import polars as pl
+
+from dpmarket.files.columns import bytes_of_texts
 
 _BEGINNING = r"(?:[\t\r\n]|\s*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"
 _RUN, _MADE_HARMLESS = "^'*" + _BEGINNING, "^'+" + _BEGINNING
 # Where columns are separated otherwise, a text with such a separator would be cut, and its second half run.
-_SEPARATORS = [";", "\t", "|"]
+_SEPARATORS = [b";", b"\t", b"|"]
+_RISKY = np.zeros(256, dtype=bool)  # first bytes of what is run, and of blanks and apostrophes
+_RISKY[[*range(33), *b"'=+-@", *range(128, 256)]] = True
 
 
 def harmless(texts: pl.Series) -> pl.Series:
@@ -47,6 +52,8 @@ def as_meant(texts: pl.Series) -> pl.Series:
     >>> as_meant(pl.Series(["ann", "'=1+1", "''=1+1", "'tis", "=1+1"])).to_list()
     ['ann', '=1+1', "'=1+1", "'tis", '=1+1']
     """
+    if not texts.str.starts_with("'").any():
+        return texts
     found = texts.str.contains(_MADE_HARMLESS).fill_null(value=False)
     if not found.any():
         return texts
@@ -57,8 +64,10 @@ def as_meant(texts: pl.Series) -> pl.Series:
 def write_csv(target: BinaryIO, table: pl.DataFrame) -> None:
     """Write a table as CSV in UTF-8 with a header row, its texts made harmless."""
     texts = [column for column in table.columns if table.schema[column] == pl.String]
-    table = table.with_columns([harmless(table.get_column(column)) for column in texts])
-    cut = any(table.get_column(column).str.contains_any(_SEPARATORS).any() for column in texts)
+    looked = {column: _looked_at(table.get_column(column)) for column in texts}
+    risky = [column for column, (may_run, _) in looked.items() if may_run]
+    table = table.with_columns([harmless(table.get_column(column)) for column in risky])
+    cut = any(has_separator for _, has_separator in looked.values())
     target.write(table.clear().write_csv().encode())
     table.write_csv(target, include_header=False, quote_style="non_numeric" if cut else "necessary")
 
@@ -74,6 +83,16 @@ def csv_text(table: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     write_csv(buffer, table)
     return buffer.getvalue()
+
+
+def _looked_at(texts: pl.Series) -> tuple[bool, bool]:
+    """Return whether the rule can apply to a text, by its first byte, and whether one has a separator."""
+    may_run = has_separator = False
+    for data, ends in bytes_of_texts(texts.drop_nulls().to_frame("t"), "t"):
+        starts = np.concatenate(([0], ends[:-1]))[np.diff(ends, prepend=0) > 0]
+        may_run = may_run or bool(_RISKY[data[starts]].any())
+        has_separator = has_separator or any(one in data.tobytes() for one in _SEPARATORS)
+    return may_run, has_separator
 
 
 def _prefixed(found: pl.Series) -> pl.Expr:

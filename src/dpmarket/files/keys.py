@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from dpmarket.arrays import BoolArray, IntArray
+
+_MANY = 1 << 18  # fewer are sorted before a compiler is loaded
 
 
 def repeated(table: pl.DataFrame, name: str) -> BoolArray:
@@ -20,8 +23,7 @@ def repeated(table: pl.DataFrame, name: str) -> BoolArray:
     """
     column = table.get_column(name)
     # No two hashes are equal: no two texts are, found in a tenth of the time.
-    hashes = np.sort(column.hash().to_numpy())
-    if not (hashes[1:] == hashes[:-1]).any():
+    if _are_different(column.hash().to_numpy()):
         return np.zeros(len(column), dtype=bool)
     return cast(BoolArray, (~column.is_first_distinct()).to_numpy())
 
@@ -39,3 +41,12 @@ def positions_in(table: pl.DataFrame, name: str, other: pl.DataFrame, other_name
     rows = table.select(pl.col(name).cast(pl.String).alias("key"))
     found = rows.join(keys, on="key", how="left", maintain_order="left").get_column("position")
     return cast(IntArray, found.cast(pl.Int64).fill_null(-1).to_numpy())
+
+
+def _are_different(hashes: npt.NDArray[np.uint64]) -> bool:
+    if hashes.size < _MANY:
+        ordered = np.sort(hashes)
+        return not (ordered[1:] == ordered[:-1]).any()
+    from dpmarket.files.kernels import are_different
+
+    return are_different(hashes, np.empty_like(hashes))

@@ -25,6 +25,8 @@ from dpmarket.files.strangers import (
     size_of,
 )
 
+_HEAD = 1 << 16  # bytes
+
 
 def read_table(
     source: str | os.PathLike[str],
@@ -331,8 +333,21 @@ def _header(place: Source, kind: str) -> list[str]:
     if kind == ".parquet":
         return list(pl.read_parquet_schema(_readable(place)))
     # Without a header polars renames nothing, so that a column that is there twice is seen.
-    first = pl.read_csv(_readable(place), n_rows=1, has_header=False, infer_schema=False)
+    first = pl.read_csv(_beginning(place), n_rows=1, has_header=False, infer_schema=False)
     return ["" if value is None else value.removeprefix("\ufeff") for value in first.row(0)]
+
+
+def _beginning(place: Source) -> Path | io.BytesIO:
+    """Return the first line of long CSV if it is the header for sure, otherwise all of it."""
+    if isinstance(place, Path):
+        with place.open("rb") as file:
+            head = file.read(_HEAD)
+    else:
+        head = place[:_HEAD]
+    line, end, _ = head.partition(b"\n")
+    # A line end in quotes is none; what begins with a blank line is polars' to refuse.
+    is_header = len(head) == _HEAD and end and line.strip() and b'"' not in line
+    return io.BytesIO(line + end) if is_header else _readable(place)
 
 
 def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import sqlite3
 import threading
 import weakref
@@ -31,6 +32,7 @@ Connection = sa.Connection
 """A connection inside a transaction: what every function that looks into a ledger takes."""
 
 _MAGIC = b"SQLite format 3\0"
+_LITTLE = 1 << 16  # bytes; SQLite enlarges its files by half as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,11 +371,11 @@ def _told(place: str) -> Iterator[None]:
             f"the ledger {place} forbids this: {_constraint(problem)}. Nothing was changed."
         ) from None
     except DBAPIError as problem:
-        raise FileProblem(f"cannot use {place} as a ledger: {_words(problem)}.") from None
+        raise FileProblem(f"cannot use {place} as a ledger: {_words(problem, place)}.") from None
     except SQLAlchemyError as problem:
         raise FileProblem(f"cannot use {place} as a ledger: {type(problem).__name__}.") from None
     except sqlite3.Error as problem:
-        raise FileProblem(f"cannot use {place} as a ledger: {problem}.") from None
+        raise FileProblem(f"cannot use {place} as a ledger: {_words_of_file(problem, place)}.") from None
 
 
 def _constraint(problem: IntegrityError) -> str:
@@ -384,8 +386,18 @@ def _constraint(problem: IntegrityError) -> str:
     return str(problem.orig)
 
 
-def _words(problem: DBAPIError) -> str:
+def _words(problem: DBAPIError, place: str) -> str:
     if isinstance(problem.orig, sqlite3.Error):
-        return str(problem.orig)
+        return _words_of_file(problem.orig, place)
     state = getattr(problem.orig, "sqlstate", None)
     return f"the server says no (code {state})" if state else "the server cannot be reached"
+
+
+def _words_of_file(problem: sqlite3.Error, place: str) -> str:
+    """Say what SQLite says; a full disk by its name, which SQLite calls an error of the disk at times."""
+    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return "the disk is full"
+    if code == sqlite3.SQLITE_IOERR and shutil.disk_usage(Path(place).parent).free < _LITTLE:
+        return "the disk is full"
+    return str(problem)
