@@ -90,7 +90,10 @@ def measured_row(page, words, after=""):
 def test_what_the_readme_compares_besides_was_measured():
     digits = measured_row("tables/softmax.md", "digits, 3")
     assert readme_row("accuracy, ten classes") == [digits[1], digits[4].split(" ")[0]]
-    for words, table in (("accuracy, 91 columns", "### unemployment"), ("the same, 110 columns", "### census")):
+    for words, table in (
+        ("accuracy, 91 columns", "### unemployment"),
+        ("the same, 110 columns", "### census"),
+    ):
         shaped = measured_row("reference/shapes.md", "0.1", table)
         assert readme_row(words) == [cell.split("(")[0] for cell in shaped[:2]]
         guess = measured_row("reference/shapes.md", "always the commoner label", table)[0]
