@@ -7,6 +7,7 @@ single sellers count; of all others only how many they are, and the sums over th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,6 +31,8 @@ from dpmarket.partitions.path import (
 )
 from dpmarket.partitions.sums import BucketSums, as_float
 
+Piece = tuple[int, FloatArray]
+"""Sorted costs, and at which place among all of them they begin."""
 # Buckets beyond those that bounds ask for, on either side: a re-solve may overshoot on its way.
 _MARGIN = 4
 
@@ -92,7 +95,7 @@ class Solved:
     """
 
     psi: FloatArray
-    pieces: tuple[tuple[int, FloatArray], ...]
+    pieces: tuple[Piece, ...]
     row: FloatArray
     sums: tuple[Fraction, Fraction, Fraction]
 
@@ -252,21 +255,78 @@ def solve(
 
 
 def _placed(known: Prefixes, windows: Windows, gathered: Gathered, finite: int) -> FloatArray:
-    """Return sorted costs with those of the windows at their places; memory of the others is never touched.
+    """Return sorted costs with those of the windows at their places, see :func:`at_places`.
 
     After the last comes the cost at which its window ends, unless that is everybody.
     """
     count = known.counts[windows.high]
-    psi = np.empty(count + (count < finite))
+    pieces = []
     for low, high in ((windows.cap_low, windows.cap_high), (windows.low, windows.high)):
         inside = (gathered.psi >= known.edges[low]) & (gathered.psi < known.edges[high])
         there = np.repeat(gathered.psi[inside], gathered.counts[inside])
         if there.size != known.counts[high] - known.counts[low]:
             raise TooClose
-        psi[known.counts[low] : known.counts[high]] = there
+        if there.size:
+            pieces.append((known.counts[low], there))
+    if known.counts[windows.low] == count:
+        raise TooClose
     if count < finite:
-        psi[count] = known.edges[windows.high]
+        start, there = pieces.pop()
+        pieces.append((start, np.append(there, known.edges[windows.high])))
+    return at_places(pieces, float(known.edges[0]))
+
+
+def at_places(pieces: Sequence[Piece], least: float) -> FloatArray:
+    """Return sorted costs of which only those in some pieces are known, at their places.
+
+    Parameters
+    ----------
+    pieces
+        Where each begins, and the costs in it; one after the other. None is empty.
+    least
+        At most the cheapest cost, and below those in pieces that do not begin with it.
+
+    Returns
+    -------
+    FloatArray
+        Up to the end of the last piece. Memory of those who are not known is never touched, and holds zeros,
+        but at the places where a search by halving for a cost within a piece looks: there stands a cost
+        between those of the pieces, so that the search ends where it would if all were known.
+
+    Raises
+    ------
+    TooClose
+        Sellers who cost nothing, before others who are not known: a zero would be taken for one of them.
+    """
+    starts = [start for start, _ in pieces]
+    ends = [start + values.size for start, values in pieces]
+    psi = np.zeros(ends[-1])
+    gaps, before = [], (0, least)
+    for (start, values), end in zip(pieces, ends, strict=True):
+        psi[start:end] = values
+        if start > before[0]:
+            if values[0] == 0.0 or (before[0] and before[1] == 0.0):
+                raise TooClose
+            gaps.append((before[0], start, 0.5 * (before[1] + values[0]) if before[0] else least))
+        before = end, float(values[-1])
+    for aim in {0, *starts, *ends}:
+        for place in _looked_at(aim, psi.size):
+            for low, high, between in gaps:
+                if low <= place < high:
+                    psi[place] = between
     return psi
+
+
+def _looked_at(aim: int, size: int) -> Iterator[int]:
+    """Give the places at which halving looks that ends at one of them."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        yield middle
+        if middle < aim:
+            low = middle + 1
+        else:
+            high = middle
 
 
 @dataclass(frozen=True, eq=False)
