@@ -8,23 +8,20 @@ compared then.
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from dpmarket.arrays import IntArray
-from dpmarket.files.atomic import PRIVATE
 from dpmarket.ledger.manifests import GROUPS, Hashes, groups_in, hashes_of
 from dpmarket.partitions import kernels
+from dpmarket.partitions.pieces import for_a_while
 
 _MOST_TOLD = 10_000
-_ROWS_IN_RANGE = 1 << 22
+_ROWS_IN_RANGE = 1 << 20
 
 
 def grouped_hashes(values: Hashes) -> Hashes:
@@ -52,15 +49,8 @@ def repeated_among(known: Hashes) -> Hashes:
 
 def write_hashes(path: str, known: Hashes) -> None:
     """Write what :func:`grouped_hashes` gave."""
-    # Not flushed to the disk: a list that is lost can be made again.
-    temporary = Path(f"{path}.{secrets.token_hex(6)}.tmp")
-    with open(temporary, "xb", opener=_private) as file:
+    with for_a_while(path) as file:
         np.save(file, known)
-    os.replace(temporary, path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,14 @@ from dpmarket.allocation.kernels.walk import (
     with_minima,
 )
 from dpmarket.compiling import compiled
+from dpmarket.payments.kernels.tables import value_at
 
 QUANTITIES = 6
 """Of a bucket: how many; the sums of the high and low halves of the trailing bits, and of their products."""
 _PAGE = 4096
 _TRAILING = (1 << 40) - 1
 _HALF = (1 << 20) - 1
+_INFINITY = 2047 << 52
 
 
 @compiled(nogil=True)
@@ -68,6 +70,22 @@ def add_to_buckets(bits: Any, pages: Any, sums: Any, extremes: Any) -> None:
         row[3] += high * high
         row[4] += high * low
         row[5] += low * low
+
+
+@compiled(nogil=True)
+def add_to_exponents(bits: Any, sums: Any) -> None:
+    """Add floats of at least 0, given as bits, to the sums of their exponents.
+
+    ``sums``: int64, shape (2048, 2); changed. The high 27 and the low 26 bits of the significands, which are
+    whole numbers. At most 2**35 floats, so that no sum overflows.
+    """
+    for i in range(bits.size):
+        exponent = bits[i] >> 52
+        significand = bits[i] & ((1 << 52) - 1)
+        if exponent > 0:
+            significand |= 1 << 52
+        sums[exponent, 0] += significand >> 26
+        sums[exponent, 1] += significand & ((1 << 26) - 1)
 
 
 @compiled()
@@ -138,6 +156,55 @@ def write_promises(psi: Any, rule: Any, epsilons: Any) -> None:
         if base - psi[i] >= 0.0:
             weight = min(((base - psi[i]) + gap) / spread, cap)
         epsilons[i] = min(weight * total, bound)
+
+
+@compiled(nogil=True)
+def write_payments(costs: Any, epsilons: Any, rule: Any, payments: Any, errors: Any) -> bool:
+    """Write everybody's payment, with the roundings of :func:`dpmarket.payments.exact_payments`.
+
+    Parameters
+    ----------
+    costs, epsilons
+        What sellers reported, and are promised.
+    rule
+        A table of premiums by cost, their relative error, and the least cost there can be.
+    payments, errors
+        Written: two floats above the product, and an estimate of the error.
+
+    Returns
+    -------
+    bool
+        Whether all promises and payments are finite.
+    """
+    premiums, error, least = rule
+    bits = payments.view(np.int64)
+    finite = True
+    for i in range(costs.size):
+        payments[i] = errors[i] = 0.0
+        if epsilons[i] > 0.0:
+            own = max(costs[i], least)
+            price = own + value_at(premiums, own)
+            paid = epsilons[i] * price
+            finite &= np.isfinite(epsilons[i]) and np.isfinite(paid)
+            errors[i] = epsilons[i] * (error * price) + 1e-15 * paid
+            payments[i] = paid
+            bits[i] = min(bits[i] + 2, _INFINITY)
+    return finite
+
+
+@compiled(nogil=True)
+def mixed_sum(hashes: Any, bits: Any) -> Any:
+    """Return a sum over rows of hashes and numbers, given as bits, that their order changes."""
+    total = np.uint64(0)
+    row = np.uint64(0)
+    for i in range(hashes.size):
+        # Round numbers differ in few bits: each row is mixed (as splitmix64 does) before it is added.
+        mixed = ((bits[i] * np.uint64(0xD6E8FEB86659FD93)) ^ hashes[i]) + row
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        total += mixed ^ (mixed >> np.uint64(31))
+        row += np.uint64(0x9E3779B97F4A7C15)
+    return total
 
 
 @compiled(nogil=True)

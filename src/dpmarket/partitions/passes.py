@@ -25,22 +25,20 @@ from dpmarket.errors import FileProblem
 from dpmarket.files import atomic_path, find, numbers_of, parquet_bytes, read_table
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.ledger.digests import sums_of_reports
-from dpmarket.ledger.manifests import Hashes, hashes_and_look
+from dpmarket.ledger.manifests import hashes_and_look
 from dpmarket.ledger.rounds import PAYMENT as UNITS
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.mechanisms.outcome import minor_amounts
+from dpmarket.partitions import kernels
 from dpmarket.partitions.decisions import Decision, Quoted
 from dpmarket.partitions.ids import grouped_hashes, repeated_among, rows_with, write_hashes
 from dpmarket.partitions.lookup import Spans, marked, write_people
-from dpmarket.partitions.pieces import Piece
+from dpmarket.partitions.pieces import Piece, for_a_while
 from dpmarket.partitions.premiums import MOST_SINGLE
-from dpmarket.partitions.sums import BucketSums
+from dpmarket.partitions.sums import BucketSums, whole_sum
 from dpmarket.partitions.windows import Gathered
 
 EPSILON, PAYMENT = "epsilon", "payment"
-_MIXERS = tuple(
-    np.uint64(odd) for odd in (0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,8 @@ class Scanned:
     """What the first pass tells of a partition.
 
     ``problems``: sentences without a value; all else is missing if there are any. ``check``: a sum over
-    all ids and costs, by which a later pass sees that the file is still the same. ``below``, ``above``: how
+    all ids and costs, by which a later pass sees that the file is still the same. ``plain``: whether its ids
+    stay as they are written. ``below``, ``above``: how
     many costs lie outside of the distribution. ``sums``: of the hashes of all reports. ``people``: where the
     ids are, by person.
     """
@@ -79,6 +78,7 @@ class Scanned:
     cheapest: float = np.inf
     distinct: FloatArray | None = None
     check: int = 0
+    plain: bool = True
     below: int = 0
     above: int = 0
     sums: tuple[int, int] = (0, 0)
@@ -95,10 +95,11 @@ class Ask:
 
 @dataclass(frozen=True)
 class Order:
-    """A partition, its check sum, and the file that holds what was decided."""
+    """A partition, what the first pass told of it, and the file that holds what was decided."""
 
     place: Place
     check: int
+    plain: bool
     decision: str
     money: Money | None = None
 
@@ -122,8 +123,8 @@ class Written:
 
     rows: int
     bought: int
-    promised: BucketSums
-    paid: BucketSums
+    promised: int
+    paid: int
     minor_units: int
     digest: str
     on_top: tuple[int, float, int] = (0, 0.0, 0)
@@ -135,7 +136,8 @@ def scan(place: Place) -> Scanned:
         table, costs, problems = _read(place)
     except FileProblem as problem:
         return Scanned((str(problem),))
-    table, hashes, more = _with_good_ids(place, table)
+    check = _check(table.get_column(place.id_column), costs)
+    table, plain, more = _with_good_ids(place, table)
     problems += more
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
@@ -146,7 +148,7 @@ def scan(place: Place) -> Scanned:
         number, count, out = place.people
         people = write_people(table.get_column(place.id_column), number, count, out)
         found = replace(found, people=people)
-    return replace(found, check=_check(hashes, costs))
+    return replace(found, check=check, plain=plain)
 
 
 def count_again(asked: tuple[Place, Scanned]) -> Scanned:
@@ -156,7 +158,7 @@ def count_again(asked: tuple[Place, Scanned]) -> Scanned:
     if costs.size == 0:
         return Scanned(())
     again = _summed(place, costs)
-    return replace(again, check=before.check, sums=before.sums)
+    return replace(again, check=before.check, plain=before.plain, sums=before.sums)
 
 
 def _summed(place: Place, costs: FloatArray) -> Scanned:
@@ -175,24 +177,18 @@ def _summed(place: Place, costs: FloatArray) -> Scanned:
     )
 
 
-def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, Hashes, list[str]]:
-    """Return a table with tidy ids, their hashes, and what is wrong with them; good ones are listed."""
-    table, hashes, plain = _tidy(place, table)
+def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, bool, list[str]]:
+    """Return a table with tidy ids, whether they were, and what is wrong with them; good ones are listed."""
+    hashes, plain = hashes_and_look(table, place.id_column)
+    if not plain:
+        table = tidy_ids(table, place.id_column)
+        hashes, _ = hashes_and_look(table, place.id_column)
     problems, known = [], grouped_hashes(hashes)
     if not plain or repeated_among(known).size:  # with different hashes no two ids can be equal
         problems = id_problems(table, place.id_column)
     if not problems:
         write_hashes(place.hashes, known)
-    return table, hashes, [problem.sentence(table, place.source) for problem in problems]
-
-
-def _tidy(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, Hashes, bool]:
-    """Return a table with tidy ids, their hashes, and whether all were plain."""
-    hashes, plain = hashes_and_look(table, place.id_column)
-    if not plain:
-        table = tidy_ids(table, place.id_column)
-        hashes, _ = hashes_and_look(table, place.id_column)
-    return table, hashes, plain
+    return table, plain, [problem.sentence(table, place.source) for problem in problems]
 
 
 def costs_of(place: Place) -> FloatArray:
@@ -222,11 +218,13 @@ def write(order: Order) -> Written:
         The reports have changed since the first pass.
     """
     place = order.place
-    table, hashes, _ = _tidy(place, _read_again(place, [place.id_column, place.cost_column]))
+    table = _read_again(place, [place.id_column, place.cost_column])
     costs, problems = numbers_of(table, place.cost_column)
     costs = costs + 0.0
-    if problems or _check(hashes, costs) != order.check:
+    if problems or _check(table.get_column(place.id_column), costs) != order.check:
         raise _changed(place)
+    if not order.plain:
+        table = tidy_ids(table, place.id_column)
     stay, waits = marked(place.marks, costs.size)
     if stay.size < costs.size:
         table, costs = table[stay], costs[stay]
@@ -249,8 +247,8 @@ def write(order: Order) -> Written:
     return Written(
         rows=costs.size,
         bought=int(np.count_nonzero(quoted.epsilons)),
-        promised=BucketSums.of(quoted.epsilons),
-        paid=BucketSums.of(quoted.payments),
+        promised=whole_sum(quoted.epsilons),
+        paid=whole_sum(quoted.payments),
         minor_units=amount,
         digest=hashlib.sha256(data).hexdigest(),
         on_top=on_top,
@@ -282,8 +280,8 @@ def sentence_of(asked: tuple[Place, tuple[int, ...]]) -> str:
 
 def keep_decision(path: Path, decision: Decision) -> None:
     """Write what was decided where workers find it."""
-    with atomic_path(path, mode=PRIVATE) as temporary:
-        temporary.write_bytes(pickle.dumps(decision, protocol=5))
+    with for_a_while(path) as file:
+        pickle.dump(decision, file, protocol=5)
 
 
 @lru_cache(maxsize=2)
@@ -330,19 +328,13 @@ def _costs(place: Place) -> FloatArray:
     return costs[marked(place.marks, costs.size)[0]] if place.marks else costs
 
 
-def _check(hashes: Hashes, costs: FloatArray) -> int:
+def _check(ids: pl.Series, costs: FloatArray) -> int:
     """Return a sum that tells whether the same people report the same costs, in the same order."""
     if not costs.size:
         return 0
-    # Round costs differ in few bits: each row is mixed (as splitmix64 does) before it is added.
-    mixed = np.ascontiguousarray(costs).view(np.uint64) * _MIXERS[0]
-    mixed ^= hashes
-    mixed += np.arange(costs.size, dtype=np.uint64) * _MIXERS[1]
-    for shift, factor in ((30, _MIXERS[2]), (27, _MIXERS[3])):
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= factor
-    mixed ^= mixed >> np.uint64(31)
-    return int(np.add.reduce(mixed))
+    # The same in every process that has the same polars, as all workers of an engine have.
+    hashes = ids.hash(0).to_numpy()
+    return int(kernels.mixed_sum(hashes, costs.view(np.uint64)))
 
 
 def _few(costs: FloatArray) -> FloatArray | None:

@@ -37,7 +37,7 @@ from dpmarket.partitions.passes import (
 )
 from dpmarket.partitions.path import TooClose
 from dpmarket.partitions.premiums import MOST_SINGLE
-from dpmarket.partitions.sums import exact_total, merged
+from dpmarket.partitions.sums import merged, total_of
 from dpmarket.partitions.windows import Gathered
 from dpmarket.progress import StageProgress
 
@@ -209,7 +209,7 @@ def write_quotes(
     decision = looked.work / "decision"
     keep_decision(decision, market.decision)
     orders = [
-        Order(place, part.check, str(decision.absolute()), money)
+        Order(place, part.check, part.plain, str(decision.absolute()), money)
         for place, part in zip(places, scanned, strict=True)
     ]
     written = runner.map("writing", write, orders)
@@ -288,8 +288,8 @@ def _result(
         n_capped=market.n_capped,
         total_promise=market.total_promise,
         cutoff=market.cutoff,
-        promised=exact_total(merged(part.promised for part in written)),
-        total_payment=exact_total(merged(part.paid for part in written)),
+        promised=total_of(part.promised for part in written),
+        total_payment=total_of(part.paid for part in written),
         minor_units=sum(part.minor_units for part in written),
         gathered=market.gathered,
         passes=passes,

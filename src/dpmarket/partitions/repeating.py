@@ -26,7 +26,7 @@ from dpmarket.partitions.lookup import marked
 from dpmarket.partitions.passes import Money, Written
 from dpmarket.partitions.pieces import Piece
 from dpmarket.partitions.quoting import PartitionQuotes, on_top_of, write_manifest
-from dpmarket.partitions.sums import BucketSums, exact_total, merged
+from dpmarket.partitions.sums import total_of, whole_sum
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def repeat(order: Repeat) -> Written:
     return Written(
         rows=quotes.height,
         bought=int(np.count_nonzero(epsilons)),
-        promised=BucketSums.of(epsilons),
-        paid=BucketSums.of(amounts / order.money.minor_units),
+        promised=whole_sum(epsilons),
+        paid=whole_sum(amounts / order.money.minor_units),
         minor_units=int(amounts.sum()),
         digest=digest,
         on_top=(int(on_top.sum()), math.fsum(epsilons[on_top]), int(amounts[on_top].sum())),
@@ -135,8 +135,8 @@ def repeat_quotes(looked: Looked, taken: Taken, mechanism: OfflineMechanism, mon
         n_capped=None,
         total_promise=None,
         cutoff=None,
-        promised=exact_total(merged(part.promised for part in parts)),
-        total_payment=exact_total(merged(part.paid for part in parts)),
+        promised=total_of(part.promised for part in parts),
+        total_payment=total_of(part.paid for part in parts),
         minor_units=sum(part.minor_units for part in parts),
         gathered=0,
         passes=looked.runner.passes,

@@ -7,7 +7,7 @@ single sellers count; of all others only how many they are, and the sums over th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -35,6 +35,9 @@ Piece = tuple[int, FloatArray]
 """Sorted costs, and at which place among all of them they begin."""
 # Buckets beyond those that bounds ask for, on either side: a re-solve may overshoot on its way.
 _MARGIN = 4
+# Of many edges one in so many is looked at first; then how many more, on either side of the best.
+_SPARSE = 16
+_AROUND = 256
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,27 @@ def choose_windows(known: Prefixes, rules: Rules, mean: float) -> Windows:
     TooClose
         There may be several best allocations, or payments around the best need more than windows.
     """
-    path = path_at_edges(known, rules)
+    everywhere = range(known.edges.size)
+    few = everywhere[::_SPARSE]
+    if len(few) < _SPARSE:
+        return _windows_at(known, rules, mean, everywhere)
+    try:
+        # Bounds hold whichever edges are looked at: first some, then all around where the best can lie.
+        path = path_at_edges(known, rules, few)
+        low, high = _best_between(known, path, leaving(known, path, rules), rules, mean)
+        start, end = int(path.at[low]), int(path.at[min(high, path.at.size - 1)])
+        close = everywhere[max(start - _AROUND, 0) : end + _AROUND]
+        return _windows_at(known, rules, mean, sorted({*few, *close}))
+    except TooClose:
+        return _windows_at(known, rules, mean, everywhere)
+
+
+def _best_between(known: Prefixes, path: Path, left: Leaving, rules: Rules, mean: float) -> tuple[int, int]:
+    """Return the points between which the best allocation lies, also with another report of one seller.
+
+    The second may be one more than there are.
+    """
     least = rules.least_rate * rules.least_rate
-    left = leaving(known, path, rules)
     feasible = path.E[0] >= least
     worth = np.where(feasible, _value_without(path, left, rules), np.inf)
     if not np.isfinite(worth.min()):
@@ -122,9 +143,17 @@ def choose_windows(known: Prefixes, rules: Rules, mean: float) -> Windows:
     first, last = int(run[0]), int(run[-1])
     if last - first + 1 > run.size or first == 0:
         raise TooClose
-    # Interval k lies between the points k - 1 and k. At equal t a moved problem has another spread.
-    low, high = first - 1, last
+    # Interval k lies between the points k - 1 and k.
+    return first - 1, last
+
+
+def _windows_at(known: Prefixes, rules: Rules, mean: float, edges: Iterable[int]) -> Windows:
+    """Return the windows that looking at some edges tells."""
+    path = path_at_edges(known, rules, edges)
+    left = leaving(known, path, rules)
+    low, high = _best_between(known, path, left, rules, mean)
     points = path.at.size
+    # At equal t a moved problem has another spread.
     lowest = path.E[0][low] - 2.0 * left.most[low] * left.other[low]
     while low > 0 and path.E[1][low] > lowest:
         low -= 1
