@@ -76,16 +76,17 @@ def add_to_buckets(bits: Any, pages: Any, sums: Any, extremes: Any) -> None:
 def add_to_exponents(bits: Any, sums: Any) -> None:
     """Add floats of at least 0, given as bits, to the sums of their exponents.
 
-    ``sums``: int64, shape (2048, 2); changed. The high 27 and the low 26 bits of the significands, which are
-    whole numbers. At most 2**35 floats, so that no sum overflows.
+    ``sums``: int64, shape (4, 2048, 2); changed. The high 27 and the low 26 bits of the significands, which
+    are whole numbers; four sums of each, to be added up, so that none waits for the one before. At most 2**35
+    floats, so that no sum overflows.
     """
     for i in range(bits.size):
         exponent = bits[i] >> 52
         significand = bits[i] & ((1 << 52) - 1)
         if exponent > 0:
             significand |= 1 << 52
-        sums[exponent, 0] += significand >> 26
-        sums[exponent, 1] += significand & ((1 << 26) - 1)
+        sums[i & 3, exponent, 0] += significand >> 26
+        sums[i & 3, exponent, 1] += significand & ((1 << 26) - 1)
 
 
 @compiled()
@@ -134,6 +135,19 @@ def walk_windows(psi: Any, sellers: int, rules: Any, members: Any, where: Any) -
                 return table[:found], False
             members = left_cap(psi, rules, members)
     return table[:found], True
+
+
+@compiled(nogil=True)
+def within_ranges(values: Any, ranges: Any, rows: Any) -> int:
+    """Write the rows whose value lies in one of some half-open ranges, a row each; return how many."""
+    count = 0
+    for i in range(values.size):
+        inside = False
+        for k in range(ranges.shape[0]):
+            inside |= ranges[k, 0] <= values[i] < ranges[k, 1]
+        rows[count] = i
+        count += inside
+    return count
 
 
 @compiled(nogil=True)
@@ -224,29 +238,38 @@ def grouped(values: Any, starts: Any, out: Any) -> None:
 
 
 @compiled(nogil=True)
-def mark_repeated(values: Any, starts: Any, table: Any, repeated: Any) -> int:
-    """Mark numbers that stand before in ``values``; return how many.
+def repeated_in(values: Any, starts: Any, table: Any, found: Any) -> int:
+    """Write numbers that stand more than once to ``found``; return how many, some of them several times.
 
     Parameters
     ----------
     values, starts
-        What :func:`grouped` wrote. Equal numbers are in one group, whose table stays in the cache.
+        Lists of numbers one after the other, each in the same groups: ``starts[k, g]`` is where group ``g``
+        of list ``k`` begins, ``starts[k, -1]`` where the list ends. Equal numbers are in the same group.
     table
-        int64, as long as a power of two of at least twice as many as the largest group has.
-    repeated
-        Changed.
+        uint64, as long as a power of two of at least twice as many as are in a group of all lists: it stays
+        in the cache.
+    found
+        Written, as far as it reaches.
     """
     mask = np.uint64(table.size - 1)
-    found = 0
-    for group in range(starts.size - 1):
-        table[:] = -1
-        for i in range(starts[group], starts[group + 1]):
-            place = values[i] & mask
-            while table[place] >= 0 and values[table[place]] != values[i]:
-                place = (place + np.uint64(1)) & mask
-            if table[place] >= 0:
-                repeated[i] = True
-                found += 1
-            else:
-                table[place] = i
-    return found
+    none = np.uint64(0)
+    count = 0
+    for group in range(starts.shape[1] - 1):
+        table[:] = none
+        zeros = 0
+        for k in range(starts.shape[0]):
+            for i in range(starts[k, group], starts[k, group + 1]):
+                value = values[i]
+                place = value & mask
+                while table[place] != none and table[place] != value:
+                    place = (place + np.uint64(1)) & mask
+                again = table[place] == value
+                if value == none:  # it stands for an empty place
+                    zeros += 1
+                    again = zeros > 1
+                if again and count < found.size:
+                    found[count] = value
+                    count += 1
+                table[place] = value
+    return count

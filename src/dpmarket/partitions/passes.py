@@ -184,7 +184,7 @@ def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, boo
         table = tidy_ids(table, place.id_column)
         hashes, _ = hashes_and_look(table, place.id_column)
     problems, known = [], grouped_hashes(hashes)
-    if not plain or repeated_among(known).size:  # with different hashes no two ids can be equal
+    if not plain or repeated_among([known]).size:  # with different hashes no two ids can be equal
         problems = id_problems(table, place.id_column)
     if not problems:
         write_hashes(place.hashes, known)
@@ -200,9 +200,8 @@ def within(ask: Ask) -> Gathered:
     """Second pass, where they are many: who lies in some ranges of virtual costs."""
     costs = _costs(ask.place)
     psi = virtual_costs(costs, distribution_of(ask.place.distribution))
-    inside = np.zeros(psi.size, dtype=bool)
-    for low, high in ask.ranges:
-        inside |= (psi >= low) & (psi < high)
+    rows = np.empty(psi.size + 1, dtype=np.int64)
+    inside = rows[: kernels.within_ranges(psi, np.array(ask.ranges), rows)]
     values, which, counts = np.unique(psi[inside], return_inverse=True, return_counts=True)
     dearest = np.full(values.size, -np.inf)
     np.maximum.at(dearest, which, costs[inside])
@@ -225,8 +224,9 @@ def write(order: Order) -> Written:
         raise _changed(place)
     if not order.plain:
         table = tidy_ids(table, place.id_column)
-    stay, waits = marked(place.marks, costs.size)
-    if stay.size < costs.size:
+    waits = np.zeros(costs.size, dtype=bool)
+    if place.marks:
+        stay, waits = marked(place.marks, costs.size)
         table, costs = table[stay], costs[stay]
     quoted = decision_in(order.decision).quote(costs)
     ids = table.get_column(place.id_column)

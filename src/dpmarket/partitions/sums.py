@@ -153,13 +153,12 @@ def whole_sum(values: FloatArray) -> int:
     >>> total_of([whole_sum(np.array([1e16, 1.0])), whole_sum(np.array([1.0]))])
     1.0000000000000002e+16
     """
-    sums = np.zeros((2048, 2), dtype=np.int64)
-    kernels.add_to_exponents(np.ascontiguousarray(values + 0.0).view(np.int64), sums)  # -0.0 is 0.0
+    partial = np.zeros((4, 2048, 2), dtype=np.int64)
+    kernels.add_to_exponents(np.ascontiguousarray(values + 0.0).view(np.int64), partial)  # -0.0 is 0.0
+    sums = partial.sum(axis=0)
     there = np.flatnonzero(sums.any(axis=1)).tolist()
-    return sum(
-        ((high << 26) + low) << max(k - 1, 0)
-        for k, (high, low) in zip(there, sums[there].tolist(), strict=True)
-    )
+    parts = zip(there, sums[there].tolist(), strict=True)
+    return sum(((high << 26) + low) << max(exponent - 1, 0) for exponent, (high, low) in parts)
 
 
 def total_of(parts: Iterable[int]) -> float:
