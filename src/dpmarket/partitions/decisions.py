@@ -9,6 +9,7 @@ import numpy as np
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.errors import InvalidInput, NotConverged
+from dpmarket.mechanisms.curves import Curve
 from dpmarket.partitions import kernels
 from dpmarket.partitions.premiums import Neighbourhood, single_premiums
 from dpmarket.payments.exact import round_up
@@ -95,7 +96,18 @@ class ByIntegrals:
         return Quoted(found.epsilons[which], found.payments[which], found.errors[which])
 
 
-Decision = ByCost | ByRule | ByIntegrals
+@dataclass(frozen=True, eq=False)
+class ByCurve:
+    """A curve that was fixed before any report."""
+
+    curve: Curve
+
+    def quote(self, costs: FloatArray) -> Quoted:
+        """Return what sellers with these costs get."""
+        return Quoted(*self.curve.offers(costs))
+
+
+Decision = ByCost | ByRule | ByIntegrals | ByCurve
 
 
 def quote_each(around: Neighbourhood, costs: FloatArray) -> Quoted:

@@ -12,7 +12,7 @@ import pickle
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -30,7 +30,7 @@ from dpmarket.ledger.rounds import PAYMENT as UNITS
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.mechanisms.outcome import minor_amounts
 from dpmarket.partitions import kernels
-from dpmarket.partitions.decisions import Decision, Quoted
+from dpmarket.partitions.decisions import Decision
 from dpmarket.partitions.ids import grouped_hashes, repeated_among, rows_with, write_hashes
 from dpmarket.partitions.lookup import Spans, marked, write_people
 from dpmarket.partitions.pieces import Piece, for_a_while
@@ -95,13 +95,19 @@ class Ask:
 
 @dataclass(frozen=True)
 class Order:
-    """A partition, what the first pass told of it, and the file that holds what was decided."""
+    """A partition, what the first pass told of it, and the file that holds what was decided.
+
+    ``room``: who comes after others who are paid more than this in sum, in minor units, is not quoted, and
+    listed in the file ``full``; None: everybody is quoted.
+    """
 
     place: Place
     check: int
     plain: bool
     decision: str
     money: Money | None = None
+    room: int | None = None
+    full: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,8 +123,8 @@ class Money:
 class Written:
     """What became of a partition: exact sums of promises and payments, and its digest.
 
-    ``on_top``: how many had an open promise, and the sums of what they are promised now, and paid in minor
-    units.
+    Without a row there is no file. ``on_top``: how many had an open promise, and the sums of what they are
+    promised now, and paid in minor units. ``full``: how many were not quoted.
     """
 
     rows: int
@@ -128,6 +134,7 @@ class Written:
     minor_units: int
     digest: str
     on_top: tuple[int, float, int] = (0, 0.0, 0)
+    full: int = 0
 
 
 def scan(place: Place) -> Scanned:
@@ -154,7 +161,7 @@ def scan(place: Place) -> Scanned:
 def count_again(asked: tuple[Place, Scanned]) -> Scanned:
     """Add up the virtual costs of who stays in a partition, after others were left out; they may be all."""
     place, before = asked
-    costs = _costs(place)
+    costs = costs_as_written(place)
     if costs.size == 0:
         return Scanned(())
     again = _summed(place, costs)
@@ -193,12 +200,12 @@ def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, boo
 
 def costs_of(place: Place) -> FloatArray:
     """Second pass, where all sellers are few: their costs, sorted."""
-    return np.sort(_costs(place))
+    return np.sort(costs_as_written(place))
 
 
 def within(ask: Ask) -> Gathered:
     """Second pass, where they are many: who lies in some ranges of virtual costs."""
-    costs = _costs(ask.place)
+    costs = costs_as_written(ask.place)
     psi = virtual_costs(costs, distribution_of(ask.place.distribution))
     rows = np.empty(psi.size + 1, dtype=np.int64)
     inside = rows[: kernels.within_ranges(psi, np.array(ask.ranges), rows)]
@@ -229,37 +236,49 @@ def write(order: Order) -> Written:
         stay, waits = marked(place.marks, costs.size)
         table, costs = table[stay], costs[stay]
     quoted = decision_in(order.decision).quote(costs)
-    ids = table.get_column(place.id_column)
-    amount, on_top = 0, (0, 0.0, 0)
-    if order.money is None:
-        columns: dict[str, Any] = {
-            place.id_column: ids,
-            EPSILON: quoted.epsilons,
-            PAYMENT: quoted.payments,
-        }
-        data = parquet_bytes(pl.DataFrame(columns))
-    else:
-        data, amounts = _money_file(place, ids, quoted, order.money)
-        amount = int(amounts.sum())
-        on_top = int(waits.sum()), math.fsum(quoted.epsilons[waits]), int(amounts[waits].sum())
-    with atomic_path(place.quotes, mode=PRIVATE) as temporary:
-        temporary.write_bytes(data)
+    ids, amounts = table.get_column(place.id_column), np.zeros(costs.size, dtype=np.int64)
+    if order.money is not None:
+        amounts = minor_amounts(quoted.payments, quoted.errors, order.money.minor_units)
+    most = _with_room(order, ids, amounts)
+    ids, waits, amounts = ids[:most], waits[:most], amounts[:most]
+    epsilons, payments = quoted.epsilons[:most], quoted.payments[:most]
+    digest = ""
+    if most:
+        data = _quotes_file(order, ids, epsilons, payments, amounts)
+        digest = hashlib.sha256(data).hexdigest()
+        with atomic_path(place.quotes, mode=PRIVATE) as temporary:
+            temporary.write_bytes(data)
     return Written(
-        rows=costs.size,
-        bought=int(np.count_nonzero(quoted.epsilons)),
-        promised=whole_sum(quoted.epsilons),
-        paid=whole_sum(quoted.payments),
-        minor_units=amount,
-        digest=hashlib.sha256(data).hexdigest(),
-        on_top=on_top,
+        rows=most,
+        bought=int(np.count_nonzero(epsilons)),
+        promised=whole_sum(epsilons),
+        paid=whole_sum(payments),
+        minor_units=int(amounts.sum()),
+        digest=digest,
+        on_top=(int(waits.sum()), math.fsum(epsilons[waits]), int(amounts[waits].sum())),
+        full=costs.size - most,
     )
 
 
-def _money_file(place: Place, ids: pl.Series, quoted: Quoted, money: Money) -> tuple[bytes, IntArray]:
-    amounts = minor_amounts(quoted.payments, quoted.errors, money.minor_units)
-    table = pl.DataFrame({SELLER: ids, EPSILON: quoted.epsilons, UNITS: amounts})
-    quotes = Quotes(table, money.minor_units, money.currency, money.round)
-    return parquet_bytes(quotes.as_written(place.id_column)), amounts
+def _with_room(order: Order, ids: pl.Series, amounts: IntArray) -> int:
+    """Return how many are quoted before the budget is full; the others are listed."""
+    if order.room is None:
+        return amounts.size
+    most = int(np.searchsorted(np.cumsum(amounts) - amounts, order.room, side="right"))
+    if most < amounts.size:
+        with for_a_while(order.full) as file:
+            pl.DataFrame({SELLER: ids[most:]}).write_ipc(file)
+    return most
+
+
+def _quotes_file(
+    order: Order, ids: pl.Series, epsilons: FloatArray, payments: FloatArray, amounts: IntArray
+) -> bytes:
+    own, money = order.place.id_column, order.money
+    if money is None:
+        return parquet_bytes(pl.DataFrame({own: ids, EPSILON: epsilons, PAYMENT: payments}))
+    table = pl.DataFrame({SELLER: ids, EPSILON: epsilons, UNITS: amounts})
+    return parquet_bytes(Quotes(table, money.minor_units, money.currency, money.round).as_written(own))
 
 
 def rows_of(asked: tuple[Place, tuple[int, ...]]) -> list[tuple[int, bytes]]:
@@ -322,8 +341,8 @@ def _changed(place: Place) -> FileProblem:
     return FileProblem(f"cannot use {place.source}: it has changed while it was read; quote again.")
 
 
-def _costs(place: Place) -> FloatArray:
-    """Return the costs of who is not left out."""
+def costs_as_written(place: Place) -> FloatArray:
+    """Return the costs of who is not left out, in the order of the file."""
     costs = numbers_of(_read_again(place, [place.cost_column]), place.cost_column)[0] + 0.0
     return costs[marked(place.marks, costs.size)[0]] if place.marks else costs
 
