@@ -136,7 +136,7 @@ def test_a_market_that_posts_one_price_is_quoted_in_partitions(tmp_path):
 
 
 def test_a_lifetime_limit_counts_what_the_curve_can_ask_for(tmp_path):
-    one, other = both(tmp_path, sellers={"expected": 60, "lifetime_epsilon": 0.3})
+    one, other = both(tmp_path, sellers={"expected": 60, "lifetime_epsilon": 0.5})
     for desk in (one, other):
         desk.report("first.csv", [("007", 1.2), ("seller 3", 1.5)])
         desk.quote("first.csv", "first-quotes.csv", online=True)
@@ -166,7 +166,7 @@ def test_the_market_must_say_how_many_are_expected(tmp_path):
 
 
 def test_nobody_below_the_cutoff_is_refused(tmp_path):
-    _, other = both(tmp_path, sellers={"expected": 20})
+    _, other = both(tmp_path, **SCARCE)
     other.report("dear.csv", [(f"dear {k}", 4.999) for k in range(4)])
     with pytest.raises(Infeasible, match="expected at least one seller with epsilon > 0, found none among 4"):
         quoted(other, in_parts(other, [2], "dear.csv", "dear"))
