@@ -102,22 +102,25 @@ def test_what_earlier_files_left_is_all_there_is(tmp_path):
     whole, done = one.quote(online=True), quoted(other, in_parts(other, [25]))
     same(one, other, whole, done)
     assert sum(found.payments for found in other.rounds()) <= 6_000
-    with pytest.raises(LedgerRefusal, match="the budget is full: .* None of the 3 sellers can be quoted"):
-        other.report("late.csv", [(f"late {k}", 1.5) for k in range(3)])
-        quoted(other, in_parts(other, [1], "late.csv", "late"), "late-quotes")
+    other.report("late.csv", [(f"late {k}", 1.5) for k in range(3)])
+    late = in_parts(other, [1], "late.csv", "late")
+    with pytest.raises(LedgerRefusal, match=r"the budget is full: .* None of the 3 sellers can be quoted"):
+        quoted(other, late, "late-quotes")
     assert not (other / "late-quotes").exists()
 
 
-def test_after_an_interruption_the_same_are_quoted_though_room_was_taken_since(tmp_path, monkeypatch):
+def test_after_an_interruption_the_same_are_quoted_and_listed(tmp_path, monkeypatch):
     _, other = both(tmp_path, **SCARCE)
     pattern = in_parts(other, [25, 20])
 
     def die(source, target):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
-        dying.setattr(partition_desk.os, "rename", die)
+    rename = partition_desk.os.rename
+    monkeypatch.setattr(partition_desk.os, "rename", die)
+    with pytest.raises(KeyboardInterrupt):
         quoted(other, pattern)
+    monkeypatch.setattr(partition_desk.os, "rename", rename)
     done = quoted(other, pattern)
     assert not done.is_new
     assert done.quotes.digests

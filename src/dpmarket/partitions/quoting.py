@@ -252,10 +252,18 @@ def free_memory() -> int:
     """Return how many bytes a program may still take before others suffer; 0: not known."""
     whole = [line.split() for line in _lines("/proc/meminfo")]
     free = [int(words[1]) * 1024 for words in whole if words[:1] == ["MemAvailable:"]]
-    limit, used = (_lines(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
-    if limit and used and limit[0].isdigit():
-        free.append(max(int(limit[0]) - int(used[0]), 0))
+    for group in _control_groups():
+        limit, used = (_lines(f"{group}/memory.{name}") for name in ("max", "current"))
+        if limit and used and limit[0].isdigit():
+            free.append(max(int(limit[0]) - int(used[0]), 0))
     return min(free, default=0)
+
+
+def _control_groups() -> list[Path]:
+    """Return the folders of this process's control group and of all that it lies in: each has its limit."""
+    named = [line.removeprefix("0::/") for line in _lines("/proc/self/cgroup") if line.startswith("0::/")]
+    own = Path(named[0]) if named and ".." not in Path(named[0]).parts else Path()
+    return [Path("/sys/fs/cgroup") / group for group in (own, *own.parents)]
 
 
 def _lines(path: str) -> list[str]:
