@@ -99,18 +99,21 @@ class BucketSums:
 
     def moments(self, unit: int) -> tuple[list[int], list[int]]:
         """Return each bucket's sum and sum of squares, exactly: in 2**unit and in its square."""
-        sums, squares = [], []
         fits = int(self.limbs[..., 0].max(initial=0)) >> (62 - _LIMB) == 0
         wide = self.limbs if fits else self.limbs.astype(object)
-        whole = (wide[..., 0] << _LIMB) + wide[..., 1]
-        for bucket, (count, high, low, both_high, mixed, both_low) in zip(
-            self.buckets.tolist(), whole.tolist(), strict=True
-        ):
-            base, shift = leading(bucket, unit)
-            trailing = (high << 20) + low
-            square = (both_high << 40) + (mixed << 21) + both_low
-            sums.append((count * base + trailing) << shift)
-            squares.append((count * base * base + 2 * base * trailing + square) << (2 * shift))
+        whole = ((wide[..., 0] << _LIMB) + wide[..., 1]).tolist()
+        places = [leading(bucket, unit) for bucket in self.buckets.tolist()]
+        rows = [
+            (count, base, shift, (high << 20) + low, (both_high << 40) + (mixed << 21) + both_low)
+            for (base, shift), (count, high, low, both_high, mixed, both_low) in zip(
+                places, whole, strict=True
+            )
+        ]
+        sums = [(n * base + trailing) << shift for n, base, shift, trailing, _ in rows]
+        squares = [
+            (base * (n * base + 2 * trailing) + square) << (2 * shift)
+            for n, base, shift, trailing, square in rows
+        ]
         return sums, squares
 
 

@@ -36,8 +36,8 @@ Piece = tuple[int, FloatArray]
 # Buckets beyond those that bounds ask for, on either side: a re-solve may overshoot on its way.
 _MARGIN = 4
 # Of many edges one in so many is looked at first; then how many more, on either side of the best.
-_SPARSE = 16
-_AROUND = 256
+_SPARSE = 32
+_AROUND = 96
 
 
 @dataclass(frozen=True)
