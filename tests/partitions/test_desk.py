@@ -173,9 +173,9 @@ def test_the_command_quotes_partitions(desk):
     assert (data["sellers"], data["partitions"], data["is_new"]) == (60, 3, True)
     assert data["total_payment_minor_units"] == desk.rounds()[0].payments
     refused = run(
-        "quote", pattern, "-o", desk / "x", "--market", desk.market, "--engine", "threads", "--online", code=2
+        "quote", pattern, "-o", desk / "x", "--market", desk.market, "--engine", "threads", "--force", code=2
     )
-    assert "use files without an engine" in " ".join(refused.stderr.replace("│", " ").split())
+    assert "must be a new one" in " ".join(refused.stderr.replace("│", " ").split())
     assert (
         "expected threads, processes or dask"
         in run(

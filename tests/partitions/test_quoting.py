@@ -160,16 +160,16 @@ def test_reports_that_change_between_passes_are_refused(tmp_path, monkeypatch, c
 def test_round_costs_that_change_places_are_noticed_wherever_they_stand():
     """They differ in a few bits of many: of 64-bit sums that mix them no two of thousands are equal."""
     rng = np.random.default_rng(10)
-    hashes = rng.integers(0, 2**63, 5000, dtype=np.uint64)
+    ids = pl.Series(rng.integers(0, 2**63, 5000)).cast(pl.String)
     for pair in ((0.0, 2.0), (1.0, 1.5), (0.1, 0.2)):
         costs = rng.choice(pair, 5000)
-        before = passes._check(hashes, costs)
+        before = passes._check(ids, costs)
         for apart in (1, 2048, 4096):
             for row in range(0, 900, 3):
                 swapped = costs.copy()
                 swapped[[row, row + apart]] = costs[[row + apart, row]]
                 same = costs[row] == costs[row + apart]
-                assert (passes._check(hashes, swapped) == before) == same
+                assert (passes._check(ids, swapped) == before) == same
 
 
 def test_a_task_that_fails_leaves_nothing_behind(tmp_path):
@@ -237,3 +237,30 @@ def test_progress_tells_passes_and_partitions(tmp_path):
     )
     assert told[0] == ("reading: pass 1, partition 1 of 2", pytest.approx(1 / 6))
     assert told[-1] == ("writing: pass 3, partition 2 of 2", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("group", "free"),
+    [
+        ("0::/", 900),
+        ("0::/outer", 600),
+        ("0::/outer/inner", 600),
+        ("0::/outer/tight", 100),
+        ("0::/../x", 900),
+    ],
+)
+def test_free_memory_is_what_the_tightest_control_group_leaves(monkeypatch, group, free):
+    files = {
+        "/proc/meminfo": ["MemTotal: 9 kB", "MemAvailable: 1 kB"],
+        "/proc/self/cgroup": ["1:name=systemd:/other", group],
+        "/sys/fs/cgroup/memory.max": ["1000"],
+        "/sys/fs/cgroup/memory.current": ["100"],
+        "/sys/fs/cgroup/outer/memory.max": ["700"],
+        "/sys/fs/cgroup/outer/memory.current": ["100"],
+        "/sys/fs/cgroup/outer/inner/memory.max": ["max"],
+        "/sys/fs/cgroup/outer/inner/memory.current": ["50"],
+        "/sys/fs/cgroup/outer/tight/memory.max": ["150"],
+        "/sys/fs/cgroup/outer/tight/memory.current": ["50"],
+    }
+    monkeypatch.setattr(quoting, "_lines", lambda path: files.get(path, []))
+    assert quoting.free_memory() == free

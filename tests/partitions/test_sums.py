@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from dpmarket.partitions import BucketSums, exact_total, merged
+from dpmarket.partitions.ids import grouped_hashes, repeated_among
+from dpmarket.partitions.sums import total_of, whole_sum
 
 
 def exact(values):
@@ -71,3 +73,22 @@ def test_many_numbers_are_added_up_chunk_by_chunk(monkeypatch):
 def test_a_total_is_rounded_once():
     assert exact_total(BucketSums.of(np.array([2.0**53, 1.0, 1.0]))) == 2.0**53 + 2.0
     assert exact_total(BucketSums.of(np.zeros(0))) == 0.0
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_sums_without_buckets_are_exact_however_numbers_are_divided(name, parts):
+    values = VALUES[name]
+    wholes = [whole_sum(part) for part in np.array_split(values, parts)]
+    assert sum(wholes) * Fraction(1, 2**1074) == sum(map(Fraction, values.tolist()))
+    if name != "extremes":
+        assert total_of(wholes) == float(sum(map(Fraction, values.tolist())))
+
+
+def test_hashes_that_stand_in_several_lists_are_found():
+    lists = [[0, 5, 1 << 63, 9], [7, 1 << 63, 0], [8, 9, 10]]
+    known = [grouped_hashes(np.array(some, dtype=np.uint64)) for some in lists]
+    assert repeated_among(known).tolist() == [0, 9, 1 << 63]
+    assert repeated_among(known, 0, 128).tolist() == [0, 9]
+    assert repeated_among(known, 128, 256).tolist() == [1 << 63]
+    assert repeated_among(known[:1]).size == 0

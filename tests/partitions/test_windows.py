@@ -15,7 +15,8 @@ from dpmarket.errors import Infeasible
 from dpmarket.partitions import BucketSums, TooClose
 from dpmarket.partitions.deciding import Census, decide_from_all, decide_from_windows
 from dpmarket.partitions.decisions import ByCost, ByIntegrals, ByRule
-from dpmarket.partitions.windows import Gathered
+from dpmarket.partitions.windows import Gathered, at_places
+from dpmarket.payments.kernels.kinks import passed
 
 
 def from_windows(costs, mechanism):
@@ -166,3 +167,20 @@ def test_random_markets_are_memorys_to_the_bit_or_refused():
         except TooClose:
             refused += 1
     assert refused <= 24
+
+
+@pytest.mark.parametrize("pieces", [[(0, 40), (700, 1000)], [(3, 4), (5, 90)], [(613, 900)]])
+def test_a_search_within_pieces_ends_where_it_would_if_all_costs_were_known(pieces):
+    everybody = np.sort(np.random.default_rng(1).uniform(1.0, 5.0, 1000))
+    known = [(start, everybody[start:end]) for start, end in pieces]
+    costs = at_places(known, 0.9)
+    for start, values in known:
+        for value in values:
+            assert passed(costs, value, value) == passed(everybody, value, value)
+            assert np.searchsorted(costs, value) == np.searchsorted(everybody, value)
+        assert np.array_equal(costs[start : start + values.size], values)
+
+
+def test_sellers_who_cost_nothing_are_not_taken_for_those_who_are_not_known():
+    with pytest.raises(TooClose):
+        at_places([(0, np.zeros(3)), (7, np.ones(2))], 0.0)

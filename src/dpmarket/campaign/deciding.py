@@ -180,15 +180,23 @@ def decide_online(
     if remaining.available is not None:
         before = np.cumsum(amounts) - amounts
         quoted = before <= remaining.available - curve.largest_amount(scale)
-    if not quoted.any():
-        raise LedgerRefusal(
-            f"the budget is full: what is left of it is below {curve.largest_payment:.6g}, the curve's "
-            f"largest payment. None of the {costs.size} sellers can be quoted."
-        )
+    refuse_full(market, curve, remaining, costs.size)
     refuse_too_many(market, int(quoted.sum()))
     rule = OnlineMechanism(curve.dist, curve) if isinstance(curve, Curve) else curve
     outcome = _without_values_of_few(rule.run(costs[quoted]))
     return Decision(outcome, amounts[quoted], quoted, curve.largest_epsilon, plan)
+
+
+def refuse_full(
+    market: Market, curve: Curve | OnlineGaussianMechanism, remaining: Remaining, sellers: int
+) -> None:
+    """Refuse so many sellers where what is left of the budget has no room for the first of them."""
+    scale = market.money.minor_units
+    if remaining.available is not None and remaining.available < curve.largest_amount(scale):
+        raise LedgerRefusal(
+            f"the budget is full: what is left of it is below {curve.largest_payment:.6g}, the curve's "
+            f"largest payment. None of the {sellers} sellers can be quoted."
+        )
 
 
 def way_to_decide(market: Market, decide: Decide) -> Decide:

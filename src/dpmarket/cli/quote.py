@@ -69,7 +69,7 @@ def quote(
 
     voice = Voice(as_json, quiet, str(output))
     if engine is not None:
-        _refuse_with_engine({"--online": online, "--not-quoted": not_quoted, "--force": force})
+        _refuse_with_engine({"--not-quoted": not_quoted, "--force": force})
     promised_again: list[OnTop] = []
 
     def say_first(on_top: OnTop) -> None:
@@ -81,7 +81,9 @@ def quote(
         promised_again[:] = [on_top]
 
     if engine is not None:
-        _quote_partitions(voice, market, str(reports), output, engine, ledger, (again, say_first))
+        _quote_partitions(
+            voice, market, str(reports), output, engine, ledger, (again, say_first), online=online
+        )
         return
     with voice.progress() as progress:
         decide = decide_online if online else decide_offline
@@ -151,7 +153,6 @@ _REASONS = {
 
 def _refuse_with_engine(options: Mapping[str, object]) -> None:
     reasons = {
-        "--online": "online quotes come one by one: use files without an engine",
         "--not-quoted": "who is not quoted is listed in the folder of the quotes",
         "--force": "the folder of the quotes must be a new one",
     }
@@ -169,6 +170,8 @@ def _quote_partitions(
     engine: str,
     ledger: str | None,
     on_top: tuple[bool, Callable[[OnTop], None]],
+    *,
+    online: bool,
 ) -> None:
     from dpmarket.campaign import money_text
     from dpmarket.partitions import engine_named, quote_campaign
@@ -176,8 +179,8 @@ def _quote_partitions(
     again, say_first = on_top
     with voice.progress() as progress, engine_named(engine) as runner:
         done = quote_campaign(
-            market, pattern, output, engine=runner, again=again, before_again=say_first, ledger=ledger,
-            progress=progress,
+            market, pattern, output, engine=runner, online=online, again=again, before_again=say_first,
+            ledger=ledger, progress=progress,
         )  # fmt: skip
     quotes, entered = done.quotes, done.round
     data = {

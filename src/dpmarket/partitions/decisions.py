@@ -9,12 +9,12 @@ import numpy as np
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.errors import InvalidInput, NotConverged
+from dpmarket.mechanisms.curves import Curve
 from dpmarket.partitions import kernels
 from dpmarket.partitions.premiums import Neighbourhood, single_premiums
 from dpmarket.payments.exact import round_up
 from dpmarket.payments.interpolation import PiecewiseSeries
 from dpmarket.payments.kernels.integrals import Asked
-from dpmarket.payments.kernels.tables import evaluate
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +69,11 @@ class ByRule:
 
     def quote(self, costs: FloatArray) -> Quoted:
         """Return what sellers with these costs get."""
-        epsilons = self.promises(costs)
-        bought = np.flatnonzero(epsilons > 0.0)
-        own = np.maximum(costs[bought], self.dist.support[0])
-        premiums = evaluate(self.premiums, own)
-        return paid(epsilons, bought, own, premiums, self.error * (own + premiums))
+        epsilons, payments, errors = self.promises(costs), np.empty(costs.size), np.empty(costs.size)
+        rule = self.premiums, self.error, self.dist.support[0]
+        if not kernels.write_payments(costs, epsilons, rule, payments, errors):
+            raise _beyond_floats()
+        return Quoted(epsilons, payments, errors)
 
     def promises(self, costs: FloatArray) -> FloatArray:
         """Return what sellers with these costs are promised."""
@@ -96,7 +96,18 @@ class ByIntegrals:
         return Quoted(found.epsilons[which], found.payments[which], found.errors[which])
 
 
-Decision = ByCost | ByRule | ByIntegrals
+@dataclass(frozen=True, eq=False)
+class ByCurve:
+    """A curve that was fixed before any report."""
+
+    curve: Curve
+
+    def quote(self, costs: FloatArray) -> Quoted:
+        """Return what sellers with these costs get."""
+        return Quoted(*self.curve.offers(costs))
+
+
+Decision = ByCost | ByRule | ByIntegrals | ByCurve
 
 
 def quote_each(around: Neighbourhood, costs: FloatArray) -> Quoted:
@@ -124,11 +135,15 @@ def paid(
     given = epsilons[bought]
     payments = given * (own + premiums)
     if not (np.isfinite(given).all() and np.isfinite(payments).all()):
-        raise NotConverged(
-            "expected promises and payments within the range of floats, found that a cost lies too close to "
-            "0 for that: set max_mean_epsilon."
-        )
+        raise _beyond_floats()
     full, full_errors = np.zeros(epsilons.size), np.zeros(epsilons.size)
     full[bought] = round_up(payments)
     full_errors[bought] = given * errors + 1e-15 * payments
     return Quoted(epsilons, full, full_errors)
+
+
+def _beyond_floats() -> NotConverged:
+    return NotConverged(
+        "expected promises and payments within the range of floats, found that a cost lies too close to 0 "
+        "for that: set max_mean_epsilon."
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,9 +14,14 @@ from typing import Any
 import polars as pl
 
 from dpmarket.campaign.deciding import (
+    Remaining,
     decide_offline,
     decide_online,
+    is_one_by_one,
+    mechanism_of,
     offline_objective,
+    online_curve,
+    refuse_full,
     way_to_decide,
     with_ceiling,
 )
@@ -35,9 +40,9 @@ from dpmarket.campaign.identity import digest_of_round, round_identity
 from dpmarket.campaign.market_file import Market, read_market, to_distribution
 from dpmarket.campaign.place import Place, opened, place_of
 from dpmarket.campaign.quoting import EVERYBODY_LEFT
-from dpmarket.campaign.reports import lifetime_limit
+from dpmarket.campaign.reports import FULL, lifetime_limit
 from dpmarket.campaign.rules import refuse_changed, rules_of
-from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.errors import LedgerRefusal
 from dpmarket.files import table_to_bytes, write_table
 from dpmarket.ledger import Connection, Ledger, Round, reading, rounds, writing
 from dpmarket.ledger.digests import digest_of_sums, keys_for_reports
@@ -48,7 +53,7 @@ from dpmarket.ledger.places import begin_log
 from dpmarket.ledger.releases import log_head_of
 from dpmarket.ledger.restoring import enter_logged_withdrawals
 from dpmarket.ledger.rounds import CampaignEntry, NewRound
-from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms import Curve, OfflineMechanism, OnlineMechanism
 from dpmarket.partitions.drafts import decided, draft_round, refuse_pilot, with_sums
 from dpmarket.partitions.invited import (
     REASON,
@@ -65,6 +70,7 @@ from dpmarket.partitions.invited import (
 )
 from dpmarket.partitions.looking import Counts, Looked, looking_at
 from dpmarket.partitions.lookup import Quoted
+from dpmarket.partitions.one_by_one import write_one_by_one
 from dpmarket.partitions.passes import Money
 from dpmarket.partitions.promises import keep_withdrawn
 from dpmarket.partitions.quoting import PartitionQuotes, sources_of, write_quotes
@@ -94,8 +100,8 @@ class CampaignQuotes:
     below, above
         How many costs lie below and above the market's distribution.
     left_out
-        How many sellers were not quoted, by reason: lifetime, excluded. They are listed in the folder, in
-        ``not-quoted.csv``.
+        How many sellers were not quoted, by reason: full, lifetime, excluded. They are listed in the folder,
+        in ``not-quoted.csv``.
     """
 
     quotes: PartitionQuotes
@@ -113,6 +119,7 @@ def quote_campaign(
     out: str | os.PathLike[str],
     *,
     engine: Any = None,
+    online: bool = False,
     again: bool = False,
     before_again: Callable[[OnTop], None] = lambda on_top: None,
     ledger: str | None = None,
@@ -129,6 +136,10 @@ def quote_campaign(
         The market file.
     paths, out, engine, progress
         As for :func:`~dpmarket.partitions.quote_partitions`.
+    online
+        Whether sellers are quoted one by one, in the order of the files and of their rows, by a curve that is
+        fixed before any report. With a budget, who comes when it is full is not quoted. A market that posts
+        one price always decides so.
     again
         Whether sellers who have an open promise are promised something on top, and quotes that were spent are
         promised a second time.
@@ -148,6 +159,7 @@ def quote_campaign(
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)
     _refuse_unfit(market)
+    way = _way_of(market, online=online)
     sources = sources_of(paths)
     columns = market.sellers.id_column, market.sellers.cost_column
     path, dist = os.fspath(market_path), to_distribution(market.costs.distribution)
@@ -168,9 +180,10 @@ def quote_campaign(
         # Reports that are refused leave no ledger behind.
         by_person = needs_a_look(market, None, None)
         with looking(None, by_person=by_person) as looked:
-            _invited(market, path, looked, None, None, by_person=by_person)
+            _, counts, _ = _invited(market, path, looked, None, None, way, by_person=by_person)
+            way.refuse_full(market, remaining_of(market, None, None), counts.sellers)
     with opened(place) as book:
-        desk = _Desk(book, place, market, path, Path(out).absolute())
+        desk = _Desk(book, place, market, path, Path(out).absolute(), way)
         by_person = desk.refuse_first()
         with looking(keys_for_reports(book.key), by_person=by_person) as looked:
             quotes = desk.quote(looked, again=again)
@@ -193,12 +206,42 @@ def quote_campaign(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How a market decides: for all at once, or one by one by a curve, with what a budget was planned to."""
+
+    name: str
+    mechanism: OnlineMechanism | None = None
+    plan: Mapping[str, Any] | None = None
+
+    def ceiling(self, market: Market) -> float:
+        """Return what nobody can be asked to exceed; refuses as ``with_ceiling`` does."""
+        if self.mechanism is None:
+            return with_ceiling(market, decide_offline)[0]
+        return self.mechanism.curve.largest_epsilon
+
+    def refuse_full(self, market: Market, remaining: Remaining, sellers: int) -> None:
+        """Refuse sellers none of whom a budget has room for; only one by one is it hard."""
+        if self.mechanism is not None:
+            refuse_full(market, self.mechanism.curve, remaining, sellers)
+
+
+def _way_of(market: Market, *, online: bool) -> _Way:
+    decide = way_to_decide(market, decide_online if online else decide_offline)
+    if decide is not decide_online:
+        return _Way(mechanism_of(decide))
+    curve, plan = online_curve(market)
+    assert isinstance(curve, Curve)  # without a delta
+    return _Way(mechanism_of(decide), OnlineMechanism(curve.dist, curve), plan)
+
+
 def _invited(
     market: Market,
     market_path: str,
     looked: Looked,
     connection: Connection | None,
     campaign: CampaignEntry | None,
+    way: _Way,
     *,
     by_person: bool,
 ) -> tuple[Looked, Counts, Found | None]:
@@ -213,7 +256,7 @@ def _invited(
         return looked, looked.counts, None
     ceiling = 0.0
     if lifetime_limit(market, connection) is not None:
-        ceiling, _ = with_ceiling(market, decide_offline)
+        ceiling = way.ceiling(market)
     asked = asked_of(market, market_path, connection, campaign, ceiling)
     found = looked_up(looked.runner, people_of(looked), asked, connection, scratch_of(looked))
     if found.excluded + found.over == looked.counts.sellers:
@@ -225,12 +268,15 @@ def _invited(
 class _Desk:
     """One campaign's side of quoting: chooses the mechanism after counting, and enters before telling."""
 
-    def __init__(self, ledger: Ledger, place: Place, market: Market, market_path: str, out: Path) -> None:
+    def __init__(
+        self, ledger: Ledger, place: Place, market: Market, market_path: str, out: Path, way: _Way
+    ) -> None:
         self._ledger = ledger
         self._place = place
         self._market = market
         self._market_path = market_path
         self._out = out
+        self._way = way
         self._by_person = False
         self._draft: NewRound | None = None
         self._revision = 0
@@ -259,7 +305,7 @@ class _Desk:
         market, key = self._market, self._ledger.key
         refuse_pilot(self._market_path, market, looked)
         reported = digest_of_sums(key, looked.counts.sellers, looked.counts.sums)
-        digest = digest_of_round(key, self._place.campaign, market, "offline", reported)
+        digest = digest_of_round(key, self._place.campaign, market, self._way.name, reported)
         with reading(self._ledger) as connection:
             self._refuse_others(connection)
             found = rounds.rounds_with_digest(connection, digest)
@@ -284,14 +330,19 @@ class _Desk:
         """Decide about reports that nobody was quoted by."""
         market, campaign = self._market, rounds.campaign_named(connection, self._place.campaign)
         invited, counts, found = _invited(
-            market, self._market_path, looked, connection, campaign, by_person=self._by_person
+            market, self._market_path, looked, connection, campaign, self._way, by_person=self._by_person
         )
         self.left_out = None if found is None else found.left_out
         remaining = remaining_of(market, connection, campaign)
+        identity = round_identity(self._ledger.key, digest, 0)
+        if self._way.mechanism is not None:
+            online = self._way.mechanism
+            self._way.refuse_full(market, remaining, counts.sellers)
+            self._draft = draft_round(market, online, digest, identity, self._way.plan)
+            return partial(self._one_by_one, invited, online, self._money(identity), remaining.available)
         within = counts.sellers - counts.above
         objective, plan = offline_objective(market, counts.sellers, within, remaining)
         mechanism = OfflineMechanism(to_distribution(market.costs.distribution), objective)
-        identity = round_identity(self._ledger.key, digest, 0)
         self._draft = draft_round(
             market, mechanism, digest, identity, None if plan is None else plan.to_dict()
         )
@@ -309,12 +360,26 @@ class _Desk:
         if self.left_out is not None:
             work = scratch_of(looked)
             looked, _ = staying(looked, looked_up(looked.runner, people_of(looked), asked, connection, work))
-        return partial(write_quotes, looked, decided(connection, known), money)
+        mechanism = decided(connection, known)
+        if isinstance(mechanism, OnlineMechanism):
+            # Who came when the budget was full is among those who were left out.
+            return partial(self._one_by_one, looked, mechanism, money, None)
+        return partial(write_quotes, looked, mechanism, money)
+
+    def _one_by_one(
+        self, looked: Looked, mechanism: OnlineMechanism, money: Money, available: int | None
+    ) -> PartitionQuotes:
+        """Write quotes by a curve, and add those to who is left out for whom the budget was full."""
+        quotes, full = write_one_by_one(looked, mechanism, money, available)
+        if full is not None:
+            more = full.with_columns(pl.lit(FULL).alias(REASON))
+            self.left_out = more if self.left_out is None else pl.concat([self.left_out, more])
+        return quotes
 
     def _once_more(self, connection: Connection, looked: Looked, known: Round) -> Write:
         """Take quotes that were spent, or that everybody left, once more."""
         market = self._market
-        if not is_void_round(connection, known):
+        if not is_void_round(connection, known) and not is_one_by_one(known.mechanism):
             refuse_without_share(market, connection, known)
         repetition = known.repetition + 1
         identity = round_identity(self._ledger.key, known.digest, repetition)
@@ -397,11 +462,6 @@ class _Desk:
 
 
 def _refuse_unfit(market: Market) -> None:
-    if way_to_decide(market, decide_offline) is decide_online:
-        raise FileProblem(
-            "expected a market that decides about all sellers at once: with one posted price every file can "
-            "be quoted by itself."
-        )
     if market.objective.delta is not None:
         raise LedgerRefusal(
             "promises with a delta (objective.delta) are decided from one file of reports only: quote these "

@@ -8,23 +8,20 @@ compared then.
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from dpmarket.arrays import IntArray
-from dpmarket.files.atomic import PRIVATE
-from dpmarket.ledger.manifests import GROUPS, Hashes, groups_in, hashes_of
+from dpmarket.ledger.manifests import GROUPS, Hashes, hashes_of
 from dpmarket.partitions import kernels
+from dpmarket.partitions.pieces import for_a_while
 
 _MOST_TOLD = 10_000
-_ROWS_IN_RANGE = 1 << 22
+_ROWS_IN_RANGE = 1 << 20
 
 
 def grouped_hashes(values: Hashes) -> Hashes:
@@ -34,33 +31,35 @@ def grouped_hashes(values: Hashes) -> Hashes:
     return found
 
 
-def repeated_among(known: Hashes) -> Hashes:
-    """Return the hashes that stand more than once in what :func:`grouped_hashes` gave.
+def repeated_among(lists: Sequence[Hashes], first: int = 0, last: int = GROUPS) -> Hashes:
+    """Return hashes of a range of groups that stand more than once in what :func:`grouped_hashes` gave.
+
+    Ten thousand at most are found, none missed if there are fewer.
 
     Examples
     --------
-    >>> repeated_among(grouped_hashes(np.array([7, 1, 7, 7], dtype=np.uint64))).tolist()
-    [7]
+    >>> lists = [grouped_hashes(np.array(some, dtype=np.uint64)) for some in ([7, 1, 7], [2, 1])]
+    >>> repeated_among(lists[:1]).tolist(), repeated_among(lists).tolist()
+    ([7], [1, 7])
     """
-    starts, values = known[: GROUPS + 1].view(np.int64), known[GROUPS + 1 :]
-    repeated = np.zeros(values.size, dtype=bool)
-    largest = int(np.diff(starts).max())
-    table = np.empty(1 << max(2 * largest - 1, 1).bit_length(), dtype=np.int64)
-    kernels.mark_repeated(values, starts, table, repeated)
-    return np.unique(values[repeated])
+    starts = np.array([known[first : last + 1].view(np.int64) for known in lists])
+    parts = [
+        known[GROUPS + 1 + bounds[0] : GROUPS + 1 + bounds[-1]]
+        for known, bounds in zip(lists, starts.tolist(), strict=True)
+    ]
+    values = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    starts -= starts[:, :1]
+    starts[1:] += np.cumsum(starts[:-1, -1])[:, None]
+    largest = int(np.diff(starts).sum(axis=0).max())
+    table = np.empty(1 << max(2 * largest - 1, 1).bit_length(), dtype=np.uint64)
+    found = np.empty(_MOST_TOLD, dtype=np.uint64)
+    return np.unique(found[: kernels.repeated_in(values, starts, table, found)])
 
 
 def write_hashes(path: str, known: Hashes) -> None:
     """Write what :func:`grouped_hashes` gave."""
-    # Not flushed to the disk: a list that is lost can be made again.
-    temporary = Path(f"{path}.{secrets.token_hex(6)}.tmp")
-    with open(temporary, "xb", opener=_private) as file:
+    with for_a_while(path) as file:
         np.save(file, known)
-    os.replace(temporary, path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE)
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,9 @@ def ranges_of(lists: tuple[str, ...], sellers: int) -> list[Range]:
 
 def repeated_hashes(asked: Range) -> list[int]:
     """Return hashes within a range that the lists hold more than once, ten thousand at most."""
-    parts = [groups_in(name, asked.first, asked.last) for name in asked.lists]
-    again = repeated_among(grouped_hashes(np.concatenate(parts)))
-    return [int(value) for value in again[:_MOST_TOLD]]
+    lists = [np.load(name, mmap_mode="r") for name in asked.lists]
+    again: list[int] = repeated_among(lists, asked.first, asked.last).tolist()
+    return again
 
 
 def rows_with(table: pl.DataFrame, id_column: str, wanted: Sequence[int]) -> list[tuple[int, bytes]]:

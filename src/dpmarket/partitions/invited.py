@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from dpmarket.campaign.market_file import Market
-from dpmarket.campaign.reports import EXCLUDED, LIFETIME, lifetime_limit, who_must_not_sell
+from dpmarket.campaign.reports import EXCLUDED, FULL, LIFETIME, lifetime_limit, who_must_not_sell
 from dpmarket.errors import FileProblem
 from dpmarket.files import atomic_path, table_to_bytes
 from dpmarket.files.atomic import PRIVATE
@@ -21,6 +21,7 @@ from dpmarket.ledger.rounds import SELLER, CampaignEntry
 from dpmarket.partitions.looking import SCRATCH, Counts, Looked, Runner, counts_of
 from dpmarket.partitions.lookup import (
     MUST_NOT,
+    NO_ROOM,
     TOO_LITTLE,
     WHY,
     Answer,
@@ -39,7 +40,7 @@ from dpmarket.partitions.pieces import Piece
 from dpmarket.partitions.promises import keep_withdrawn
 
 REASON = "reason"
-_REASONS = {MUST_NOT: EXCLUDED, TOO_LITTLE: LIFETIME}
+_REASONS = {MUST_NOT: EXCLUDED, TOO_LITTLE: LIFETIME, NO_ROOM: FULL}
 
 
 def needs_a_look(market: Market, connection: Connection | None, campaign: CampaignEntry | None) -> bool:
@@ -210,7 +211,7 @@ def looked_up(
     answers = tuple(runner.aside(look_up, parts))
     excluded, over = (sum(getattr(answer, name) for answer in answers) for name in ("must_not", "too_little"))
     left_out = None
-    if excluded or over:
+    if excluded or over or any(answer.no_room for answer in answers):
         reason = pl.col(WHY).replace_strict(_REASONS, return_dtype=pl.String).alias(REASON)
         left_out = left_out_in(answers).select(SELLER, reason)
     return Found(answers, left_out, excluded, over)

@@ -17,12 +17,14 @@ from dpmarket.allocation.kernels.walk import (
     with_minima,
 )
 from dpmarket.compiling import compiled
+from dpmarket.payments.kernels.tables import value_at
 
 QUANTITIES = 6
 """Of a bucket: how many; the sums of the high and low halves of the trailing bits, and of their products."""
 _PAGE = 4096
 _TRAILING = (1 << 40) - 1
 _HALF = (1 << 20) - 1
+_INFINITY = 2047 << 52
 
 
 @compiled(nogil=True)
@@ -68,6 +70,23 @@ def add_to_buckets(bits: Any, pages: Any, sums: Any, extremes: Any) -> None:
         row[3] += high * high
         row[4] += high * low
         row[5] += low * low
+
+
+@compiled(nogil=True)
+def add_to_exponents(bits: Any, sums: Any) -> None:
+    """Add floats of at least 0, given as bits, to the sums of their exponents.
+
+    ``sums``: int64, shape (4, 2048, 2); changed. The high 27 and the low 26 bits of the significands, which
+    are whole numbers; four sums of each, to be added up, so that none waits for the one before. At most 2**35
+    floats, so that no sum overflows.
+    """
+    for i in range(bits.size):
+        exponent = bits[i] >> 52
+        significand = bits[i] & ((1 << 52) - 1)
+        if exponent > 0:
+            significand |= 1 << 52
+        sums[i & 3, exponent, 0] += significand >> 26
+        sums[i & 3, exponent, 1] += significand & ((1 << 26) - 1)
 
 
 @compiled()
@@ -119,6 +138,19 @@ def walk_windows(psi: Any, sellers: int, rules: Any, members: Any, where: Any) -
 
 
 @compiled(nogil=True)
+def within_ranges(values: Any, ranges: Any, rows: Any) -> int:
+    """Write the rows whose value lies in one of some half-open ranges, a row each; return how many."""
+    count = 0
+    for i in range(values.size):
+        inside = False
+        for k in range(ranges.shape[0]):
+            inside |= ranges[k, 0] <= values[i] < ranges[k, 1]
+        rows[count] = i
+        count += inside
+    return count
+
+
+@compiled(nogil=True)
 def write_promises(psi: Any, rule: Any, epsilons: Any) -> None:
     """Write everybody's promise, with the roundings of :func:`dpmarket.allocation.allocate`.
 
@@ -141,6 +173,55 @@ def write_promises(psi: Any, rule: Any, epsilons: Any) -> None:
 
 
 @compiled(nogil=True)
+def write_payments(costs: Any, epsilons: Any, rule: Any, payments: Any, errors: Any) -> bool:
+    """Write everybody's payment, with the roundings of :func:`dpmarket.payments.exact_payments`.
+
+    Parameters
+    ----------
+    costs, epsilons
+        What sellers reported, and are promised.
+    rule
+        A table of premiums by cost, their relative error, and the least cost there can be.
+    payments, errors
+        Written: two floats above the product, and an estimate of the error.
+
+    Returns
+    -------
+    bool
+        Whether all promises and payments are finite.
+    """
+    premiums, error, least = rule
+    bits = payments.view(np.int64)
+    finite = True
+    for i in range(costs.size):
+        payments[i] = errors[i] = 0.0
+        if epsilons[i] > 0.0:
+            own = max(costs[i], least)
+            price = own + value_at(premiums, own)
+            paid = epsilons[i] * price
+            finite &= np.isfinite(epsilons[i]) and np.isfinite(paid)
+            errors[i] = epsilons[i] * (error * price) + 1e-15 * paid
+            payments[i] = paid
+            bits[i] = min(bits[i] + 2, _INFINITY)
+    return finite
+
+
+@compiled(nogil=True)
+def mixed_sum(hashes: Any, bits: Any) -> Any:
+    """Return a sum over rows of hashes and numbers, given as bits, that their order changes."""
+    total = np.uint64(0)
+    row = np.uint64(0)
+    for i in range(hashes.size):
+        # Round numbers differ in few bits: each row is mixed (as splitmix64 does) before it is added.
+        mixed = ((bits[i] * np.uint64(0xD6E8FEB86659FD93)) ^ hashes[i]) + row
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        total += mixed ^ (mixed >> np.uint64(31))
+        row += np.uint64(0x9E3779B97F4A7C15)
+    return total
+
+
+@compiled(nogil=True)
 def grouped(values: Any, starts: Any, out: Any) -> None:
     """Write numbers to ``out`` by their first byte; ``starts``: where each byte's begin, and the end."""
     counts = np.zeros(257, dtype=np.int64)
@@ -157,29 +238,38 @@ def grouped(values: Any, starts: Any, out: Any) -> None:
 
 
 @compiled(nogil=True)
-def mark_repeated(values: Any, starts: Any, table: Any, repeated: Any) -> int:
-    """Mark numbers that stand before in ``values``; return how many.
+def repeated_in(values: Any, starts: Any, table: Any, found: Any) -> int:
+    """Write numbers that stand more than once to ``found``; return how many, some of them several times.
 
     Parameters
     ----------
     values, starts
-        What :func:`grouped` wrote. Equal numbers are in one group, whose table stays in the cache.
+        Lists of numbers one after the other, each in the same groups: ``starts[k, g]`` is where group ``g``
+        of list ``k`` begins, ``starts[k, -1]`` where the list ends. Equal numbers are in the same group.
     table
-        int64, as long as a power of two of at least twice as many as the largest group has.
-    repeated
-        Changed.
+        uint64, as long as a power of two of at least twice as many as are in a group of all lists: it stays
+        in the cache.
+    found
+        Written, as far as it reaches.
     """
     mask = np.uint64(table.size - 1)
-    found = 0
-    for group in range(starts.size - 1):
-        table[:] = -1
-        for i in range(starts[group], starts[group + 1]):
-            place = values[i] & mask
-            while table[place] >= 0 and values[table[place]] != values[i]:
-                place = (place + np.uint64(1)) & mask
-            if table[place] >= 0:
-                repeated[i] = True
-                found += 1
-            else:
-                table[place] = i
-    return found
+    none = np.uint64(0)
+    count = 0
+    for group in range(starts.shape[1] - 1):
+        table[:] = none
+        zeros = 0
+        for k in range(starts.shape[0]):
+            for i in range(starts[k, group], starts[k, group + 1]):
+                value = values[i]
+                place = value & mask
+                while table[place] != none and table[place] != value:
+                    place = (place + np.uint64(1)) & mask
+                again = table[place] == value
+                if value == none:  # it stands for an empty place
+                    zeros += 1
+                    again = zeros > 1
+                if again and count < found.size:
+                    found[count] = value
+                    count += 1
+                table[place] = value
+    return count

@@ -20,8 +20,10 @@ from dpmarket.ledger.rounds import SELLER, amounts_of, as_known
 from dpmarket.partitions.pieces import Piece, parts_of, read_pieces, write_pieces
 
 PLACE, ROW, WHY = "place", "row", "why"
-MUST_NOT, TOO_LITTLE = 1, 2
-"""Why somebody is left out: they must not sell, or have too little left of a lifetime's epsilon."""
+MUST_NOT, TOO_LITTLE, NO_ROOM = 1, 2, 3
+"""Why somebody is left out: they must not sell, have too little left of a lifetime's epsilon, or came when
+the budget was full.
+"""
 _CHARGE, _WAITS = "charge", "waits"
 
 
@@ -162,11 +164,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Answer:
-    """Where the answer about a part is, and how many must not sell and have too little left."""
+    """Where the answer about a part is, and how many are left out for each reason."""
 
     spans: Spans
     must_not: int
     too_little: int
+    no_room: int
 
 
 def look_up(part: Part) -> Answer:
@@ -190,7 +193,9 @@ def look_up(part: Part) -> Answer:
     table = table.filter((pl.col(WHY) > 0) | pl.col(_WAITS))
     by_place = np.asarray(table.get_column(PLACE).to_numpy()).astype(np.int64)
     starts = write_pieces(table, by_place, part.places, part.out)
-    return Answer(Spans(part.out, starts), int((why == MUST_NOT).sum()), int((why == TOO_LITTLE).sum()))
+    return Answer(
+        Spans(part.out, starts), *(int((why == code).sum()) for code in (MUST_NOT, TOO_LITTLE, NO_ROOM))
+    )
 
 
 def marked(pieces: Sequence[Piece], rows: int) -> tuple[IntArray, BoolArray]:

@@ -12,7 +12,7 @@ import pickle
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -25,22 +25,20 @@ from dpmarket.errors import FileProblem
 from dpmarket.files import atomic_path, find, numbers_of, parquet_bytes, read_table
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.ledger.digests import sums_of_reports
-from dpmarket.ledger.manifests import Hashes, hashes_and_look
+from dpmarket.ledger.manifests import hashes_and_look
 from dpmarket.ledger.rounds import PAYMENT as UNITS
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.mechanisms.outcome import minor_amounts
-from dpmarket.partitions.decisions import Decision, Quoted
+from dpmarket.partitions import kernels
+from dpmarket.partitions.decisions import Decision
 from dpmarket.partitions.ids import grouped_hashes, repeated_among, rows_with, write_hashes
 from dpmarket.partitions.lookup import Spans, marked, write_people
-from dpmarket.partitions.pieces import Piece
+from dpmarket.partitions.pieces import Piece, for_a_while
 from dpmarket.partitions.premiums import MOST_SINGLE
-from dpmarket.partitions.sums import BucketSums
+from dpmarket.partitions.sums import BucketSums, whole_sum
 from dpmarket.partitions.windows import Gathered
 
 EPSILON, PAYMENT = "epsilon", "payment"
-_MIXERS = tuple(
-    np.uint64(odd) for odd in (0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,8 @@ class Scanned:
     """What the first pass tells of a partition.
 
     ``problems``: sentences without a value; all else is missing if there are any. ``check``: a sum over
-    all ids and costs, by which a later pass sees that the file is still the same. ``below``, ``above``: how
+    all ids and costs, by which a later pass sees that the file is still the same. ``plain``: whether its ids
+    stay as they are written. ``below``, ``above``: how
     many costs lie outside of the distribution. ``sums``: of the hashes of all reports. ``people``: where the
     ids are, by person.
     """
@@ -79,6 +78,7 @@ class Scanned:
     cheapest: float = np.inf
     distinct: FloatArray | None = None
     check: int = 0
+    plain: bool = True
     below: int = 0
     above: int = 0
     sums: tuple[int, int] = (0, 0)
@@ -95,12 +95,19 @@ class Ask:
 
 @dataclass(frozen=True)
 class Order:
-    """A partition, its check sum, and the file that holds what was decided."""
+    """A partition, what the first pass told of it, and the file that holds what was decided.
+
+    ``room``: who comes after others who are paid more than this in sum, in minor units, is not quoted, and
+    listed in the file ``full``; None: everybody is quoted.
+    """
 
     place: Place
     check: int
+    plain: bool
     decision: str
     money: Money | None = None
+    room: int | None = None
+    full: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,17 +123,18 @@ class Money:
 class Written:
     """What became of a partition: exact sums of promises and payments, and its digest.
 
-    ``on_top``: how many had an open promise, and the sums of what they are promised now, and paid in minor
-    units.
+    Without a row there is no file. ``on_top``: how many had an open promise, and the sums of what they are
+    promised now, and paid in minor units. ``full``: how many were not quoted.
     """
 
     rows: int
     bought: int
-    promised: BucketSums
-    paid: BucketSums
+    promised: int
+    paid: int
     minor_units: int
     digest: str
     on_top: tuple[int, float, int] = (0, 0.0, 0)
+    full: int = 0
 
 
 def scan(place: Place) -> Scanned:
@@ -135,7 +143,8 @@ def scan(place: Place) -> Scanned:
         table, costs, problems = _read(place)
     except FileProblem as problem:
         return Scanned((str(problem),))
-    table, hashes, more = _with_good_ids(place, table)
+    check = _check(table.get_column(place.id_column), costs)
+    table, plain, more = _with_good_ids(place, table)
     problems += more
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
@@ -146,17 +155,17 @@ def scan(place: Place) -> Scanned:
         number, count, out = place.people
         people = write_people(table.get_column(place.id_column), number, count, out)
         found = replace(found, people=people)
-    return replace(found, check=_check(hashes, costs))
+    return replace(found, check=check, plain=plain)
 
 
 def count_again(asked: tuple[Place, Scanned]) -> Scanned:
     """Add up the virtual costs of who stays in a partition, after others were left out; they may be all."""
     place, before = asked
-    costs = _costs(place)
+    costs = costs_as_written(place)
     if costs.size == 0:
         return Scanned(())
     again = _summed(place, costs)
-    return replace(again, check=before.check, sums=before.sums)
+    return replace(again, check=before.check, plain=before.plain, sums=before.sums)
 
 
 def _summed(place: Place, costs: FloatArray) -> Scanned:
@@ -175,38 +184,31 @@ def _summed(place: Place, costs: FloatArray) -> Scanned:
     )
 
 
-def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, Hashes, list[str]]:
-    """Return a table with tidy ids, their hashes, and what is wrong with them; good ones are listed."""
-    table, hashes, plain = _tidy(place, table)
-    problems, known = [], grouped_hashes(hashes)
-    if not plain or repeated_among(known).size:  # with different hashes no two ids can be equal
-        problems = id_problems(table, place.id_column)
-    if not problems:
-        write_hashes(place.hashes, known)
-    return table, hashes, [problem.sentence(table, place.source) for problem in problems]
-
-
-def _tidy(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, Hashes, bool]:
-    """Return a table with tidy ids, their hashes, and whether all were plain."""
+def _with_good_ids(place: Place, table: pl.DataFrame) -> tuple[pl.DataFrame, bool, list[str]]:
+    """Return a table with tidy ids, whether they were, and what is wrong with them; good ones are listed."""
     hashes, plain = hashes_and_look(table, place.id_column)
     if not plain:
         table = tidy_ids(table, place.id_column)
         hashes, _ = hashes_and_look(table, place.id_column)
-    return table, hashes, plain
+    problems, known = [], grouped_hashes(hashes)
+    if not plain or repeated_among([known]).size:  # with different hashes no two ids can be equal
+        problems = id_problems(table, place.id_column)
+    if not problems:
+        write_hashes(place.hashes, known)
+    return table, plain, [problem.sentence(table, place.source) for problem in problems]
 
 
 def costs_of(place: Place) -> FloatArray:
     """Second pass, where all sellers are few: their costs, sorted."""
-    return np.sort(_costs(place))
+    return np.sort(costs_as_written(place))
 
 
 def within(ask: Ask) -> Gathered:
     """Second pass, where they are many: who lies in some ranges of virtual costs."""
-    costs = _costs(ask.place)
+    costs = costs_as_written(ask.place)
     psi = virtual_costs(costs, distribution_of(ask.place.distribution))
-    inside = np.zeros(psi.size, dtype=bool)
-    for low, high in ask.ranges:
-        inside |= (psi >= low) & (psi < high)
+    rows = np.empty(psi.size + 1, dtype=np.int64)
+    inside = rows[: kernels.within_ranges(psi, np.array(ask.ranges), rows)]
     values, which, counts = np.unique(psi[inside], return_inverse=True, return_counts=True)
     dearest = np.full(values.size, -np.inf)
     np.maximum.at(dearest, which, costs[inside])
@@ -222,46 +224,61 @@ def write(order: Order) -> Written:
         The reports have changed since the first pass.
     """
     place = order.place
-    table, hashes, _ = _tidy(place, _read_again(place, [place.id_column, place.cost_column]))
+    table = _read_again(place, [place.id_column, place.cost_column])
     costs, problems = numbers_of(table, place.cost_column)
     costs = costs + 0.0
-    if problems or _check(hashes, costs) != order.check:
+    if problems or _check(table.get_column(place.id_column), costs) != order.check:
         raise _changed(place)
-    stay, waits = marked(place.marks, costs.size)
-    if stay.size < costs.size:
+    if not order.plain:
+        table = tidy_ids(table, place.id_column)
+    waits = np.zeros(costs.size, dtype=bool)
+    if place.marks:
+        stay, waits = marked(place.marks, costs.size)
         table, costs = table[stay], costs[stay]
     quoted = decision_in(order.decision).quote(costs)
-    ids = table.get_column(place.id_column)
-    amount, on_top = 0, (0, 0.0, 0)
-    if order.money is None:
-        columns: dict[str, Any] = {
-            place.id_column: ids,
-            EPSILON: quoted.epsilons,
-            PAYMENT: quoted.payments,
-        }
-        data = parquet_bytes(pl.DataFrame(columns))
-    else:
-        data, amounts = _money_file(place, ids, quoted, order.money)
-        amount = int(amounts.sum())
-        on_top = int(waits.sum()), math.fsum(quoted.epsilons[waits]), int(amounts[waits].sum())
-    with atomic_path(place.quotes, mode=PRIVATE) as temporary:
-        temporary.write_bytes(data)
+    ids, amounts = table.get_column(place.id_column), np.zeros(costs.size, dtype=np.int64)
+    if order.money is not None:
+        amounts = minor_amounts(quoted.payments, quoted.errors, order.money.minor_units)
+    most = _with_room(order, ids, amounts)
+    ids, waits, amounts = ids[:most], waits[:most], amounts[:most]
+    epsilons, payments = quoted.epsilons[:most], quoted.payments[:most]
+    digest = ""
+    if most:
+        data = _quotes_file(order, ids, epsilons, payments, amounts)
+        digest = hashlib.sha256(data).hexdigest()
+        with atomic_path(place.quotes, mode=PRIVATE) as temporary:
+            temporary.write_bytes(data)
     return Written(
-        rows=costs.size,
-        bought=int(np.count_nonzero(quoted.epsilons)),
-        promised=BucketSums.of(quoted.epsilons),
-        paid=BucketSums.of(quoted.payments),
-        minor_units=amount,
-        digest=hashlib.sha256(data).hexdigest(),
-        on_top=on_top,
+        rows=most,
+        bought=int(np.count_nonzero(epsilons)),
+        promised=whole_sum(epsilons),
+        paid=whole_sum(payments),
+        minor_units=int(amounts.sum()),
+        digest=digest,
+        on_top=(int(waits.sum()), math.fsum(epsilons[waits]), int(amounts[waits].sum())),
+        full=costs.size - most,
     )
 
 
-def _money_file(place: Place, ids: pl.Series, quoted: Quoted, money: Money) -> tuple[bytes, IntArray]:
-    amounts = minor_amounts(quoted.payments, quoted.errors, money.minor_units)
-    table = pl.DataFrame({SELLER: ids, EPSILON: quoted.epsilons, UNITS: amounts})
-    quotes = Quotes(table, money.minor_units, money.currency, money.round)
-    return parquet_bytes(quotes.as_written(place.id_column)), amounts
+def _with_room(order: Order, ids: pl.Series, amounts: IntArray) -> int:
+    """Return how many are quoted before the budget is full; the others are listed."""
+    if order.room is None:
+        return amounts.size
+    most = int(np.searchsorted(np.cumsum(amounts) - amounts, order.room, side="right"))
+    if most < amounts.size:
+        with for_a_while(order.full) as file:
+            pl.DataFrame({SELLER: ids[most:]}).write_ipc(file)
+    return most
+
+
+def _quotes_file(
+    order: Order, ids: pl.Series, epsilons: FloatArray, payments: FloatArray, amounts: IntArray
+) -> bytes:
+    own, money = order.place.id_column, order.money
+    if money is None:
+        return parquet_bytes(pl.DataFrame({own: ids, EPSILON: epsilons, PAYMENT: payments}))
+    table = pl.DataFrame({SELLER: ids, EPSILON: epsilons, UNITS: amounts})
+    return parquet_bytes(Quotes(table, money.minor_units, money.currency, money.round).as_written(own))
 
 
 def rows_of(asked: tuple[Place, tuple[int, ...]]) -> list[tuple[int, bytes]]:
@@ -282,8 +299,8 @@ def sentence_of(asked: tuple[Place, tuple[int, ...]]) -> str:
 
 def keep_decision(path: Path, decision: Decision) -> None:
     """Write what was decided where workers find it."""
-    with atomic_path(path, mode=PRIVATE) as temporary:
-        temporary.write_bytes(pickle.dumps(decision, protocol=5))
+    with for_a_while(path) as file:
+        pickle.dump(decision, file, protocol=5)
 
 
 @lru_cache(maxsize=2)
@@ -324,25 +341,19 @@ def _changed(place: Place) -> FileProblem:
     return FileProblem(f"cannot use {place.source}: it has changed while it was read; quote again.")
 
 
-def _costs(place: Place) -> FloatArray:
-    """Return the costs of who is not left out."""
+def costs_as_written(place: Place) -> FloatArray:
+    """Return the costs of who is not left out, in the order of the file."""
     costs = numbers_of(_read_again(place, [place.cost_column]), place.cost_column)[0] + 0.0
     return costs[marked(place.marks, costs.size)[0]] if place.marks else costs
 
 
-def _check(hashes: Hashes, costs: FloatArray) -> int:
+def _check(ids: pl.Series, costs: FloatArray) -> int:
     """Return a sum that tells whether the same people report the same costs, in the same order."""
     if not costs.size:
         return 0
-    # Round costs differ in few bits: each row is mixed (as splitmix64 does) before it is added.
-    mixed = np.ascontiguousarray(costs).view(np.uint64) * _MIXERS[0]
-    mixed ^= hashes
-    mixed += np.arange(costs.size, dtype=np.uint64) * _MIXERS[1]
-    for shift, factor in ((30, _MIXERS[2]), (27, _MIXERS[3])):
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= factor
-    mixed ^= mixed >> np.uint64(31)
-    return int(np.add.reduce(mixed))
+    # The same in every process that has the same polars, as all workers of an engine have.
+    hashes = ids.hash(0).to_numpy()
+    return int(kernels.mixed_sum(hashes, costs.view(np.uint64)))
 
 
 def _few(costs: FloatArray) -> FloatArray | None:

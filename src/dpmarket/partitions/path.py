@@ -10,6 +10,7 @@ at t has the slope ``rho - D/t^2``: that bounds it between two points, too.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -83,17 +84,19 @@ def prefixes(sums: BucketSums) -> Prefixes:
     return Prefixes(
         unit,
         edges,
-        [whole_of(edge, unit) for edge in edges.tolist()],
+        wholes_of(edges, unit),
         [counts[k] for k in below],
         [totals[k] for k in below],
         [squares[k] for k in below],
     )
 
 
-def whole_of(value: float, unit: int) -> int:
-    """Return a number as a whole multiple of 2**unit, which it is."""
-    above, below = value.as_integer_ratio()
-    return (above << -unit) // below if unit < 0 else above // (below << unit)
+def wholes_of(values: FloatArray, unit: int) -> list[int]:
+    """Return numbers of at least 0 as whole multiples of 2**unit, rounded down where they are none."""
+    fractions, exponents = np.frexp(values)
+    significands = np.ldexp(fractions, 53).astype(np.int64).tolist()
+    shifts = (exponents - 53 - unit).tolist()
+    return [m << k if k >= 0 else m >> -k for m, k in zip(significands, shifts, strict=True)]
 
 
 def _edges_of(sums: BucketSums) -> FloatArray:
@@ -141,16 +144,16 @@ class Path:
     value: FloatArray
 
 
-def path_at_edges(known: Prefixes, rules: Rules) -> Path:
-    """Return bounds on the path at every edge at which there is one."""
+def path_at_edges(known: Prefixes, rules: Rules, edges: Iterable[int]) -> Path:
+    """Return bounds on the path at every one of some edges, in increasing order, at which there is one."""
     cap = Fraction(rules.cap)
     is_capped = rules.first_capped > 0
     needed = rules.first_capped + 1 if is_capped else 1
     rows: list[tuple[float, ...]] = []
     at, below = [], []
     pointer = len(known.places) - 1
-    for j, count in enumerate(known.counts):
-        if count < needed:
+    for j in edges:
+        if known.counts[j] < needed:
             continue
         pointer = min(pointer, j)
         bracket = _cap_bracket(known, j, pointer, cap) if is_capped else -1

@@ -20,7 +20,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.partitions.path import TooClose
-from dpmarket.partitions.windows import Solved
+from dpmarket.partitions.windows import Piece, Solved, at_places
 from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
 from dpmarket.payments.kernels.alone import Alone, many_may_enter
 from dpmarket.payments.kernels.integrals import Asked, integrals
@@ -45,8 +45,6 @@ class Neighbourhood:
         For the kernels.
     finite, total
         How many finite virtual costs there are, and their sum.
-    bought
-        Up to how many of them, the cheapest, windows reach.
     pieces
         Where in the sorted ones windows begin, and those within them.
     rule
@@ -62,18 +60,15 @@ class Neighbourhood:
     epsilon_rate: float
     finite: int
     total: float
-    bought: int
-    pieces: tuple[tuple[int, FloatArray], ...]
+    pieces: tuple[Piece, ...]
     rule: tuple[float, ...]
     cheapest: float
     dist: CostDistribution
 
     @cached_property
     def case(self) -> Alone:
-        """For the kernels; memory of costs outside of windows is never touched."""
-        psi = np.empty(self.bought)
-        for start, values in self.pieces:
-            psi[start : start + values.size] = values
+        """For the kernels."""
+        psi = at_places(self.pieces, self.cheapest)
         problem = Problem(psi, self.finite, self.total, self.rules, self.epsilon_rate)
         return Alone(problem, self.anchor)
 
@@ -115,9 +110,7 @@ def neighbourhood(
         float(Q - S * S / n),
         float(row[segments.SPREAD]),
     )
-    return Neighbourhood(
-        anchor, rules, epsilon_rate, finite, total, solved.psi.size, solved.pieces, rule, cheapest, dist
-    )
+    return Neighbourhood(anchor, rules, epsilon_rate, finite, total, solved.pieces, rule, cheapest, dist)
 
 
 def single_premiums(around: Neighbourhood, asked: Asked) -> tuple[FloatArray, FloatArray]:

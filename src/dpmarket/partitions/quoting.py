@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from dpmarket import checks
 from dpmarket.errors import InvalidInput
 from dpmarket.files import to_json
 from dpmarket.files.atomic import PRIVATE
-from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism
 from dpmarket.partitions.deciding import Census, Market, Ranges, decide_from_all, decide_from_windows
 from dpmarket.partitions.looking import SCRATCH, Looked, Runner, looking_at, partition_paths
 from dpmarket.partitions.passes import (
@@ -37,7 +37,7 @@ from dpmarket.partitions.passes import (
 )
 from dpmarket.partitions.path import TooClose
 from dpmarket.partitions.premiums import MOST_SINGLE
-from dpmarket.partitions.sums import exact_total, merged
+from dpmarket.partitions.sums import merged, total_of
 from dpmarket.partitions.windows import Gathered
 from dpmarket.progress import StageProgress
 
@@ -46,6 +46,7 @@ MOST_GATHERED = 1 << 21
 _BYTES = 100  # that deciding as in memory takes for each seller
 _FEW = 1 << 15
 SCHEMA = "dpmarket.partitions/1"
+Mechanism = OfflineMechanism | OnlineMechanism
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class PartitionQuotes:
     sellers, n_bought, n_capped
         How many reported, how many have a promise, how many are at the weight cap.
     total_promise, cutoff
-        Of the best allocation, the same floats as in memory. These and ``n_capped`` are None for quotes that
-        are given once more.
+        Of the best allocation, the same floats as in memory. These and ``n_capped`` are None for quotes by a
+        curve, and for those that are given once more.
     promised, total_payment
         Sums of promises and of payments, each rounded once.
     minor_units
@@ -209,13 +210,19 @@ def write_quotes(
     decision = looked.work / "decision"
     keep_decision(decision, market.decision)
     orders = [
-        Order(place, part.check, str(decision.absolute()), money)
+        Order(place, part.check, part.plain, str(decision.absolute()), money)
         for place, part in zip(places, scanned, strict=True)
     ]
     written = runner.map("writing", write, orders)
     decision.unlink()
     shutil.rmtree(looked.work / SCRATCH, ignore_errors=True)
-    result = _result(looked.target, market, places, written, runner.passes)
+    result = replace(
+        result_of(looked, [Path(place.quotes).name for place in places], written),
+        n_capped=market.n_capped,
+        total_promise=market.total_promise,
+        cutoff=market.cutoff,
+        gathered=market.gathered,
+    )
     write_manifest(looked.work, result, looked.id_column, mechanism)
     return result
 
@@ -245,10 +252,18 @@ def free_memory() -> int:
     """Return how many bytes a program may still take before others suffer; 0: not known."""
     whole = [line.split() for line in _lines("/proc/meminfo")]
     free = [int(words[1]) * 1024 for words in whole if words[:1] == ["MemAvailable:"]]
-    limit, used = (_lines(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
-    if limit and used and limit[0].isdigit():
-        free.append(max(int(limit[0]) - int(used[0]), 0))
+    for group in _control_groups():
+        limit, used = (_lines(f"{group}/memory.{name}") for name in ("max", "current"))
+        if limit and used and limit[0].isdigit():
+            free.append(max(int(limit[0]) - int(used[0]), 0))
     return min(free, default=0)
+
+
+def _control_groups() -> list[Path]:
+    """Return the folders of this process's control group and of all that it lies in: each has its limit."""
+    named = [line.removeprefix("0::/") for line in _lines("/proc/self/cgroup") if line.startswith("0::/")]
+    own = Path(named[0]) if named and ".." not in Path(named[0]).parts else Path()
+    return [Path("/sys/fs/cgroup") / group for group in (own, *own.parents)]
 
 
 def _lines(path: str) -> list[str]:
@@ -278,22 +293,21 @@ def _decide_by_windows(
     return decide_from_windows(census, mechanism, gather)
 
 
-def _result(
-    target: Path, market: Market, places: Sequence[Place], written: Sequence[Written], passes: int
-) -> PartitionQuotes:
+def result_of(looked: Looked, names: Sequence[str], written: Sequence[Written]) -> PartitionQuotes:
+    """Return what was written to files of these names, without what only an allocation for all tells."""
     return PartitionQuotes(
-        folder=target,
+        folder=looked.target,
         sellers=sum(part.rows for part in written),
         n_bought=sum(part.bought for part in written),
-        n_capped=market.n_capped,
-        total_promise=market.total_promise,
-        cutoff=market.cutoff,
-        promised=exact_total(merged(part.promised for part in written)),
-        total_payment=exact_total(merged(part.paid for part in written)),
+        n_capped=None,
+        total_promise=None,
+        cutoff=None,
+        promised=total_of(part.promised for part in written),
+        total_payment=total_of(part.paid for part in written),
         minor_units=sum(part.minor_units for part in written),
-        gathered=market.gathered,
-        passes=passes,
-        names=tuple(Path(place.quotes).name for place in places),
+        gathered=0,
+        passes=looked.runner.passes,
+        names=tuple(names),
         rows=tuple(part.rows for part in written),
         digests=tuple(part.digest for part in written),
         on_top=on_top_of(written),
@@ -306,12 +320,26 @@ def on_top_of(written: Sequence[Written]) -> tuple[int, float, int]:
     return sum(people), math.fsum(promised), sum(paid)
 
 
-def write_manifest(work: Path, result: PartitionQuotes, id_column: str, mechanism: OfflineMechanism) -> None:
+def described(mechanism: Mechanism) -> dict[str, Any]:
+    """Return by what was decided, as plain data."""
+    if isinstance(mechanism, OfflineMechanism):
+        return mechanism.to_dict()
+    curve = mechanism.curve
+    return {
+        "mechanism": mechanism.name,
+        "distribution": mechanism.dist.to_dict(),
+        "objective": curve.objective.to_dict(),
+        "curve": curve.to_dict(),
+        "budget": None,
+    }
+
+
+def write_manifest(work: Path, result: PartitionQuotes, id_column: str, mechanism: Mechanism) -> None:
     """Write what is in a folder of quotes."""
     each = zip(result.names, result.rows, result.digests, strict=True)
     manifest = {
         "schema": SCHEMA,
-        **mechanism.to_dict(),
+        **described(mechanism),
         "id_column": id_column,
         "sellers": result.sellers,
         "n_bought": result.n_bought,

@@ -19,14 +19,13 @@ from dpmarket.files import atomic_path, parquet_bytes, positions_in
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.ledger.manifests import Manifest, hashes_of
 from dpmarket.ledger.rounds import SELLER, amounts_of, as_known
-from dpmarket.mechanisms import OfflineMechanism
 from dpmarket.partitions.ids import grouped_hashes, write_hashes
 from dpmarket.partitions.looking import SCRATCH, Looked
 from dpmarket.partitions.lookup import marked
 from dpmarket.partitions.passes import Money, Written
 from dpmarket.partitions.pieces import Piece
-from dpmarket.partitions.quoting import PartitionQuotes, on_top_of, write_manifest
-from dpmarket.partitions.sums import BucketSums, exact_total, merged
+from dpmarket.partitions.quoting import Mechanism, PartitionQuotes, result_of, write_manifest
+from dpmarket.partitions.sums import whole_sum
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,8 @@ def repeat(order: Repeat) -> Written:
     return Written(
         rows=quotes.height,
         bought=int(np.count_nonzero(epsilons)),
-        promised=BucketSums.of(epsilons),
-        paid=BucketSums.of(amounts / order.money.minor_units),
+        promised=whole_sum(epsilons),
+        paid=whole_sum(amounts / order.money.minor_units),
         minor_units=int(amounts.sum()),
         digest=digest,
         on_top=(int(on_top.sum()), math.fsum(epsilons[on_top]), int(amounts[on_top].sum())),
@@ -97,7 +96,7 @@ class Taken:
     withdrawn: str | None
 
 
-def repeat_quotes(looked: Looked, taken: Taken, mechanism: OfflineMechanism, money: Money) -> PartitionQuotes:
+def repeat_quotes(looked: Looked, taken: Taken, mechanism: Mechanism, money: Money) -> PartitionQuotes:
     """Write all quotes of a round once more into the folder of the work, which then holds nothing else.
 
     Raises
@@ -128,22 +127,6 @@ def repeat_quotes(looked: Looked, taken: Taken, mechanism: OfflineMechanism, mon
         raise LedgerRefusal(NOBODY_AGAIN)
     parts = [part for _, part in there]
     shutil.rmtree(looked.work / SCRATCH, ignore_errors=True)
-    result = PartitionQuotes(
-        folder=looked.target,
-        sellers=sum(part.rows for part in parts),
-        n_bought=sum(part.bought for part in parts),
-        n_capped=None,
-        total_promise=None,
-        cutoff=None,
-        promised=exact_total(merged(part.promised for part in parts)),
-        total_payment=exact_total(merged(part.paid for part in parts)),
-        minor_units=sum(part.minor_units for part in parts),
-        gathered=0,
-        passes=looked.runner.passes,
-        names=tuple(name for name, _ in there),
-        rows=tuple(part.rows for part in parts),
-        digests=tuple(part.digest for part in parts),
-        on_top=on_top_of(parts),
-    )
+    result = result_of(looked, [name for name, _ in there], parts)
     write_manifest(looked.work, result, looked.id_column, mechanism)
     return result

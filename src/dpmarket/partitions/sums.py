@@ -18,6 +18,7 @@ from dpmarket.partitions import kernels
 
 _CHUNK = 1 << 22
 _LIMB = 32
+_LEAST = -1074  # the exponent of the least float
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,17 +99,21 @@ class BucketSums:
 
     def moments(self, unit: int) -> tuple[list[int], list[int]]:
         """Return each bucket's sum and sum of squares, exactly: in 2**unit and in its square."""
-        sums, squares = [], []
-        wide = self.limbs.astype(object)
-        whole = (wide[..., 0] << _LIMB) + wide[..., 1]
-        for bucket, (count, high, low, both_high, mixed, both_low) in zip(
-            self.buckets.tolist(), whole.tolist(), strict=True
-        ):
-            base, shift = leading(bucket, unit)
-            trailing = (high << 20) + low
-            square = (both_high << 40) + (mixed << 21) + both_low
-            sums.append((count * base + trailing) << shift)
-            squares.append((count * base * base + 2 * base * trailing + square) << (2 * shift))
+        fits = int(self.limbs[..., 0].max(initial=0)) >> (62 - _LIMB) == 0
+        wide = self.limbs if fits else self.limbs.astype(object)
+        whole = ((wide[..., 0] << _LIMB) + wide[..., 1]).tolist()
+        places = [leading(bucket, unit) for bucket in self.buckets.tolist()]
+        rows = [
+            (count, base, shift, (high << 20) + low, (both_high << 40) + (mixed << 21) + both_low)
+            for (base, shift), (count, high, low, both_high, mixed, both_low) in zip(
+                places, whole, strict=True
+            )
+        ]
+        sums = [(n * base + trailing) << shift for n, base, shift, trailing, _ in rows]
+        squares = [
+            (base * (n * base + 2 * trailing) + square) << (2 * shift)
+            for n, base, shift, trailing, square in rows
+        ]
         return sums, squares
 
 
@@ -123,9 +128,9 @@ def merged(parts: Iterable[BucketSums]) -> BucketSums:
         limbs[where] += part.limbs
         extremes[where, 0] = np.minimum(extremes[where, 0], part.extremes[:, 0])
         extremes[where, 1] = np.maximum(extremes[where, 1], part.extremes[:, 1])
-        carry = limbs[..., 1] >> _LIMB
-        limbs[..., 0] += carry
-        limbs[..., 1] -= carry << _LIMB
+    carry = limbs[..., 1] >> _LIMB  # fewer than 2**31 parts: no limb has overflowed
+    limbs[..., 0] += carry
+    limbs[..., 1] -= carry << _LIMB
     return BucketSums(buckets, limbs, extremes)
 
 
@@ -141,6 +146,27 @@ def exact_total(sums: BucketSums) -> float:
         return 0.0
     unit = sums.unit
     return as_float(sum(sums.moments(unit)[0]), unit)
+
+
+def whole_sum(values: FloatArray) -> int:
+    """Return the sum of finite numbers, none below 0, as a multiple of the least float; see :func:`total_of`.
+
+    Examples
+    --------
+    >>> total_of([whole_sum(np.array([1e16, 1.0])), whole_sum(np.array([1.0]))])
+    1.0000000000000002e+16
+    """
+    partial = np.zeros((4, 2048, 2), dtype=np.int64)
+    kernels.add_to_exponents(np.ascontiguousarray(values + 0.0).view(np.int64), partial)  # -0.0 is 0.0
+    sums = partial.sum(axis=0)
+    there = np.flatnonzero(sums.any(axis=1)).tolist()
+    parts = zip(there, sums[there].tolist(), strict=True)
+    return sum(((high << 26) + low) << max(exponent - 1, 0) for exponent, (high, low) in parts)
+
+
+def total_of(parts: Iterable[int]) -> float:
+    """Return the sum of what :func:`whole_sum` gave for several parts, rounded once."""
+    return as_float(sum(parts), _LEAST)
 
 
 def as_float(whole: int, unit: int) -> float:

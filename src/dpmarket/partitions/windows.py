@@ -7,6 +7,7 @@ single sellers count; of all others only how many they are, and the sums over th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,8 +31,13 @@ from dpmarket.partitions.path import (
 )
 from dpmarket.partitions.sums import BucketSums, as_float
 
+Piece = tuple[int, FloatArray]
+"""Sorted costs, and at which place among all of them they begin."""
 # Buckets beyond those that bounds ask for, on either side: a re-solve may overshoot on its way.
 _MARGIN = 4
+# Of many edges one in so many is looked at first; then how many more, on either side of the best.
+_SPARSE = 32
+_AROUND = 96
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Solved:
     """
 
     psi: FloatArray
-    pieces: tuple[tuple[int, FloatArray], ...]
+    pieces: tuple[Piece, ...]
     row: FloatArray
     sums: tuple[Fraction, Fraction, Fraction]
 
@@ -105,9 +111,27 @@ def choose_windows(known: Prefixes, rules: Rules, mean: float) -> Windows:
     TooClose
         There may be several best allocations, or payments around the best need more than windows.
     """
-    path = path_at_edges(known, rules)
+    everywhere = range(known.edges.size)
+    few = everywhere[::_SPARSE]
+    if len(few) < _SPARSE:
+        return _windows_at(known, rules, mean, everywhere)
+    try:
+        # Bounds hold whichever edges are looked at: first some, then all around where the best can lie.
+        path = path_at_edges(known, rules, few)
+        low, high = _best_between(known, path, leaving(known, path, rules), rules, mean)
+        start, end = int(path.at[low]), int(path.at[min(high, path.at.size - 1)])
+        close = everywhere[max(start - _AROUND, 0) : end + _AROUND]
+        return _windows_at(known, rules, mean, sorted({*few, *close}))
+    except TooClose:
+        return _windows_at(known, rules, mean, everywhere)
+
+
+def _best_between(known: Prefixes, path: Path, left: Leaving, rules: Rules, mean: float) -> tuple[int, int]:
+    """Return the points between which the best allocation lies, also with another report of one seller.
+
+    The second may be one more than there are.
+    """
     least = rules.least_rate * rules.least_rate
-    left = leaving(known, path, rules)
     feasible = path.E[0] >= least
     worth = np.where(feasible, _value_without(path, left, rules), np.inf)
     if not np.isfinite(worth.min()):
@@ -119,9 +143,17 @@ def choose_windows(known: Prefixes, rules: Rules, mean: float) -> Windows:
     first, last = int(run[0]), int(run[-1])
     if last - first + 1 > run.size or first == 0:
         raise TooClose
-    # Interval k lies between the points k - 1 and k. At equal t a moved problem has another spread.
-    low, high = first - 1, last
+    # Interval k lies between the points k - 1 and k.
+    return first - 1, last
+
+
+def _windows_at(known: Prefixes, rules: Rules, mean: float, edges: Iterable[int]) -> Windows:
+    """Return the windows that looking at some edges tells."""
+    path = path_at_edges(known, rules, edges)
+    left = leaving(known, path, rules)
+    low, high = _best_between(known, path, left, rules, mean)
     points = path.at.size
+    # At equal t a moved problem has another spread.
     lowest = path.E[0][low] - 2.0 * left.most[low] * left.other[low]
     while low > 0 and path.E[1][low] > lowest:
         low -= 1
@@ -252,21 +284,78 @@ def solve(
 
 
 def _placed(known: Prefixes, windows: Windows, gathered: Gathered, finite: int) -> FloatArray:
-    """Return sorted costs with those of the windows at their places; memory of the others is never touched.
+    """Return sorted costs with those of the windows at their places, see :func:`at_places`.
 
     After the last comes the cost at which its window ends, unless that is everybody.
     """
     count = known.counts[windows.high]
-    psi = np.empty(count + (count < finite))
+    pieces = []
     for low, high in ((windows.cap_low, windows.cap_high), (windows.low, windows.high)):
         inside = (gathered.psi >= known.edges[low]) & (gathered.psi < known.edges[high])
         there = np.repeat(gathered.psi[inside], gathered.counts[inside])
         if there.size != known.counts[high] - known.counts[low]:
             raise TooClose
-        psi[known.counts[low] : known.counts[high]] = there
+        if there.size:
+            pieces.append((known.counts[low], there))
+    if known.counts[windows.low] == count:
+        raise TooClose
     if count < finite:
-        psi[count] = known.edges[windows.high]
+        start, there = pieces.pop()
+        pieces.append((start, np.append(there, known.edges[windows.high])))
+    return at_places(pieces, float(known.edges[0]))
+
+
+def at_places(pieces: Sequence[Piece], least: float) -> FloatArray:
+    """Return sorted costs of which only those in some pieces are known, at their places.
+
+    Parameters
+    ----------
+    pieces
+        Where each begins, and the costs in it; one after the other. None is empty.
+    least
+        At most the cheapest cost, and below those in pieces that do not begin with it.
+
+    Returns
+    -------
+    FloatArray
+        Up to the end of the last piece. Memory of those who are not known is never touched, and holds zeros,
+        but at the places where a search by halving for a cost within a piece looks: there stands a cost
+        between those of the pieces, so that the search ends where it would if all were known.
+
+    Raises
+    ------
+    TooClose
+        Sellers who cost nothing, before others who are not known: a zero would be taken for one of them.
+    """
+    starts = [start for start, _ in pieces]
+    ends = [start + values.size for start, values in pieces]
+    psi = np.zeros(ends[-1])
+    gaps, before = [], (0, least)
+    for (start, values), end in zip(pieces, ends, strict=True):
+        psi[start:end] = values
+        if start > before[0]:
+            if values[0] == 0.0 or (before[0] and before[1] == 0.0):
+                raise TooClose
+            gaps.append((before[0], start, 0.5 * (before[1] + values[0]) if before[0] else least))
+        before = end, float(values[-1])
+    for aim in {0, *starts, *ends}:
+        for place in _looked_at(aim, psi.size):
+            for low, high, between in gaps:
+                if low <= place < high:
+                    psi[place] = between
     return psi
+
+
+def _looked_at(aim: int, size: int) -> Iterator[int]:
+    """Give the places at which halving looks that ends at one of them."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        yield middle
+        if middle < aim:
+            low = middle + 1
+        else:
+            high = middle
 
 
 @dataclass(frozen=True, eq=False)
