@@ -158,6 +158,15 @@ def test_a_database_that_is_lost_is_not_begun_anew(service):
     assert check_service(folder) == found != []
 
 
+def test_a_clock_that_is_apart_from_the_servers_is_found(service):
+    """A clock that is ahead is known by another one only."""
+    folder, _ = service
+    found = check_service(folder, tells_time=lambda: datetime.now(UTC) + timedelta(minutes=51))
+    on_server = "://" in str(read_settings(folder).database)
+    assert [one.kind for one in found] == ["clock"] * on_server
+    assert all("the database server's clock is 51 min from this one" in one.found for one in found)
+
+
 def test_no_private_key_is_in_a_backup(service, tmp_path):
     folder, _ = service
     with opened(read_settings(folder)) as desk:

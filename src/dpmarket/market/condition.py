@@ -116,7 +116,9 @@ def _books(connection: Connection, place: str) -> Iterator[Finding]:
                 "books", f"the books do not balance: {line}", "stop the service and put back a backup."
             )
     try:
-        for line in log_problems(connection, ledger):
+        with looking_at(place) as fresh:  # what was read before is older than the log
+            problems = log_problems(fresh, ledger)
+        for line in problems:
             found, _, todo = line.partition(": ")
             yield Finding("log", f"{found}.", todo)
     except FileProblem as problem:
