@@ -2,12 +2,13 @@
 
 from datetime import timedelta
 
+import pytest
 import sqlalchemy as sa
 
 from dpmarket import market
 from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal, NotConverged
-from dpmarket.ledger import outside, settle
-from dpmarket.market import tables, training, worker
+from dpmarket.ledger import checking, outside, reading, settle
+from dpmarket.market import condition, tables, training, worker
 from dpmarket.market.clearing import begin_clearing
 from dpmarket.market.jobs import claim_job, end_job
 from dpmarket.market.keys import has_key, names_of_keys, new_key
@@ -77,6 +78,31 @@ def test_a_worker_that_looks_while_another_one_trains_takes_nothing_for_lost(liv
     monkeypatch.setattr(outside, "read_log", read_log)
     settle(live.desk.ledger)
     assert other.state() == "released"
+
+
+@pytest.mark.parametrize("module", [checking, condition])
+def test_a_check_during_which_somebody_trains_finds_nothing(live, monkeypatch, module):
+    """The books are read before the log: what was logged meanwhile is not missing."""
+    live.newcomer("a", *SOLD)
+    live.close()
+    name = "check_ledger" if module is checking else "check_market"
+    real, trained = getattr(module, name), []
+
+    def checks(connection):
+        real(connection)
+        if not trained:
+            trained.append(True)
+            live.train()
+
+    monkeypatch.setattr(module, name, checks)
+    if module is checking:
+        with reading(live.desk.ledger) as connection:
+            checking.check_everything(connection, live.desk.ledger)
+    else:
+        place = live.desk.ledger.path or live.desk.ledger.engine.url.render_as_string(hide_password=False)
+        found = condition.desk_findings(str(place).replace("+psycopg", ""), live.desk.keys, live.now)
+        assert [one for one in found if one.kind in ("books", "log")] == []
+    assert live.state() == "released"
 
 
 def test_a_job_that_can_never_be_done_is_failed_at_once(live, monkeypatch):
