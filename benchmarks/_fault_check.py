@@ -17,12 +17,18 @@ from typing import Any
 import psycopg
 
 from _fault_market import LIFETIME, Campaign
-from _fault_people import Act, Seller
+from _fault_people import SEATS, Act, Seller
 from dpmarket.certificates import verify
 
 _GRID = 2.0**-30
 """The service rounds epsilon up to this."""
-_ENDS = {"delivered": "spent", "accepted": "lapsed", "declined": "declined", "withdrawn": "withdrawn"}
+_ENDS = {
+    "delivered": "spent",
+    "accepted": "lapsed",
+    "declined": "declined",
+    "withdrawn": "withdrawn",
+    "expired": "expired",
+}
 _ONCE = ("consented", "quoted", "accepted", "delivered", "declined", "withdrawn", "trained", "spent")
 
 
@@ -101,9 +107,9 @@ def _seller(campaign: Campaign, seller: Seller, found: Any, events: Counter[str]
         yield f"participation {identity}: a limit is held after the end"
     if campaign.must_be_lost and campaign.state != "lost":
         yield f"campaign {campaign.id}: its model was forgotten, and it is {campaign.state}"
-    if seller.is_forgotten:
+    if seller.is_forgotten or seller.quote is None:
         if (epsilon, payment) != (None, None):
-            yield f"participation {identity}: it left, and has an offer that nobody asked for"
+            yield f"participation {identity}: it has an offer that nobody was told"
     elif expected and (epsilon, payment) != (seller.quote["epsilon"], seller.quote["payment"]):
         yield f"participation {identity}: its quote is not the one that was told"
     if seller.told == "delivered":
@@ -112,11 +118,18 @@ def _seller(campaign: Campaign, seller: Seller, found: Any, events: Counter[str]
             yield f"participation {identity}: promised {promised}, spent {spent}"
     elif spent:
         yield f"participation {identity}: told {seller.told}, and something is spent"
+    yield from (f"participation {identity}: {words}" for words in _history(seller, events))
+
+
+def _history(seller: Seller, events: Counter[str]) -> Iterator[str]:
+    """Say what somebody's history has too often, or lacks."""
+    if seller.told == "expired" and events["seated"] != SEATS:
+        yield f"it ended after {events['seated']} seats"
     twice = [kind for kind in _ONCE if events[kind] > 1]
     if twice:
-        yield f"participation {identity}: twice {', '.join(twice)}"
+        yield f"twice {', '.join(twice)}"
     if seller.told == "delivered" and events["trained"] + events["spent"] != 1:
-        yield f"participation {identity}: its end is told {events['trained'] + events['spent']} times"
+        yield f"its end is told {events['trained'] + events['spent']} times"
 
 
 def _money(connection: psycopg.Connection, campaign: Campaign) -> Iterator[str]:

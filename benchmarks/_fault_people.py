@@ -22,6 +22,8 @@ from dpmarket.web.client import Client, Refused
 
 HABITS = ("withdraws", "lapses", "declines", "sends twice", "sends twice")
 """Of 20 people; the others sell."""
+SEATS = 3
+"""So often money is set aside for somebody who then does not choose; they get no offer afterwards."""
 _PATIENCE = 300.0  # seconds in which an act must be answered, whatever is broken
 
 
@@ -183,13 +185,13 @@ class Seller:
         """Go as far as the offer."""
         digest = self.asker.get("/me/consent")["digest"]
         self.told = self._do("/me/consent", {"digest": digest})["state"]
-        for _ in range(4):  # nobody can let the time of more seats pass
-            if self.told in ("waiting", "quoted"):
+        for _ in range(SEATS + 1):
+            if self.told in ("waiting", "quoted", "expired"):
                 return
             self._choose()
 
     def _choose(self) -> None:
-        """Take a seat and choose; a seat can be lost to a clock that is ahead."""
+        """Take a seat and choose; a seat can be lost to a clock that is ahead, and the last one for good."""
         try:
             self.told = self.asker.do("/me/menu").answer["state"]
             if self.told == "waiting":
@@ -198,12 +200,12 @@ class Seller:
             self.told = "quoted"
         except Refused as refusal:
             state = self.asker.get("/me")["state"]
-            if state not in ("consented", "waiting", "seated"):
+            if state not in ("consented", "waiting", "seated", "expired"):
                 self.asker.journal.note_wrong(f"/me/quote: refused by {refusal.status} although {state}")
                 self.told = "quoted"
             else:
                 self.asker.journal.note_again("seat lost")
-                self.told = "consented"
+                self.told = "expired" if state == "expired" else "consented"
 
     def sell(self) -> None:
         """Go on from the offer, as one's habit is."""

@@ -2,15 +2,17 @@
 
 from datetime import timedelta
 
+import pytest
 import sqlalchemy as sa
 
 from dpmarket import market
-from dpmarket.errors import FileProblem, Infeasible, NotConverged
-from dpmarket.market import tables, training, worker
+from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal, NotConverged
+from dpmarket.ledger import checking, outside, reading, settle
+from dpmarket.market import condition, tables, training, worker
 from dpmarket.market.clearing import begin_clearing
 from dpmarket.market.jobs import claim_job, end_job
 from dpmarket.market.keys import has_key, names_of_keys, new_key
-from support.live import CLOSES, SOLD
+from support.live import CLOSES, SOLD, Live
 
 
 def job_of(live, kind="train"):
@@ -43,6 +45,64 @@ def test_a_job_that_lacked_the_database_or_a_file_is_done_later(live, monkeypatc
     assert market.work(live.desk, live.now + timedelta(seconds=4)) == []  # later and later
     market.work(live.desk, live.now + timedelta(seconds=6))
     assert (live.state(), job_of(live)) == ("released", ("done", 3, None))
+
+
+def test_a_training_that_the_ledger_refuses_for_a_moment_is_done_later(live, monkeypatch):
+    """It would be nobody's for ever: its sellers were promised a payment, and the buyer a model."""
+    live.newcomer("a", *SOLD)
+    live.close()
+    failing(monkeypatch, LedgerRefusal("this attempt was declared dead."), 1)
+    market.work(live.desk, live.now)
+    assert (live.state(), job_of(live)) == ("closed", ("waiting", 1, "LedgerRefusal"))
+    market.work(live.desk, live.now + timedelta(seconds=2))
+    assert (live.state(), job_of(live)) == ("released", ("done", 2, None))
+
+
+def test_a_worker_that_looks_while_another_one_trains_takes_nothing_for_lost(live, monkeypatch):
+    """Between its look at the log and its look at the ledger the other one goes on with both."""
+    live.newcomer("a", *SOLD)
+    live.close()
+    market.work(live.desk, live.now)
+    other = Live(live.desk, title="autumn")
+    other.newcomer("b", *SOLD)
+    other.close()
+    real, trained = outside.read_log, []
+
+    def read_log():
+        lines = real()
+        if not trained:
+            trained.append(True)
+            other.train()
+        return lines
+
+    monkeypatch.setattr(outside, "read_log", read_log)
+    settle(live.desk.ledger)
+    assert other.state() == "released"
+
+
+@pytest.mark.parametrize("module", [checking, condition])
+def test_a_check_during_which_somebody_trains_finds_nothing(live, monkeypatch, module):
+    """The books are read before the log: what was logged meanwhile is not missing."""
+    live.newcomer("a", *SOLD)
+    live.close()
+    name = "check_ledger" if module is checking else "check_market"
+    real, trained = getattr(module, name), []
+
+    def checks(connection):
+        real(connection)
+        if not trained:
+            trained.append(True)
+            live.train()
+
+    monkeypatch.setattr(module, name, checks)
+    if module is checking:
+        with reading(live.desk.ledger) as connection:
+            checking.check_everything(connection, live.desk.ledger)
+    else:
+        place = live.desk.ledger.path or live.desk.ledger.engine.url.render_as_string(hide_password=False)
+        found = condition.desk_findings(str(place).replace("+psycopg", ""), live.desk.keys, live.now)
+        assert [one for one in found if one.kind in ("books", "log")] == []
+    assert live.state() == "released"
 
 
 def test_a_job_that_can_never_be_done_is_failed_at_once(live, monkeypatch):

@@ -15,7 +15,7 @@ from dpmarket.market import tables
 from dpmarket.web.checkup import check_service
 from dpmarket.web.running import opened
 from dpmarket.web.settings import read_settings
-from dpmarket.web.setup import init_service
+from dpmarket.web.setup import init_service, invite_member
 from support.commands import run
 from support.live import SOLD, Live
 
@@ -92,7 +92,7 @@ def test_a_mode_that_lets_others_in_is_found_with_the_command_that_mends_it(fold
     assert finding.todo.startswith("chmod ")
     assert finding.todo.endswith(str(path.resolve() if name == "." else path))
     done = run("service", "check", folder, code=1)
-    assert done.stdout.startswith("1 findings\n  mode: others can use")
+    assert done.stdout.startswith("1 finding\n  mode: others can use")
     mode, target = finding.todo.split()[1:]
     os.chmod(target, int(mode, 8))
     assert check_service(folder) == []
@@ -182,6 +182,35 @@ def test_a_ledger_that_is_gone_is_found(folder):
     (finding,) = found_in(folder)
     assert (finding.kind, "service restore" in finding.todo) == ("books", True)
     assert list((folder / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("rest", ["nothing", "empty"])
+def test_a_service_whose_ledger_is_gone_is_not_begun_anew(folder, tmp_path, rest):
+    """A disk that is not mounted must not become a service that has forgotten everybody."""
+    for path in (folder / "data").iterdir():
+        path.unlink()
+    if rest == "empty":
+        (folder / "data" / "market.ledger").touch()
+    before = snapshot(folder)
+    for command in (["serve", folder, "--port", "0", "--metrics-port", "0"], ["worker", folder]):
+        refused = run(*command, code=1).stderr
+        assert "database is not there" in refused
+        assert len(refused.splitlines()) == 1
+    with pytest.raises(FileProblem, match="service restore"):
+        invite_member(folder, "A clinic", "buyer")
+    assert snapshot(folder) == before
+    refused = run("service", "backup", folder, tmp_path / "copy", code=1).stderr
+    assert not refused.endswith("..\n")
+    assert list(tmp_path.glob("*copy*")) == []
+
+
+def test_a_service_that_could_not_be_made_can_be_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMARKET_DATABASE_URL", "postgresql://market@127.0.0.1:1/none")
+    with pytest.raises(FileProblem):
+        init_service(tmp_path / "service", "A. Operator")
+    monkeypatch.delenv("DPMARKET_DATABASE_URL")
+    assert init_service(tmp_path / "service", "A. Operator").role == "operator"
+    assert check_service(tmp_path / "service") == []
 
 
 @pytest.mark.parametrize("what", ["lost", "edited", "behind"])

@@ -18,7 +18,7 @@ from dpmarket.web.backups import back_up_service
 from dpmarket.web.checkup import check_service
 from dpmarket.web.running import opened
 from dpmarket.web.settings import read_settings
-from dpmarket.web.setup import init_service
+from dpmarket.web.setup import init_service, invite_member
 from support.commands import run
 from support.ledgers import new_database, postgres_server
 from support.live import DELIVER, SOLD, Live
@@ -142,6 +142,29 @@ def test_a_database_that_is_put_back_by_hand_is_refused_until_it_is_repaired(ser
     run("ledger", "repair", settings.database)
     with opened(settings) as live.desk:
         assert (live.state(), live.state(who)) == ("lost", "spent")
+
+
+def test_a_database_that_is_lost_is_not_begun_anew(service):
+    """A disk that is not mounted, or another name of it, must not make a service that knows nobody."""
+    folder, lose = service
+    lose()
+    found = check_service(folder)
+    assert {one.kind for one in found} <= {"books", "schema"}
+    assert all("service restore" in one.todo for one in found)
+    with pytest.raises(FileProblem, match="service restore"), opened(read_settings(folder)):
+        pass
+    with pytest.raises(FileProblem, match="service restore"):
+        invite_member(folder, "A clinic", "buyer")
+    assert check_service(folder) == found != []
+
+
+def test_a_clock_that_is_apart_from_the_servers_is_found(service):
+    """A clock that is ahead is known by another one only."""
+    folder, _ = service
+    found = check_service(folder, tells_time=lambda: datetime.now(UTC) + timedelta(minutes=51))
+    on_server = "://" in str(read_settings(folder).database)
+    assert [one.kind for one in found] == ["clock"] * on_server
+    assert all("the database server's clock is 51 min from this one" in one.found for one in found)
 
 
 def test_no_private_key_is_in_a_backup(service, tmp_path):

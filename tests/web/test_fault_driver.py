@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from dpmarket.market import Terms
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -69,6 +71,56 @@ def test_a_seller_who_is_not_as_they_were_told_is_found(check, market, found, ev
     campaign = market.Campaign("c", 100, None, state="released")
     problems = list(check._seller(campaign, seller_told("delivered"), found, Counter(events)))
     assert (problems == []) if words is None else any(words in line for line in problems)
+
+
+@pytest.mark.parametrize(
+    ("state", "quote", "seats", "words"),
+    [
+        ("expired", (None, None), 3, None),
+        ("expired", (None, None), 2, "it ended after 2 seats"),
+        ("expired", (0.5, 100), 3, "an offer that nobody was told"),
+        ("spent", (None, None), 3, "told expired, and it is spent"),
+    ],
+)
+def test_who_ended_without_an_offer_had_all_their_seats(check, market, state, quote, seats, words):
+    campaign = market.Campaign("c", 100, None, state="released")
+    seller = seller_told("expired")
+    seller.quote = None
+    problems = list(check._seller(campaign, seller, ("p", state, 0.0, 0.0, *quote), Counter(seated=seats)))
+    assert (problems == []) if words is None else any(words in line for line in problems)
+
+
+class Answers:
+    """A service that gives seats, and takes them back before anybody has chosen."""
+
+    def __init__(self, people, then):
+        self._people, self._states, self.journal = people, iter(then), people.Journal()
+
+    def get(self, path):
+        return {"digest": "d"} if path == "/me/consent" else {"state": next(self._states)}
+
+    def do(self, path, body=None):
+        if path == "/me/quote":
+            raise self._people.Refused(410, "Gone", [{"kind": "expired"}])
+        state = {"/me/consent": "consented", "/me/menu": "seated"}[path]
+        return SimpleNamespace(answer={"state": state})
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "wrong"),
+    [
+        (["consented", "seated", "expired"], "expired", 0),
+        (["seated"] * 4, "consented", 0),
+        (["accepted"], "quoted", 1),
+    ],
+)
+def test_a_seller_who_loses_seat_after_seat_is_told_so_and_stops(check, states, told, wrong):
+    people = importlib.import_module("_fault_people")
+    asker = Answers(people, states)
+    seller = people.Seller("ann", asker, 2.0, {}, "sells")
+    seller.come()
+    assert (seller.told, seller.quote, len(asker.journal.wrong)) == (told, None, wrong)
+    assert Terms().seats == people.SEATS
 
 
 def test_money_that_does_not_come_to_what_was_told_is_found(check, market):

@@ -107,6 +107,20 @@ def test_the_same_identity_twice_is_one_person_and_consents_once(shop):
     assert status(seller.consent) == 409
 
 
+def test_an_altered_link_to_a_quote_is_404_and_the_quote_stays(tmp_path):
+    """A quote has no number of its own: what names it is the link."""
+    with open_shop(tmp_path) as shop:
+        seller = shop.seller(shop.open(), *SOLD[:3])
+        quote = seller.get("/me/quote")
+        for altered in (seller.token[:-1], seller.token + "A", seller.token.swapcase()):
+            answer = shop.request("POST", f"/i/{altered}")
+            assert answer.status_code == 404
+            assert "set-cookie" not in answer.headers
+            assert seller.token not in answer.text
+        assert seller.get("/me/quote") == quote
+        assert seller.accept()["state"] == "accepted"
+
+
 def test_bombs_are_refused_before_they_are_opened(shop):
     seller = shop.seller(shop.open(), *SOLD[:4])
 

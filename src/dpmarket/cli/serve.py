@@ -109,7 +109,7 @@ def check(folder: Folder = _FOLDER, as_json: JsonFlag = False) -> None:
 
     findings = check_service(folder)
     lines = [f"{one.kind}: {one.found} To do: {one.todo}" for one in findings]
-    title = f"{len(findings)} findings" if findings else "All is well"
+    title = f"{len(findings)} finding{'s' * (len(findings) != 1)}" if findings else "All is well"
     data = {"well": not findings, "findings": [dict(vars(one)) for one in findings]}
     Voice(as_json, False).list(title, lines, data)
     if findings:

@@ -193,6 +193,8 @@ def _whole(path: Path) -> Iterator[Path]:
         _flush(path.parent)
     except FileExistsError:
         raise FileProblem(f"cannot write {path}: it exists; name another file.") from None
+    except FileProblem:  # about what was to be copied
+        raise
     except OSError as problem:
         raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
     finally:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import money, releases, rounds
-from dpmarket.ledger.engine import Connection, Ledger, damage
+from dpmarket.ledger.engine import Connection, Ledger, damage, reading
 from dpmarket.ledger.journal import journal_problems
 from dpmarket.ledger.pages import page_problems
 from dpmarket.ledger.restoring import log_problems
@@ -48,7 +48,8 @@ def check_everything(connection: Connection, ledger: Ledger) -> None:
         With one line for everything found.
     """
     check_ledger(connection)
-    _refuse(log_problems(connection, ledger))
+    with reading(ledger) as fresh:  # somebody may have begun a training since, and logged it
+        _refuse(log_problems(fresh, ledger))
 
 
 def _refuse(problems: list[str]) -> None:

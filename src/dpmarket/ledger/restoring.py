@@ -148,7 +148,11 @@ def refuse_restored(ledger: Ledger) -> None:
 
 
 def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
-    """Return a sentence for every disagreement between a ledger and the log outside."""
+    """Return a sentence for every disagreement between a ledger and the log outside.
+
+    Others may go on meanwhile, if nothing was read by the connection before: what the ledger must know is
+    read from the log first, and what the log must have afterwards.
+    """
     lines = outside.read_log()
     found, mending = [], command_for("repair", ledger.place)
     debits, withdrawals = _unknown_debits(connection, lines), _unknown_withdrawals(connection, lines)
@@ -165,7 +169,9 @@ def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
     names = {line.ledger for line in lines if line.about.get("key") == ledger.key.hex()}
     if names - {ledger.id}:
         found.append(f"the ledger {ledger.place} was used under another id: was it edited? Put it back.")
-    if is_other_log(connection, lines):
+    # By now the connection sees one state of the ledger. A worker may have gone on with both since the lines
+    # above were read.
+    if is_other_log(connection, outside.read_log()):
         found.append(
             f"the log of spending in {outside.state_folder()} is not the one that the ledger "
             f"{ledger.place} was used with, or an older copy of it: name the right folder (DPMARKET_STATE). "
@@ -191,7 +197,7 @@ def repair(ledger: Ledger) -> Repair:
     lines = outside.read_log()
     with reading(ledger) as connection:
         unfinished = releases.releases_in(connection, "debited", "marked")
-        is_other = is_other_log(connection, lines)
+        is_other = is_other_log(connection, outside.read_log())  # as in log_problems
     if any(outside.is_running(found.id) for found in unfinished):
         raise LedgerRefusal("a training is under way with this ledger: wait for its end.")
     new_rounds = 0

@@ -75,7 +75,7 @@ def desk_findings(place: str, keys: Path, now: datetime) -> Iterator[Finding]:
         todo = (
             "see that the server runs and lets this user in"
             if is_address(place)
-            else ("'dpmarket service init' makes a new one; 'dpmarket service restore' puts a backup there")
+            else "see that its disk is mounted; else 'dpmarket service restore' puts a backup there"
         )
         yield Finding("books", _words(problem), f"{todo}.")
 
@@ -87,7 +87,11 @@ def _schema(connection: Connection) -> Iterator[Finding]:
     }
     for name, (revision, head, earlier) in found.items():
         if revision is None:
-            yield Finding("schema", f"{name} are not there.", "'dpmarket serve' makes them when it starts.")
+            yield Finding(
+                "schema",
+                f"{name} are not there.",
+                "see that this is the service's database; 'dpmarket service restore' puts a backup there.",
+            )
         elif revision in earlier:
             yield Finding(
                 "schema",
@@ -112,7 +116,9 @@ def _books(connection: Connection, place: str) -> Iterator[Finding]:
                 "books", f"the books do not balance: {line}", "stop the service and put back a backup."
             )
     try:
-        for line in log_problems(connection, ledger):
+        with looking_at(place) as fresh:  # what was read before is older than the log
+            problems = log_problems(fresh, ledger)
+        for line in problems:
             found, _, todo = line.partition(": ")
             yield Finding("log", f"{found}.", todo)
     except FileProblem as problem:

@@ -13,6 +13,7 @@ from dpmarket.errors import (
     FileProblem,
     Infeasible,
     InvalidInput,
+    LedgerRefusal,
     MarketRefusal,
     NotConverged,
 )
@@ -45,7 +46,8 @@ def work(desk: Desk, now: datetime) -> list[Job]:
     """Do all jobs that are due, one after the other, and tidy up; return the jobs that were begun.
 
     A job that cannot be done is entered as failed, with the kind of its error and no more; one that lacked a
-    file or the database is due again later. Any number of workers may do this side by side.
+    file or the database, or that the ledger refused, is due again later. Any number of workers may do this
+    side by side.
     """
     begun = []
     sweep(desk, now)
@@ -57,7 +59,9 @@ def work(desk: Desk, now: datetime) -> list[Job]:
         except MarketRefusal as refusal:
             # The work of somebody who died after it and before saying so: it cannot be done twice.
             _ended(desk, job, None if refusal.kind == "state" else refusal.kind)
-        except FileProblem as problem:  # a server that is away, a disk that is full: they come back
+        except (FileProblem, LedgerRefusal) as problem:
+            # A server that is away, a disk that is full: they come back. A ledger that refuses is mended, or
+            # was in between: what is due stays due.
             with acting(desk) as connection:
                 put_off_job(connection, job, type(problem).__name__, now)
         except DpmarketError as problem:

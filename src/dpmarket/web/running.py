@@ -17,7 +17,8 @@ import uvicorn
 from prometheus_client import start_http_server
 
 from dpmarket.errors import DpmarketError, FileProblem
-from dpmarket.ledger.engine import is_address
+from dpmarket.ledger.engine import is_address, without_password
+from dpmarket.ledger.postgres import is_empty_database
 from dpmarket.market import Desk, do_errands, open_desk, tidy, work
 from dpmarket.report import make_reports
 from dpmarket.web.app import make_app
@@ -37,12 +38,27 @@ _WORKER = "from dpmarket.cli import main; main()"
 
 
 @contextlib.contextmanager
-def opened(settings: Settings) -> Iterator[Desk]:
+def opened(settings: Settings, *, is_new: bool = False) -> Iterator[Desk]:
     """Open the desk of a service with its private keys for a ``with`` block, as a worker does.
 
     Its tables are brought up to date. The log outside of the ledger goes to the folder ``state``, unless
     ``DPMARKET_STATE`` names another.
+
+    Parameters
+    ----------
+    settings
+        How the service is set up.
+    is_new
+        Whether its database is made if there is none. Else that is refused: a disk that is not mounted would
+        become a service that has forgotten everybody.
+
+    Raises
+    ------
+    FileProblem, LedgerRefusal
+        There is no database, or as for :func:`~dpmarket.market.open_desk`.
     """
+    if not is_new:
+        _refuse_lost(settings)
     with _opened(settings, settings.keys) as desk:
         yield desk
 
@@ -50,6 +66,7 @@ def opened(settings: Settings) -> Iterator[Desk]:
 @contextlib.contextmanager
 def opened_without_keys(settings: Settings) -> Iterator[Desk]:
     """Open the desk of a service for a ``with`` block, as who answers requests does: without private keys."""
+    _refuse_lost(settings)
     with _opened(settings, None) as desk:
         yield desk
 
@@ -63,6 +80,20 @@ def _opened(settings: Settings, keys: Path | None) -> Iterator[Desk]:
         make_folder(Path(settings.database).parent)
     with open_desk(settings.database, keys, settings.terms) as desk:
         yield desk
+
+
+def _refuse_lost(settings: Settings) -> None:
+    """Refuse a service whose database is gone, or has nothing in it."""
+    place = settings.database
+    if is_address(place):
+        there = not is_empty_database(place)
+    else:
+        there = Path(place).is_file() and Path(place).stat().st_size > 0
+    if not there:
+        raise FileProblem(
+            f"the service's database is not there: {without_password(place)}; see that its disk is mounted "
+            "and its name is right, or put a backup there ('dpmarket service restore')."
+        )
 
 
 def name_folders(settings: Settings) -> None:

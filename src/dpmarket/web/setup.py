@@ -85,7 +85,8 @@ def init_service(folder: Path, name: str) -> NewMember:
     Raises
     ------
     FileProblem
-        There is a service already, or the folder cannot be written.
+        There is a service already, the folder cannot be written, or the database cannot be used. It can be
+        tried again.
     """
     path = folder / SETTINGS_FILE
     make_folder(folder)
@@ -95,12 +96,16 @@ def init_service(folder: Path, name: str) -> NewMember:
         raise FileProblem(f"there is a service in {folder} already: {path} exists.") from None
     except OSError as problem:
         raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(_WRITTEN)
-    settings = read_settings(folder)
-    with opened(settings) as desk:
-        prepare(desk)
-        return new_member(desk, name, "operator", settings.public_url)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(_WRITTEN)
+        settings = read_settings(folder)
+        with opened(settings, is_new=True) as desk:
+            prepare(desk)
+            return new_member(desk, name, "operator", settings.public_url)
+    except BaseException:  # without them it can be tried again
+        path.unlink(missing_ok=True)
+        raise
 
 
 def prepare(desk: Desk) -> None:
