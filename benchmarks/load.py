@@ -218,7 +218,7 @@ def go_the_way(desk, campaign, page, numbers):
     operator = market.operator_key(desk.keys)
     for number in numbers:
         with market.acting(desk) as connection:
-            (who,) = market.invite(connection, campaign, [f"panel {number}"], 5.0, now)
+            (who,) = market.invite(connection, campaign, [f"panel {campaign} {number}"], 5.0, now)
         who = who.participation
         acts = (
             lambda connection, who=who: market.give_consent(connection, who, page, now),

@@ -297,6 +297,9 @@ def test_a_full_disk_is_called_so_also_where_sqlite_has_another_word(tmp_path, m
     with open_ledger(tmp_path / "people.ledger") as ledger:
         with pytest.raises(FileProblem, match=r"people\.ledger .* disk I/O error"), reading(ledger):
             raise problem
+        monkeypatch.setattr(shutil, "disk_usage", _gone)
+        with pytest.raises(FileProblem, match=r"people\.ledger .* disk I/O error"), reading(ledger):
+            raise problem
         monkeypatch.setattr(
             shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(1 << 30, 1 << 30, 0)
         )
@@ -304,6 +307,10 @@ def test_a_full_disk_is_called_so_also_where_sqlite_has_another_word(tmp_path, m
             raise problem
         with pytest.raises(FileProblem, match=r"people\.ledger .* the disk is full"):
             enter_too_much(ledger)
+
+
+def _gone(folder):
+    raise FileNotFoundError
 
 
 def enter_too_much(ledger):

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import writing
 from dpmarket.market import tables
+from dpmarket.market.desk import time_text
 from dpmarket.web.checkup import check_service
 from dpmarket.web.running import opened
 from dpmarket.web.settings import read_settings
@@ -176,6 +178,21 @@ def test_books_that_do_not_balance_are_found(folder):
     assert "epsilon does not add up" in finding.found
 
 
+@pytest.mark.parametrize(("attempts", "error", "told"), [(8, "LedgerRefusal", 1), (7, "FileProblem", 0)])
+def test_what_is_put_off_again_and_again_is_found(folder, attempts, error, told):
+    campaign = sold(folder).campaign
+    job, due = tables.job, time_text(datetime.now(UTC) + timedelta(minutes=9))
+    row = {"id": "j", "kind": "train", "campaign": campaign, "state": "waiting", "attempts": attempts}
+    with desk_of(folder) as desk, writing(desk.ledger) as connection:
+        connection.execute(job.delete())
+        connection.execute(job.insert().values(**row, error_kind=error, due_at=due))
+    found = [one.found for one in check_service(folder) if "tried" in one.found]
+    assert (
+        found
+        == [f"campaign {campaign}: 'train' was tried 8 times (LedgerRefusal), and is tried again."] * told
+    )
+
+
 def test_a_ledger_that_is_gone_is_found(folder):
     for path in (folder / "data").iterdir():
         path.unlink()
@@ -184,13 +201,17 @@ def test_a_ledger_that_is_gone_is_found(folder):
     assert list((folder / "data").iterdir()) == []
 
 
-@pytest.mark.parametrize("rest", ["nothing", "empty"])
+@pytest.mark.parametrize("rest", ["nothing", "empty", "no tables"])
 def test_a_service_whose_ledger_is_gone_is_not_begun_anew(folder, tmp_path, rest):
     """A disk that is not mounted must not become a service that has forgotten everybody."""
     for path in (folder / "data").iterdir():
         path.unlink()
     if rest == "empty":
         (folder / "data" / "market.ledger").touch()
+    elif rest == "no tables":
+        with contextlib.closing(sqlite3.connect(folder / "data" / "market.ledger")) as file:
+            file.executescript("CREATE TABLE one (x); DROP TABLE one")
+        assert (folder / "data" / "market.ledger").stat().st_size > 0
     before = snapshot(folder)
     for command in (["serve", folder, "--port", "0", "--metrics-port", "0"], ["worker", folder]):
         refused = run(*command, code=1).stderr

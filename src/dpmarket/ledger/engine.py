@@ -69,6 +69,18 @@ def is_address(place: str | os.PathLike[str]) -> bool:
     return "://" in os.fspath(place)
 
 
+def is_empty_file(path: Path) -> bool:
+    """Whether a file that should be a ledger is not there, or has no tables; what is no database has some."""
+    if not path.is_file():
+        return True
+    try:
+        target = f"file:{quote(str(path.absolute()))}?mode=ro"
+        with contextlib.closing(sqlite3.connect(target, uri=True)) as file:
+            return not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    except sqlite3.Error:
+        return False
+
+
 def command_for(what: str, place: str | os.PathLike[str]) -> str:
     """Return a command about a ledger as a message tells it, whole: ``'dpmarket ledger repair x.ledger'``.
 
@@ -398,6 +410,8 @@ def _words_of_file(problem: sqlite3.Error, place: str) -> str:
     code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return "the disk is full"
-    if code == sqlite3.SQLITE_IOERR and shutil.disk_usage(Path(place).parent).free < _LITTLE:
-        return "the disk is full"
+    if code == sqlite3.SQLITE_IOERR:
+        with contextlib.suppress(OSError):  # a disk that is gone is not full
+            if shutil.disk_usage(Path(place).parent).free < _LITTLE:
+                return "the disk is full"
     return str(problem)

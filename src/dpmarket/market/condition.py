@@ -27,6 +27,7 @@ _ENDED = ("released", "lost", "cancelled")
 _AHEAD = timedelta(seconds=5)  # clocks of two machines that are set well differ by less
 _QUARTER = timedelta(minutes=15)  # zones are whole multiples of it
 _LATE = timedelta(hours=1)  # for a job that is due, or a key that is not needed any more
+_OFTEN = 8  # attempts that were put off: some minutes
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,14 @@ def _jobs(connection: Connection, now: datetime) -> Iterator[Finding]:
             "jobs",
             f"campaign {row.campaign} has been waiting for '{row.kind}' for more than an hour.",
             "start a worker ('dpmarket worker'), or look into its log.",
+        )
+    put_off = sa.and_(job.state == "waiting", job.error_kind.is_not(None), job.attempts >= _OFTEN)
+    query = sa.select(job.kind, job.campaign, job.error_kind, job.attempts).where(put_off)
+    for kind, campaign, error, attempts in connection.execute(query.order_by(job.due_at)):
+        yield Finding(
+            "jobs",
+            f"campaign {campaign}: '{kind}' was tried {attempts} times ({error}), and is tried again.",
+            "mend what the other lines of this check, or the log of a worker, name.",
         )
     query = sa.select(job.kind, job.campaign, job.error_kind).where(job.state == "failed")
     for kind, campaign, error in connection.execute(query.order_by(job.due_at)):

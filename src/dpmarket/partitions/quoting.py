@@ -148,8 +148,10 @@ def quote_partitions(
     Notes
     -----
     However sellers are divided into partitions, ordered in them, and on whatever engine: quotes are the same
-    to the last bit. Total promise, cutoff and counts are the same floats as
-    :func:`~dpmarket.allocation.allocate` gives, payments those of memory to 1e-12 where many are bought from.
+    to the last bit. Total promise and counts are the same as
+    :func:`~dpmarket.allocation.allocate` gives, the cutoff and promises to the last bit but one; payments are
+    those of memory to 1e-12 where many are bought from, and to 1e-6 of a seller's payment next to where a cap
+    begins to hold.
 
     Examples
     --------

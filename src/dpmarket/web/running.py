@@ -17,7 +17,7 @@ import uvicorn
 from prometheus_client import start_http_server
 
 from dpmarket.errors import DpmarketError, FileProblem
-from dpmarket.ledger.engine import is_address, without_password
+from dpmarket.ledger.engine import is_address, is_empty_file, without_password
 from dpmarket.ledger.postgres import is_empty_database
 from dpmarket.market import Desk, do_errands, open_desk, tidy, work
 from dpmarket.report import make_reports
@@ -26,7 +26,7 @@ from dpmarket.web.clocks import clock_of
 from dpmarket.web.guard import Application
 from dpmarket.web.mailing import check_smtp, has_smtp, send_due
 from dpmarket.web.service import Clock, clock
-from dpmarket.web.settings import Settings
+from dpmarket.web.settings import SETTINGS_FILE, Settings
 from dpmarket.web.warming import compile_kernels
 from dpmarket.web.watching import Metrics, log_event
 
@@ -85,14 +85,12 @@ def _opened(settings: Settings, keys: Path | None) -> Iterator[Desk]:
 def _refuse_lost(settings: Settings) -> None:
     """Refuse a service whose database is gone, or has nothing in it."""
     place = settings.database
-    if is_address(place):
-        there = not is_empty_database(place)
-    else:
-        there = Path(place).is_file() and Path(place).stat().st_size > 0
-    if not there:
+    if is_empty_database(place) if is_address(place) else is_empty_file(Path(place)):
         raise FileProblem(
             f"the service's database is not there: {without_password(place)}; see that its disk is mounted "
-            "and its name is right, or put a backup there ('dpmarket service restore')."
+            "and its name is right, or put a backup there ('dpmarket service restore'). If it was never "
+            f"used, delete {settings.folder / SETTINGS_FILE} and run 'dpmarket service init' with the same "
+            "environment as 'serve'."
         )
 
 
