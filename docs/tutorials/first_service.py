@@ -28,7 +28,7 @@ from dpmarket.web.setup import new_member, prepare
 ahead = timedelta()
 session = ExitStack()
 settings = Settings(folder=Path("study"))
-desk = session.enter_context(opened(settings))
+desk = session.enter_context(opened(settings, is_new=True))
 prepare(desk)
 url, metrics = session.enter_context(serving(desk, settings, lambda: datetime.now(UTC) + ahead))
 session.enter_context(working(desk, lambda: datetime.now(UTC) + ahead))

@@ -67,7 +67,8 @@ def _complete(folder, name, whole):
 
 def _check_ledger(folder):
     """Return the state of the only round, None if there is none yet; everything must add up."""
-    if not (folder / "market.ledger").exists():
+    place = folder / "market.ledger"
+    if not place.exists() or place.stat().st_size == 0:  # killed while SQLite made it: the next quote uses it
         return None
     with existing_ledger(folder / "market.ledger") as ledger, reading(ledger) as connection:
         check_ledger(connection)

@@ -111,8 +111,11 @@ SOLD = ("consent", "menu", "quote", "accept", "deliver")
 
 
 @contextlib.contextmanager
-def open_shop(folder, place=None, **settings):
-    """Open a service in a folder for a ``with`` block, with a state folder of its own."""
+def open_shop(folder, place=None, prepared=lambda desk: None, **settings):
+    """Open a service in a folder for a ``with`` block, with a state folder of its own.
+
+    ``prepared`` is called with its desk before anybody else uses it.
+    """
     before = os.environ.get("DPMARKET_STATE")
     os.environ["DPMARKET_STATE"] = str(folder / "state")
     clock = Clock()
@@ -120,6 +123,7 @@ def open_shop(folder, place=None, **settings):
     try:
         with (
             open_desk(place or folder / "market.ledger", folder / "keys", chosen.terms) as desk,
+            contextlib.nullcontext(prepared(desk)),
             serving(desk, chosen, clock) as (url, metrics),
         ):
             prepare(desk)

@@ -185,15 +185,18 @@ def test_who_finds_no_room_waits_and_is_called(shop):
 
 
 def test_a_full_disk_is_503_and_passes(tmp_path):
-    with open_shop(tmp_path) as shop:
+    full = False
+
+    def _full(connection, _):
+        if full:
+            connection.execute("PRAGMA max_page_count = 1")  # no more pages than there are
+
+    def listening(desk):
+        event.listen(desk.ledger.engine, "connect", _full)
+
+    with open_shop(tmp_path, prepared=listening) as shop:
         campaign = shop.open()
         seller = shop.seller(campaign, "consent", "menu")
-
-        @event.listens_for(shop.desk.ledger.engine, "connect")
-        def _full(connection, _):
-            if full:
-                connection.execute("PRAGMA max_page_count = 1")  # no more pages than there are
-
         full = True
         names = [f"person {k} {'x' * 150}" for k in range(1_000)]
         body = {"people": names}
