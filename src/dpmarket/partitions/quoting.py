@@ -149,9 +149,9 @@ def quote_partitions(
     -----
     However sellers are divided into partitions, ordered in them, and on whatever engine: quotes are the same
     to the last bit. Total promise and counts are the same as
-    :func:`~dpmarket.allocation.allocate` gives, the cutoff and promises to the last bit but one; payments are
-    those of memory to 1e-12 where many are bought from, and to 1e-6 of a seller's payment next to where a cap
-    begins to hold.
+    :func:`~dpmarket.allocation.allocate` gives; cutoff and promises may differ in the last bit. Payments are
+    those of memory to 1e-12 where many are bought from, but for sellers next to where a cap begins to hold:
+    theirs may differ by more than the stated error.
 
     Examples
     --------
