@@ -8,7 +8,7 @@ import pytest
 
 from dpmarket.campaign import certify_quotes, read_quotes
 from dpmarket.campaign.ids import spelling_problems
-from dpmarket.errors import DpmarketError, FileProblem, LedgerRefusal
+from dpmarket.errors import DpmarketError, FileProblem, Infeasible, LedgerRefusal
 from dpmarket.files import columns
 from dpmarket.report.from_campaign import read_campaign
 from support.campaigns import MARKET, read_rows, seller_ids, write_rows
@@ -257,3 +257,18 @@ def test_ids_that_are_wrong_are_found_in_every_block_of_many(monkeypatch):
         ("an id with a NUL character", (12,)),
         ("an id with blanks before or after it", (6, 18, 21)),
     ]
+
+
+def test_what_is_wrong_with_ids_goes_before_what_the_market_says_and_leaves_no_ledger(desk):
+    """Ids are still being checked while prices are decided: the file's own faults are told all the same."""
+    rows = [list(row.values()) for row in read_rows(desk / "reports.csv")]
+    rows[7][0] = rows[3][0]
+    desk.report("twice.csv", rows)
+    desk.market.write_text(market_text(objective={"budget": 1e-4}, sellers={"expected": 60}))
+    with pytest.raises(Infeasible):
+        desk.quote()
+    with pytest.raises(FileProblem, match=r"twice\.csv") as told:
+        desk.quote("twice.csv")
+    assert "line 9" in str(told.value.details)
+    assert not (desk / "market.ledger").exists()
+    assert not (desk / "quotes.csv").exists()

@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from dpmarket.ledger import (
     check_ledger,
     existing_ledger,
     open_ledger,
+    preparing,
     reading,
     rounds_of,
     tables,
@@ -307,6 +309,35 @@ def test_a_full_disk_is_called_so_also_where_sqlite_has_another_word(tmp_path, m
             raise problem
         with pytest.raises(FileProblem, match=r"people\.ledger .* the disk is full"):
             enter_too_much(ledger)
+
+
+def test_a_ledger_that_cannot_be_made_whole_is_not_made(tmp_path, monkeypatch):
+    def full(connection):
+        connection.exec_driver_sql("CREATE TABLE half (made INTEGER)")
+        connection.exec_driver_sql("PRAGMA max_page_count = 2")
+        made(connection)
+
+    made = preparing.make_tables
+    monkeypatch.setattr(preparing, "make_tables", full)
+    with (
+        pytest.raises(FileProblem, match=r"^cannot use .*people\.ledger as a ledger: the disk is full\.$"),
+        open_ledger(tmp_path / "people.ledger"),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(preparing, "make_tables", made)
+    with open_ledger(tmp_path / "people.ledger") as ledger, writing(ledger) as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    assert [path.name for path in tmp_path.iterdir()] == ["people.ledger"]
+
+
+def test_processes_that_make_a_ledger_at_once_have_one(tmp_path):
+    def opened(_):
+        with open_ledger(tmp_path / "people.ledger") as ledger:
+            return ledger.id, ledger.key
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(opened, range(16)))) == 1
 
 
 def _gone(folder):

@@ -245,6 +245,19 @@ def test_a_digest_does_not_depend_on_the_order_and_on_nothing_else():
         assert other != own
 
 
+def test_a_digest_is_the_same_however_many_threads_share_the_rows(monkeypatch):
+    random = np.random.default_rng(0)
+    table, costs = pl.DataFrame({"who": [f"seller {k}" for k in range(1000)]}), random.random(1000)
+    found = []
+    for rows_each, cores in ((1 << 18, 2), (100, 1), (100, 2), (100, 7), (1, 5), (600, 64)):
+        monkeypatch.setattr(digests, "_ROWS_FOR_A_THREAD", rows_each)
+        monkeypatch.setattr(digests.os, "cpu_count", lambda cores=cores: cores)
+        found.append(digests.reports_digest(b"k" * 32, table, "who", costs))
+    assert len(set(found)) == 1
+    costs[-1] += 1.0
+    assert digests.reports_digest(b"k" * 32, table, "who", costs) != found[0]
+
+
 def test_the_hash_of_rows_is_siphash_2_4():
     """The reference vector of the algorithm's authors: bytes 0 to 14 under the key 0 to 15."""
     from dpmarket.ledger.kernels import siphash

@@ -28,7 +28,7 @@ from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.pilots import refuse_own_reports
 from dpmarket.campaign.place import opened, place_of
 from dpmarket.campaign.quotes import Quotes
-from dpmarket.campaign.reports import outside_distribution, read_reports
+from dpmarket.campaign.reports import outside_distribution, reading_reports
 from dpmarket.campaign.rules import refuse_changed, rules_of
 from dpmarket.campaign.stored import outcome_of
 from dpmarket.errors import FileProblem, LedgerRefusal
@@ -204,13 +204,13 @@ def quote_file(
         refuse_existing(output)
     decide = way_to_decide(market, decide)
     progress("Reading reports", 0.0)
-    found = read_reports(market, reports)
-    refuse_own_reports(market_path, market, found, reports)
-    below, above = outside_distribution(market, found.costs)
-    progress("Deciding promises and payments", 0.15)
     folder = os.fspath(market_path)
-    # Without a ledger decide first: what the market refuses leaves none behind.
-    choice = None if place.is_there else choose(market, folder, found, decide, None, None)
+    with reading_reports(market, reports) as found:
+        refuse_own_reports(market_path, market, found, reports)
+        below, above = outside_distribution(market, found.costs)
+        progress("Deciding promises and payments", 0.15)
+        # Without a ledger decide first: what the market refuses leaves none behind.
+        choice = None if place.is_there else choose(market, folder, found, decide, None, None)
     with opened(place) as opened_ledger:
         rules = rules_of(market)
         digest = round_digest(opened_ledger.key, place.campaign, market, mechanism_of(decide), found)

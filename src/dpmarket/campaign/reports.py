@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,22 @@ def read_reports(market: Market, source: str | os.PathLike[str]) -> Reports:
     FileProblem
         ``details`` name lines and columns, never a value.
     """
+    with reading_reports(market, source) as found:
+        return found
+
+
+@contextlib.contextmanager
+def reading_reports(market: Market, source: str | os.PathLike[str]) -> Iterator[Reports]:
+    """Give a file of reports to a block while its ids are still being checked.
+
+    Ten million ids take as long to check as prices take to decide. The end of the block refuses what is wrong
+    with the ids, in place of whatever the block itself raises: nothing may be entered or told inside.
+
+    Raises
+    ------
+    FileProblem
+        ``details`` name lines and columns, never a value.
+    """
     id_column, cost_column = market.sellers.id_column, market.sellers.cost_column
     table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
     table = tidy_ids(table, id_column)
@@ -59,8 +76,11 @@ def read_reports(market: Market, source: str | os.PathLike[str]) -> Reports:
         ids = thread.submit(id_problems, table, id_column)
         costs, problems = numbers_of(table, cost_column)
         problems += find(cost_column, "a cost below 0", costs < 0.0)
-        refuse(table, source, problems + ids.result())
-    return Reports(pl.DataFrame({SELLER: table.get_column(id_column)}), costs)
+        try:
+            if not problems:
+                yield Reports(pl.DataFrame({SELLER: table.get_column(id_column)}), costs)
+        finally:
+            refuse(table, source, problems + ids.result())
 
 
 def outside_distribution(market: Market, costs: FloatArray) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 from sqlalchemy.pool import NullPool
 
 from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.files.atomic import PRIVATE, atomic_path
 from dpmarket.ledger import tables
 from dpmarket.ledger.cells import cell_problems, cell_problems_of_small_tables
 from dpmarket.ledger.preparing import WAIT_SECONDS, prepare_file, prepare_server
@@ -33,6 +34,7 @@ Connection = sa.Connection
 
 _MAGIC = b"SQLite format 3\0"
 _LITTLE = 1 << 16  # bytes; SQLite enlarges its files by half as much
+_BESIDE = ("-wal", "-shm")  # SQLite's own files beside a ledger
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +288,8 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
         raise FileProblem(f"cannot open {path}: it is a folder; name a file.")
     if path.exists() and not path.is_file():  # its mode is tightened below, which a device must be spared
         raise FileProblem(f"cannot open {path}: it is a pipe or a device; name a file.")
+    if not os.path.lexists(path):
+        _make_new(path)
     if path.exists():
         _start_of(path)
     read_only = path.exists() and not os.access(path, os.W_OK)
@@ -361,11 +365,31 @@ def _start_of(path: Path) -> bytes:
     return start
 
 
+def _make_new(path: Path) -> None:
+    """Make a ledger under another name and put it in its place whole; another process may have been quicker.
+
+    A process that is killed, or finds the disk full, leaves no file that looks like a ledger and is none.
+    """
+    try:
+        with atomic_path(path, overwrite=False, mode=PRIVATE) as temporary:
+            engine = _file_engine(temporary, "rw")
+            try:
+                with _told(str(path)):
+                    prepare_file(engine, temporary, read_only=False)
+            finally:
+                engine.dispose()
+                for ending in _BESIDE:
+                    temporary.with_name(temporary.name + ending).unlink(missing_ok=True)
+    except FileProblem:
+        if not path.exists():
+            raise
+
+
 def _make_private(path: Path) -> None:
     """Make the file, if it is new, and let only its owner read it, and what SQLite keeps beside it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        for name in (path, *(path.with_name(path.name + ending) for ending in _BESIDE)):
             with contextlib.suppress(FileNotFoundError):
                 if name.stat().st_mode & 0o077:
                     name.chmod(0o600)
