@@ -84,6 +84,18 @@ def test_payments_agree_to_1e_12_where_many_are_bought_from():
     assert difference <= 1e-12
 
 
+@pytest.mark.parametrize(
+    ("seed", "cap", "weight", "concentration"), [(1, 3.0, 0.1, 3.0), (5, 1.2, 0.01, 0.3), (2, 20.0, 0.1, 0.3)]
+)
+def test_who_is_next_to_where_a_cap_begins_is_paid_as_in_memory(seed, cap, weight, concentration):
+    """There the premium is no smooth function of the cost: by the table they were paid 2e-8 more."""
+    costs = np.round(np.random.default_rng(seed).uniform(1, 5, 60_000), 4)
+    objective = BuyerObjective(concentration, 1.0, weight, weight_cap=cap)
+    market, difference = compared(costs, OfflineMechanism(Uniform(1, 5), objective))
+    assert isinstance(market.decision, ByRule)
+    assert difference <= 2e-11
+
+
 def test_few_different_costs_are_paid_as_in_memory():
     costs = np.round(np.random.default_rng(7).uniform(1, 5, 80_000), 2)
     mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.02, weight_cap=2.0))

@@ -258,3 +258,23 @@ def test_many_reports_at_once_are_paid_as_each_alone(text, cap, sellers):
     alone = [mechanism.respond(costs, 0, report) for report in reports.tolist()]
     np.testing.assert_allclose(curve.epsilons, [answer.epsilon for answer in alone], rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(curve.payments, [answer.payment for answer in alone], rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize(("sellers", "cap", "weight", "concentration", "seed"), [
+    (5000, 1.5, 0.01, 0.3, 1), (5000, 5.0, 0.1, 3.0, 6), (3000, 3.0, 0.1, 3.0, 0),
+])  # fmt: skip
+def test_who_is_next_to_where_the_cap_begins_is_paid_exactly(sellers, cap, weight, concentration, seed):
+    """The cap's edge moves over them while their report does: a table of premiums was wrong by up to 3e-6."""
+    dist, objective = Uniform(1, 5), BuyerObjective(concentration, 1.0, weight, weight_cap=cap)
+    costs = np.random.default_rng(seed).uniform(1, 5, sellers)
+    psi = virtual_costs(costs, dist)
+    allocation, found = pay(costs, objective, dist)
+    bought = np.flatnonzero(allocation.epsilons > 0.0)
+    edge = allocation.cutoff - allocation.max_weight * allocation.spread
+    near = bought[np.argsort(np.abs(psi[bought] - edge))]
+    asked = Asked(costs[near], psi[near], allocation.epsilons[near])
+    premiums, _ = Market(psi, allocation, objective, dist).integrated(asked, 1e-13)
+    paid = asked.epsilons * (asked.costs + premiums)
+    np.testing.assert_allclose(found.payments[near], paid, rtol=2e-10)
+    own = int(near[0])
+    assert found.payments[own] == pytest.approx(by_solving_again(costs, own, objective, dist), rel=1e-9)

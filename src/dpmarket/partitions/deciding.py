@@ -206,7 +206,7 @@ def _decision(census: Census, around: Neighbourhood, gathered: Gathered) -> Deci
         raise TooClose
     high = float(gathered.dearest[inside].max())
     found = premium_table(around, max(census.cheapest, low), max(high, low))
-    return ByIntegrals(around) if found is None else ByRule(around.rule, around.dist, *found)
+    return ByIntegrals(around) if found is None else ByRule(around, *found)
 
 
 def _with_promise(psi: FloatArray, row: FloatArray, rule: tuple[float, ...]) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.costs import CostDistribution, virtual_costs
+from dpmarket.costs import virtual_costs
 from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.mechanisms.curves import Curve
 from dpmarket.partitions import kernels
@@ -54,33 +54,35 @@ class ByRule:
 
     Attributes
     ----------
-    rule
-        What :func:`dpmarket.partitions.kernels.write_promises` takes.
-    dist
-        The distribution of costs.
+    around
+        The market, with the rule for promises.
     premiums, error
         What sellers get above their cost per unit of epsilon, by cost, and its relative error.
     """
 
-    rule: tuple[float, ...]
-    dist: CostDistribution
+    around: Neighbourhood
     premiums: PiecewiseSeries
     error: float
 
     def quote(self, costs: FloatArray) -> Quoted:
         """Return what sellers with these costs get."""
-        epsilons, payments, errors = self.promises(costs), np.empty(costs.size), np.empty(costs.size)
-        rule = self.premiums, self.error, self.dist.support[0]
+        dist = self.around.dist
+        psi = np.ascontiguousarray(virtual_costs(costs, dist))
+        epsilons, payments, errors = np.empty(costs.size), np.empty(costs.size), np.empty(costs.size)
+        kernels.write_promises(psi, self.around.rule, epsilons)
+        rule = self.premiums, self.error, dist.support[0]
         if not kernels.write_payments(costs, epsilons, rule, payments, errors):
             raise _beyond_floats()
+        # For the few next to where the cap begins the table does not hold.
+        assert self.around.zone is not None
+        rows = np.empty(psi.size + 1, dtype=np.int64)
+        low, high = self.around.zone
+        near = rows[: kernels.within_ranges(psi, np.array([[low, np.nextafter(high, np.inf)]]), rows)]
+        if near.size:
+            values, which = np.unique(costs[near], return_inverse=True)
+            single = quote_each(self.around, values)
+            payments[near], errors[near] = single.payments[which], single.errors[which]
         return Quoted(epsilons, payments, errors)
-
-    def promises(self, costs: FloatArray) -> FloatArray:
-        """Return what sellers with these costs are promised."""
-        psi = np.ascontiguousarray(virtual_costs(costs, self.dist))
-        epsilons = np.empty(costs.size)
-        kernels.write_promises(psi, self.rule, epsilons)
-        return epsilons
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.partitions.path import TooClose
 from dpmarket.partitions.windows import Piece, Solved, at_places
 from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
-from dpmarket.payments.kernels.alone import Alone, many_may_enter
+from dpmarket.payments.kernels.alone import Alone, cap_zone, many_may_enter
 from dpmarket.payments.kernels.integrals import Asked, integrals
 from dpmarket.payments.kernels.moves import Anchor, Problem
 from dpmarket.payments.kernels.tables import evaluate
@@ -71,6 +71,11 @@ class Neighbourhood:
         psi = at_places(self.pieces, self.cheapest)
         problem = Problem(psi, self.finite, self.total, self.rules, self.epsilon_rate)
         return Alone(problem, self.anchor)
+
+    @cached_property
+    def zone(self) -> tuple[float, float] | None:
+        """Virtual costs between which premiums are no smooth function, see :func:`cap_zone`."""
+        return cap_zone(self.case)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "case"}
@@ -121,9 +126,10 @@ def single_premiums(around: Neighbourhood, asked: Asked) -> tuple[FloatArray, Fl
 def premium_table(around: Neighbourhood, low: float, high: float) -> tuple[PiecewiseSeries, float] | None:
     """Return the premium as a function of the cost, between two of them, and its relative error.
 
-    None where it is no smooth function.
+    It does not hold for sellers within ``around.zone``. None where it is no smooth function.
     """
-    if not high > low or many_may_enter(around.case):
+    zone = around.zone
+    if not high > low or zone is None or many_may_enter(around.case):
         return None
     base, gap, spread, cap, total, _ = around.rule
     psi = _table(around.dist, _exponent(around))
@@ -143,6 +149,8 @@ def premium_table(around: Neighbourhood, low: float, high: float) -> tuple[Piece
     table = tabulate(premium, np.unique([low, *inner, high]), 1e-11, 4)
     # The same places whatever the partitions are; the ends are sellers of the market.
     sample = np.unique(np.linspace(low, high, 2 * _SAMPLE + 1))
+    virtual = evaluate(psi, sample)
+    sample = sample[(virtual < zone[0]) | (virtual > zone[1])]
     exact = premium(sample)
     error = 4.0 * float(np.max(np.abs(evaluate(table, sample) - exact) / (sample + exact)))
     if not error <= TOLERANCE:

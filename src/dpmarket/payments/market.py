@@ -5,7 +5,8 @@ cost per unit of epsilon: the *premium*. In a large market it depends on the sel
 cost, and smoothly: others enter and leave one by one, each changing it by O(1/n^2). So for many different
 costs the premium is tabulated once and evaluated for everybody, and sellers chosen across the market are
 integrated on their own to measure what that misses; if it is too much, or if there are few different costs,
-every single cost is integrated, once.
+every single cost is integrated, once. So are the few sellers next to where a cap begins to hold, who have a
+function of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.payments.cases import Case, case_of, slower_case
 from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
-from dpmarket.payments.kernels.alone import Alone, many_may_enter
+from dpmarket.payments.kernels.alone import Alone, cap_zone, many_may_enter
 from dpmarket.payments.kernels.integrals import Asked, epsilons_at, integrals, running_integrals
 from dpmarket.payments.kernels.limits import CHEAPEST, Limit
 from dpmarket.payments.kernels.tables import evaluate
@@ -157,6 +158,10 @@ class Market:
     def tabulated(self, asked: Asked) -> tuple[FloatArray, FloatArray] | None:
         """Return premiums from a table, or None where sellers integrated on their own show it wrong."""
         costs = asked.costs
+        zone = cap_zone(self.case) if isinstance(self.case, Alone) else (np.inf, -np.inf)
+        if zone is None:
+            return None
+        near = (zone[0] <= asked.virtual) & (asked.virtual <= zone[1])
         table = self._premium_table(float(costs.min()), float(costs.max()))
         premiums = evaluate(table, costs)
         sample = np.unique(np.linspace(0, costs.size - 1, _SAMPLE).astype(np.int64))
@@ -165,11 +170,15 @@ class Market:
         share = (costs - costs.min()) / max(float(np.ptp(costs)), 1e-300)
         spread[(share * _SAMPLE).astype(np.int64)] = np.arange(costs.size)
         sample = np.unique(np.concatenate((sample, spread[spread >= 0], [costs.argmin(), costs.argmax()])))
+        sample = sample[~near[sample]]
         exact, _ = self.integrated(_chosen(asked, sample), _FINE)
         error = 4.0 * float(np.max(np.abs(premiums[sample] - exact) / (costs[sample] + exact)))
         if not error <= TOLERANCE:
             return None
-        return premiums, (error + _FINE + self.psi.error) * (costs + premiums)
+        errors = (error + _FINE + self.psi.error) * (costs + premiums)
+        if near.any():
+            premiums[near], errors[near] = self.integrated(_chosen(asked, near), _FINE)
+        return premiums, errors
 
     def _premium_table(self, low: float, high: float) -> PiecewiseSeries:
         allocation = self.allocation
