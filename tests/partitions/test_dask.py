@@ -18,6 +18,7 @@ from dpmarket.partitions import (
     Threads,
     engine_named,
     fit_partitions,
+    kept,
     quote_partitions,
     repartition,
 )
@@ -57,6 +58,9 @@ class Deadly:
             time.sleep(0.1)
         return found
 
+    def everywhere(self, function, item):
+        DaskEngine(self.client).everywhere(function, item)
+
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
@@ -78,6 +82,7 @@ def test_a_worker_killed_in_every_pass_changes_nothing(tmp_path, most_gathered):
         address = cluster.scheduler_address.removeprefix("tcp://")
         with engine_named(f"dask://{address}") as named:
             again = quote_partitions(pattern, tmp_path / "named", MECHANISM, engine=named, **options)
+        assert set(client.run(lambda: len(kept._kept)).values()) == {0}
     assert len(set(engine.killed)) >= 3
     assert found.digests == expected.digests == again.digests
     assert found.total_payment == expected.total_payment

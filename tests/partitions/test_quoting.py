@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ import pytest
 
 from dpmarket import BuyerObjective, OfflineMechanism, Uniform
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.partitions import Processes, Threads, TooClose, passes, quote_partitions, quoting
+from dpmarket.partitions import Processes, Threads, TooClose, kept, passes, quote_partitions, quoting
 from support.partitioned import COSTS, MECHANISM, divided
 
 
@@ -21,23 +22,36 @@ def everybody(folder):
     return pl.concat([pl.read_parquet(path) for path in sorted(folder.glob("*.parquet"))]).sort("id")
 
 
+class Fleeting:
+    """An engine that does not say that its workers last from one map to the next."""
+
+    def map(self, function, items, done=lambda: None):
+        return Threads(2).map(function, items, done)
+
+
 @pytest.mark.parametrize("most_gathered", [0, 1 << 21])
-def test_any_partitioning_order_and_engine_gives_the_same_quotes_to_the_last_bit(tmp_path, most_gathered):
+def test_any_partitioning_order_and_engine_gives_the_same_quotes_to_the_last_bit(
+    tmp_path, monkeypatch, most_gathered
+):
     rng = np.random.default_rng(4)
     found, results = [], []
-    engines = [None, Threads(1), Threads(3)]
-    for k, (parts, ending) in enumerate([(1, "parquet"), (3, "csv"), (7, "parquet")]):
+    half = COSTS.size * 20
+    ways = [
+        (1, "parquet", None, kept.MOST),
+        (3, "csv", Threads(1), kept.MOST),
+        (7, "parquet", Threads(3), half),
+        (4, "csv", Fleeting(), kept.MOST),
+    ]
+    for k, (parts, ending, engine, most_kept) in enumerate(ways):
+        monkeypatch.setattr(kept, "MOST", most_kept)
         pattern = divided(tmp_path / f"in{k}", rng, parts, ending=ending)
         out = tmp_path / f"out{k}"
-        results.append(
-            quote_partitions(pattern, out, MECHANISM, engine=engines[k], most_gathered=most_gathered)
-        )
+        results.append(quote_partitions(pattern, out, MECHANISM, engine=engine, most_gathered=most_gathered))
         found.append(everybody(out))
-    assert found[0].equals(found[1])
-    assert found[0].equals(found[2])
+    assert all(found[0].equals(other) for other in found[1:])
     same = ("total_promise", "cutoff", "promised", "total_payment", "n_bought", "n_capped", "sellers")
     assert len({tuple(getattr(result, name) for name in same) for result in results}) == 1
-    assert [result.passes for result in results] == [3, 3, 3]
+    assert [result.passes for result in results] == [3, 3, 3, 3]
 
 
 @pytest.mark.parametrize("most_gathered", [0, 1 << 21])
@@ -153,8 +167,66 @@ def test_reports_that_change_between_passes_are_refused(tmp_path, monkeypatch, c
         table.with_columns(table[column].reverse()).write_parquet(path)
         return market
 
-    monkeypatch.setattr(quoting, "_decide", change)
-    refused(tmp_path, pattern, "part-1.parquet: it has changed while it was read")
+    # Who has kept what was read quotes that, and looks at no file again.
+    quote_partitions(pattern, tmp_path / "before", MECHANISM)
+    with monkeypatch.context() as patch:
+        patch.setattr(quoting, "_decide", change)
+        quote_partitions(pattern, tmp_path / "kept", MECHANISM)
+        assert everybody(tmp_path / "kept").equals(everybody(tmp_path / "before"))
+        change_again = "part-1.parquet: it has changed while it was read"
+        refused(tmp_path, pattern, change_again, engine=Fleeting())
+
+
+@pytest.mark.parametrize("way", ["quoted", "refused", "killed"])
+def test_nothing_is_kept_in_memory_when_quoting_ends(tmp_path, monkeypatch, way):
+    pattern = divided(tmp_path / "in", np.random.default_rng(9), 3, COSTS[:400])
+    seen = []
+
+    def look(*arguments):
+        seen.append(len(kept._kept))
+        if way == "killed":
+            raise KeyboardInterrupt
+        return decide(*arguments)
+
+    decide = quoting._decide
+    monkeypatch.setattr(quoting, "_decide", look)
+    if way == "refused":
+        (tmp_path / "in" / "part-3.csv").write_text("id,cost\nalone,-1\n")
+        refused(tmp_path, str(tmp_path / "in" / "*"), "cannot use 1 of 4 partitions")
+    elif way == "killed":
+        with pytest.raises(KeyboardInterrupt):
+            quote_partitions(pattern, tmp_path / "out", MECHANISM)
+    else:
+        quote_partitions(pattern, tmp_path / "out", MECHANISM)
+    assert seen == ([] if way == "refused" else [3])
+    assert kept._kept == {}
+
+
+def test_a_seller_in_two_partitions_goes_before_what_the_market_says(tmp_path):
+    """Ids are compared while the driver decides: a market that says no must not hide that."""
+    pattern = divided(tmp_path / "in", np.random.default_rng(9), 3, COSTS[:400])
+    mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(0.0, 1.0, 0.01))
+    with pytest.raises(TooClose):
+        quote_partitions(pattern, tmp_path / "out", mechanism, most_gathered=0)
+    twice = pl.read_parquet(tmp_path / "in" / "part-0.parquet")[:1]
+    twice.write_parquet(tmp_path / "in" / "part-9.parquet")
+    with pytest.raises(FileProblem, match="cannot use 1 of 4 partitions"):
+        quote_partitions(pattern, tmp_path / "out", mechanism, most_gathered=0)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_as_much_is_kept_as_there_is_room_for_and_of_the_last_run(monkeypatch):
+    table = pl.DataFrame({"id": ["a", "b"]})
+    read = kept.Read(table, np.array([1.0, 2.0]))
+    monkeypatch.setattr(kept, "_kept", {})
+    monkeypatch.setattr(kept, "MOST", 2 * read.size)
+    for name in ("/run/one/a.npy", "/run/one/b.npy", "/run/one/c.npy"):
+        kept.keep(name, read)
+    assert [kept.kept(f"/run/one/{name}.npy") is read for name in "abc"] == [True, True, False]
+    kept.keep("/run/two/a.npy", read)  # what another run left makes room
+    assert kept.kept("/run/one/a.npy") is None
+    assert kept.let_go("/run/two/a.npy") is read
+    assert kept.let_go("/run/two/a.npy") is None
 
 
 def test_round_costs_that_change_places_are_noticed_wherever_they_stand():
@@ -183,6 +255,20 @@ def test_a_task_that_fails_leaves_nothing_behind(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         quote_partitions(pattern, tmp_path / "out", MECHANISM, engine=Dying())
     assert os.listdir(tmp_path) == ["in"]
+
+
+def test_what_a_worker_left_that_died_while_it_wrote_is_not_among_the_quotes(tmp_path):
+    class Deadly:
+        def map(self, function, items, done=lambda: None):
+            if function is passes.write:
+                for folder in (Path(items[0].place.quotes).parent, Path(items[0].place.hashes).parent):
+                    (folder / ".part-0.parquet.0123456789ab.tmp").write_bytes(b"half of it")
+            return Threads(1).map(function, items, done)
+
+    pattern = divided(tmp_path / "in", np.random.default_rng(10), 1, COSTS[:40])
+    quote_partitions(pattern, tmp_path / "out", MECHANISM, engine=Deadly())
+    found = sorted(path.name for path in (tmp_path / "out").rglob("*"))
+    assert found == ["hashes", "manifest.json", "part-0.npy", "part-0.parquet"]
 
 
 def test_an_existing_folder_is_not_touched(tmp_path):

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmarket.partitions import BucketSums, exact_total, merged
+from dpmarket.partitions import BucketSums, merged
 from dpmarket.partitions.ids import grouped_hashes, repeated_among
 from dpmarket.partitions.sums import total_of, whole_sum
 
@@ -71,8 +71,14 @@ def test_many_numbers_are_added_up_chunk_by_chunk(monkeypatch):
 
 
 def test_a_total_is_rounded_once():
-    assert exact_total(BucketSums.of(np.array([2.0**53, 1.0, 1.0]))) == 2.0**53 + 2.0
-    assert exact_total(BucketSums.of(np.zeros(0))) == 0.0
+    assert total_of([whole_sum(np.array([2.0**53, 1.0])), whole_sum(np.array([1.0]))]) == 2.0**53 + 2.0
+    assert total_of([whole_sum(np.zeros(0))]) == 0.0
+
+
+def test_zero_has_no_sign():
+    plain, signed = np.array([0.0, 0.0, 1.0]), np.array([-0.0, 0.0, 1.0])
+    assert BucketSums.of(signed) == BucketSums.of(plain)
+    assert whole_sum(signed) == whole_sum(plain) == 1 << 1074
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -16,7 +16,6 @@ from .path import TooClose as TooClose
 from .quoting import PartitionQuotes as PartitionQuotes
 from .quoting import quote_partitions as quote_partitions
 from .sums import BucketSums as BucketSums
-from .sums import exact_total as exact_total
 from .sums import merged as merged
 from .training import CampaignTraining as CampaignTraining
 from .training import train_campaign as train_campaign

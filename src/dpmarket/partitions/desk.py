@@ -68,7 +68,7 @@ from dpmarket.partitions.invited import (
     scratch_of,
     staying,
 )
-from dpmarket.partitions.looking import Counts, Looked, looking_at
+from dpmarket.partitions.looking import Counts, Looked, looking_at, put_in_place
 from dpmarket.partitions.lookup import Quoted
 from dpmarket.partitions.one_by_one import write_one_by_one
 from dpmarket.partitions.passes import Money
@@ -191,7 +191,7 @@ def quote_campaign(
             if desk.known is None and desk.on_top is not None:
                 before_again(desk.on_top)
             desk.enter(quotes)
-            os.rename(looked.work, looked.target)
+            put_in_place(looked.work, looked.target)
     assert desk.entered is not None
     counts = looked.counts
     left_out = {} if desk.left_out is None else dict(Counter(desk.left_out.get_column(REASON).to_list()))

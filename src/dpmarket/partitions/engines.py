@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -36,6 +36,9 @@ class EngineLost(DpmarketError, RuntimeError):
 
 class Engine(Protocol):
     """What runs tasks: another one is one such method.
+
+    If its workers last from one map to the next, it may have a second one, ``everywhere(function, item)``,
+    which runs a function in each of their processes: they then keep what they have read.
 
     Examples
     --------
@@ -82,6 +85,10 @@ class Threads:
         """Return the function's results in the order of the items."""
         with ThreadPoolExecutor(self.workers or _processors()) as pool:
             return _collected(pool, function, items, done)
+
+    def everywhere(self, function: Callable[[Item], object], item: Item) -> None:
+        """Run a function in this process, the only one there is."""
+        function(item)
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,11 @@ class DaskEngine:
         finally:
             self.client.cancel(futures)
         return results
+
+    def everywhere(self, function: Callable[[Item], object], item: Item) -> None:
+        """Run a function in every worker that can be reached."""
+        with suppress(OSError):
+            self.client.run(function, item, on_error="ignore")
 
 
 def as_engine(engine: object) -> Engine:

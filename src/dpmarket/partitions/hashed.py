@@ -28,7 +28,13 @@ from dpmarket.files import (
 )
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.partitions.engines import as_engine
-from dpmarket.partitions.looking import Runner, folder_beside, partition_paths, refuse_unusable
+from dpmarket.partitions.looking import (
+    Runner,
+    folder_beside,
+    partition_paths,
+    put_in_place,
+    refuse_unusable,
+)
 from dpmarket.partitions.pieces import Piece, parts_of, read_pieces, write_pieces
 from dpmarket.progress import StageProgress
 
@@ -131,7 +137,7 @@ def repartition(
             for k in range(partitions)
         ]
         rows = runner.map("writing", _join, orders)
-        os.rename(finished, target)
+        put_in_place(finished, target)
     return Repartitioned(target, tuple(rows))
 
 

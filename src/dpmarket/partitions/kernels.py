@@ -25,6 +25,7 @@ _PAGE = 4096
 _TRAILING = (1 << 40) - 1
 _HALF = (1 << 20) - 1
 _INFINITY = 2047 << 52
+_UNSIGNED = (1 << 63) - 1  # -0.0 is 0.0
 
 
 @compiled(nogil=True)
@@ -32,7 +33,7 @@ def pages_of(bits: Any) -> Any:
     """Return, for each exponent of a float, the number of its page of buckets; -1 where there is none."""
     seen = np.zeros(2048, dtype=np.int64)
     for i in range(bits.size):
-        seen[bits[i] >> 52] = 1
+        seen[(bits[i] & _UNSIGNED) >> 52] = 1
     pages = np.full(2048, -1, dtype=np.int64)
     count = 0
     for exponent in range(2048):
@@ -58,9 +59,10 @@ def add_to_buckets(bits: Any, pages: Any, sums: Any, extremes: Any) -> None:
         int64, shape (4096 * pages, 2): the least and the largest trailing bits; changed.
     """
     for i in range(bits.size):
-        bucket = pages[bits[i] >> 52] * _PAGE + ((bits[i] >> 40) & (_PAGE - 1))
+        own = bits[i] & _UNSIGNED
+        bucket = pages[own >> 52] * _PAGE + ((own >> 40) & (_PAGE - 1))
         row = sums[bucket]
-        trailing = bits[i] & _TRAILING
+        trailing = own & _TRAILING
         extremes[bucket, 0] = min(extremes[bucket, 0], trailing)
         extremes[bucket, 1] = max(extremes[bucket, 1], trailing)
         high, low = trailing >> 20, trailing & _HALF
@@ -81,7 +83,7 @@ def add_to_exponents(bits: Any, sums: Any) -> None:
     floats, so that no sum overflows.
     """
     for i in range(bits.size):
-        exponent = bits[i] >> 52
+        exponent = (bits[i] & _UNSIGNED) >> 52
         significand = bits[i] & ((1 << 52) - 1)
         if exponent > 0:
             significand |= 1 << 52

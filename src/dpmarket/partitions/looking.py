@@ -14,6 +14,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import refuse_existing, refuse_unwritable
 from dpmarket.partitions.engines import Engine, as_engine
 from dpmarket.partitions.ids import ranges_of, repeated_hashes
+from dpmarket.partitions.kept import forget
 from dpmarket.partitions.passes import Place, Scanned, rows_of, scan, sentence_of
 from dpmarket.progress import StageProgress
 
@@ -31,6 +33,8 @@ SCRATCH = "scratch"
 """The folder, within that of the work, of what no longer matters when quotes are written."""
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+Aside = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""What runs tasks that read no reports."""
 
 
 def partition_paths(pattern: str | os.PathLike[str]) -> list[Path]:
@@ -114,8 +118,8 @@ def looking_at(
     target = Path(out)
     refuse_unusable(paths, target)
     runner = Runner(as_engine(engine), progress)
-    with folder_beside(target) as work:
-        places = places_of(paths, work, dist, columns, keys)
+    with folder_beside(target) as work, runner.keeping(work) as keep:
+        places = places_of(paths, work, dist, columns, keys, keep=keep)
         if by_person:
             folder = work.absolute() / SCRATCH
             folder.mkdir(mode=0o700)
@@ -147,6 +151,13 @@ def folder_beside(target: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(work, ignore_errors=True)
         os.close(descriptor)
+
+
+def put_in_place(folder: Path, target: Path) -> None:
+    """Let a finished folder appear, without what workers left in it that died while they wrote."""
+    for left in folder.rglob("*.tmp"):
+        left.unlink(missing_ok=True)
+    os.rename(folder, target)
 
 
 def _own_folder(target: Path) -> tuple[Path, int]:
@@ -195,7 +206,7 @@ def looked_at(runner: Runner, places: Sequence[Place]) -> tuple[list[Scanned], C
     scanned = runner.map("reading", scan, places)
     _refuse_problems(scanned)
     counts = counts_of(places, scanned)
-    _refuse_repeated(runner, places, counts)
+    runner.meanwhile(lambda aside: _refuse_repeated(aside, places, counts))
     return scanned, counts
 
 
@@ -218,10 +229,36 @@ class Runner:
         self._engine = engine
         self._progress = progress
         self._expected = expected
+        self._check: Future[None] | None = None
         self.passes = 0
+
+    @contextmanager
+    def keeping(self, work: Path) -> Iterator[bool]:
+        """Tell a block whether workers keep what they read; its end waits for a check, and forgets all."""
+        everywhere = getattr(self._engine, "everywhere", None)
+        try:
+            yield everywhere is not None
+        finally:
+            try:
+                self._settle()
+            finally:
+                if everywhere is not None:
+                    everywhere(forget, str(work.absolute()))
+
+    def meanwhile(self, check: Callable[[Aside], None]) -> None:
+        """Run a check beside what the driver does now; the next pass, or the end, raises what it raises."""
+        with ThreadPoolExecutor(1) as thread:
+            self._check = thread.submit(check, self._aside)
+            thread.shutdown(wait=False)
+
+    def _settle(self) -> None:
+        check, self._check = self._check, None
+        if check is not None:
+            check.result()
 
     def map(self, words: str, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """Run a pass over all partitions."""
+        self._settle()
         self.passes += 1
         number, done = self.passes, 0
 
@@ -235,6 +272,10 @@ class Runner:
 
     def aside(self, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """Run tasks that read no reports."""
+        self._settle()
+        return self._aside(function, items)
+
+    def _aside(self, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         return self._engine.map(function, items, lambda: None)
 
 
@@ -258,6 +299,8 @@ def places_of(
     dist: CostDistribution,
     columns: tuple[str, str],
     keys: tuple[int, int, int] | None,
+    *,
+    keep: bool = False,
 ) -> list[Place]:
     """Return what tasks need to know of each partition, with places for lists and quotes in a folder."""
     text = json.dumps(dist.to_dict())
@@ -271,6 +314,7 @@ def places_of(
             hashes=str(folder / "hashes" / f"{source.stem}.npy"),
             quotes=str(folder / f"{source.stem}.parquet"),
             keys=keys,
+            keep=keep,
         )
         for source in sources
     ]
@@ -283,14 +327,14 @@ def _refuse_problems(scanned: Sequence[Scanned]) -> None:
         raise FileProblem(f"cannot use {bad} of {len(scanned)} partitions; nothing was written.", problems)
 
 
-def _refuse_repeated(runner: Runner, places: Sequence[Place], counts: Counts) -> None:
-    found = runner.aside(repeated_hashes, ranges_of(counts.lists, counts.sellers))
+def _refuse_repeated(aside: Aside, places: Sequence[Place], counts: Counts) -> None:
+    found = aside(repeated_hashes, ranges_of(counts.lists, counts.sellers))
     wanted = tuple(value for part in found for value in part)
     if not wanted:
         return
     seen: set[bytes] = set()
     offending: list[tuple[Place, tuple[int, ...]]] = []
-    rows = runner.aside(rows_of, [(place, wanted) for place in places])
+    rows = aside(rows_of, [(place, wanted) for place in places])
     for place, part in zip(places, rows, strict=True):
         again = tuple(row for row, digest in part if digest in seen)
         seen.update(digest for _, digest in part)
@@ -299,5 +343,5 @@ def _refuse_repeated(runner: Runner, places: Sequence[Place], counts: Counts) ->
     if offending:
         raise FileProblem(
             f"cannot use {len(offending)} of {len(places)} partitions; nothing was written.",
-            runner.aside(sentence_of, offending),
+            aside(sentence_of, offending),
         )

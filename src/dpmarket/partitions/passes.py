@@ -22,7 +22,7 @@ from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.costs import CostDistribution, distribution_from_dict, virtual_costs
 from dpmarket.errors import FileProblem
-from dpmarket.files import atomic_path, find, numbers_of, parquet_bytes, read_table
+from dpmarket.files import atomic_path, find, numbers_of, read_table, write_parquet_to
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.ledger.digests import sums_of_reports
 from dpmarket.ledger.manifests import hashes_and_look
@@ -32,6 +32,7 @@ from dpmarket.mechanisms.outcome import minor_amounts
 from dpmarket.partitions import kernels
 from dpmarket.partitions.decisions import Decision
 from dpmarket.partitions.ids import grouped_hashes, repeated_among, rows_with, write_hashes
+from dpmarket.partitions.kept import Read, keep, kept, let_go
 from dpmarket.partitions.lookup import Spans, marked, write_people
 from dpmarket.partitions.pieces import Piece, for_a_while
 from dpmarket.partitions.premiums import MOST_SINGLE
@@ -47,6 +48,7 @@ class Place:
 
     ``keys``: under which reports are hashed for a round's identity; None: they are not. ``people``: number,
     parts and file, where ids are written by person; None: they are not. ``marks``: who is left out, or waits.
+    ``keep``: whether workers last from pass to pass, so that one may keep what it has read.
     """
 
     source: str
@@ -58,6 +60,7 @@ class Place:
     keys: tuple[int, int, int] | None = None
     people: tuple[int, int, str] | None = None
     marks: tuple[Piece, ...] = ()
+    keep: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +146,13 @@ def scan(place: Place) -> Scanned:
         table, costs, problems = _read(place)
     except FileProblem as problem:
         return Scanned((str(problem),))
-    check = _check(table.get_column(place.id_column), costs)
+    check, read = _check(table.get_column(place.id_column), costs), Read(table, costs)
     table, plain, more = _with_good_ids(place, table)
     problems += more
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
+    if place.keep:
+        keep(place.hashes, read)
     found = _summed(place, costs)
     if place.keys is not None:
         found = replace(found, sums=sums_of_reports(place.keys, table, place.id_column, costs))
@@ -224,11 +229,7 @@ def write(order: Order) -> Written:
         The reports have changed since the first pass.
     """
     place = order.place
-    table = _read_again(place, [place.id_column, place.cost_column])
-    costs, problems = numbers_of(table, place.cost_column)
-    costs = costs + 0.0
-    if problems or _check(table.get_column(place.id_column), costs) != order.check:
-        raise _changed(place)
+    table, costs = let_go(place.hashes) or _the_same(place, order.check)
     if not order.plain:
         table = tidy_ids(table, place.id_column)
     waits = np.zeros(costs.size, dtype=bool)
@@ -244,10 +245,10 @@ def write(order: Order) -> Written:
     epsilons, payments = quoted.epsilons[:most], quoted.payments[:most]
     digest = ""
     if most:
-        data = _quotes_file(order, ids, epsilons, payments, amounts)
-        digest = hashlib.sha256(data).hexdigest()
         with atomic_path(place.quotes, mode=PRIVATE) as temporary:
-            temporary.write_bytes(data)
+            write_parquet_to(temporary, _quotes_table(order, ids, epsilons, payments, amounts))
+            with temporary.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
     return Written(
         rows=most,
         bought=int(np.count_nonzero(epsilons)),
@@ -271,14 +272,14 @@ def _with_room(order: Order, ids: pl.Series, amounts: IntArray) -> int:
     return most
 
 
-def _quotes_file(
+def _quotes_table(
     order: Order, ids: pl.Series, epsilons: FloatArray, payments: FloatArray, amounts: IntArray
-) -> bytes:
+) -> pl.DataFrame:
     own, money = order.place.id_column, order.money
     if money is None:
-        return parquet_bytes(pl.DataFrame({own: ids, EPSILON: epsilons, PAYMENT: payments}))
+        return pl.DataFrame({own: ids, EPSILON: epsilons, PAYMENT: payments})
     table = pl.DataFrame({SELLER: ids, EPSILON: epsilons, UNITS: amounts})
-    return parquet_bytes(Quotes(table, money.minor_units, money.currency, money.round).as_written(own))
+    return Quotes(table, money.minor_units, money.currency, money.round).as_written(own)
 
 
 def rows_of(asked: tuple[Place, tuple[int, ...]]) -> list[tuple[int, bytes]]:
@@ -324,6 +325,16 @@ def _read(place: Place) -> tuple[pl.DataFrame, FloatArray, list[str]]:
     return table, costs + 0.0, [problem.sentence(table, place.source) for problem in problems]
 
 
+def _the_same(place: Place, check: int) -> Read:
+    """Return a partition as the first pass read it, or refuse one that has changed since."""
+    table = _read_again(place, [place.id_column, place.cost_column])
+    costs, problems = numbers_of(table, place.cost_column)
+    costs = costs + 0.0
+    if problems or _check(table.get_column(place.id_column), costs) != check:
+        raise _changed(place)
+    return Read(table, costs)
+
+
 def _read_again(place: Place, columns: list[str]) -> pl.DataFrame:
     """Read columns of a partition once more: what strangers could put into a file was looked for before."""
     texts = [name for name in columns if name == place.id_column]
@@ -343,7 +354,11 @@ def _changed(place: Place) -> FileProblem:
 
 def costs_as_written(place: Place) -> FloatArray:
     """Return the costs of who is not left out, in the order of the file."""
-    costs = numbers_of(_read_again(place, [place.cost_column]), place.cost_column)[0] + 0.0
+    read = kept(place.hashes)
+    if read is None:
+        costs = numbers_of(_read_again(place, [place.cost_column]), place.cost_column)[0] + 0.0
+    else:
+        costs = read.costs
     return costs[marked(place.marks, costs.size)[0]] if place.marks else costs
 
 

@@ -79,16 +79,12 @@ def prefixes(sums: BucketSums) -> Prefixes:
     first, second = sums.moments(unit)
     edges = _edges_of(sums)
     # How many buckets lie below each edge: none holds an edge inside.
-    below = np.searchsorted(sums.ends[1], edges, side="left").tolist()
-    counts, totals, squares = ([0, *accumulate(part)] for part in (sums.counts.tolist(), first, second))
-    return Prefixes(
-        unit,
-        edges,
-        wholes_of(edges, unit),
-        [counts[k] for k in below],
-        [totals[k] for k in below],
-        [squares[k] for k in below],
+    below = np.searchsorted(sums.ends[1], edges, side="left")
+    counts, totals, squares = (
+        np.array([0, *accumulate(part)], dtype=object)[below].tolist()
+        for part in (sums.counts.tolist(), first, second)
     )
+    return Prefixes(unit, edges, wholes_of(edges, unit), counts, totals, squares)
 
 
 def wholes_of(values: FloatArray, unit: int) -> list[int]:
@@ -183,16 +179,24 @@ def path_at_edges(known: Prefixes, rules: Rules, edges: Iterable[int]) -> Path:
 def _cap_bracket(known: Prefixes, j: int, start: int, cap: Fraction) -> int:
     """Return the edge below which the cap holds for certain, with the next one above it; -1: nobody is there.
 
-    That is the last edge x at which those below r, held down to ``c = r - x``, have no more than ``c/cap``.
-    The cap's edge only falls along the path, so that the search goes down from the last one's.
+    That is the last edge x at which those below r, held down to ``c = r - x``, have less than ``c/cap``. What
+    they have is concave in c, and nothing at 0: so it is at every edge below that one, too. The cap's edge
+    only falls along the path, so that the search goes down from the last one's, in steps that double.
     """
-    r = known.places[j]
-    for k in range(start, -1, -1):
-        c = r - known.places[k]
-        given = (known.counts[j] - known.counts[k]) * r - (known.sums[j] - known.sums[k])
-        if (given + known.counts[k] * c) * cap.numerator < c * cap.denominator:
-            return k
-    return -1
+    r, count, total = known.places[j], known.counts[j], known.sums[j]
+
+    def holds(k: int) -> bool:
+        c, below = r - known.places[k], known.counts[k]
+        given = (count - below) * r - (total - known.sums[k])
+        return (given + below * c) * cap.numerator < c * cap.denominator
+
+    step, high, low = 1, start + 1, start
+    while low >= 0 and not holds(low):
+        high, low, step = low, max(low - step, 0) if low > 0 else -1, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def _bounds(known: Prefixes, j: int, bracket: int, rules: Rules) -> tuple[float, ...]:

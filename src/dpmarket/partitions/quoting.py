@@ -22,7 +22,14 @@ from dpmarket.files import to_json
 from dpmarket.files.atomic import PRIVATE
 from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism
 from dpmarket.partitions.deciding import Census, Market, Ranges, decide_from_all, decide_from_windows
-from dpmarket.partitions.looking import SCRATCH, Looked, Runner, looking_at, partition_paths
+from dpmarket.partitions.looking import (
+    SCRATCH,
+    Looked,
+    Runner,
+    looking_at,
+    partition_paths,
+    put_in_place,
+)
 from dpmarket.partitions.passes import (
     Ask,
     Money,
@@ -150,8 +157,10 @@ def quote_partitions(
     However sellers are divided into partitions, ordered in them, and on whatever engine: quotes are the same
     to the last bit. Total promise and counts are the same as
     :func:`~dpmarket.allocation.allocate` gives; cutoff and promises may differ in the last bit. Payments are
-    those of memory to 1e-12 where many are bought from, but for sellers next to where a cap begins to hold:
-    theirs may differ by more than the stated error.
+    those of memory to 1e-12 where many are bought from, and always to the tolerance of both, 2e-10.
+
+    A worker keeps what it has read from pass to pass, in memory alone, up to 384 MB, if its engine says that
+    workers last (``everywhere``).
 
     Examples
     --------
@@ -180,7 +189,7 @@ def quote_partitions(
         sources, out, mechanism.dist, engine=engine, columns=columns, progress=progress
     ) as looked:
         result = write_quotes(looked, mechanism, None, most_gathered)
-        os.rename(looked.work, looked.target)
+        put_in_place(looked.work, looked.target)
     return result
 
 

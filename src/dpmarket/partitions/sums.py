@@ -51,7 +51,7 @@ class BucketSums:
     @classmethod
     def of(cls, values: FloatArray) -> BucketSums:
         """Return the sums of finite numbers, none below 0."""
-        bits = np.ascontiguousarray(values + 0.0).view(np.int64)  # -0.0 is 0.0
+        bits = np.ascontiguousarray(values).view(np.int64)
         parts = []
         for first in range(0, max(bits.size, 1), _CHUNK):
             part = bits[first : first + _CHUNK]
@@ -101,18 +101,17 @@ class BucketSums:
         """Return each bucket's sum and sum of squares, exactly: in 2**unit and in its square."""
         fits = int(self.limbs[..., 0].max(initial=0)) >> (62 - _LIMB) == 0
         wide = self.limbs if fits else self.limbs.astype(object)
-        whole = ((wide[..., 0] << _LIMB) + wide[..., 1]).tolist()
-        places = [leading(bucket, unit) for bucket in self.buckets.tolist()]
-        rows = [
-            (count, base, shift, (high << 20) + low, (both_high << 40) + (mixed << 21) + both_low)
-            for (base, shift), (count, high, low, both_high, mixed, both_low) in zip(
-                places, whole, strict=True
-            )
-        ]
-        sums = [(n * base + trailing) << shift for n, base, shift, trailing, _ in rows]
+        # Column by column: a tuple for each bucket would take longer than its numbers.
+        counts, *parts = ((wide[..., 0] << _LIMB) + wide[..., 1]).T.tolist()
+        bases, shifts = leading(self.buckets, unit)
+        trailing = [(high << 20) + low for high, low in zip(parts[0], parts[1], strict=True)]
+        own = [(a << 40) + (b << 21) + c for a, b, c in zip(*parts[2:], strict=True)]
+        rows = zip(counts, bases, shifts, trailing, strict=True)
+        sums = [(n * base + rest) << shift for n, base, shift, rest in rows]
+        rows = zip(counts, bases, shifts, trailing, strict=True)
         squares = [
-            (base * (n * base + 2 * trailing) + square) << (2 * shift)
-            for n, base, shift, trailing, square in rows
+            (base * (n * base + 2 * rest) + square) << (2 * shift)
+            for (n, base, shift, rest), square in zip(rows, own, strict=True)
         ]
         return sums, squares
 
@@ -134,20 +133,6 @@ def merged(parts: Iterable[BucketSums]) -> BucketSums:
     return BucketSums(buckets, limbs, extremes)
 
 
-def exact_total(sums: BucketSums) -> float:
-    """Return the sum of all numbers, rounded once.
-
-    Examples
-    --------
-    >>> exact_total(BucketSums.of(np.array([1e16, 1.0, 1.0])))
-    1.0000000000000002e+16
-    """
-    if sums.buckets.size == 0:
-        return 0.0
-    unit = sums.unit
-    return as_float(sum(sums.moments(unit)[0]), unit)
-
-
 def whole_sum(values: FloatArray) -> int:
     """Return the sum of finite numbers, none below 0, as a multiple of the least float; see :func:`total_of`.
 
@@ -157,7 +142,7 @@ def whole_sum(values: FloatArray) -> int:
     1.0000000000000002e+16
     """
     partial = np.zeros((4, 2048, 2), dtype=np.int64)
-    kernels.add_to_exponents(np.ascontiguousarray(values + 0.0).view(np.int64), partial)  # -0.0 is 0.0
+    kernels.add_to_exponents(np.ascontiguousarray(values).view(np.int64), partial)
     sums = partial.sum(axis=0)
     there = np.flatnonzero(sums.any(axis=1)).tolist()
     parts = zip(there, sums[there].tolist(), strict=True)
@@ -178,12 +163,11 @@ def _ratio(whole: int, unit: int) -> float:
     return float(whole << unit) if unit >= 0 else whole / (1 << -unit)
 
 
-def leading(bucket: int, unit: int) -> tuple[int, int]:
-    """Return a bucket's least number: a whole number, and by how much to shift it for units of 2**unit."""
-    exponent, mantissa = bucket >> 12, (bucket & 4095) << 40
-    if exponent:
-        return (1 << 52) + mantissa, exponent - 1075 - unit
-    return mantissa, -1074 - unit
+def leading(buckets: IntArray, unit: int) -> tuple[list[int], list[int]]:
+    """Return the least numbers of buckets, whole ones, and how far to shift each for units of 2**unit."""
+    exponents, mantissas = buckets >> 12, (buckets & 4095) << 40
+    whole = np.where(exponents > 0, (1 << 52) + mantissas, mantissas)
+    return whole.tolist(), (np.maximum(exponents, 1) - 1075 - unit).tolist()
 
 
 def _with_limbs(sums: IntArray) -> IntArray:
