@@ -22,61 +22,81 @@ from dpmarket.partitions import DaskEngine, Threads, quote_partitions
 MECHANISM = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01, weight_cap=3.0))
 
 
+SIZES = ((2_000_000, 4), (10_000_000, 10))
+
+
 def asked():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--sellers", type=float, default=2e6)
-    parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--sellers", type=float, help="in place of two and ten million")
+    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--repeat", type=int, default=5)
     return parser.parse_args()
 
 
 ASKED = asked()
-SELLERS = int(ASKED.sellers)
 
 
 def quoting():
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        tell(f"{SELLERS:,} reports in {ASKED.partitions} files")
-        write_reports(place)
-        written = {}
-
-        def quote(name, engine):
-            shutil.rmtree(place / name, ignore_errors=True)
-            written[name] = quote_partitions(
-                f"{place}/reports/*.parquet", place / name, MECHANISM, engine=engine
-            )
-
-        quote("quotes", Threads())  # compiles, and says what polars has to write
-        tables = [pl.read_parquet(path) for path in sorted((place / "quotes").glob("*.parquet"))]
-
-        def copy():
-            for path, table in zip(sorted((place / "reports").iterdir()), tables, strict=True):
-                pl.read_parquet(path)
-                table.write_parquet(place / "copy.parquet", compression_level=1, statistics=False)
-
-        polars, threads = compare([copy, lambda: quote("quotes", Threads())], ASKED.repeat)
-        memory = peak_of(lambda: quote("quotes", Threads()))
+    sizes = SIZES if ASKED.sellers is None else ((int(ASKED.sellers), ASKED.partitions),)
+    alone, together = [], []
+    for sellers, partitions in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            tell(f"{sellers:,} reports in {partitions} files")
+            quotes = Quotes(Path(folder), sellers, partitions)
+            alone.append(in_threads(quotes))
+            together += on_cluster(quotes)
+    yield Table(
+        "Quoting partitions in threads against polars",
+        ["sellers", "files", "polars", "quoting", "ratio", "passes", "gathered", "most memory meanwhile"],
+        alone,
+        "polars reads the reports and writes the quotes, as fast as it can; memory is the process's.",
+    )
+    if together:
         yield Table(
-            "Quoting partitions in threads against polars",
-            ["sellers", "polars", "quoting", "ratio", "passes", "gathered", "most memory meanwhile"],
-            [
-                [
-                    f"{SELLERS:,}",
-                    f"{polars:.2f} s",
-                    f"{threads:.2f} s",
-                    at_most(2.5, threads / polars),
-                    at_most(3, written["quotes"].passes, ".0f"),
-                    f"{written['quotes'].gathered:,}",
-                    f"{memory / 2**30:.2f} GB",
-                ]
-            ],
-            "polars reads the reports and writes the quotes, as fast as it can; memory is the process's.",
+            "Quoting partitions on a cluster of two workers against two threads",
+            ["sellers", "files", "threads", "cluster", "ratio"],
+            together,
         )
-        yield from on_cluster(quote, written)
 
 
-def on_cluster(quote, written):
+class Quotes:
+    """Reports in partitions, and what quoting them came to."""
+
+    def __init__(self, place, sellers, partitions):
+        self.place, self.size = place, [f"{sellers:,}", str(partitions)]
+        write_reports(place, sellers, partitions)
+        self.last = {}
+        self.quote("quotes", Threads())  # compiles, and says what polars has to write
+        self.tables = [pl.read_parquet(path) for path in sorted((place / "quotes").glob("*.parquet"))]
+
+    def quote(self, name, engine):
+        """Quote into a new folder of that name."""
+        shutil.rmtree(self.place / name, ignore_errors=True)
+        pattern = f"{self.place}/reports/*.parquet"
+        self.last[name] = quote_partitions(pattern, self.place / name, MECHANISM, engine=engine)
+
+    def copy(self):
+        """Do what polars does alone: read the reports, write the quotes."""
+        for path, table in zip(sorted((self.place / "reports").iterdir()), self.tables, strict=True):
+            pl.read_parquet(path)
+            table.write_parquet(self.place / "copy.parquet", compression_level=1, statistics=False)
+
+
+def in_threads(quotes):
+    polars, threads = compare([quotes.copy, lambda: quotes.quote("quotes", Threads())], ASKED.repeat)
+    memory = peak_of(lambda: quotes.quote("quotes", Threads()))
+    return [
+        *quotes.size,
+        f"{polars:.2f} s",
+        f"{threads:.2f} s",
+        at_most(2.5, threads / polars),
+        at_most(3, quotes.last["quotes"].passes, ".0f"),
+        f"{quotes.last['quotes'].gathered:,}",
+        f"{memory / 2**30:.2f} GB",
+    ]
+
+
+def on_cluster(quotes):
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -88,23 +108,20 @@ def on_cluster(quote, written):
         Client(cluster, set_as_default=False) as client,
     ):
         engine = DaskEngine(client)
-        quote("cluster", engine)  # every worker compiles
-        if written["cluster"].digests != written["quotes"].digests:
+        quotes.quote("cluster", engine)  # every worker compiles
+        if quotes.last["cluster"].digests != quotes.last["quotes"].digests:
             sys.exit("the cluster's quotes are others than the threads'")
-        threads, cluster_time = compare(
-            [lambda: quote("quotes", Threads(2)), lambda: quote("cluster", engine)], ASKED.repeat
+        threads, together = compare(
+            [lambda: quotes.quote("quotes", Threads(2)), lambda: quotes.quote("cluster", engine)],
+            ASKED.repeat,
         )
-    yield Table(
-        "Quoting partitions on a cluster of two workers against two threads",
-        ["sellers", "threads", "cluster", "ratio"],
-        [[f"{SELLERS:,}", f"{threads:.2f} s", f"{cluster_time:.2f} s", at_most(1.5, cluster_time / threads)]],
-    )
+    yield [*quotes.size, f"{threads:.2f} s", f"{together:.2f} s", at_most(1.5, together / threads)]
 
 
-def write_reports(place):
+def write_reports(place, sellers, partitions):
     rng = np.random.default_rng(0)
     (place / "reports").mkdir()
-    bounds = np.linspace(0, SELLERS, ASKED.partitions + 1).astype(np.int64)
+    bounds = np.linspace(0, sellers, partitions + 1).astype(np.int64)
     for k, (first, last) in enumerate(itertools.pairwise(bounds)):
         ids = pl.Series(np.arange(first, last)).cast(pl.String).str.pad_start(9, "0")
         table = pl.DataFrame({"id": ids, "cost": rng.uniform(1, 5, int(last - first))})

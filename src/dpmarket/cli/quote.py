@@ -200,7 +200,8 @@ def _quote_partitions(
         "costs_outside_distribution": {"below": done.below, "above": done.above},
     }
     rows = [
-        ("sellers", f"{quotes.sellers:,} in {len(quotes.names):,} partitions"),
+        ("sellers", f"{quotes.sellers:,}"),
+        ("partitions", f"{len(quotes.names):,}"),
         ("bought from", f"{quotes.n_bought:,}"),
         ("total promise", f"{quotes.promised:.6g}"),
         ("to pay, rounded up", money_text(quotes.minor_units, entered.minor_units, done.currency)),
