@@ -63,7 +63,7 @@ class Threads:
     Parameters
     ----------
     workers
-        How many; None: one for each processor.
+        How many; None: one for each processor, and one that computes while another waits for the disk.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Threads:
         done: Callable[[], object] = lambda: None,
     ) -> list[Result]:
         """Return the function's results in the order of the items."""
-        with ThreadPoolExecutor(self.workers or _processors()) as pool:
+        with ThreadPoolExecutor(self.workers or _processors() + 1) as pool:
             return _collected(pool, function, items, done)
 
     def everywhere(self, function: Callable[[Item], object], item: Item) -> None:
