@@ -31,6 +31,8 @@ pytest.importorskip("distributed")
 class Deadly:
     """An engine that kills one worker, by its own number, at the beginning of every pass."""
 
+    keeps = DaskEngine.keeps
+
     def __init__(self, client):
         self.client, self.killed = client, []
 

@@ -37,13 +37,13 @@ def test_any_partitioning_order_and_engine_gives_the_same_quotes_to_the_last_bit
     found, results = [], []
     half = COSTS.size * 20
     ways = [
-        (1, "parquet", None, kept.MOST),
-        (3, "csv", Threads(1), kept.MOST),
+        (1, "parquet", None, Threads.keeps),
+        (3, "csv", Threads(1), Threads.keeps),
         (7, "parquet", Threads(3), half),
-        (4, "csv", Fleeting(), kept.MOST),
+        (4, "csv", Fleeting(), Threads.keeps),
     ]
     for k, (parts, ending, engine, most_kept) in enumerate(ways):
-        monkeypatch.setattr(kept, "MOST", most_kept)
+        monkeypatch.setattr(Threads, "keeps", most_kept)
         pattern = divided(tmp_path / f"in{k}", rng, parts, ending=ending)
         out = tmp_path / f"out{k}"
         results.append(quote_partitions(pattern, out, MECHANISM, engine=engine, most_gathered=most_gathered))
@@ -219,11 +219,10 @@ def test_as_much_is_kept_as_there_is_room_for_and_of_the_last_run(monkeypatch):
     table = pl.DataFrame({"id": ["a", "b"]})
     read = kept.Read(table, np.array([1.0, 2.0]))
     monkeypatch.setattr(kept, "_kept", {})
-    monkeypatch.setattr(kept, "MOST", 2 * read.size)
     for name in ("/run/one/a.npy", "/run/one/b.npy", "/run/one/c.npy"):
-        kept.keep(name, read)
+        kept.keep(name, read, 2 * read.size)
     assert [kept.kept(f"/run/one/{name}.npy") is read for name in "abc"] == [True, True, False]
-    kept.keep("/run/two/a.npy", read)  # what another run left makes room
+    kept.keep("/run/two/a.npy", read, 2 * read.size)  # what another run left makes room
     assert kept.kept("/run/one/a.npy") is None
     assert kept.let_go("/run/two/a.npy") is read
     assert kept.let_go("/run/two/a.npy") is None

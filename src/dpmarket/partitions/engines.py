@@ -14,7 +14,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from dpmarket import checks
 from dpmarket.errors import DpmarketError, InvalidInput
@@ -38,7 +38,8 @@ class Engine(Protocol):
     """What runs tasks: another one is one such method.
 
     If its workers last from one map to the next, it may have a second one, ``everywhere(function, item)``,
-    which runs a function in each of their processes: they then keep what they have read.
+    which runs a function in each of their processes, and say how many bytes each may keep of what it has
+    read (``keeps``).
 
     Examples
     --------
@@ -72,6 +73,7 @@ class Threads:
     """
 
     workers: int | None = None
+    keeps: ClassVar[int] = 512 << 20
 
     def __post_init__(self) -> None:
         _check_workers(self.workers)
@@ -147,6 +149,8 @@ class DaskEngine:
     """
 
     client: Any
+    # A worker of one gigabyte is paused by Dask when four fifths are used.
+    keeps: ClassVar[int] = 128 << 20
 
     def map(
         self,

@@ -14,9 +14,6 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray
 
-MOST = 384 << 20
-"""Bytes that one process keeps at the most."""
-
 
 class Read(NamedTuple):
     """A partition as it was read: its table, and the costs in it as numbers."""
@@ -34,18 +31,18 @@ _guard = threading.Lock()
 _kept: dict[Path, Read] = {}
 
 
-def keep(name: str, read: Read) -> None:
-    """Keep a partition under a name, a file's in the folder of this run's work, if there is room.
+def keep(name: str, read: Read, most: int) -> None:
+    """Keep a partition under a name, a file's in the folder of this run's work, if ``most`` bytes allow.
 
     What other runs left, whose driver died, makes room for it.
     """
     path = Path(name)
     with _guard:
         used = sum(other.size for other in _kept.values())
-        if used + read.size > MOST:
+        if used + read.size > most:
             for other in [other for other in _kept if other.parent != path.parent]:
                 used -= _kept.pop(other).size
-        if used + read.size <= MOST:
+        if used + read.size <= most:
             _kept[path] = read
 
 

@@ -233,11 +233,11 @@ class Runner:
         self.passes = 0
 
     @contextmanager
-    def keeping(self, work: Path) -> Iterator[bool]:
-        """Tell a block whether workers keep what they read; its end waits for a check, and forgets all."""
+    def keeping(self, work: Path) -> Iterator[int]:
+        """Tell a block how many bytes workers may keep; its end waits for a check, and forgets them."""
         everywhere = getattr(self._engine, "everywhere", None)
         try:
-            yield everywhere is not None
+            yield 0 if everywhere is None else int(getattr(self._engine, "keeps", 0))
         finally:
             try:
                 self._settle()
@@ -300,7 +300,7 @@ def places_of(
     columns: tuple[str, str],
     keys: tuple[int, int, int] | None,
     *,
-    keep: bool = False,
+    keep: int = 0,
 ) -> list[Place]:
     """Return what tasks need to know of each partition, with places for lists and quotes in a folder."""
     text = json.dumps(dist.to_dict())

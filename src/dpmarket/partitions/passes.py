@@ -48,7 +48,7 @@ class Place:
 
     ``keys``: under which reports are hashed for a round's identity; None: they are not. ``people``: number,
     parts and file, where ids are written by person; None: they are not. ``marks``: who is left out, or waits.
-    ``keep``: whether workers last from pass to pass, so that one may keep what it has read.
+    ``keep``: how many bytes a worker may keep of what it has read, if it lasts from pass to pass.
     """
 
     source: str
@@ -60,7 +60,7 @@ class Place:
     keys: tuple[int, int, int] | None = None
     people: tuple[int, int, str] | None = None
     marks: tuple[Piece, ...] = ()
-    keep: bool = False
+    keep: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ def scan(place: Place) -> Scanned:
     if problems:
         return Scanned(tuple(f"{place.source}: {sentence}" for sentence in problems))
     if place.keep:
-        keep(place.hashes, read)
+        keep(place.hashes, read, place.keep)
     found = _summed(place, costs)
     if place.keys is not None:
         found = replace(found, sums=sums_of_reports(place.keys, table, place.id_column, costs))

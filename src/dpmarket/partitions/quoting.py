@@ -159,8 +159,8 @@ def quote_partitions(
     :func:`~dpmarket.allocation.allocate` gives; cutoff and promises may differ in the last bit. Payments are
     those of memory to 1e-12 where many are bought from, and always to the tolerance of both, 2e-10.
 
-    A worker keeps what it has read from pass to pass, in memory alone, up to 384 MB, if its engine says that
-    workers last (``everywhere``).
+    A worker keeps what it has read from pass to pass, in memory alone, as much as its engine says: 512 MB in
+    threads, 128 MB on a cluster.
 
     Examples
     --------
