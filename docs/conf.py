@@ -16,6 +16,7 @@ myst_heading_anchors = 3
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_theme = "furo"
 html_title = f"dpmarket {__version__}"
