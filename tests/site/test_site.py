@@ -1,5 +1,6 @@
 """The built documentation: links, no network, and how it looks in a browser."""
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -107,6 +108,12 @@ def test_docstrings_are_understood(site):
     text = (site / "reference" / "online.html").read_text()
     assert "The distribution of costs, common knowledge" in text
     assert not [path.name for path in pages(site) if ":raises" in path.read_text()]
+    # Attributes with one description are two names, not a name and its type; so a property's words.
+    assert not [path.name for path in pages(site) if re.search(r"\(<em>[\w.]+,</em>\)", path.read_text())]
+    assert (
+        "A quarter and two: what spread and noise cost."
+        in (site / "reference" / "statistics.html").read_text()
+    )
 
 
 @pytest.mark.slow
