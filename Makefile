@@ -44,8 +44,8 @@ $(VENV)/ready-service: pyproject.toml $(VENV)/ready-users
 	@touch $@
 
 $(VENV)/ready-docs: pyproject.toml $(VENV)/ready-users
-	@echo "Installing what the documentation needs ..."
-	@$(PIP) --no-build-isolation --editable '.[docs]'
+	@echo "Installing what the documentation needs, and what it documents ..."
+	@$(PIP) --no-build-isolation --editable '.[docs,service]'
 	@touch $@
 
 $(VENV)/ready-real-data: pyproject.toml $(VENV)/ready-users

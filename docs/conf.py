@@ -10,12 +10,13 @@ sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 project = "dpmarket"
 copyright = "the dpmarket developers, Apache-2.0"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "docstrings"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_theme = "furo"
 html_title = f"dpmarket {__version__}"

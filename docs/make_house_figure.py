@@ -110,7 +110,8 @@ def draw() -> str:
         return LEFT + free + rooms.index(room) * (WIDTH + GAP_X), TOP + rows[room] * (HEIGHT + GAP_Y)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img" '
         'aria-label="The rooms of the package and which uses which" font-family="system-ui, sans-serif">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
         'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#8a8a8a"/></marker></defs>',

@@ -1,5 +1,6 @@
 """The built documentation: links, no network, and how it looks in a browser."""
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -19,6 +20,11 @@ TOO_WIDE = """() => [...document.querySelectorAll("article *")].filter(e => {
         if (["auto", "scroll", "hidden"].includes(getComputedStyle(box).overflowX)) return false;
     return true;
 }).map(e => e.tagName + " " + e.textContent.slice(0, 40))"""
+# What scrolls sideways, and of it what the keyboard does not reach.
+SCROLLING = """() => [...document.querySelectorAll("article *")].filter(e => e.scrollWidth > e.clientWidth + 1
+    && ["auto", "scroll"].includes(getComputedStyle(e).overflowX))"""
+UNREACHED = f"""() => ({SCROLLING})().filter(e => e.getAttribute("tabindex") !== "0" || !e.ariaLabel)
+    .map(e => e.outerHTML)"""
 
 
 class Page(HTMLParser):
@@ -102,6 +108,12 @@ def test_docstrings_are_understood(site):
     text = (site / "reference" / "online.html").read_text()
     assert "The distribution of costs, common knowledge" in text
     assert not [path.name for path in pages(site) if ":raises" in path.read_text()]
+    # Attributes with one description are two names, not a name and its type; so a property's words.
+    assert not [path.name for path in pages(site) if re.search(r"\(<em>[\w.]+,</em>\)", path.read_text())]
+    assert (
+        "A quarter and two: what spread and noise cost."
+        in (site / "reference" / "statistics.html").read_text()
+    )
 
 
 @pytest.mark.slow
@@ -117,7 +129,41 @@ def test_every_page_fits_the_screen(site, browser, width):
         page.goto(path.as_uri())
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             problems.append((path.name, page.evaluate(TOO_WIDE)))
+        problems += [(path.name, "no focus", html[:80]) for html in page.evaluate(UNREACHED)]
     assert problems == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_what_scrolls_sideways_is_scrolled_by_keys(site, browser):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe").Axe()
+    page = browser.new_page(viewport={"width": 390, "height": 850})
+    page.goto((site / "how-to" / "campaign.html").as_uri())
+    found = axe.run(page, options={"runOnly": ["scrollable-region-focusable", "aria-allowed-role"]})
+    assert found.response["violations"] == []
+    block = page.locator("article pre[role=group]").first
+    block.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.scrollLeft > 0")
+    page.set_viewport_size({"width": 1280, "height": 850})
+    page.wait_for_function("document.querySelectorAll('article pre[tabindex]').length === 0")
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_table_of_sentences_is_stacked_on_a_phone_and_one_of_numbers_is_not(site, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 850})
+    page.goto((site / "explanation" / "outcomes.html").as_uri())
+    assert page.locator("article table:not(.stacked)").count() == 0
+    cell = page.locator("article table.stacked tbody tr").first.locator("td").nth(1)
+    assert cell.evaluate("e => getComputedStyle(e, '::before').content") == '"outcome: "'
+    assert cell.evaluate("e => e.getBoundingClientRect().right") <= 390
+    page.goto((site / "explanation" / "simple-buyers.html").as_uri())
+    assert page.locator("article table").count() > 0
+    assert page.locator("article table.stacked").count() == 0
+    page.set_viewport_size({"width": 1280, "height": 850})
+    page.goto((site / "explanation" / "outcomes.html").as_uri())
+    assert page.locator("article table.stacked").count() == 0
     page.close()
 
 

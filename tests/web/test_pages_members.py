@@ -181,6 +181,22 @@ def test_sums_on_the_dashboard_move_in_batches_only(tmp_path):
         assert seen[5] != seen[4]
 
 
+def test_the_dashboard_tells_the_time_that_is_left_in_words_that_fit(shop):
+    campaign = shop.open()
+    told = []
+    for hours in (0, 8 * 24 - 23, 45, 1.5):
+        shop.clock.pass_(hours=hours)
+        told.append(
+            re.search(r"strong>\. ([^.]*)\.", member_of(shop, "auditor").see(f"/b/{campaign}").html)[1]
+        )
+    assert told == [
+        "8 days left for sellers",  # of nine, less the moment that passed
+        "46 hours left for sellers",
+        "1 hour left for sellers",
+        "Less than an hour left for sellers",
+    ]
+
+
 def test_links_are_shown_once_and_the_same_form_gives_the_same_links(shop):
     campaign = shop.open()
     operator = member_of(shop, "operator")

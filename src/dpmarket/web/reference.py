@@ -13,7 +13,7 @@ _INTRODUCTION = """\
 
 Made from the service itself (`python -m dpmarket.web.reference > docs/reference/api.md`). A running service
 shows the same with all fields at `/api/v1/docs`, and as an OpenAPI document at `/api/v1/openapi.json`.
-[](../how-to/run-the-service.md) goes through a campaign, [](settings.md) has the settings.
+[](../tutorials/first-service.md) goes through a campaign, [](settings.md) has the settings.
 
 Requests and answers are JSON in UTF-8, strictly: no doubled key, no unknown key, no NaN. Money is in whole
 minor units, times are in UTC. Every call below `/api/v1` needs the header `Authorization: Bearer TOKEN`. What

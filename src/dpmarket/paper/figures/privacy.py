@@ -52,7 +52,7 @@ def draw_joint_privacy(table: TableLike) -> Figure:
         mine = part.where(people=people)
         x = mine.number("concentration")
         series(axes, x, mine.number("exact"), None, 0, "exact loss")
-        series(axes, x, mine.number("paper"), None, 1, "Proposition `algoproof`, fixed weights")
+        series(axes, x, mine.number("paper"), None, 1, "Proposition “algoproof”, fixed weights")
         series(axes, x, mine.number("formula"), None, 2, "tight formula, fixed weights")
         axes.set_xscale("log")
         axes.set_ylim(bottom=0.0)

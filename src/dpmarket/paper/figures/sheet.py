@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from dpmarket.figures.canvas import Axes, Figure, new_figure
 
@@ -15,6 +16,8 @@ def new_sheet(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title above, ``panels`` axes in rows of two, and a line with the set-up below.
 
+    What stands between backticks in the title, a label of the paper, is quoted in the figure.
+
     Examples
     --------
     >>> figure, axes = new_sheet("Paper Fig. 2: error and payments", "m = 341 sellers", panels=3)
@@ -22,6 +25,8 @@ def new_sheet(
     (3, [9.6, 7.5])
     >>> figure.get_suptitle()
     'Paper Fig. 2: error and payments'
+    >>> new_sheet("Paper, lemma `mech design`", "m = 3")[0].get_suptitle()
+    'Paper, lemma “mech design”'
     """
     figure, axes = new_figure(panels=panels)
     columns = min(panels, _COLUMNS)
@@ -30,6 +35,7 @@ def new_sheet(
     for k, one in enumerate(axes):
         one.set_subplotspec(grid[k // columns, k % columns])
     figure.set_size_inches(max(width * columns, _WORDS), height * rows + 0.7)
+    title = re.sub("`([^`]*)`", r"“\1”", title)
     figure.suptitle(_wrapped(title, round(width * columns * 11.0)), fontsize=11)
     figure.supxlabel(_wrapped(setup, round(width * columns * 15.0)), fontsize=8, color="0.25")
     return figure, axes
