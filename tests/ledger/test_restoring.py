@@ -257,7 +257,7 @@ def test_a_line_that_cannot_be_made_lasting_is_not_written(state, monkeypatch):
     def fails(folder):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(outside, "_flush", fails)
+    monkeypatch.setattr(outside, "flush_to_disk", fails)
     with pytest.raises(FileProblem, match="Input/output error"):
         outside.append("l", "a", "mark")
     assert [line.kind for line in outside.read_log()] == ["debit"]

@@ -106,14 +106,14 @@ def atomic_path(
         old = _mode_of(path)
         _create(temporary, mode if old is None else PRIVATE)
         yield temporary
-        _flush(temporary)
+        flush_to_disk(temporary)
         if old is not None:
             os.chmod(temporary, old & mode)
         if overwrite:
             os.replace(temporary, path)
         else:
             os.link(temporary, path)
-        _flush(path.parent)
+        flush_to_disk(path.parent)
     except FileExistsError:
         raise FileProblem(
             f"{path} exists; name another file, or say that it may be overwritten (--force)."
@@ -182,10 +182,10 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
         for name, data in files:
             _create(temporary / name, PRIVATE)
             (temporary / name).write_bytes(data)
-            _flush(temporary / name)
-        _flush(temporary)
+            flush_to_disk(temporary / name)
+        flush_to_disk(temporary)
         os.rename(temporary, path)
-        _flush(path.parent)
+        flush_to_disk(path.parent)
     except OSError as problem:
         if isinstance(problem, FileProblem):
             raise
@@ -225,7 +225,8 @@ def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes
     return data
 
 
-def _flush(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
+    """Write a file, or a folder's list of files, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -19,7 +17,7 @@ from urllib.parse import quote
 from dpmarket.errors import FileProblem
 from dpmarket.ledger.engine import is_address
 from dpmarket.ledger.postgres import dump, is_empty_database, load
-from dpmarket.ledger.preparing import APPLICATION, FILE_VERSION, WAIT_SECONDS
+from dpmarket.ledger.preparing import APPLICATION, FILE_VERSION, WAIT_SECONDS, whole_file
 
 _SQLITE, _POSTGRES = b"SQLite format 3\0", b"PGDMP"
 
@@ -69,7 +67,7 @@ def back_up(
     path = Path(target)
     if path.exists():
         raise FileProblem(f"cannot write {path}: it exists; name another file.")
-    with _whole(path) as temporary:
+    with whole_file(path) as temporary:
         if is_address(place):
             dump(os.fspath(place), temporary, programs)
         else:
@@ -119,7 +117,7 @@ def put_back(
                 f"cannot put the copy back: {name} exists; stop the service and move it away first."
             )
     _check_file(path)
-    with _whole(file) as temporary:
+    with whole_file(file) as temporary:
         shutil.copyfile(path, temporary)
 
 
@@ -176,35 +174,3 @@ def _read_only(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(target, timeout=WAIT_SECONDS, isolation_level=None, uri=True)
     connection.execute("PRAGMA query_only = ON")
     return connection
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Give the name of a private file that becomes ``path`` when the block ends well, and else is gone."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    beside = [temporary, *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm", "-journal"))]
-    try:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        os.link(temporary, path)  # unlike a rename, it fails where somebody else was quicker
-        temporary.unlink()
-        _flush(path.parent)
-    except FileExistsError:
-        raise FileProblem(f"cannot write {path}: it exists; name another file.") from None
-    except FileProblem:  # about what was to be copied
-        raise
-    except OSError as problem:
-        raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
-    finally:
-        for name in beside:
-            name.unlink(missing_ok=True)
-
-
-def _flush(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

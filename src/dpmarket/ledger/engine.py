@@ -21,10 +21,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 from sqlalchemy.pool import NullPool
 
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.files.atomic import PRIVATE, atomic_path
 from dpmarket.ledger import tables
 from dpmarket.ledger.cells import cell_problems, cell_problems_of_small_tables
-from dpmarket.ledger.preparing import WAIT_SECONDS, prepare_file, prepare_server
+from dpmarket.ledger.preparing import WAIT_SECONDS, prepare_file, prepare_server, whole_file
 from dpmarket.ledger.preparing import new_id as new_id
 from dpmarket.ledger.preparing import now as now
 from dpmarket.ledger.waits import waiting
@@ -34,7 +33,6 @@ Connection = sa.Connection
 
 _MAGIC = b"SQLite format 3\0"
 _LITTLE = 1 << 16  # bytes; SQLite enlarges its files by half as much
-_BESIDE = ("-wal", "-shm")  # SQLite's own files beside a ledger
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,15 +369,12 @@ def _make_new(path: Path) -> None:
     A process that is killed, or finds the disk full, leaves no file that looks like a ledger and is none.
     """
     try:
-        with atomic_path(path, overwrite=False, mode=PRIVATE) as temporary:
+        with whole_file(path) as temporary, _told(str(path)):
             engine = _file_engine(temporary, "rw")
             try:
-                with _told(str(path)):
-                    prepare_file(engine, temporary, read_only=False)
+                prepare_file(engine, temporary, read_only=False)
             finally:
                 engine.dispose()
-                for ending in _BESIDE:
-                    temporary.with_name(temporary.name + ending).unlink(missing_ok=True)
     except FileProblem:
         if not path.exists():
             raise
@@ -389,7 +384,7 @@ def _make_private(path: Path) -> None:
     """Make the file, if it is new, and let only its owner read it, and what SQLite keeps beside it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        for name in (path, *(path.with_name(path.name + ending) for ending in _BESIDE)):
+        for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
             with contextlib.suppress(FileNotFoundError):
                 if name.stat().st_mode & 0o077:
                     name.chmod(0o600)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmarket.errors import FileProblem
+from dpmarket.files.atomic import flush_to_disk
 from dpmarket.ledger.engine import now
 
 _START = "0" * 64
@@ -118,7 +119,7 @@ def append(
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            _flush(folder)  # first: what fails after the line is written could not take it back
+            flush_to_disk(folder)  # first: what fails after the line is written could not take it back
             data = _all(descriptor)
             lines = _lines(data, path)
             check(lines)
@@ -274,14 +275,6 @@ def _write(descriptor: int, start: int, data: bytes) -> None:
         os.ftruncate(descriptor, start)
         os.fsync(descriptor)
         raise
-
-
-def _flush(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -6,12 +6,14 @@ import contextlib
 import os
 import secrets
 import sqlite3
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from dpmarket.errors import FileProblem
+from dpmarket.files.atomic import flush_to_disk
 from dpmarket.ledger import tables
 
 APPLICATION = 0x64706D31
@@ -159,18 +161,42 @@ def _keep_copy(path: Path) -> None:
     copy = path.with_name(path.name + ".version-2")
     if copy.exists():
         return
-    temporary = copy.with_name(f".{copy.name}.{secrets.token_hex(6)}.tmp")
     try:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with (
+            whole_file(copy) as temporary,
             contextlib.closing(sqlite3.connect(path, timeout=WAIT_SECONDS)) as old,
             contextlib.closing(sqlite3.connect(temporary)) as new,
         ):
             old.backup(new)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, copy)
+    except FileProblem:
+        if not copy.exists():  # another process was quicker
+            raise
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give the name of a private file that becomes ``path`` when the block ends well, and else is gone.
+
+    Raises
+    ------
+    FileProblem
+        It cannot be written, or exists by then.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    beside = [temporary, *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm", "-journal"))]
+    try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield temporary
+        flush_to_disk(temporary)
+        os.link(temporary, path)  # unlike a rename, it fails where somebody else was quicker
+        temporary.unlink()
+        flush_to_disk(path.parent)
+    except FileExistsError:
+        raise FileProblem(f"cannot write {path}: it exists; name another file.") from None
+    except FileProblem:  # about what was to be copied
+        raise
     except OSError as problem:
-        raise FileProblem(f"cannot write {copy}: {problem.strerror or problem}.") from None
+        raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        for name in beside:
+            name.unlink(missing_ok=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpmarket.errors import FileProblem
-from dpmarket.market.wrapping import flush_folder, unwrapped, wrapped, write_private
+from dpmarket.files.atomic import flush_to_disk
+from dpmarket.market.wrapping import unwrapped, wrapped, write_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
@@ -42,7 +43,7 @@ def new_key(folder: Path, name: str) -> bytes:
     content = wrapped(private.private_bytes_raw(), path.name)
     try:
         write_private(path, content)
-        flush_folder(folder)
+        flush_to_disk(folder)
     except OSError as problem:
         raise FileProblem(f"cannot write a key to {folder}: {problem.strerror or problem}.") from None
     return public
@@ -176,7 +177,7 @@ def _destroy(path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         path.unlink()
-        flush_folder(path.parent)
+        flush_to_disk(path.parent)
     except FileNotFoundError:
         return
     except OSError as problem:

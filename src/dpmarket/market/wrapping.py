@@ -14,6 +14,7 @@ import stat
 from pathlib import Path
 
 from dpmarket.errors import FileProblem
+from dpmarket.files.atomic import flush_to_disk
 
 VARIABLE = "DPMARKET_MASTER_KEY_FILE"
 """The environment variable that names the master key's file; without it keys are not wrapped."""
@@ -113,7 +114,7 @@ def wrap_folder(folder: Path) -> int:
                 temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
                 write_private(temporary, wrapped(content, path.name))
                 os.replace(temporary, path)
-                flush_folder(folder)
+                flush_to_disk(folder)
                 clear.seek(0)
                 clear.write(bytes(len(content)))
                 clear.flush()
@@ -129,15 +130,6 @@ def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(descriptor, content)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def flush_folder(folder: Path) -> None:
-    """Write a folder's list of files to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
