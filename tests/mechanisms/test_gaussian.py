@@ -209,7 +209,7 @@ def test_payments_for_other_costs_are_the_integral_of_the_promise(name):
     costs = np.asarray(dist.sample(5, np.random.default_rng(2)))
     outcome = mechanism.run(costs)
     i = int(np.argmax(outcome.epsilons))
-    z = np.linspace(costs[i], 5.0, 100)
+    z = np.linspace(costs[i], 5.0, 200)
     e = mechanism.response_curve(costs, i, z).epsilons
     low = costs[i] * e[0] + float(np.minimum(e[:-1], e[1:]) @ np.diff(z))
     high = costs[i] * e[0] + float(np.maximum(e[:-1], e[1:]) @ np.diff(z))
