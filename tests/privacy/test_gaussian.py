@@ -215,18 +215,20 @@ def exact_delta_of_outputs(epsilon, rows, others, a, nu, l2):
     ``rows`` are the signed records of the person before and after, each a list that shares the weight ``a``;
     ``others`` has the rest of the weight.
     """
-    w = np.linspace(-1.0, 1.0, 400_001)
+    w = np.linspace(-1.0, 1.0, 100_001)  # four times as many change no delta by 1e-5 of itself
     w = np.sinh(12.0 * w) / np.sinh(12.0) * 40.0 * (1.0 + 8.0 * nu) / l2
 
+    def slope_and_curvature(records, weight):
+        s = [expit(-w * u) for u in records]
+        slope = sum(weight * each * u for each, u in zip(s, records, strict=True))
+        return slope, sum(weight * u * u * each * (1.0 - each) for each, u in zip(s, records, strict=True))
+
+    by_others = slope_and_curvature(others, (1.0 - a) / len(others))
+
     def density(own):
-        records = [(u, a / len(own)) for u in own] + [(u, (1.0 - a) / len(others)) for u in others]
-        b = -l2 * w
-        curvature = np.full(w.shape, l2)
-        for u, weight in records:
-            s = expit(-w * u)
-            b = b + weight * s * u
-            curvature = curvature + weight * u * u * s * (1.0 - s)
-        return norm.pdf(b, scale=nu) * curvature
+        slope, curvature = slope_and_curvature(own, a / len(own))
+        noise = slope + by_others[0] - l2 * w
+        return norm.pdf(noise, scale=nu) * (curvature + by_others[1] + l2)
 
     before, after = density(rows[0]), density(rows[1])
     assert np.trapezoid(before, w) == pytest.approx(1.0, rel=1e-4)

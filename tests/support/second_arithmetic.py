@@ -148,13 +148,21 @@ def _largest_loss(a, c):
 
 
 def _maximum(function):
-    """Return the largest value on [0, 1] of a function with one maximum: golden section."""
-    low, high = mpmath.mpf(0), mpmath.mpf(1)
+    """Return the largest value on [0, 1] of a function with one maximum: golden section.
+
+    After 100 steps the place is known to 1e-21, and the value, flat there, to about its square.
+    """
     ratio = (mpmath.sqrt(5) - 1) / 2
+    low, left, right, high = mpmath.mpf(0), 1 - ratio, ratio, mpmath.mpf(1)
+    at_left, at_right = function(left), function(right)
     for _ in range(100):
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (low, right) if function(left) > function(right) else (left, high)
-    return max(function((low + high) / 2), function(mpmath.mpf(1)))
+        if at_left > at_right:
+            left, right, high = right - ratio * (right - low), left, right
+            at_left, at_right = function(left), at_left
+        else:
+            low, left, right = left, right, left + ratio * (high - left)
+            at_left, at_right = at_right, function(right)
+    return max(at_left, at_right, function(mpmath.mpf(1)))
 
 
 def _gaussian_deltas(a, epsilon, c):
