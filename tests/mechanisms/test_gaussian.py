@@ -216,6 +216,21 @@ def test_payments_for_other_costs_are_the_integral_of_the_promise(name):
     assert low * (1 - 1e-9) <= outcome.payments[i] <= high * (1 + 1e-9) + 2 * outcome.payment_errors[i]
 
 
+def test_what_a_report_gets_does_not_depend_on_the_others_that_are_asked_with_it():
+    """Virtual costs go to infinity at the top of a skewed distribution: a bound common to all fails."""
+    costs = OTHERS["skew"].sample(12, np.random.default_rng(1))
+    mechanism = GaussianMechanism(OTHERS["skew"], wanted(grid=20, knots=6))
+    paid = mechanism.run(costs)
+    for i in range(2):
+        reports = np.append(costs[i], np.minimum(costs[i] + np.linspace(0.1, 4.0, 5), 5.0))
+        together = mechanism.response_curve(costs, i, reports)
+        alone = [mechanism.respond(costs, i, report) for report in reports]
+        np.testing.assert_allclose(together.epsilons, [one.epsilon for one in alone], rtol=1e-12)
+        np.testing.assert_allclose(together.payments, [one.payment for one in alone], rtol=1e-9)
+        assert together.epsilons[0] == pytest.approx(paid.epsilons[i], rel=1e-12)
+        assert together.payments[0] == pytest.approx(paid.payments[i], rel=1e-9)
+
+
 def test_costs_without_an_upper_end_are_refused_offline():
     with pytest.raises(Infeasible, match="upper end"):
         GaussianMechanism(FromScipy(scipy.stats.expon(), 0, np.inf), wanted())

@@ -318,11 +318,12 @@ class Supply:
         parts = steps * (totals + 0.5 * slopes * steps)
         return cls(fixed, points, totals, -np.append(0.0, np.cumsum(parts[:-1])), slopes)
 
-    def enough(self, psi: float) -> float:
-        """Return a multiplier at which everybody, and one with this virtual cost, is at the last knot."""
+    def enough(self, psi: FloatArray) -> FloatArray:
+        """Return multipliers at which everybody, and one with each virtual cost, is at the last knot."""
         price = self.fixed.objective.price
         own = self.fixed.objective.payment_weight * psi * float(price.slopes[-1])
-        return 1.001 * max(float(self.points[-1]), own + self.fixed.spread * float(price.knots[-1]))
+        last = own + self.fixed.spread * float(price.knots[-1])
+        return np.asarray(1.001 * np.maximum(self.points[-1], last))
 
     def multiplier(self) -> float:
         """Return the r at which all mu add up to eta; NaN if they cannot."""

@@ -212,7 +212,7 @@ def _replaced(
     # Where the others suffice, a seller of however large a virtual cost moves r no further than theirs do.
     without = np.full(own.shape, 1.001 * float(supply.points[-1]))
     suffice = supply.total(without) - fixed.distances(without, theirs) >= fixed.eta
-    low, high = np.zeros(own.shape), np.where(suffice, without, supply.enough(float(own.max())))
+    low, high = np.zeros(own.shape), np.where(suffice, without, supply.enough(own))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         total = supply.total(middle) - fixed.distances(middle, theirs) + fixed.distances(middle, own)
