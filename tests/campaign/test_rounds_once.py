@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dpmarket.campaign import certify_quotes, read_quotes
+from dpmarket.campaign import certify_quotes, read_market, read_quotes
 from dpmarket.campaign.ids import spelling_problems
+from dpmarket.campaign.reports import reading_reports
 from dpmarket.errors import DpmarketError, FileProblem, Infeasible, LedgerRefusal
 from dpmarket.files import columns
 from dpmarket.report.from_campaign import read_campaign
@@ -272,3 +273,6 @@ def test_what_is_wrong_with_ids_goes_before_what_the_market_says_and_leaves_no_l
     assert "line 9" in str(told.value.details)
     assert not (desk / "market.ledger").exists()
     assert not (desk / "quotes.csv").exists()
+    # Who stops the program is not told about ids.
+    with pytest.raises(KeyboardInterrupt), reading_reports(read_market(desk.market), desk / "twice.csv"):
+        raise KeyboardInterrupt

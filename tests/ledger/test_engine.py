@@ -1,6 +1,7 @@
 """Opening a ledger: what it makes, upgrades, tightens and refuses."""
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -329,6 +330,45 @@ def test_a_ledger_that_cannot_be_made_whole_is_not_made(tmp_path, monkeypatch):
     with open_ledger(tmp_path / "people.ledger") as ledger, writing(ledger) as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
     assert [path.name for path in tmp_path.iterdir()] == ["people.ledger"]
+
+
+def test_a_new_ledger_that_sqlite_could_not_finish_is_not_put_in_place(tmp_path, monkeypatch):
+    """SQLite closes a file without a word when what it wrote beside it does not fit into it."""
+    prepare = preparing.prepare_file
+
+    def cut_off(engine, path, *, read_only):
+        prepare(engine, path, read_only=read_only)
+        engine.dispose()
+        os.truncate(path, 60_000)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpmarket.ledger.engine.prepare_file", cut_off)
+        with (
+            pytest.raises(FileProblem, match=r"people\.ledger as a ledger"),
+            open_ledger(tmp_path / "people.ledger"),
+        ):
+            pass
+    assert list(tmp_path.iterdir()) == []
+    with open_ledger(tmp_path / "people.ledger") as ledger, reading(ledger) as connection:
+        check_ledger(connection)
+
+
+def test_where_a_file_cannot_have_two_names_a_ledger_is_made_in_its_place(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with open_ledger(tmp_path / "people.ledger") as ledger:
+        own = ledger.id
+    with open_ledger(tmp_path / "people.ledger") as ledger:
+        assert ledger.id == own
+    assert [path.name for path in tmp_path.iterdir()] == ["people.ledger"]
+    assert (tmp_path / "people.ledger").stat().st_mode & 0o077 == 0
+
+
+def test_a_name_that_is_too_long_is_refused_in_words(tmp_path):
+    with pytest.raises(FileProblem, match="name too long"), open_ledger(tmp_path / ("x" * 240)):
+        pass
 
 
 def test_processes_that_make_a_ledger_at_once_have_one(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,16 @@ import pytest
 
 from dpmarket import BuyerObjective, OfflineMechanism, Uniform
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.partitions import Processes, Threads, TooClose, kept, passes, quote_partitions, quoting
+from dpmarket.partitions import (
+    Processes,
+    Threads,
+    TooClose,
+    kept,
+    looking,
+    passes,
+    quote_partitions,
+    quoting,
+)
 from support.partitioned import COSTS, MECHANISM, divided
 
 
@@ -215,9 +225,62 @@ def test_a_seller_in_two_partitions_goes_before_what_the_market_says(tmp_path):
     assert os.listdir(tmp_path) == ["in"]
 
 
+@pytest.mark.parametrize("keeps", [0, Threads.keeps])
+def test_a_seller_who_stood_in_two_partitions_is_not_quoted_when_a_file_is_mended_meanwhile(tmp_path, keeps):
+    pattern = divided(tmp_path / "in", np.random.default_rng(9), 2, COSTS[:400])
+    mended = pl.read_parquet(tmp_path / "in" / "part-1.parquet")
+    twice = pl.concat([pl.read_parquet(tmp_path / "in" / "part-0.parquet")[:1], mended])
+    twice.write_parquet(tmp_path / "in" / "part-1.parquet")
+
+    class Mending(Fleeting):
+        def map(self, function, items, done=lambda: None):
+            if function is passes.rows_of:
+                mended.write_parquet(tmp_path / "in" / "part-1.parquet")
+            return super().map(function, items, done)
+
+        def everywhere(self, function, item):
+            function(item)
+
+    engine = Mending()
+    engine.keeps = keeps
+    match = "cannot use 1 of 2 partitions" if keeps else "has changed while it was read"
+    refused(tmp_path, pattern, match, engine=engine)
+
+
+def test_a_kept_table_is_quoted_only_if_it_is_the_one_that_was_counted(tmp_path, monkeypatch):
+    pattern = divided(tmp_path / "in", np.random.default_rng(9), 2, COSTS[:400])
+    expected = quote_partitions(pattern, tmp_path / "expected", MECHANISM).digests
+
+    def older(name):
+        found = take(name)
+        return found._replace(table=found.table.reverse(), check=found.check ^ 1)
+
+    take = kept.let_go
+    monkeypatch.setattr(passes, "let_go", older)
+    assert quote_partitions(pattern, tmp_path / "out", MECHANISM).digests == expected
+
+
+def test_ids_are_compared_while_the_driver_goes_on():
+    runner, go_on, seen = looking.Runner(Threads(1), lambda *_: None), threading.Event(), []
+    runner.meanwhile(lambda aside: seen.append(go_on.wait(20)))
+    assert not seen
+    go_on.set()
+    assert runner.map("next", abs, [-1]) == [1]
+    assert seen == [True]
+
+
+def test_a_disk_that_is_full_is_told_without_polars_words(tmp_path, monkeypatch):
+    def full(*_):
+        raise pl.exceptions.ComputeError("No space left on device")
+
+    pattern = divided(tmp_path / "in", np.random.default_rng(9), 2, COSTS[:400])
+    monkeypatch.setattr(passes, "write_parquet_to", full)
+    refused(tmp_path, pattern, "cannot write .*parquet: is the disk full")
+
+
 def test_as_much_is_kept_as_there_is_room_for_and_of_the_last_run(monkeypatch):
     table = pl.DataFrame({"id": ["a", "b"]})
-    read = kept.Read(table, np.array([1.0, 2.0]))
+    read = kept.Read(table, np.array([1.0, 2.0]), 7)
     monkeypatch.setattr(kept, "_kept", {})
     for name in ("/run/one/a.npy", "/run/one/b.npy", "/run/one/c.npy"):
         kept.keep(name, read, 2 * read.size)

@@ -269,12 +269,45 @@ def test_who_is_next_to_where_the_cap_begins_is_paid_exactly(sellers, cap, weigh
     costs = np.random.default_rng(seed).uniform(1, 5, sellers)
     psi = virtual_costs(costs, dist)
     allocation, found = pay(costs, objective, dist)
+    near = nearest_to_the_cap(allocation, psi)
+    assert_as_if_alone(near, costs, psi, allocation, objective, dist, found)
+    own = int(near[0])
+    assert found.payments[own] == pytest.approx(by_solving_again(costs, own, objective, dist), rel=1e-9)
+
+
+def test_where_few_are_between_cap_and_cutoff_more_of_those_around_are_paid_alone():
+    """Twelve sellers beyond the places over which the edge was seen to move were paid 3e-8 too little."""
+    dist = FromScipy(stats.beta(2, 3))
+    objective = BuyerObjective(
+        1.2901423806885512, 0.013100402432354245, 0.00218681807512271, weight_cap=1.05,
+        max_mean_epsilon=0.14217192919618732,
+    )  # fmt: skip
+    rng = np.random.default_rng((1, 13))
+    rng.choice(3), rng.integers(0, 3)  # only so that the sellers are these
+    costs = np.clip(rng.random(33_000) ** 2, 1e-6, 1.0)
+    psi = virtual_costs(costs, dist)
+    allocation, found = pay(costs, objective, dist)
+    near = nearest_to_the_cap(allocation, psi)[:150]
+    assert_as_if_alone(near, costs, psi, allocation, objective, dist, found)
+
+
+def nearest_to_the_cap(allocation, psi):
+    """Return who is bought from, those first whose virtual cost is closest to where the cap begins."""
     bought = np.flatnonzero(allocation.epsilons > 0.0)
     edge = allocation.cutoff - allocation.max_weight * allocation.spread
-    near = bought[np.argsort(np.abs(psi[bought] - edge))]
+    return bought[np.argsort(np.abs(psi[bought] - edge))]
+
+
+def assert_as_if_alone(near, costs, psi, allocation, objective, dist, found):
     asked = Asked(costs[near], psi[near], allocation.epsilons[near])
     premiums, _ = Market(psi, allocation, objective, dist).integrated(asked, 1e-13)
     paid = asked.epsilons * (asked.costs + premiums)
     np.testing.assert_allclose(found.payments[near], paid, rtol=2e-10)
-    own = int(near[0])
-    assert found.payments[own] == pytest.approx(by_solving_again(costs, own, objective, dist), rel=1e-9)
+
+
+def test_if_everybody_is_next_to_the_cap_no_table_is_made():
+    """A market of equal weights, almost: the cap's edge moves over everybody."""
+    costs = np.random.default_rng(0).uniform(2.0, 2.0001, 1500)
+    allocation, found = pay(costs, BuyerObjective(1.0, 1.0, 0.01, weight_cap=1.001), Uniform(1, 5))
+    assert allocation.n_bought == costs.size
+    assert (found.errors <= 1e-9 * found.payments).all()

@@ -76,11 +76,14 @@ def reading_reports(market: Market, source: str | os.PathLike[str]) -> Iterator[
         ids = thread.submit(id_problems, table, id_column)
         costs, problems = numbers_of(table, cost_column)
         problems += find(cost_column, "a cost below 0", costs < 0.0)
-        try:
-            if not problems:
-                yield Reports(pl.DataFrame({SELLER: table.get_column(id_column)}), costs)
-        finally:
+        if problems:
             refuse(table, source, problems + ids.result())
+        try:
+            yield Reports(pl.DataFrame({SELLER: table.get_column(id_column)}), costs)
+        except Exception:
+            refuse(table, source, ids.result())
+            raise
+        refuse(table, source, ids.result())
 
 
 def outside_distribution(market: Market, costs: FloatArray) -> tuple[int, int]:

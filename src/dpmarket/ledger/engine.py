@@ -23,7 +23,14 @@ from sqlalchemy.pool import NullPool
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import tables
 from dpmarket.ledger.cells import cell_problems, cell_problems_of_small_tables
-from dpmarket.ledger.preparing import WAIT_SECONDS, prepare_file, prepare_server, whole_file
+from dpmarket.ledger.preparing import (
+    WAIT_SECONDS,
+    NoLinks,
+    prepare_file,
+    prepare_server,
+    refuse_unfinished,
+    whole_file,
+)
 from dpmarket.ledger.preparing import new_id as new_id
 from dpmarket.ledger.preparing import now as now
 from dpmarket.ledger.waits import waiting
@@ -375,6 +382,9 @@ def _make_new(path: Path) -> None:
                 prepare_file(engine, temporary, read_only=False)
             finally:
                 engine.dispose()
+            refuse_unfinished(temporary)
+    except NoLinks:  # then it is made where it will be
+        return
     except FileProblem:
         if not path.exists():
             raise

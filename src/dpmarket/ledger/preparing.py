@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import sqlite3
@@ -19,6 +20,7 @@ from dpmarket.ledger import tables
 APPLICATION = 0x64706D31
 WAIT_SECONDS = 30.0
 FILE_VERSION = 3
+_WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _UPGRADE_LOCK = 0x64706D31  # of PostgreSQL's advisory locks
 
 
@@ -173,6 +175,10 @@ def _keep_copy(path: Path) -> None:
             raise
 
 
+class NoLinks(FileProblem):
+    """A file system on which a file cannot have two names, and so cannot appear whole and at once."""
+
+
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Give the name of a private file that becomes ``path`` when the block ends well, and else is gone.
@@ -181,6 +187,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     ------
     FileProblem
         It cannot be written, or exists by then.
+    NoLinks
+        The file system cannot do that.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     beside = [temporary, *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm", "-journal"))]
@@ -188,7 +196,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield temporary
         flush_to_disk(temporary)
-        os.link(temporary, path)  # unlike a rename, it fails where somebody else was quicker
+        _link(temporary, path)
         temporary.unlink()
         flush_to_disk(path.parent)
     except FileExistsError:
@@ -199,4 +207,27 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
     finally:
         for name in beside:
-            name.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not there, or a name too long to be there
+                name.unlink()
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give a file its second name: unlike a rename, that fails where somebody else was quicker."""
+    try:
+        os.link(temporary, path)
+    except OSError as problem:
+        if problem.errno in _WITHOUT_LINKS:
+            raise NoLinks(f"cannot write {path}: its file system knows no hard links.") from None
+        raise
+
+
+def refuse_unfinished(path: Path) -> None:
+    """Refuse a new ledger that did not fit on the disk: SQLite closes it without a word.
+
+    What was written is in a log beside the file until it is moved into it.
+    """
+    with contextlib.closing(sqlite3.connect(path, timeout=WAIT_SECONDS)) as file:
+        busy, written, moved = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        fits = not busy and written == moved and file.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    if not fits:
+        raise sqlite3.OperationalError("the new file is not whole: is the disk full?")

@@ -205,8 +205,15 @@ def _decision(census: Census, around: Neighbourhood, gathered: Gathered) -> Deci
     if not inside.any():
         raise TooClose
     high = float(gathered.dearest[inside].max())
-    found = premium_table(around, max(census.cheapest, low), max(high, low))
-    return ByIntegrals(around) if found is None else ByRule(around, *found)
+    found = premium_table(around, max(census.cheapest, low), max(high, low), _at_cap(around, gathered))
+    return ByIntegrals(around) if found is None else ByRule(around, found)
+
+
+def _at_cap(around: Neighbourhood, gathered: Gathered) -> tuple[FloatArray, FloatArray]:
+    """Return virtual costs and costs of the sellers in the window around where the cap begins to hold."""
+    window = around.pieces[0][1]
+    there = (gathered.psi >= window[0]) & (gathered.psi <= window[-1]) & (gathered.psi < around.cutoff)
+    return gathered.psi[there], np.maximum(gathered.dearest[there], around.dist.support[0])
 
 
 def _with_promise(psi: FloatArray, row: FloatArray, rule: tuple[float, ...]) -> int:

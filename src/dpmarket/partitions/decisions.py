@@ -11,10 +11,10 @@ from dpmarket.costs import virtual_costs
 from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.mechanisms.curves import Curve
 from dpmarket.partitions import kernels
-from dpmarket.partitions.premiums import Neighbourhood, single_premiums
+from dpmarket.partitions.premiums import Neighbourhood, PremiumTable, single_premiums
 from dpmarket.payments.exact import round_up
-from dpmarket.payments.interpolation import PiecewiseSeries
 from dpmarket.payments.kernels.integrals import Asked
+from dpmarket.payments.zones import inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,12 @@ class ByRule:
     ----------
     around
         The market, with the rule for promises.
-    premiums, error
-        What sellers get above their cost per unit of epsilon, by cost, and its relative error.
+    premiums
+        What sellers get above their cost per unit of epsilon, by cost.
     """
 
     around: Neighbourhood
-    premiums: PiecewiseSeries
-    error: float
+    premiums: PremiumTable
 
     def quote(self, costs: FloatArray) -> Quoted:
         """Return what sellers with these costs get."""
@@ -70,14 +69,11 @@ class ByRule:
         psi = np.ascontiguousarray(virtual_costs(costs, dist))
         epsilons, payments, errors = np.empty(costs.size), np.empty(costs.size), np.empty(costs.size)
         kernels.write_promises(psi, self.around.rule, epsilons)
-        rule = self.premiums, self.error, dist.support[0]
+        rule = self.premiums.series, self.premiums.error, dist.support[0]
         if not kernels.write_payments(costs, epsilons, rule, payments, errors):
             raise _beyond_floats()
         # For the few next to where the cap begins the table does not hold.
-        assert self.around.zone is not None
-        rows = np.empty(psi.size + 1, dtype=np.int64)
-        low, high = self.around.zone
-        near = rows[: kernels.within_ranges(psi, np.array([[low, np.nextafter(high, np.inf)]]), rows)]
+        near = np.flatnonzero(inside(psi, self.premiums.zone))
         if near.size:
             values, which = np.unique(costs[near], return_inverse=True)
             single = quote_each(self.around, values)

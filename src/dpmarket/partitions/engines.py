@@ -35,7 +35,7 @@ class EngineLost(DpmarketError, RuntimeError):
 
 
 class Engine(Protocol):
-    """What runs tasks: another one is one such method.
+    """What runs tasks: another one is one such method, called from any thread, never twice at once.
 
     If its workers last from one map to the next, it may have a second one, ``everywhere(function, item)``,
     which runs a function in each of their processes, and say how many bytes each may keep of what it has
@@ -182,7 +182,7 @@ class DaskEngine:
 
     def everywhere(self, function: Callable[[Item], object], item: Item) -> None:
         """Run a function in every worker that can be reached."""
-        with suppress(OSError):
+        with suppress(Exception):  # a worker that cannot be reached keeps nothing either
             self.client.run(function, item, on_error="ignore")
 
 

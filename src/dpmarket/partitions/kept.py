@@ -16,10 +16,11 @@ from dpmarket.arrays import FloatArray
 
 
 class Read(NamedTuple):
-    """A partition as it was read: its table, and the costs in it as numbers."""
+    """A partition as it was read: its table, its costs as numbers, and a sum that tells it from others."""
 
     table: pl.DataFrame
     costs: FloatArray
+    check: int
 
     @property
     def size(self) -> int:
@@ -38,6 +39,7 @@ def keep(name: str, read: Read, most: int) -> None:
     """
     path = Path(name)
     with _guard:
+        _kept.pop(path, None)
         used = sum(other.size for other in _kept.values())
         if used + read.size > most:
             for other in [other for other in _kept if other.parent != path.parent]:

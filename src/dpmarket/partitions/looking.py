@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +25,7 @@ from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import refuse_existing, refuse_unwritable
 from dpmarket.partitions.engines import Engine, as_engine
 from dpmarket.partitions.ids import ranges_of, repeated_hashes
-from dpmarket.partitions.kept import forget
-from dpmarket.partitions.passes import Place, Scanned, rows_of, scan, sentence_of
+from dpmarket.partitions.passes import Place, Repeated, Scanned, forget, rows_of, scan, sentence_of
 from dpmarket.progress import StageProgress
 
 SCRATCH = "scratch"
@@ -206,7 +205,7 @@ def looked_at(runner: Runner, places: Sequence[Place]) -> tuple[list[Scanned], C
     scanned = runner.map("reading", scan, places)
     _refuse_problems(scanned)
     counts = counts_of(places, scanned)
-    runner.meanwhile(lambda aside: _refuse_repeated(aside, places, counts))
+    runner.meanwhile(lambda aside: _refuse_repeated(aside, places, scanned, counts))
     return scanned, counts
 
 
@@ -238,18 +237,21 @@ class Runner:
         everywhere = getattr(self._engine, "everywhere", None)
         try:
             yield 0 if everywhere is None else int(getattr(self._engine, "keeps", 0))
+        except Exception:
+            self._settle()  # what is wrong with the files goes before what anybody else says
+            raise
+        else:
+            self._settle()
         finally:
-            try:
-                self._settle()
-            finally:
-                if everywhere is not None:
-                    everywhere(forget, str(work.absolute()))
+            wait([] if self._check is None else [self._check])
+            if everywhere is not None:
+                everywhere(forget, str(work.absolute()))
 
     def meanwhile(self, check: Callable[[Aside], None]) -> None:
         """Run a check beside what the driver does now; the next pass, or the end, raises what it raises."""
-        with ThreadPoolExecutor(1) as thread:
-            self._check = thread.submit(check, self._aside)
-            thread.shutdown(wait=False)
+        thread = ThreadPoolExecutor(1)
+        self._check = thread.submit(check, self._aside)
+        thread.shutdown(wait=False)
 
     def _settle(self) -> None:
         check, self._check = self._check, None
@@ -327,19 +329,21 @@ def _refuse_problems(scanned: Sequence[Scanned]) -> None:
         raise FileProblem(f"cannot use {bad} of {len(scanned)} partitions; nothing was written.", problems)
 
 
-def _refuse_repeated(aside: Aside, places: Sequence[Place], counts: Counts) -> None:
+def _refuse_repeated(
+    aside: Aside, places: Sequence[Place], scanned: Sequence[Scanned], counts: Counts
+) -> None:
     found = aside(repeated_hashes, ranges_of(counts.lists, counts.sellers))
     wanted = tuple(value for part in found for value in part)
     if not wanted:
         return
     seen: set[bytes] = set()
-    offending: list[tuple[Place, tuple[int, ...]]] = []
-    rows = aside(rows_of, [(place, wanted) for place in places])
-    for place, part in zip(places, rows, strict=True):
+    offending: list[Repeated] = []
+    asked = [Repeated(place, part.check, wanted) for place, part in zip(places, scanned, strict=True)]
+    for one, part in zip(asked, aside(rows_of, asked), strict=True):
         again = tuple(row for row, digest in part if digest in seen)
         seen.update(digest for _, digest in part)
         if again:
-            offending.append((place, again))
+            offending.append(replace(one, numbers=again))
     if offending:
         raise FileProblem(
             f"cannot use {len(offending)} of {len(places)} partitions; nothing was written.",

@@ -33,6 +33,7 @@ from dpmarket.partitions import kernels
 from dpmarket.partitions.decisions import Decision
 from dpmarket.partitions.ids import grouped_hashes, repeated_among, rows_with, write_hashes
 from dpmarket.partitions.kept import Read, keep, kept, let_go
+from dpmarket.partitions.kept import forget as forget_read
 from dpmarket.partitions.lookup import Spans, marked, write_people
 from dpmarket.partitions.pieces import Piece, for_a_while
 from dpmarket.partitions.premiums import MOST_SINGLE
@@ -146,7 +147,7 @@ def scan(place: Place) -> Scanned:
         table, costs, problems = _read(place)
     except FileProblem as problem:
         return Scanned((str(problem),))
-    check, read = _check(table.get_column(place.id_column), costs), Read(table, costs)
+    read = Read(table, costs, _check(table.get_column(place.id_column), costs))
     table, plain, more = _with_good_ids(place, table)
     problems += more
     if problems:
@@ -160,7 +161,7 @@ def scan(place: Place) -> Scanned:
         number, count, out = place.people
         people = write_people(table.get_column(place.id_column), number, count, out)
         found = replace(found, people=people)
-    return replace(found, check=check, plain=plain)
+    return replace(found, check=read.check, plain=plain)
 
 
 def count_again(asked: tuple[Place, Scanned]) -> Scanned:
@@ -229,7 +230,7 @@ def write(order: Order) -> Written:
         The reports have changed since the first pass.
     """
     place = order.place
-    table, costs = let_go(place.hashes) or _the_same(place, order.check)
+    table, costs, _ = _as_first_read(place, order.check, let_go(place.hashes))
     if not order.plain:
         table = tidy_ids(table, place.id_column)
     waits = np.zeros(costs.size, dtype=bool)
@@ -246,7 +247,10 @@ def write(order: Order) -> Written:
     digest = ""
     if most:
         with atomic_path(place.quotes, mode=PRIVATE) as temporary:
-            write_parquet_to(temporary, _quotes_table(order, ids, epsilons, payments, amounts))
+            try:
+                write_parquet_to(temporary, _quotes_table(order, ids, epsilons, payments, amounts))
+            except pl.exceptions.PolarsError:
+                raise FileProblem(f"cannot write {place.quotes}: is the disk full?") from None
             with temporary.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
     return Written(
@@ -282,16 +286,28 @@ def _quotes_table(
     return Quotes(table, money.minor_units, money.currency, money.round).as_written(own)
 
 
-def rows_of(asked: tuple[Place, tuple[int, ...]]) -> list[tuple[int, bytes]]:
+@dataclass(frozen=True)
+class Repeated:
+    """A partition, what the first pass told of it, and some numbers: hashes of ids, or rows."""
+
+    place: Place
+    check: int
+    numbers: tuple[int, ...]
+
+    def table(self) -> pl.DataFrame:
+        """Return the partition as the first pass read it; refuses one that has changed."""
+        return _as_first_read(self.place, self.check, kept(self.place.hashes)).table
+
+
+def rows_of(asked: Repeated) -> list[tuple[int, bytes]]:
     """Return the rows of a partition whose id has one of some hashes, with digests of these ids."""
-    place, wanted = asked
-    return rows_with(tidy_ids(_read(place)[0], place.id_column), place.id_column, wanted)
+    id_column = asked.place.id_column
+    return rows_with(tidy_ids(asked.table(), id_column), id_column, asked.numbers)
 
 
-def sentence_of(asked: tuple[Place, tuple[int, ...]]) -> str:
+def sentence_of(asked: Repeated) -> str:
     """Return the sentence about rows whose id stands in another partition, too."""
-    place, rows = asked
-    table = _read(place)[0]
+    place, rows, table = asked.place, asked.numbers, asked.table()
     offends = np.zeros(table.height, dtype=bool)
     offends[list(rows)] = True
     words = "a seller id that another partition has already"
@@ -311,6 +327,12 @@ def decision_in(path: str) -> Decision:
     return cast(Decision, pickle.loads(Path(path).read_bytes()))  # nosec B301
 
 
+def forget(folder: str) -> None:
+    """Keep nothing in memory of a run whose work was in a folder."""
+    forget_read(folder)
+    decision_in.cache_clear()
+
+
 @lru_cache(maxsize=8)
 def distribution_of(text: str) -> CostDistribution:
     """Make the distribution of its plain data."""
@@ -325,14 +347,16 @@ def _read(place: Place) -> tuple[pl.DataFrame, FloatArray, list[str]]:
     return table, costs + 0.0, [problem.sentence(table, place.source) for problem in problems]
 
 
-def _the_same(place: Place, check: int) -> Read:
-    """Return a partition as the first pass read it, or refuse one that has changed since."""
+def _as_first_read(place: Place, check: int, read: Read | None) -> Read:
+    """Return a partition as the first pass read it, kept or read again; refuse one that has changed since."""
+    if read is not None and read.check == check:
+        return read
     table = _read_again(place, [place.id_column, place.cost_column])
     costs, problems = numbers_of(table, place.cost_column)
     costs = costs + 0.0
     if problems or _check(table.get_column(place.id_column), costs) != check:
         raise _changed(place)
-    return Read(table, costs)
+    return Read(table, costs, check)
 
 
 def _read_again(place: Place, columns: list[str]) -> pl.DataFrame:

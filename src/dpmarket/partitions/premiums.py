@@ -22,11 +22,12 @@ from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.partitions.path import TooClose
 from dpmarket.partitions.windows import Piece, Solved, at_places
 from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
-from dpmarket.payments.kernels.alone import Alone, cap_zone, many_may_enter
+from dpmarket.payments.kernels.alone import Alone, many_may_enter
 from dpmarket.payments.kernels.integrals import Asked, integrals
 from dpmarket.payments.kernels.moves import Anchor, Problem
 from dpmarket.payments.kernels.tables import evaluate
-from dpmarket.payments.market import TOLERANCE
+from dpmarket.payments.market import CLOSE, TOLERANCE
+from dpmarket.payments.zones import Zone, cap_zone, inside, widened
 
 MOST_SINGLE = 1024
 """As many different costs are integrated one by one; for more a table is made."""
@@ -71,11 +72,6 @@ class Neighbourhood:
         psi = at_places(self.pieces, self.cheapest)
         problem = Problem(psi, self.finite, self.total, self.rules, self.epsilon_rate)
         return Alone(problem, self.anchor)
-
-    @cached_property
-    def zone(self) -> tuple[float, float] | None:
-        """Virtual costs between which premiums are no smooth function, see :func:`cap_zone`."""
-        return cap_zone(self.case)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "case"}
@@ -123,13 +119,34 @@ def single_premiums(around: Neighbourhood, asked: Asked) -> tuple[FloatArray, Fl
     return _integrated(around, asked, TOLERANCE)
 
 
-def premium_table(around: Neighbourhood, low: float, high: float) -> tuple[PiecewiseSeries, float] | None:
-    """Return the premium as a function of the cost, between two of them, and its relative error.
+@dataclass(frozen=True, eq=False)
+class PremiumTable:
+    """The premium as a function of the cost.
 
-    It does not hold for sellers within ``around.zone``. None where it is no smooth function.
+    Attributes
+    ----------
+    series
+        The function.
+    error
+        Its relative error.
+    zone
+        Virtual costs of sellers for whom it does not hold, see :mod:`dpmarket.payments.zones`.
     """
-    zone = around.zone
-    if not high > low or zone is None or many_may_enter(around.case):
+
+    series: PiecewiseSeries
+    error: float
+    zone: Zone
+
+
+def premium_table(
+    around: Neighbourhood, low: float, high: float, sellers: tuple[FloatArray, FloatArray]
+) -> PremiumTable | None:
+    """Return the premium as a function of the cost, between two of them; None where it is no smooth one.
+
+    ``sellers``: virtual costs and costs of some next to where a cap begins to hold.
+    """
+    zone = cap_zone(around.case) if high > low else None
+    if zone is None or many_may_enter(around.case):
         return None
     base, gap, spread, cap, total, _ = around.rule
     psi = _table(around.dist, _exponent(around))
@@ -138,24 +155,31 @@ def premium_table(around: Neighbourhood, low: float, high: float) -> tuple[Piece
         walls.append(float(largest_cost_at(base + gap - cap * spread, around.dist)))
     inner = [wall for wall in walls if low < wall < high]
 
-    def asked_at(costs: FloatArray) -> Asked:
-        virtual = evaluate(psi, costs)
+    def asked_at(costs: FloatArray, virtual: FloatArray) -> Asked:
         weights = np.minimum((base + gap - virtual) / spread, cap)
         return Asked(costs, virtual, np.maximum(weights * total, 1e-300))
 
     def premium(points: FloatArray) -> FloatArray:
-        return _integrated(around, asked_at(points.reshape(-1)), _FINE)[0].reshape(points.shape)
+        costs = points.reshape(-1)
+        return _integrated(around, asked_at(costs, evaluate(psi, costs)), _FINE)[0].reshape(points.shape)
 
     table = tabulate(premium, np.unique([low, *inner, high]), 1e-11, 4)
+
+    def missed(costs: FloatArray, virtual: FloatArray) -> float:
+        exact = _integrated(around, asked_at(costs, virtual), _FINE)[0]
+        return float(np.max(np.abs(evaluate(table, costs) - exact) / (costs + exact)))
+
+    own, costs = sellers
+    wide = widened(zone, own, lambda rows: missed(costs[rows], own[rows]) <= CLOSE)
+    if wide != zone and not (own[0] <= wide[0] and wide[1] <= own[-1]):
+        return None  # nobody farther away can be asked
     # The same places whatever the partitions are; the ends are sellers of the market.
     sample = np.unique(np.linspace(low, high, 2 * _SAMPLE + 1))
-    virtual = evaluate(psi, sample)
-    sample = sample[(virtual < zone[0]) | (virtual > zone[1])]
-    exact = premium(sample)
-    error = 4.0 * float(np.max(np.abs(evaluate(table, sample) - exact) / (sample + exact)))
+    sample = sample[~inside(evaluate(psi, sample), wide)]
+    error = 4.0 * missed(sample, evaluate(psi, sample)) if sample.size else np.inf
     if not error <= TOLERANCE:
         return None
-    return table, error + _FINE + psi.error
+    return PremiumTable(table, error + _FINE + psi.error, wide)
 
 
 def _integrated(around: Neighbourhood, asked: Asked, tolerance: float) -> tuple[FloatArray, FloatArray]:

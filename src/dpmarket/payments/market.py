@@ -20,20 +20,23 @@ import numpy as np
 from dpmarket.allocation import Allocation, BuyerObjective
 from dpmarket.allocation.settings import path_settings
 from dpmarket.allocation.sorting import sorted_costs
-from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.errors import Infeasible, NotConverged
 from dpmarket.payments.cases import Case, case_of, slower_case
 from dpmarket.payments.interpolation import PiecewiseSeries, tabulate, tabulate_virtual_costs
-from dpmarket.payments.kernels.alone import Alone, cap_zone, many_may_enter
+from dpmarket.payments.kernels.alone import Alone, many_may_enter
 from dpmarket.payments.kernels.integrals import Asked, epsilons_at, integrals, running_integrals
 from dpmarket.payments.kernels.limits import CHEAPEST, Limit
 from dpmarket.payments.kernels.tables import evaluate
 from dpmarket.payments.ties import distinct_costs
+from dpmarket.payments.zones import NOWHERE, cap_zone, inside, widened
 
 TOLERANCE = 2e-10
 """Relative error of a payment at which the integrals stop; the contract is 1e-9."""
 _FINE = 1e-12
+# What a table may miss next to a cap's edge, before those there are integrated, too.
+CLOSE = TOLERANCE / 4.0
 _SAMPLE = 256
 _SMALLEST, _LARGEST, _LARGEST_EXPONENT = 1e-80, 1e80, 320
 
@@ -158,12 +161,19 @@ class Market:
     def tabulated(self, asked: Asked) -> tuple[FloatArray, FloatArray] | None:
         """Return premiums from a table, or None where sellers integrated on their own show it wrong."""
         costs = asked.costs
-        zone = cap_zone(self.case) if isinstance(self.case, Alone) else (np.inf, -np.inf)
-        if zone is None:
+        zone = cap_zone(self.case) if isinstance(self.case, Alone) else NOWHERE
+        if zone is None or _are_most(inside(asked.virtual, zone)):
             return None
-        near = (zone[0] <= asked.virtual) & (asked.virtual <= zone[1])
         table = self._premium_table(float(costs.min()), float(costs.max()))
         premiums = evaluate(table, costs)
+
+        def missed(rows: IntArray) -> float:
+            exact, _ = self.integrated(_chosen(asked, rows), _FINE)
+            return float(np.max(np.abs(premiums[rows] - exact) / (costs[rows] + exact)))
+
+        near = inside(asked.virtual, widened(zone, asked.virtual, lambda rows: missed(rows) <= CLOSE))
+        if _are_most(near):
+            return None
         sample = np.unique(np.linspace(0, costs.size - 1, _SAMPLE).astype(np.int64))
         # Sparse regions count as much as dense ones: one seller from each of as many stretches of cost.
         spread = np.full(_SAMPLE + 1, -1)
@@ -171,8 +181,7 @@ class Market:
         spread[(share * _SAMPLE).astype(np.int64)] = np.arange(costs.size)
         sample = np.unique(np.concatenate((sample, spread[spread >= 0], [costs.argmin(), costs.argmax()])))
         sample = sample[~near[sample]]
-        exact, _ = self.integrated(_chosen(asked, sample), _FINE)
-        error = 4.0 * float(np.max(np.abs(premiums[sample] - exact) / (costs[sample] + exact)))
+        error = 4.0 * missed(sample) if sample.size else np.inf
         if not error <= TOLERANCE:
             return None
         errors = (error + _FINE + self.psi.error) * (costs + premiums)
@@ -199,6 +208,10 @@ class Market:
             return premiums.reshape(points.shape)
 
         return tabulate(premium, np.unique([low, *inner, high]), 1e-11, 4)
+
+
+def _are_most(near: BoolArray) -> bool:
+    return 2 * int(np.count_nonzero(near)) > near.size
 
 
 def _chosen(asked: Asked, which: BoolArray | np.ndarray) -> Asked:

@@ -63,30 +63,6 @@ def many_may_enter(case: Alone) -> bool:
     return bool(_MANY * counts.max(initial=0) >= first)
 
 
-def cap_zone(case: Alone) -> tuple[float, float] | None:
-    """Return virtual costs between which the cap begins to hold in problems with one report moved.
-
-    Whoever lies there is one of those over whom the cap's edge moves while their report does: what they are
-    paid is no smooth function of their cost. None: not known. Without a cap they are infinity and its
-    negative, between which nothing lies.
-    """
-    problem, anchor = case
-    if not anchor.capped:
-        return np.inf, -np.inf
-    edges: list[float] = []
-    for own in (anchor.last_capped - anchor.reference, float(problem.psi[anchor.capped]) - anchor.reference):
-        kind = CAPPED if not edges else INTERIOR
-        movers = [Mover(own, own), Mover(own, 0.5 * own), Mover(own, 0.0), Mover(own, np.inf)]
-        for mover, state in zip(movers, (kind, INTERIOR, INTERIOR, OUT), strict=True):
-            found = resolve(problem, anchor, mover, state, moves(problem))
-            if not found.settled:
-                return None
-            edges.append(found.r - problem.rules.cap * found.s + anchor.reference)
-    # Between these reports the edge may move farther.
-    low, high = min(edges), max(edges)
-    return low - 4.0 * (high - low), high + 4.0 * (high - low)
-
-
 @compiled()
 def last_report_alone(case: Any, own: float, start: float, table: Any) -> float:
     """Return the highest report, from ``start`` on and within the table, that still gets an epsilon."""
