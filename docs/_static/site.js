@@ -1,9 +1,10 @@
-/* What style sheets cannot see: what is wider than its place, and under which head a cell stands.
+/* What style sheets cannot see: what is wider than its place, where a name may break, and under which head a cell stands.
    Whatever scrolls sideways takes the keyboard's focus; a table of sentences that would scroll is stacked (site.css). */
 "use strict";
 (() => {
   const NAMES = { PRE: "Code", DIV: "Formula or table", P: "Figure" };
   const LONG = 40; // letters; more of them are a sentence
+  const NAME = 20; // letters; longer names may break at their joints
   const WIDE = 480; // pixels; wider figures have several panels, whose words a phone would make too small
 
   const overflows = (box) => box.scrollWidth > box.clientWidth + 1;
@@ -38,12 +39,19 @@
     }
   }
 
+  function letBreak(name) {
+    if (name.textContent.length <= NAME) return;
+    const parts = name.textContent.split(/(?<=[/._])(?=.)/);
+    name.replaceChildren(...parts.flatMap((part, k) => (k ? [document.createElement("wbr"), part] : [part])));
+  }
+
   function look() {
     for (const image of document.querySelectorAll("article p > img")) image.classList.toggle("wide", image.naturalWidth > WIDE);
     document.querySelectorAll("article .table-wrapper").forEach(stack);
     document.querySelectorAll("article pre, article .table-wrapper, article div.math, article p:has(> img)").forEach(letFocus);
   }
 
+  document.querySelectorAll("article table code .pre").forEach(letBreak);
   addEventListener("load", look);
   addEventListener("resize", look);
 })();

@@ -114,6 +114,25 @@ def test_docstrings_are_understood(site):
         "A quarter and two: what spread and noise cost."
         in (site / "reference" / "statistics.html").read_text()
     )
+    # Their words stand once, after both names; sections of properties are no chapters.
+    both = "<strong>concentration_part</strong>, <strong>noise_part</strong> \u2013 The excess risk."
+    assert both in (site / "reference" / "planning.html").read_text()
+    assert not [path.name for path in pages(site) if "<h2>Raises" in path.read_text()]
+    assert "There are more than two classes" in (site / "reference" / "datasets.html").read_text()
+
+
+@pytest.mark.slow
+def test_signatures_have_what_a_caller_can_give(site):
+    for path in (site / "reference").glob("*.html"):
+        text = path.read_text()
+        names = re.findall(r'<em class="sig-param">.*?<span class="pre">(\w+)</span>', text)
+        assert [name for name in names if name.startswith("_")] == []
+        assert not re.search(r"&lt;(function|factory|lambda)|Alias for field", text), path.name
+    protocol = r'descname"><span class="pre">Mechanism</span></span><a class="headerlink"'
+    assert re.search(protocol, (site / "reference" / "payments.html").read_text())
+    text = (site / "reference" / "api.html").read_text()
+    settings = text[text.index('<dt class="sig sig-object py" id="dpmarket.web.settings.Settings"') :]
+    assert '<span class="pre">database_url</span>' in settings[: settings.index("</dt>")]
 
 
 @pytest.mark.slow
@@ -168,6 +187,34 @@ def test_a_table_of_sentences_is_stacked_on_a_phone_and_one_of_numbers_is_not(si
 
 
 @pytest.mark.slow
+def test_cells_are_left_and_titles_take_no_more_lines_than_they_fill_on_a_phone(site, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 850})
+    page.goto((site / "performance.html").as_uri())
+    aligned = page.evaluate("""[...document.querySelectorAll("table.stacked td")].map(e =>
+        getComputedStyle(e).textAlign)""")
+    assert set(aligned) == {"left"}
+    page.goto((site / "tutorials" / "first-market.html").as_uri())
+    lines = page.locator("section#would-a-lie-have-paid h2").evaluate("""title => {
+        const words = document.createRange();
+        words.selectNodeContents(title.firstChild);
+        return title.getBoundingClientRect().height - words.getBoundingClientRect().height;
+    }""")
+    assert abs(lines) < 10
+    page.close()
+
+
+@pytest.mark.slow
+def test_long_names_in_tables_break_at_their_joints(site, browser):
+    page = browser.new_page(viewport={"width": 1280, "height": 850})
+    page.goto((site / "reference" / "settings.html").as_uri())
+    name = page.locator("article td code .pre", has_text="DPMARKET_POSTGRES_PROGRAMS")
+    assert name.inner_html() == "DPMARKET_<wbr>POSTGRES_<wbr>PROGRAMS"
+    short = page.locator("article td").get_by_text("postgres_programs", exact=True)
+    assert short.evaluate("e => e.getClientRects().length") == 1
+    page.close()
+
+
+@pytest.mark.slow
 def test_search_works_without_a_network(site, browser):
     page = browser.new_page()
     asked = []
@@ -176,6 +223,9 @@ def test_search_works_without_a_network(site, browser):
     page.wait_for_selector("ul.search li")
     page.wait_for_function("document.querySelectorAll('ul.search li').length > 2")
     assert "What the words mean" in page.inner_text("#search-results")
+    assert page.locator(".nothing-asked").is_hidden()
+    page.goto((site / "search.html").as_uri())
+    assert page.locator(".nothing-asked").is_visible()
     assert asked == []
     page.close()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpmarket.web.client import Client
+from dpmarket.web.demonstration import invented
 from dpmarket.web.settings import read_settings
 from support.commands import run
 from support.live import MARKET, RECORD
@@ -156,6 +157,14 @@ def test_a_demonstration_prints_what_to_do_and_is_gone_afterwards(tmp_path):
     finally:
         process.kill()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demonstration_is_known_by_the_port_that_it_was_given():
+    with invented({"port": 8765}) as (settings, lines):
+        assert settings.public_url == "http://127.0.0.1:8765"
+        assert any("An invented campaign" in line for line in lines)
+    with invented({"port": 0}) as (settings, _):
+        assert settings.public_url == "http://127.0.0.1:8000"  # until a free port is taken
 
 
 def test_there_is_one_service_in_a_folder_and_one_is_needed(tmp_path, members):

@@ -85,7 +85,7 @@ class Desk:
         Raises
         ------
         FileProblem
-            This desk was opened without: a worker has them.
+            If this desk was opened without them: a worker has them.
         """
         if self.keys_folder is None:
             raise FileProblem("no private keys are at hand here: a worker has them.")

@@ -43,6 +43,8 @@ def invented(given: Mapping[str, Any]) -> Iterator[tuple[Settings, list[str]]]:
     with tempfile.TemporaryDirectory(prefix="dpmarket-") as name:
         folder = Path(name) / "service"
         init_service(folder, "An operator")
+        if given.get("port"):
+            given = {"public_url": f"http://127.0.0.1:{given['port']}", **given}
         settings = read_settings(folder, **given)
         yield settings, _campaign(settings)
 
@@ -53,7 +55,8 @@ def _campaign(settings: Settings) -> list[str]:
     rules = market_for(_PEOPLE)
     with opened(settings) as desk:
         members = {
-            role: new_member(desk, f"A {role}", role, "URL") for role in ("buyer", "paymaster", "auditor")
+            role: new_member(desk, f"{_ARTICLE.get(role, 'a').title()} {role}", role, "URL")
+            for role in ("buyer", "paymaster", "auditor")
         }
         planned = plan_opening(check_market(rules), "online")
         with acting(desk) as connection:
