@@ -119,11 +119,17 @@ class BucketSums:
 def merged(parts: Iterable[BucketSums]) -> BucketSums:
     """Return the sums over several parts, the same bits in whatever order they come."""
     known = list(parts)
-    buckets = np.unique(np.concatenate([part.buckets for part in known]))
-    limbs = np.zeros((buckets.size, kernels.QUANTITIES, 2), dtype=np.int64)
-    extremes: IntArray = np.tile([1 << 40, -1], (buckets.size, 1))
-    for part in known:
-        where = np.searchsorted(buckets, part.buckets)
+    first = known[0].buckets
+    if all(np.array_equal(part.buckets, first) for part in known[1:]):  # as a rule, where sellers are many
+        buckets, limbs, extremes = first, known[0].limbs.copy(), known[0].extremes.copy()
+        everywhere: slice | IntArray = slice(None)
+        rest = [(everywhere, part) for part in known[1:]]
+    else:
+        buckets = np.unique(np.concatenate([part.buckets for part in known]))
+        limbs = np.zeros((buckets.size, kernels.QUANTITIES, 2), dtype=np.int64)
+        extremes = np.tile([1 << 40, -1], (buckets.size, 1))
+        rest = [(np.searchsorted(buckets, part.buckets), part) for part in known]
+    for where, part in rest:
         limbs[where] += part.limbs
         extremes[where, 0] = np.minimum(extremes[where, 0], part.extremes[:, 0])
         extremes[where, 1] = np.maximum(extremes[where, 1], part.extremes[:, 1])
