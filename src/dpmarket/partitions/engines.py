@@ -150,7 +150,7 @@ class DaskEngine:
 
     client: Any
     # A worker of one gigabyte is paused by Dask when four fifths are used.
-    keeps: ClassVar[int] = 128 << 20
+    keeps: ClassVar[int] = 64 << 20
 
     def map(
         self,

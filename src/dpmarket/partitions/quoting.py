@@ -160,7 +160,7 @@ def quote_partitions(
     those of memory to 1e-12 where many are bought from, and always to the tolerance of both, 2e-10.
 
     A worker keeps what it has read from pass to pass, in memory alone, as much as its engine says: 512 MB in
-    threads, 128 MB on a cluster.
+    threads, 64 MB on a cluster.
 
     Examples
     --------
