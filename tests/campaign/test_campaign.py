@@ -27,6 +27,7 @@ from dpmarket.campaign import (
     withdraw_absent,
     withdraw_sellers,
 )
+from dpmarket.campaign.quotes import Quotes
 from dpmarket.cli.campaign import predict
 from dpmarket.errors import EntropyUnavailable, Infeasible, LedgerRefusal, NotConverged
 from dpmarket.files import read_table, table_from_bytes, write_parquet
@@ -164,6 +165,23 @@ def test_the_ledger_keeps_a_parquet_file_of_quotes_as_it_is(campaign):
     csv, parquet = (read_quotes(campaign / f"quotes.{ending}", "seller") for ending in ("csv", "parquet"))
     assert csv.table.equals(parquet.table)
     assert csv.round == parquet.round
+
+
+def test_parquet_files_of_several_rounds_can_be_put_below_each_other(tmp_path):
+    for name in ("spring", "autumn"):
+        sellers = [f"ann in {name}", f"bob in {name}"]
+        table = pl.DataFrame({"seller": sellers, "epsilon": [0.5, 0.0], "payment_minor_units": [120, 0]})
+        quotes = Quotes(table, 100, "EUR", name)
+        quotes.as_written("seller").write_parquet(tmp_path / f"{name}.parquet")
+        back = read_quotes(tmp_path / f"{name}.parquet")
+        assert (back.scale, back.currency, back.round) == (100, "EUR", name)
+        assert back.table.equals(table)
+    below = pl.read_parquet(tmp_path / "*.parquet")
+    assert below.get_column("round").to_list() == ["autumn", None, "spring", None]
+    assert below.get_column("currency").drop_nulls().to_list() == ["EUR", "EUR"]
+    below.write_parquet(tmp_path / "both.parquet")
+    with pytest.raises(FileProblem, match="several rounds"):
+        read_quotes(tmp_path / "both.parquet")
 
 
 def test_the_model_file_holds_all_that_an_outsider_needs(campaign):

@@ -268,6 +268,60 @@ def test_the_hash_of_rows_is_siphash_2_4():
     assert int(siphash(data, 0, 7, number, key[0], key[1])) == 0xA129CA6149BE45E5
 
 
+def plain_siphash(key, message):
+    """Return SipHash-2-4 of bytes, step by step in whole numbers of any size."""
+    full = (1 << 64) - 1
+    low, high = (int.from_bytes(key[k : k + 8], "little") for k in (0, 8))
+    begin = (b"somepseudorandomlygeneratedbytes"[k : k + 8] for k in range(0, 32, 8))
+    v = [int.from_bytes(part, "big") ^ own for part, own in zip(begin, (low, high, low, high), strict=True)]
+
+    def turned(value, bits):
+        return (value << bits | value >> (64 - bits)) & full
+
+    def steps(many):
+        for _ in range(many):
+            for a, b, left, whole in (
+                (0, 1, 13, True),
+                (2, 3, 16, False),
+                (0, 3, 21, False),
+                (2, 1, 17, True),
+            ):
+                v[a] = (v[a] + v[b]) & full
+                v[b] = turned(v[b], left) ^ v[a]
+                v[a] = turned(v[a], 32) if whole else v[a]
+
+    message += bytes(-(len(message) + 1) % 8) + bytes([len(message) & 255])
+    for k in range(0, len(message), 8):
+        word = int.from_bytes(message[k : k + 8], "little")
+        v[3] ^= word
+        steps(2)
+        v[0] ^= word
+    v[2] ^= 255
+    steps(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def test_texts_of_every_length_are_hashed_as_step_by_step_wherever_they_stand():
+    from dpmarket.ledger import kernels
+
+    random, key = np.random.default_rng(0), bytes(range(16))
+    halves = np.frombuffer(key, dtype="<u8")
+    for shuffled in range(3):
+        lengths = random.permutation(20) if shuffled else np.arange(20)
+        texts = [random.bytes(int(length)) for length in lengths]
+        numbers, out = random.integers(0, 2**63, 20).astype(np.uint64), np.zeros(20, dtype=np.uint64)
+        data = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        kernels.hashes(data, np.cumsum(lengths), numbers, halves[0], halves[1], out)
+        expected = [
+            plain_siphash(key, text + int(number).to_bytes(8, "little"))
+            for text, number in zip(texts, numbers, strict=True)
+        ]
+        assert out.tolist() == expected
+        sums = np.array([1, 2], dtype=np.uint64)
+        kernels.add_hashes(data, np.cumsum(lengths), numbers, np.array([*halves, 7], dtype=np.uint64), sums)
+        assert int(sums[0]) == (1 + sum(expected)) % 2**64
+
+
 def test_references_are_the_same_whenever_asked_for_and_differ_by_all_they_are_for():
     key, table = b"k" * 32, pl.DataFrame({"who": ["ann", "bob"]})
     own = digests.references(key, "payout", table, "who", np.array([1, 1]))

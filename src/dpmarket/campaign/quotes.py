@@ -67,17 +67,19 @@ class Quotes:
     def as_written(self, id_column: str) -> pl.DataFrame:
         """Return the table of the file: what is the same for all stands in the first row only."""
         assert self.scale is not None
-        about = zip(_ABOUT, (self.currency, str(self.scale), self.round), strict=True)
         columns: dict[str, Any] = {
             id_column: self.table.get_column(SELLER),
             EPSILON: self.table.get_column(EPSILON),
             _MONEY: self.amounts / self.scale,
             PAYMENT: self.table.get_column(PAYMENT),
         }
-        first = {name: pl.Series([value], dtype=pl.String) for name, value in about}
-        return pl.DataFrame(
-            columns | {name: value.extend_constant(None, len(self) - 1) for name, value in first.items()}
-        )
+        # Ten million gaps are encoded in a quarter of the time where the values are known. Rounds are texts
+        # all the same, so that files of several rounds can be put below each other.
+        values = (self.currency, str(self.scale), self.round)
+        kinds = (pl.Enum([self.currency]), pl.Enum([str(self.scale)]), pl.String)
+        for name, value, kind in zip(_ABOUT, values, kinds, strict=True):
+            columns[name] = pl.Series([value], dtype=kind).extend_constant(None, len(self) - 1)
+        return pl.DataFrame(columns)
 
 
 def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) -> Quotes:

@@ -71,11 +71,12 @@ def reading_reports(market: Market, source: str | os.PathLike[str]) -> Iterator[
     """
     id_column, cost_column = market.sellers.id_column, market.sellers.cost_column
     table = read_table(source, [id_column, cost_column], [id_column], [cost_column])
-    table = tidy_ids(table, id_column)
     with ThreadPoolExecutor(1) as thread:
-        ids = thread.submit(id_problems, table, id_column)
+        tidied = thread.submit(tidy_ids, table, id_column)
+        ids = thread.submit(lambda: id_problems(tidied.result(), id_column))
         costs, problems = numbers_of(table, cost_column)
         problems += find(cost_column, "a cost below 0", costs < 0.0)
+        table = tidied.result()
         if problems:
             refuse(table, source, problems + ids.result())
         try:
@@ -89,7 +90,7 @@ def reading_reports(market: Market, source: str | os.PathLike[str]) -> Iterator[
 def outside_distribution(market: Market, costs: FloatArray) -> tuple[int, int]:
     """Return how many costs lie below and above the support of the market's distribution."""
     low, high = to_distribution(market.costs.distribution).support
-    return int((costs < low).sum()), int((costs > high).sum())
+    return int(np.count_nonzero(costs < low)), int(np.count_nonzero(costs > high))
 
 
 def lifetime_limit(market: Market, connection: Connection | None) -> float | None:

@@ -63,10 +63,10 @@ def as_meant(texts: pl.Series) -> pl.Series:
 
 def write_csv(target: BinaryIO, table: pl.DataFrame) -> None:
     """Write a table as CSV in UTF-8 with a header row, its texts made harmless."""
-    texts = [column for column in table.columns if table.schema[column] == pl.String]
+    texts = [column for column in table.columns if table.schema[column] in (pl.String, pl.Enum)]
     looked = {column: _looked_at(table.get_column(column)) for column in texts}
     risky = [column for column, (may_run, _) in looked.items() if may_run]
-    table = table.with_columns([harmless(table.get_column(column)) for column in risky])
+    table = table.with_columns([harmless(table.get_column(column).cast(pl.String)) for column in risky])
     cut = any(has_separator for _, has_separator in looked.values())
     target.write(table.clear().write_csv().encode())
     table.write_csv(target, include_header=False, quote_style="non_numeric" if cut else "necessary")
@@ -91,7 +91,8 @@ def _looked_at(texts: pl.Series) -> tuple[bool, bool]:
     for data, ends in bytes_of_texts(texts.drop_nulls().to_frame("t"), "t"):
         starts = np.concatenate(([0], ends[:-1]))[np.diff(ends, prepend=0) > 0]
         may_run = may_run or bool(_RISKY[data[starts]].any())
-        has_separator = has_separator or any(one in data.tobytes() for one in _SEPARATORS)
+        whole = data.tobytes()
+        has_separator = has_separator or any(one in whole for one in _SEPARATORS)
     return may_run, has_separator
 
 

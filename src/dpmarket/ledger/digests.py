@@ -60,10 +60,10 @@ def sums_of_reports(
     """Return two sums of the hashes of rows, modulo 2**64: those of parts add up to those of the whole."""
     parts = np.array(keys, dtype=np.uint64)
     sums = np.zeros(2, dtype=np.uint64)
-    numbers = np.ascontiguousarray(costs + 0.0).view(np.uint64)  # -0.0 is 0.0
     first = 0
     for data, ends in bytes_of_texts(table, id_column):
-        kernels.add_hashes(data, ends, numbers[first : first + ends.size], parts, sums)
+        numbers = costs[first : first + ends.size] + 0.0  # -0.0 is 0.0
+        kernels.add_hashes(data, ends, numbers.view(np.uint64), parts, sums)
         first += ends.size
     one, other = sums.tolist()
     return one, other

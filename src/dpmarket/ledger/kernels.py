@@ -41,6 +41,14 @@ def _word(data: Any, position: Any, count: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def _last_word(data: Any, position: Any, count: Any) -> Any:
+    """Return fewer than eight bytes as :func:`_word` does, all eight at once where they are there."""
+    if position + np.uint64(8) <= np.uint64(data.size):
+        return _word(data, position, 8) & ((np.uint64(1) << np.uint64(8 * count)) - np.uint64(1))
+    return _word(data, position, count)
+
+
+@njit(cache=True, nogil=True)
 def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) -> Any:
     """Return the hash of bytes ``start`` to ``end`` followed by the eight bytes of a number.
 
@@ -70,7 +78,7 @@ def siphash(data: Any, start: Any, end: Any, number: Any, key0: Any, key1: Any) 
         position += np.uint64(8)
     # The number's bytes follow at once: some fill the text's last word, the others are in the last of all.
     rest = length & 7
-    word = _word(data, position, rest) | (number << np.uint64(8 * rest))
+    word = _last_word(data, position, rest) | (number << np.uint64(8 * rest))
     v3 ^= word
     v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
     v0, v1, v2, v3 = _mixed(v0, v1, v2, v3)
@@ -114,11 +122,15 @@ def add_hashes(data: Any, ends: Any, numbers: Any, key: Any, sums: Any) -> None:
         uint64, shape (2,); changed. Sums are modulo 2**64.
     """
     start = 0
+    key0, key1, key2 = key[0], key[1], key[2]
+    one = other = np.uint64(0)
     for row in range(len(ends)):
-        own = siphash(data, start, ends[row], numbers[row], key[0], key[1])
-        sums[0] += own
-        sums[1] += _spread(own ^ key[2])
+        own = siphash(data, start, ends[row], numbers[row], key0, key1)
+        one += own
+        other += _spread(own ^ key2)
         start = ends[row]
+    sums[0] += one
+    sums[1] += other
 
 
 @njit(cache=True, nogil=True)
