@@ -44,7 +44,7 @@ def comparisons():
                 plan = plan_prices(dist, trial.sellers, budget, trial.error_model)
                 rows.append(
                     [
-                        f"costs {costs}, budget {budget:g}",
+                        f"{costs}, {budget:,.0f}",
                         f"{compare_rules(dist, plan, budget).loss:+.0%}",
                         f"{ours.error:.3f}",
                         f"{ours.log_loss:.3f}",
@@ -54,16 +54,15 @@ def comparisons():
         yield Table(
             f"{name.capitalize()}: {trial.sellers:,} sellers, {trial.data.n_features} features, "
             f"{repetitions:,} repetitions",
-            ["market", "predicted", "error", "log loss", "posted price", "cheapest k", "same for all"],
+            ["costs, budget", "predicted", "error", "log loss", "posted price", "cheapest k", "same for all"],
             rows,
         )
 
 
 def _behind(other):
-    clear = abs(other.log_loss_behind) > 2.0 * other.log_loss_behind_error
-    return f"{other.log_loss_behind:+.3f} ± {other.log_loss_behind_error:.3f}" + (
-        "" if clear else " (not clear)"
-    )
+    """Return a difference with its standard error, in brackets where it is less than two of them."""
+    shown = f"{other.log_loss_behind:+.3f} ± {other.log_loss_behind_error:.3f}"
+    return shown if abs(other.log_loss_behind) > 2.0 * other.log_loss_behind_error else f"({shown})"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
   const NAMES = { PRE: "Code", DIV: "Formula or table", P: "Figure" };
   const LONG = 40; // letters; more of them are a sentence
   const NAME = 20; // letters; longer names may break at their joints
+  const AIM = /^at (most|least) \S+$/; // on two lines it would make every row of its table two lines high
   const WIDE = 480; // pixels; wider figures have several panels, whose words a phone would make too small
 
   const overflows = (box) => box.scrollWidth > box.clientWidth + 1;
@@ -51,7 +52,12 @@
     document.querySelectorAll("article pre, article .table-wrapper, article div.math, article p:has(> img)").forEach(letFocus);
   }
 
+  function keepWhole(cell) {
+    if (AIM.test(cell.textContent.trim())) cell.style.whiteSpace = "nowrap";
+  }
+
   document.querySelectorAll("article table code .pre").forEach(letBreak);
+  document.querySelectorAll("article table td").forEach(keepWhole);
   addEventListener("load", look);
   addEventListener("resize", look);
 })();
