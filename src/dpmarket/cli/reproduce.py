@@ -28,7 +28,7 @@ def reproduce(
 ) -> None:
     """Recompute the paper's figures, and say claim by claim what holds.
 
-    Finished tables are kept and not computed again; a run that was stopped goes on where it was.
+    Tables that this version has finished are kept; a run that was stopped goes on where it was.
     """
     import time
 
