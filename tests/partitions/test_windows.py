@@ -96,6 +96,18 @@ def test_who_is_next_to_where_a_cap_begins_is_paid_as_in_memory(seed, cap, weigh
     assert difference <= 2e-11
 
 
+@pytest.mark.parametrize(("cap", "weight"), [(2.5, 7e-6), (3.0, 2e-5)])
+def test_who_is_at_the_cap_below_a_gap_is_paid_as_in_memory(cap, weight):
+    rng = np.random.default_rng(11)
+    costs = rng.permutation(np.concatenate([rng.uniform(1, 2, 12_000), rng.uniform(2.4, 4, 60_000)]))
+    mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(0.3, 0.3, weight, weight_cap=cap))
+    allocation = allocate(virtual_costs(costs, mechanism.dist), mechanism.objective)
+    assert 3.0 < allocation.cutoff - allocation.max_weight * allocation.spread < 3.8  # where nobody is
+    market, difference = compared(costs, mechanism)
+    assert isinstance(market.decision, ByRule)
+    assert difference <= 2e-11
+
+
 def test_few_different_costs_are_paid_as_in_memory():
     costs = np.round(np.random.default_rng(7).uniform(1, 5, 80_000), 2)
     mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.02, weight_cap=2.0))

@@ -291,6 +291,39 @@ def test_where_few_are_between_cap_and_cutoff_more_of_those_around_are_paid_alon
     assert_as_if_alone(near, costs, psi, allocation, objective, dist, found)
 
 
+def test_who_is_at_the_cap_below_a_gap_is_paid_exactly():
+    """The dearest below a gap in which the cap ends: a table of premiums was wrong by up to 9e-5."""
+    dist, objective = Uniform(1, 5), BuyerObjective(0.3, 0.3, 0.0004217, weight_cap=2.5)
+    rng = np.random.default_rng(1120)
+    costs = rng.permutation(np.concatenate([rng.uniform(1, 2, 300), rng.uniform(2.4, 4, 1500)]))
+    psi = virtual_costs(costs, dist)
+    allocation, found = pay(costs, objective, dist)
+    edge = allocation.cutoff - allocation.max_weight * allocation.spread
+    assert dist.virtual_cost(2.0) < edge < dist.virtual_cost(2.4)
+    own = int(np.argmax(np.where(costs < 2.0, costs, 0.0)))
+    assert found.payments[own] == pytest.approx(by_solving_again(costs, own, objective, dist), rel=1e-9)
+    near = nearest_to_the_cap(allocation, psi)[:100]
+    assert_as_if_alone(near, costs, psi, allocation, objective, dist, found)
+
+
+@pytest.mark.parametrize("seed", [95, 523, 547, 558, 869, 1005])
+def test_nobody_is_paid_otherwise_than_alone_by_more_than_the_stated_error(seed):
+    """Costs in clusters, caps between them and within; in these markets it was stated too small."""
+    dist, rng = Uniform(1, 5), np.random.default_rng(seed)
+    costs = np.clip(rng.choice(rng.uniform(1, 5, 4), 2500) + 0.2 * rng.uniform(-1, 1, 2500), 1, 5)
+    concentration, weight, cap = (10.0 ** rng.uniform(*ends) for ends in ((-1, 2), (-6, -2), (-1.5, 0.7)))
+    objective = BuyerObjective(concentration, 1.0, weight, weight_cap=1.0 + cap)
+    psi = virtual_costs(costs, dist)
+    allocation, found = pay(costs, objective, dist)
+    bought = np.flatnonzero(allocation.epsilons > 0.0)
+    asked = Asked(costs[bought], psi[bought], allocation.epsilons[bought])
+    premiums, errors = Market(psi, allocation, objective, dist).integrated(asked, 1e-12)
+    missed = np.abs(found.payments[bought] - asked.epsilons * (asked.costs + premiums))
+    stated = found.errors[bought] + asked.epsilons * errors
+    assert (missed <= stated).all()
+    assert (found.errors[bought] <= 1e-9 * found.payments[bought]).all()
+
+
 def nearest_to_the_cap(allocation, psi):
     """Return who is bought from, those first whose virtual cost is closest to where the cap begins."""
     bought = np.flatnonzero(allocation.epsilons > 0.0)

@@ -26,8 +26,8 @@ from dpmarket.payments.kernels.alone import Alone, many_may_enter
 from dpmarket.payments.kernels.integrals import Asked, integrals
 from dpmarket.payments.kernels.moves import Anchor, Problem
 from dpmarket.payments.kernels.tables import evaluate
-from dpmarket.payments.market import CLOSE, TOLERANCE
-from dpmarket.payments.zones import Zone, cap_zone, inside, widened
+from dpmarket.payments.market import CLOSE, LEAST, TOLERANCE
+from dpmarket.payments.zones import Zone, cap_walls, cap_zone, inside, widened
 
 MOST_SINGLE = 1024
 """As many different costs are integrated one by one; for more a table is made."""
@@ -150,9 +150,7 @@ def premium_table(
         return None
     base, gap, spread, cap, total, _ = around.rule
     psi = _table(around.dist, _exponent(around))
-    walls = [*psi.walls, *psi.edges]
-    if around.case.anchor.capped:
-        walls.append(float(largest_cost_at(base + gap - cap * spread, around.dist)))
+    walls = [*psi.walls, *psi.edges, *cap_walls(around.anchor, base + gap - cap * spread, around.dist)]
     inner = [wall for wall in walls if low < wall < high]
 
     def asked_at(costs: FloatArray, virtual: FloatArray) -> Asked:
@@ -170,13 +168,15 @@ def premium_table(
         return float(np.max(np.abs(evaluate(table, costs) - exact) / (costs + exact)))
 
     own, costs = sellers
-    wide = widened(zone, own, lambda rows: missed(costs[rows], own[rows]) <= CLOSE)
+    wide, nearby = widened(zone, own, own, lambda rows: missed(costs[rows], own[rows]), CLOSE)
     if wide != zone and not (own[0] <= wide[0] and wide[1] <= own[-1]):
         return None  # nobody farther away can be asked
     # The same places whatever the partitions are; the ends are sellers of the market.
     sample = np.unique(np.linspace(low, high, 2 * _SAMPLE + 1))
     sample = sample[~inside(evaluate(psi, sample), wide)]
-    error = 4.0 * missed(sample, evaluate(psi, sample)) if sample.size else np.inf
+    error = np.inf
+    if sample.size:
+        error = max(4.0 * max(missed(sample, evaluate(psi, sample)), nearby), LEAST)
     if not error <= TOLERANCE:
         return None
     return PremiumTable(table, error + _FINE + psi.error, wide)

@@ -30,14 +30,17 @@ from dpmarket.payments.kernels.integrals import Asked, epsilons_at, integrals, r
 from dpmarket.payments.kernels.limits import CHEAPEST, Limit
 from dpmarket.payments.kernels.tables import evaluate
 from dpmarket.payments.ties import distinct_costs
-from dpmarket.payments.zones import NOWHERE, cap_zone, inside, widened
+from dpmarket.payments.zones import NOWHERE, cap_walls, cap_zone, inside, widened
 
 TOLERANCE = 2e-10
 """Relative error of a payment at which the integrals stop; the contract is 1e-9."""
+LEAST = 2e-11
+"""A table's relative error is stated as no less: it is known of sellers who were asked, not of others."""
 _FINE = 1e-12
 # What a table may miss next to a cap's edge, before those there are integrated, too.
 CLOSE = TOLERANCE / 4.0
 _SAMPLE = 256
+_DEAREST = 32
 _SMALLEST, _LARGEST, _LARGEST_EXPONENT = 1e-80, 1e80, 320
 
 Integrals = Callable[[Case, PiecewiseSeries, Asked, float, float], tuple[FloatArray, FloatArray]]
@@ -171,17 +174,14 @@ class Market:
             exact, _ = self.integrated(_chosen(asked, rows), _FINE)
             return float(np.max(np.abs(premiums[rows] - exact) / (costs[rows] + exact)))
 
-        near = inside(asked.virtual, widened(zone, asked.virtual, lambda rows: missed(rows) <= CLOSE))
+        ordered = self.case.problem.psi if isinstance(self.case, Alone) else np.zeros(0)
+        zone, around = widened(zone, asked.virtual, ordered, missed, CLOSE)
+        near = inside(asked.virtual, zone)
         if _are_most(near):
             return None
-        sample = np.unique(np.linspace(0, costs.size - 1, _SAMPLE).astype(np.int64))
-        # Sparse regions count as much as dense ones: one seller from each of as many stretches of cost.
-        spread = np.full(_SAMPLE + 1, -1)
-        share = (costs - costs.min()) / max(float(np.ptp(costs)), 1e-300)
-        spread[(share * _SAMPLE).astype(np.int64)] = np.arange(costs.size)
-        sample = np.unique(np.concatenate((sample, spread[spread >= 0], [costs.argmin(), costs.argmax()])))
+        sample = _across(asked, ordered)
         sample = sample[~near[sample]]
-        error = 4.0 * missed(sample) if sample.size else np.inf
+        error = max(4.0 * max(missed(sample), around), LEAST) if sample.size else np.inf
         if not error <= TOLERANCE:
             return None
         errors = (error + _FINE + self.psi.error) * (costs + premiums)
@@ -193,7 +193,9 @@ class Market:
         allocation = self.allocation
         edge = allocation.cutoff - allocation.max_weight * allocation.spread
         walls = [*self.psi.walls, *self.psi.edges]
-        if allocation.n_capped:
+        if isinstance(self.case, Alone):
+            walls += cap_walls(self.case.anchor, edge, self.dist)
+        elif allocation.n_capped:
             walls.append(largest_cost_at(edge, self.dist))
         inner = [wall for wall in walls if low < wall < high]
 
@@ -208,6 +210,22 @@ class Market:
             return premiums.reshape(points.shape)
 
         return tabulate(premium, np.unique([low, *inner, high]), 1e-11, 4)
+
+
+def _across(asked: Asked, ordered: FloatArray) -> IntArray:
+    """Return sellers from all of the market; ``ordered`` are all virtual costs, or none."""
+    costs, virtual = asked.costs, asked.virtual
+    sample = np.linspace(0, costs.size - 1, _SAMPLE).astype(np.int64)
+    # Sparse regions count as much as dense ones: one seller from each of as many stretches of cost.
+    spread = np.full(_SAMPLE + 1, -1)
+    share = (costs - costs.min()) / max(float(np.ptp(costs)), 1e-300)
+    spread[(share * _SAMPLE).astype(np.int64)] = np.arange(costs.size)
+    # And the dearest, above whom there are so few that each of them counts.
+    dearest: IntArray = np.array([costs.argmax()])
+    if ordered.size:
+        last = int(np.searchsorted(ordered, virtual.max()))
+        dearest = np.flatnonzero(virtual >= ordered[max(last - _DEAREST, 0)])[: 2 * _DEAREST]
+    return np.unique(np.concatenate((sample, spread[spread >= 0], dearest, [costs.argmin()])))
 
 
 def _are_most(near: BoolArray) -> bool:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.costs import CostDistribution, largest_cost_at
 from dpmarket.payments.kernels.alone import Alone, moves
-from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Mover
+from dpmarket.payments.kernels.moves import CAPPED, INTERIOR, OUT, Anchor, Mover
 from dpmarket.payments.kernels.resolve import resolve
 
 Zone = tuple[float, float]
@@ -20,7 +21,7 @@ NOWHERE: Zone = (np.inf, -np.inf)
 """The zone where nobody is at a cap: nothing lies in it."""
 _BEYOND = 4.0
 _RING = 8.0
-_ASKED = 64
+_ASKED = 16  # on either side, nearest and spread
 
 
 def cap_zone(case: Alone) -> Zone | None:
@@ -51,27 +52,59 @@ def inside(virtual: FloatArray, zone: Zone) -> BoolArray:
     return there
 
 
-def widened(zone: Zone, virtual: FloatArray, is_good: Callable[[IntArray], bool]) -> Zone:
-    """Return a zone outside of which a table holds for those who were asked: the nearest, and some around.
+def cap_walls(anchor: Anchor, edge: float, dist: CostDistribution) -> list[float]:
+    """Return the costs at which premiums jump next to a cap; none where nobody is at it.
+
+    One is where the cap begins to hold, at the virtual cost ``edge``. The other is above the dearest seller
+    at the cap: who would cost more, and less than the edge, is none of those at the cap.
+    """
+    if not anchor.capped:
+        return []
+    dearest = float(largest_cost_at(anchor.last_capped, dist))
+    return [float(np.nextafter(dearest, np.inf)), float(largest_cost_at(edge, dist))]
+
+
+def widened(
+    zone: Zone, virtual: FloatArray, ordered: FloatArray, missed: Callable[[IntArray], float], most: float
+) -> tuple[Zone, float]:
+    """Return a zone outside of which a table holds for those who were asked, and what it misses for them.
+
+    Asked are, on either side, the nearest sellers, however far they are, and some around.
 
     Parameters
     ----------
     zone
         To begin with.
-    virtual
-        Of sellers.
-    is_good
-        Tells of some of them, by their places, whether the table holds for all.
+    virtual, ordered
+        Virtual costs of sellers, and all there are in increasing order.
+    missed
+        Tells of some of the sellers, by their places, what the table misses at most.
+    most
+        What it may miss.
     """
-    while zone[0] <= zone[1]:
+    worst = 0.0
+    while ordered.size and zone[0] <= zone[1]:
         low, high = zone
         width = _RING * max(high - low, 1e-12 * abs(high))
-        ring = np.flatnonzero(inside(virtual, (low - width, high + width)) & ~inside(virtual, zone))
-        away = np.maximum(low - virtual[ring], virtual[ring] - high)
-        order = ring[np.argsort(away, kind="stable")]
-        spread = np.linspace(0, max(ring.size - 1, 0), _ASKED // 2).astype(np.int64)
-        asked = np.unique(np.concatenate((order[: _ASKED // 2], order[spread[: ring.size]])))
-        if asked.size == 0 or is_good(asked):
+        first, end = np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")
+        reach = (
+            min(low - width, float(ordered[max(int(first) - _ASKED, 0)])),
+            max(high + width, float(ordered[min(int(end) + _ASKED, ordered.size) - 1])),
+        )
+        misses = []
+        for there in ((reach[0] <= virtual) & (virtual < low), (high < virtual) & (virtual <= reach[1])):
+            asked = _nearest_and_spread(virtual, np.flatnonzero(there), 0.5 * (low + high))
+            misses.append(missed(asked) if asked.size else 0.0)
+        worst = max(misses)
+        is_good = [miss <= most for miss in misses]
+        if all(is_good):
             break
-        zone = low - width, high + width
-    return zone
+        zone = low if is_good[0] else reach[0], high if is_good[1] else reach[1]
+    return zone, worst
+
+
+def _nearest_and_spread(virtual: FloatArray, rows: IntArray, middle: float) -> IntArray:
+    """Return some of the rows: those nearest to a place, and as many from all of them."""
+    order = rows[np.argsort(np.abs(virtual[rows] - middle), kind="stable")]
+    spread = np.linspace(0, max(rows.size - 1, 0), _ASKED).astype(np.int64)
+    return np.unique(np.concatenate((order[:_ASKED], order[spread[: rows.size]])))
