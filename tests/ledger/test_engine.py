@@ -353,11 +353,18 @@ def test_a_new_ledger_that_sqlite_could_not_finish_is_not_put_in_place(tmp_path,
         check_ledger(connection)
 
 
-def test_where_a_file_cannot_have_two_names_a_ledger_is_made_in_its_place(tmp_path, monkeypatch):
-    def refuse(source, target):
-        raise PermissionError(errno.EPERM, "Operation not permitted")
+def no_links(code=errno.EPERM):
+    """Return what stands for ``os.link`` on a file system without links."""
 
-    monkeypatch.setattr(os, "link", refuse)
+    def refuse(source, target):
+        raise OSError(code, os.strerror(code))
+
+    return refuse
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EXDEV, errno.EACCES])
+def test_where_a_file_cannot_have_two_names_a_ledger_is_made_in_its_place(tmp_path, monkeypatch, code):
+    monkeypatch.setattr(os, "link", no_links(code))
     with open_ledger(tmp_path / "people.ledger") as ledger:
         own = ledger.id
     with open_ledger(tmp_path / "people.ledger") as ledger:
@@ -366,9 +373,45 @@ def test_where_a_file_cannot_have_two_names_a_ledger_is_made_in_its_place(tmp_pa
     assert (tmp_path / "people.ledger").stat().st_mode & 0o077 == 0
 
 
-def test_a_name_that_is_too_long_is_refused_in_words(tmp_path):
-    with pytest.raises(FileProblem, match="name too long"), open_ledger(tmp_path / ("x" * 240)):
+def test_without_second_names_a_file_of_version_2_is_upgraded_and_its_copy_kept(tmp_path, monkeypatch):
+    shutil.copy(VERSION_2, tmp_path / "old.ledger")
+    monkeypatch.setattr(os, "link", no_links())
+    with open_ledger(tmp_path / "old.ledger") as ledger, reading(ledger) as connection:
+        check_ledger(connection)
+    copy = tmp_path / "old.ledger.version-2"
+    assert copy.stat().st_mode & 0o077 == 0
+    with contextlib.closing(sqlite3.connect(copy)) as kept:
+        assert kept.execute("PRAGMA user_version").fetchone() == (2,)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old.ledger", "old.ledger.version-2"]
+
+
+def test_without_second_names_nothing_that_exists_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", no_links())
+    path = tmp_path / "copy"
+    with pytest.raises(FileProblem, match="it exists"), preparing.whole_file(path):
+        path.write_bytes(b"somebody was quicker")
+    assert path.read_bytes() == b"somebody was quicker"
+    assert [found.name for found in tmp_path.iterdir()] == ["copy"]
+
+
+def test_who_is_killed_before_the_temporary_name_is_gone_leaves_it_to_the_next(tmp_path):
+    path, other = tmp_path / "people.ledger", tmp_path / ".dpmarket-0123456789ab.tmp"
+    with open_ledger(path) as ledger:
+        own = ledger.id
+    os.link(path, tmp_path / ".dpmarket-ba9876543210.tmp")
+    os.link(path, tmp_path / "kept on purpose")
+    other.write_bytes(b"of somebody who is making a ledger")
+    with open_ledger(path) as ledger:
+        assert ledger.id == own
+    assert sorted(found.name for found in tmp_path.iterdir()) == [other.name, "kept on purpose", path.name]
+
+
+def test_long_names_can_be_used_and_longer_ones_are_refused_in_words(tmp_path):
+    with open_ledger(tmp_path / ("x" * 240)) as ledger, writing(ledger) as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    with pytest.raises(FileProblem, match="name too long"), open_ledger(tmp_path / ("x" * 256)):
         pass
+    assert [path.name for path in tmp_path.iterdir()] == ["x" * 240]
 
 
 def test_processes_that_make_a_ledger_at_once_have_one(tmp_path):

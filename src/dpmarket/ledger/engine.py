@@ -26,6 +26,7 @@ from dpmarket.ledger.cells import cell_problems, cell_problems_of_small_tables
 from dpmarket.ledger.preparing import (
     WAIT_SECONDS,
     NoLinks,
+    drop_second_name,
     prepare_file,
     prepare_server,
     refuse_unfinished,
@@ -285,8 +286,11 @@ def _engine(place: str | os.PathLike[str]) -> tuple[str, Path | None, bool, sa.E
     path = Path(place)
     try:
         str(path.absolute()).encode()
+        path.is_dir()
     except UnicodeEncodeError:
         raise FileProblem("cannot open the ledger: expected a file's name in UTF-8.") from None
+    except OSError as problem:  # a name that no file can have
+        raise FileProblem(f"cannot open {path}: {problem.strerror or problem}.") from None
     if not path.parent.is_dir():
         raise FileProblem(f"cannot open {path}: the folder {path.parent} does not exist.")
     if path.is_dir():
@@ -376,7 +380,7 @@ def _make_new(path: Path) -> None:
     A process that is killed, or finds the disk full, leaves no file that looks like a ledger and is none.
     """
     try:
-        with whole_file(path) as temporary, _told(str(path)):
+        with whole_file(path, only_by_link=True) as temporary, _told(str(path)):
             engine = _file_engine(temporary, "rw")
             try:
                 prepare_file(engine, temporary, read_only=False)
@@ -394,6 +398,7 @@ def _make_private(path: Path) -> None:
     """Make the file, if it is new, and let only its owner read it, and what SQLite keeps beside it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        drop_second_name(path)
         for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
             with contextlib.suppress(FileNotFoundError):
                 if name.stat().st_mode & 0o077:

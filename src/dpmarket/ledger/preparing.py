@@ -20,7 +20,9 @@ from dpmarket.ledger import tables
 APPLICATION = 0x64706D31
 WAIT_SECONDS = 30.0
 FILE_VERSION = 3
-_WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_FAILS = "EPERM ENOTSUP EOPNOTSUPP ENOSYS EACCES EXDEV EINVAL EMLINK"  # of links, on one or the other system
+_WITHOUT_LINKS = {getattr(errno, name) for name in _FAILS.split()}
+_TEMPORARY = (".dpmarket-", ".tmp")
 _UPGRADE_LOCK = 0x64706D31  # of PostgreSQL's advisory locks
 
 
@@ -180,24 +182,32 @@ class NoLinks(FileProblem):
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, only_by_link: bool = False) -> Iterator[Path]:
     """Give the name of a private file that becomes ``path`` when the block ends well, and else is gone.
+
+    Parameters
+    ----------
+    path
+        What must not exist.
+    only_by_link
+        Whether others may open the file as soon as there is one of its name. Where a file cannot have two
+        names, an empty one would be there for a moment before all of it is: that is refused then.
 
     Raises
     ------
     FileProblem
         It cannot be written, or exists by then.
     NoLinks
-        The file system cannot do that.
+        Only by a link, and the file system has none.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    # No longer than need be: SQLite adds endings of its own.
+    temporary = path.with_name(secrets.token_hex(6).join(_TEMPORARY))
     beside = [temporary, *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm", "-journal"))]
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield temporary
         flush_to_disk(temporary)
-        _link(temporary, path)
-        temporary.unlink()
+        _put_in_place(temporary, path, only_by_link=only_by_link)
         flush_to_disk(path.parent)
     except FileExistsError:
         raise FileProblem(f"cannot write {path}: it exists; name another file.") from None
@@ -211,14 +221,33 @@ def whole_file(path: Path) -> Iterator[Path]:
                 name.unlink()
 
 
-def _link(temporary: Path, path: Path) -> None:
-    """Give a file its second name: unlike a rename, that fails where somebody else was quicker."""
+def _put_in_place(temporary: Path, path: Path, *, only_by_link: bool) -> None:
+    """Give a file its name; unlike a plain rename, that fails where somebody else was quicker."""
     try:
         os.link(temporary, path)
     except OSError as problem:
-        if problem.errno in _WITHOUT_LINKS:
+        if problem.errno not in _WITHOUT_LINKS:
+            raise
+        if only_by_link:
             raise NoLinks(f"cannot write {path}: its file system knows no hard links.") from None
-        raise
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        temporary.replace(path)
+    else:
+        temporary.unlink(missing_ok=True)
+
+
+def drop_second_name(path: Path) -> None:
+    """Take the temporary name off a file whose maker was killed before doing so.
+
+    Everything entered later would be under that name, too, also when the file is moved away.
+    """
+    own = path.stat()
+    if own.st_nlink < 2:
+        return
+    for name in path.resolve().parent.glob("*".join(_TEMPORARY)):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(name.lstat(), own):
+                name.unlink()
 
 
 def refuse_unfinished(path: Path) -> None:
