@@ -58,7 +58,8 @@ def script():
 
 
 def by_node(chosen):
-    program = f"{script()}\n{DECODE}\nconst cases = {json.dumps([given(case) for case in chosen])};\n"
+    decode = 'const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));'
+    program = f"{script()}\n{decode}\nconst cases = {json.dumps([given(case) for case in chosen])};\n"
     program += f"process.stdout.write(JSON.stringify({CHECK_ALL}));"
     done = subprocess.run([NODE, "-"], input=program.encode(), capture_output=True, check=True, timeout=600)
     return [[tuple(check) for check in checks] for checks in json.loads(done.stdout)]

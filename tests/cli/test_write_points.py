@@ -1,6 +1,5 @@
 """Killed after any single write, and with two processes at once: nothing is lost, nothing happens twice."""
 
-import os
 import shutil
 import signal
 from pathlib import Path
@@ -73,14 +72,32 @@ class Place:
             return (found[0], balance_of(connection, found[0].campaign)) if found else (None, None)
 
 
+@pytest.fixture(scope="module")
+def first():
+    opened = Forks()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def second():
+    opened = Forks()
+    yield opened
+    opened.close()
+
+
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.setenv("DPMARKET_STATE", str(folder / "state"))
-    forks = Forks(folder)
-    yield Place(tmp_path, forks)
-    forks.close()
+def folder(tmp_path, monkeypatch):
+    made = tmp_path / "here"
+    made.mkdir()
+    monkeypatch.setenv("DPMARKET_STATE", str(made / "state"))
+    return made
+
+
+@pytest.fixture
+def place(tmp_path, folder, first):
+    first.folder = folder
+    return Place(tmp_path, first)
 
 
 def kill_after(place, name, number):
@@ -147,49 +164,39 @@ def test_killed_after_every_single_write_a_command_can_be_run_again(place, name)
 
 
 @pytest.mark.parametrize("name", ["quote", "train"])
-def test_two_processes_at_once_do_it_once(place, tmp_path, name):
+def test_two_processes_at_once_do_it_once(place, second, name):
     prepare(place, name)
     command, _ = BEFORE[name]
     output = "quotes.csv" if name == "quote" else "model.json"
     aside = [f"other-{part}" if part == output else part for part in command]
-    other = Forks(place.folder)
-    try:
-        for _ in range(3):
-            place.back()
-            place.forks.start(*command)
-            other.start(*aside)
-            codes = {place.forks.wait(), other.wait()}
-            assert codes in ({0}, {0, 1})  # the second may find that a training is under way
-            entered, _ = place.looked()
-            assert entered.state == ("open" if name == "quote" else "released")
-            assert [line.kind for line in outside.read_log()].count("mark") == (name == "train")
-    finally:
-        other.close()
+    second.folder = place.folder
+    for _ in range(3):
+        place.back()
+        place.forks.start(*command)
+        second.start(*aside)
+        codes = {place.forks.wait(), second.wait()}
+        assert codes in ({0}, {0, 1})  # the second may find that a training is under way
+        entered, _ = place.looked()
+        assert entered.state == ("open" if name == "quote" else "released")
+        assert [line.kind for line in outside.read_log()].count("mark") == (name == "train")
 
 
 @pytest.mark.slow
-def test_two_processes_that_quote_all_the_time_never_exceed_a_budget(tmp_path, monkeypatch):
+def test_two_processes_that_quote_all_the_time_never_exceed_a_budget(folder, first, second):
     """Each quotes its own people online; the room of one budget is shared."""
     from support.desks import market_text
 
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.setenv("DPMARKET_STATE", str(folder / "state"))
     text = market_text(
         sellers={"expected": 60}, objective={"budget": 20.0, "concentration": 1.0, "noise": 1.0}
     )
     make_campaign(folder, 3, text)
-    processes = [Forks(folder), Forks(folder)]
-    try:
-        for turn in range(8):
-            for k, process in enumerate(processes):
-                rows = "".join(f"{k} {turn} {i},1.1\n" for i in range(6))
-                (folder / f"r{k}.csv").write_text("seller,cost\n" + rows)
-                process.start("quote", f"r{k}.csv", "-o", f"q{k}-{turn}.csv", "--online", "-q")
-            assert {process.wait() for process in processes} <= {0, 1}
-    finally:
-        for process in processes:
-            process.close()
+    first.folder = second.folder = folder
+    for turn in range(8):
+        for k, process in enumerate((first, second)):
+            rows = "".join(f"{k} {turn} {i},1.1\n" for i in range(6))
+            (folder / f"r{k}.csv").write_text("seller,cost\n" + rows)
+            process.start("quote", f"r{k}.csv", "-o", f"q{k}-{turn}.csv", "--online", "-q")
+        assert {process.wait() for process in (first, second)} <= {0, 1}
     with existing_ledger(folder / "market.ledger") as ledger, reading(ledger) as connection:
         check_everything(connection, ledger)
         found = rounds_of(connection)
@@ -197,4 +204,3 @@ def test_two_processes_that_quote_all_the_time_never_exceed_a_budget(tmp_path, m
         assert len(found) > 2
         told = sum(len(read_rows(path)) for path in Path(folder).glob("q?-?.csv"))
         assert sum(entered.sellers for entered in found) == told
-    assert os.environ["DPMARKET_STATE"]

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
+from scipy.special import expit
 
 import dpmarket as dpm
 from dpmarket.audit import audit_privacy_exact
@@ -28,12 +29,17 @@ SETTINGS = [
 
 
 def exact_log_density(w, rows, weights, eta, l2, joint=0):
-    """Return the log density of the output but for a constant; the first columns have joint noise."""
-    low = 1.0 / (1.0 + np.exp(np.clip(rows @ w, -700.0, 700.0)))
-    needed = (weights * low) @ rows - l2 * w
-    hessian = l2 * np.eye(w.size) + (rows.T * (weights * low * (1.0 - low))) @ rows
-    length = np.linalg.norm(needed[:joint]) + np.abs(needed[joint:]).sum()
-    return -0.5 * eta * length + np.linalg.slogdet(hessian)[1]
+    """Return the log density of the output but for a constant; the first columns have joint noise.
+
+    ``rows`` may be several tables of one shape: then there is a density for each. The determinant of the
+    Hessian is that of a matrix with as many rows as the table (Sylvester), but for a constant.
+    """
+    low = expit(-(rows @ w))
+    pulls = weights * low
+    needed = (pulls[..., None, :] @ rows)[..., 0, :] - l2 * w
+    smaller = (pulls * (1.0 - low) / l2)[..., None] * (rows @ rows.mT) + np.eye(rows.shape[-2])
+    length = np.sqrt((needed[..., :joint] ** 2).sum(axis=-1)) + np.abs(needed[..., joint:]).sum(axis=-1)
+    return -0.5 * eta * length + np.linalg.slogdet(smaller)[1]
 
 
 @pytest.mark.parametrize(("own", "eta", "l2", "first", "second", "rows"), SETTINGS)
@@ -145,11 +151,9 @@ def test_no_records_of_a_table_give_away_more_than_was_promised(columns, records
     weights = np.array([own / rows_each] * rows_each + [rest])
 
     def losses(mine, theirs, others):
+        both = np.stack([np.vstack([theirs, others]), np.vstack([mine, others])])
         constants = (weights, model.noise_rate_, model.l2_, joint)
-        return lambda w: (
-            exact_log_density(w, np.vstack([theirs, others]), *constants)
-            - exact_log_density(w, np.vstack([mine, others]), *constants)
-        )
+        return lambda w: np.subtract(*exact_log_density(w, both, *constants))
 
     for _ in range(60):
         mine, theirs = (signed[rng.integers(0, len(signed), rows_each)] for _ in range(2))

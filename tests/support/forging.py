@@ -4,11 +4,11 @@ Written a third time, without the program and without the verifier: what a forge
 write.
 """
 
-import copy
 import csv
 import hashlib
 import json
 import math
+import pickle
 import struct
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
@@ -93,7 +93,7 @@ class Papers:
         return self.body["training" if self.version == 1 else "release"]
 
     def copy(self):
-        return copy.deepcopy(self)
+        return pickle.loads(pickle.dumps(self))  # faster than copy.deepcopy
 
     def changed(self, *path, to):
         """Return papers with one value of the body changed, nothing else."""

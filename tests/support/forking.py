@@ -1,10 +1,11 @@
 """Run commands in forks of a process that has loaded everything, so that a kill hits work, not imports.
 
-Run as a script: reads one JSON list per line, a file for the output (or null), the number of the write after
-which the fork kills itself (or null) and the arguments; writes the process id of the fork, then, once it has
-ended, its exit code (negative: the signal that killed it).
+Run as a script: reads one JSON list per line, the folder, the state folder, a file for the output (or null),
+the number of the write after which the fork kills itself (or null) and the arguments; writes the process id
+of the fork, then, once it has ended, its exit code (negative: the signal that killed it).
 """
 
+import gc
 import json
 import os
 import signal
@@ -14,16 +15,12 @@ from pathlib import Path
 
 
 class Forks:
-    """A process whose forks run commands in a folder."""
+    """A process whose forks run commands in a folder, which may be another one for every command."""
 
-    def __init__(self, folder):
+    def __init__(self, folder=None):
         self.folder = folder
         self._process = subprocess.Popen(
-            [sys.executable, Path(__file__)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=folder,
-            text=True,
+            [sys.executable, Path(__file__)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout.readline() == "ready\n"
 
@@ -32,7 +29,8 @@ class Forks:
 
         With ``kill_at`` it kills itself right after its so-many-th write to a database or to the disk.
         """
-        self._process.stdin.write(json.dumps([output and str(output), kill_at, *arguments]) + "\n")
+        places = [str(self.folder), os.environ["DPMARKET_STATE"], output and str(output)]
+        self._process.stdin.write(json.dumps([*places, kill_at, *arguments]) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
@@ -84,10 +82,12 @@ def _kill_at(number):
         setattr(os, name, counted(getattr(os, name)))
 
 
-def _serve():
+def _load():
+    """Load everything, and look for no garbage in it: a fork that did would copy all of it first."""
     import importlib
     import pkgutil
 
+    gc.disable()
     import numpy as np
 
     import dpmarket as dpm
@@ -98,11 +98,21 @@ def _serve():
     # Compile without touching polars, whose threads a fork would not have.
     dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1, 1, 0.01)).run(np.linspace(1, 5, 60))
     dpm.PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)).fit(np.eye(4) / 2, [0, 1, 0, 1])
+    gc.freeze()
+    gc.enable()
+
+
+def _serve():
+    _load()
+    from dpmarket.cli.app import main
+
     print("ready", flush=True)
     for line in sys.stdin:
         fork = os.fork()
         if fork == 0:
-            output, kill_at, *arguments = json.loads(line)
+            folder, state, output, kill_at, *arguments = json.loads(line)
+            os.chdir(folder)
+            os.environ["DPMARKET_STATE"] = state
             if kill_at is not None:
                 _kill_at(kill_at)
             sys.argv = ["dpmarket", *arguments]
@@ -110,7 +120,7 @@ def _serve():
                 os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
             code = 0
             try:
-                dpm.cli.app.main()
+                main()
             except SystemExit as end:
                 code = end.code or 0
             sys.stdout.flush()

@@ -58,19 +58,9 @@ def _act(place, keys, state, act, values, now, kill_at):
 
 
 def _serve():
-    import importlib
-    import pkgutil
+    from forking import _load
 
-    import numpy as np
-
-    import dpmarket as dpm
-
-    for module in pkgutil.walk_packages(dpm.__path__, "dpmarket."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-    # Compile without touching polars, whose threads a fork would not have.
-    dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1, 1, 0.01)).run(np.linspace(1, 5, 60))
-    dpm.PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)).fit(np.eye(4) / 2, [0, 1, 0, 1])
+    _load()
     print("ready", flush=True)
     for line in sys.stdin:
         fork = os.fork()

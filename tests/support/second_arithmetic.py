@@ -4,6 +4,7 @@ Maxima are searched for, not solved for, and normal laws are mpmath's: a forged 
 verifier although :func:`lies` names something in it is a hole.
 """
 
+import functools
 from fractions import Fraction
 
 import mpmath
@@ -123,18 +124,19 @@ def _is_covered(line, c, release):
 
 
 def _largest_loss(a, c):
-    eta, l2, bound, r = (
-        mpmath.mpf(c["noise_rate"]),
-        mpmath.mpf(c["l2"]),
-        mpmath.mpf(c["row_bound"]),
-        c["rows_per_person"],
-    )
-    long = mpmath.mpf(c.get("euclidean_bound", bound))
+    softmax = (len(c["classes"]), len(c["coef_grid"][0])) if "softmax" in c["kind"] else ()
+    long = c.get("euclidean_bound", c["row_bound"])
+    return _loss(a, c["noise_rate"], c["l2"], c["row_bound"], long, c["rows_per_person"], *softmax)
+
+
+@functools.cache  # most lines stay as they were when something else is changed
+def _loss(a, eta, l2, bound, long, r, classes=None, n=None):
+    eta, l2, bound, long = (mpmath.mpf(value) for value in (eta, l2, bound, long))
     h = a * long**2 / l2
-    if "softmax" not in c["kind"]:
+    if classes is None:
         linear = a * eta * bound / 2
         return linear + _maximum(lambda s: linear * s + r * mpmath.log(1 + h / r * s * (1 - s)))
-    classes, n, linear = len(c["classes"]), len(c["coef_grid"][0]), a * eta * bound
+    linear = a * eta * bound
     wrong = mpmath.mpf(classes - 1)
 
     def by_rows(s):

@@ -21,7 +21,7 @@ from support.live import MARKET, RECORD
 ENTRY = [sys.executable, "-c", "from dpmarket.cli import main; main()"]
 
 
-def start(folder, *arguments):
+def start(folder, *arguments, **environment):
     """Start a service; return the process and its address."""
     with (folder.parent / "log").open("ab") as log:
         process = subprocess.Popen(
@@ -29,7 +29,7 @@ def start(folder, *arguments):
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env={**os.environ, "DPMARKET_STATE": str(folder / "state")},
+            env={**os.environ, "DPMARKET_STATE": str(folder / "state"), **environment},
         )
     for line in process.stdout:
         if line.startswith("Serving on "):
@@ -77,14 +77,23 @@ def members(tmp_path, monkeypatch):
     return folder, {role: one["token"] for role, one in made.items()}
 
 
+def put_ahead(path, seconds):
+    """Put a clock ahead; whoever reads it at that moment reads one of two whole numbers."""
+    aside = path.with_suffix(".new")
+    aside.write_text(str(seconds))
+    aside.replace(path)
+
+
 def test_a_service_trains_by_itself_and_stops_on_a_signal(members):
     folder, tokens = members
-    process, url = start(folder)
+    clock = folder.parent / "clock"
+    put_ahead(clock, 0)
+    process, url = start(folder, DPMARKET_TESTING="true", DPMARKET_CLOCK_FILE=str(clock))
     try:
         (worker,) = until(lambda: children_of(process.pid))
         callers = {role: Client(url, token) for role, token in tokens.items()}
         now = datetime.now(UTC)
-        times = [(now + timedelta(seconds=seconds)).isoformat() for seconds in (-1, 20, 20)]
+        times = [(now + timedelta(seconds=seconds)).isoformat() for seconds in (-1, 600, 600)]
         campaign = callers["buyer"].draft("spring", "online", MARKET, *times)["id"]
         callers["paymaster"].fund(campaign, 10_000)
         callers["buyer"].open_campaign(campaign)
@@ -95,6 +104,8 @@ def test_a_service_trains_by_itself_and_stops_on_a_signal(members):
         seller.quote(2.0)
         seller.accept()
         seller.deliver(RECORD)
+        assert callers["buyer"].campaign(campaign)["state"] == "open"
+        put_ahead(clock, 600)
         until(lambda: callers["buyer"].campaign(campaign)["state"] == "released")
         assert seller.events()[-1] == "trained"
         for client in (*callers.values(), seller):

@@ -4,7 +4,7 @@ The formulas of :mod:`dpmarket.privacy.softmax` and :mod:`dpmarket.privacy.softm
 more with many digits (mpmath). Here the determinant is that of the matrix itself: with s given and the wrong
 classes equally likely,
 :math:`\det(I + c (\mathrm{diag}(p) - p p^T)) = \prod_k (1 + c p_k) \sum_k p_k / (1 + c p_k)`, and the maximum
-over s is found by thirds: the bracket is concave.
+over s is found by halves, from the slope: the bracket is concave.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import mpmath  # type: ignore[import-untyped]
 
 from dpmarket.privacy import ReleasePlan, SoftmaxWeights
 
-_THIRDS = 130
+_HALVINGS = 77
 
 
 def softmax_loss(weight: float, weights: SoftmaxWeights) -> Any:
@@ -25,32 +25,39 @@ def softmax_loss(weight: float, weights: SoftmaxWeights) -> Any:
     rows, classes = weights.rows_per_person, weights.n_classes
     slope, bend = a * eta * bound, a * bound**2 / mpmath.mpf(weights.l2)
 
+    share, others = bend / rows, classes - 1
+    size = weights.n_coefficients * others
+
     def by_rows(s: Any) -> Any:
-        share, wrong = bend / rows, s / (classes - 1)
-        product = (1 + share * (1 - s)) * (1 + share * wrong) ** (classes - 1)
-        total = (1 - s) / (1 + share * (1 - s)) + s / (1 + share * wrong)
-        return slope * s + rows * mpmath.log(product * total)
+        right, wrong = 1 + share * (1 - s), 1 + share * s / others
+        return slope * s + rows * mpmath.log(right * wrong**others * ((1 - s) / right + s / wrong))
+
+    def rising_by_rows(s: Any) -> bool:
+        right, wrong = 1 + share * (1 - s), 1 + share * s / others
+        mixed = (1 / wrong**2 - 1 / right**2) / ((1 - s) / right + s / wrong)
+        return bool(slope + rows * (share / wrong - share / right + mixed) > 0)
 
     def by_trace(s: Any) -> Any:
-        size = weights.n_coefficients * (classes - 1)
-        trace = 1 - (1 - s) ** 2 - s**2 / (classes - 1)
-        return slope * s + size * mpmath.log1p(bend * trace / size)
+        return slope * s + size * mpmath.log1p(bend * (1 - (1 - s) ** 2 - s**2 / others) / size)
 
-    found = _largest(by_rows)
+    def rising_by_trace(s: Any) -> bool:
+        bent = 1 + bend * (1 - (1 - s) ** 2 - s**2 / others) / size
+        return bool(slope + bend * (2 * (1 - s) - 2 * s / others) / bent > 0)
+
+    found = _largest(by_rows, rising_by_rows)
     if rows > weights.n_coefficients:
-        found = min(found, _largest(by_trace))
+        found = min(found, _largest(by_trace, rising_by_trace))
     return slope + found
 
 
-def _largest(concave: Callable[[Any], Any]) -> Any:
+def _largest(concave: Callable[[Any], Any], rising: Callable[[Any], bool]) -> Any:
     low, high = mpmath.mpf(0), mpmath.mpf(1)
-    for _ in range(_THIRDS):
-        third = (high - low) / 3
-        if concave(low + third) < concave(high - third):
-            low += third
-        else:
-            high -= third
-    return max(concave(low), concave(mpmath.mpf(1)))
+    if rising(high):
+        return concave(high)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) else (low, middle)
+    return concave(low)
 
 
 def softmax_release_spent(plan: ReleasePlan, weights: SoftmaxWeights) -> Any:

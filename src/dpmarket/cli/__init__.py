@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -15,6 +16,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"dpmarket {__version__}")
         return
+    # What is loaded stays: looking for garbage in it whenever it has grown takes a good part of a start.
+    gc.set_threshold(10_000, 10, 20)
     # Nothing here has plugins, and looking for some reads the metadata of everything that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from dpmarket.cli.app import main as run

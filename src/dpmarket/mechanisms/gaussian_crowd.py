@@ -54,20 +54,8 @@ class Crowd:
 
         Elementwise over ``spreads`` (s of each noise rate) and ``r``.
         """
-        s, at = spreads[:, None], r[:, None]
-        costs = gamma * price.slopes
-        first, length = price.knots[:-1], price.lengths
-        some = np.searchsorted(self.psi, (at - s * first) / costs, side="left")
-        whole = np.minimum(np.searchsorted(self.psi, (at - s * price.knots[1:]) / costs, side="right"), some)
-        parts = some - whole
-        between = self.sums[some] - self.sums[whole]
-        # x = q - p * psi for those who use part of a chord.
-        q, p = at / s - first, costs / s
-        total = whole * length + parts * q - p * between
-        square = parts * q * q - 2.0 * q * p * between + p * p * (self.squares[some] - self.squares[whole])
-        full = length * (whole * (at - s * first - 0.5 * s * length) - costs * self.sums[whole])
-        least = -full - 0.5 * s * np.maximum(square, 0.0)
-        return total.sum(axis=1), parts.sum(axis=1) / spreads, least.sum(axis=1)
+        chords = _Chords(self, price, gamma, spreads, r)
+        return chords.total(), chords.growth(), chords.least()
 
     def multipliers(
         self, price: PromisePrice, gamma: float, spreads: FloatArray, etas: FloatArray
@@ -77,16 +65,55 @@ class Crowd:
             return np.full(etas.size, np.nan)
         most = gamma * price.slopes[-1] * self.psi[-1] + spreads * price.knots[-1]
         low, high = np.zeros(etas.size), 1.001 * most
-        reachable = self.supply(price, gamma, spreads, high)[0] >= etas * (1.0 - 1e-12)
+        reachable = _Chords(self, price, gamma, spreads, high).total() >= etas * (1.0 - 1e-12)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            short = self.supply(price, gamma, spreads, middle)[0] < etas
+            short = _Chords(self, price, gamma, spreads, middle).total() < etas
             low, high = np.where(short, middle, low), np.where(short, high, middle)
         r = high
         for _ in range(_STEPS):
             # Totals are linear between bends: a step or two hit the root to rounding.
-            total, slope, _ = self.supply(price, gamma, spreads, r)
+            chords = _Chords(self, price, gamma, spreads, r)
+            slope = chords.growth()
             with np.errstate(divide="ignore", invalid="ignore"):
-                step = np.where(slope > 0.0, (etas - total) / slope, 0.0)
+                step = np.where(slope > 0.0, (etas - chords.total()) / slope, 0.0)
             r = np.clip(r + step, low, high)
         return np.where(reachable, r, np.nan)
+
+
+class _Chords:
+    """How much of every chord a crowd uses at each noise rate: rows are noise rates, columns chords."""
+
+    def __init__(
+        self, crowd: Crowd, price: PromisePrice, gamma: float, spreads: FloatArray, r: FloatArray
+    ) -> None:
+        self.crowd, self.spreads = crowd, spreads
+        self.s, self.at = spreads[:, None], r[:, None]
+        self.costs = gamma * price.slopes
+        self.first, self.length = price.knots[:-1], price.lengths
+        begun = (self.at - self.s * self.first) / self.costs
+        ended = (self.at - self.s * price.knots[1:]) / self.costs
+        self.some = np.searchsorted(crowd.psi, begun, side="left")
+        self.whole = np.minimum(np.searchsorted(crowd.psi, ended, side="right"), self.some)
+        self.parts = self.some - self.whole
+        self.between = crowd.sums[self.some] - crowd.sums[self.whole]
+        # x = q - p * psi for those who use part of a chord.
+        self.q, self.p = self.at / self.s - self.first, self.costs / self.s
+
+    def total(self) -> FloatArray:
+        """Return the sum of all mu."""
+        used = self.whole * self.length + self.parts * self.q - self.p * self.between
+        return np.asarray(used.sum(axis=1))
+
+    def growth(self) -> FloatArray:
+        """Return how fast the sum of all mu grows with r."""
+        return np.asarray(self.parts.sum(axis=1) / self.spreads)
+
+    def least(self) -> FloatArray:
+        """Return the sum of everybody's least cost."""
+        s, q, p, sums, squares = self.s, self.q, self.p, self.crowd.sums, self.crowd.squares
+        square = self.parts * q * q - 2.0 * q * p * self.between
+        square += p * p * (squares[self.some] - squares[self.whole])
+        margins = self.at - s * self.first - 0.5 * s * self.length
+        full = self.length * (self.whole * margins - self.costs * sums[self.whole])
+        return np.asarray((-full - 0.5 * s * np.maximum(square, 0.0)).sum(axis=1))

@@ -98,7 +98,7 @@ class GaussianMechanism:
         some = bought.epsilons > 0.0
         who = np.flatnonzero(some)
         rents, errors = np.zeros(costs.size), np.zeros(costs.size)
-        rents[who], errors[who] = self._rents(psi, who, costs[who], psi[who], bought.values)
+        rents[who], errors[who], _ = self._rents(psi, who, costs[who], psi[who], bought.values)
         paid = np.maximum(costs, self.dist.support[0]) * bought.epsilons
         errors = np.where(some, errors + _RELATIVE_ERROR * paid, 0.0)
         return Outcome(
@@ -130,8 +130,7 @@ class GaussianMechanism:
         values = self.objective.best(psi).values
         own = np.minimum(virtual_costs(inside, self.dist), self._pieces.psi[-1])
         who = np.full(asked.size, i)
-        epsilons = self._promises(psi, who, own, values)
-        rents, errors = self._rents(psi, who, inside, own, values)
+        rents, errors, epsilons = self._rents(psi, who, inside, own, values)
         payments = inside * epsilons
         payments += np.maximum(rents, 0.0) + errors + _RELATIVE_ERROR * payments
         bought = possible & (epsilons > 0.0)
@@ -161,10 +160,10 @@ class GaussianMechanism:
 
     def _rents(
         self, psi: FloatArray, who: IntArray, costs: FloatArray, own: FloatArray, values: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return everybody's integral of epsilon from the own report to the top, and its error."""
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return everybody's integral of epsilon from the own report to the top, its error, and epsilon."""
         if not who.size:
-            return np.zeros(0), np.zeros(0)
+            return np.zeros(0), np.zeros(0), np.zeros(0)
         largest = 0.0
 
         def minima(sellers: IntArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -175,11 +174,8 @@ class GaussianMechanism:
 
         gamma = self.objective.payment_weight
         inside = np.clip(costs, *self.dist.support)
-        rents, errors = self._pieces.rents(who, inside, own, gamma, minima)
-        return rents, errors + _RELATIVE_ERROR * largest / gamma
-
-    def _promises(self, psi: FloatArray, who: IntArray, own: FloatArray, values: FloatArray) -> FloatArray:
-        return self.objective.price.promise(self._least(psi, who, own, values)[1])
+        rents, errors, epsilons = self._pieces.rents(who, inside, own, gamma, minima)
+        return rents, errors + _RELATIVE_ERROR * largest / gamma, epsilons
 
     def _least(
         self, psi: FloatArray, who: IntArray, own: FloatArray, values: FloatArray

@@ -70,8 +70,8 @@ class CostPieces:
 
     def rents(
         self, who: IntArray, costs: FloatArray, own: FloatArray, gamma: float, minima: Minima
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the integral of each seller's promise from the own cost to the top, and its error.
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the integral of each seller's promise from the own cost to the top, its error, the promise.
 
         Parameters
         ----------
@@ -91,7 +91,13 @@ class CostPieces:
         is_own = position == starts[asked]
         at = np.where(is_own, costs[asked], self.edges[place])
         psi = np.where(is_own, own[asked], self.psi[place])
-        values, promises = minima(who[asked], psi)
+        # Edges above several costs of one seller are the same question: each is asked once.
+        questions, answers = np.unique(
+            np.stack([who[asked].astype(np.float64), psi]), axis=1, return_inverse=True
+        )
+        values, promises = (
+            found[answers.ravel()] for found in minima(questions[0].astype(np.intp), questions[1])
+        )
         piece = np.minimum(place[:-1], self.deviations.size - 1)
         inside = ~is_own[1:]  # between two points of one seller
         width, rise = np.diff(at), np.diff(psi)
@@ -107,4 +113,4 @@ class CostPieces:
             part = np.where(rise > 0.0, width / np.where(rise > 0.0, rise, 1.0) * gained, 0.0)
         sums = [np.bincount(asked[1:][inside], values_[inside], costs.size) for values_ in (part, open_)]
         last = promises[starts + counts]
-        return np.asarray(sums[0]), np.asarray(sums[1] + last * self.beyond)
+        return np.asarray(sums[0]), np.asarray(sums[1] + last * self.beyond), promises[starts]

@@ -1,9 +1,13 @@
 // Exact arithmetic: every float is a fraction, and sums, products and quotients of fractions are exact.
 // Logarithms and roots come out as fractions just above or below the true value, never on the wrong side.
 
+// Denominators are mostly powers of two, times little else: the twos are taken out first.
 function greatestDivisor(a, b) {
-  while (b) [a, b] = [b, a % b];
-  return a;
+  if (!a || !b) return a || b;
+  const [twos, others] = [a & -a, b & -b];
+  [a, b] = [a / twos, b / others];
+  while (b > 1n) [a, b] = [b, a % b];
+  return (b ? 1n : a) * (twos < others ? twos : others);
 }
 
 class Fraction {

@@ -198,10 +198,11 @@ def _tail(x: Decimal) -> Decimal:
         # The difference is about e^(-x^2 / 2): so many digits more are needed.
         context.prec = _DIGITS + int(x * x / 4) + 20
         term = total = x
+        square, least = x * x, Decimal(10) ** -(context.prec + 2)
         k = 1
-        while term > total * Decimal(10) ** -(context.prec + 2):
+        while term > total * least:
             k += 2
-            term = term * x * x / k
+            term = term * square / k
             total += term
         pi = _PI if context.prec <= _PI_DIGITS else _pi(context.prec + 10)
         return Decimal(1) / 2 - (-x * x / 2).exp() / (2 * pi).sqrt() * total
