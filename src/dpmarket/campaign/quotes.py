@@ -76,7 +76,7 @@ class Quotes:
         # Ten million gaps are encoded in a quarter of the time where the values are known. Rounds are texts
         # all the same, so that files of several rounds can be put below each other.
         values = (self.currency, str(self.scale), self.round)
-        kinds = (pl.Enum([self.currency]), pl.Enum([str(self.scale)]), pl.String)
+        kinds = (pl.Enum([self.currency]), pl.Enum([str(self.scale)]), pl.String())
         for name, value, kind in zip(_ABOUT, values, kinds, strict=True):
             columns[name] = pl.Series([value], dtype=kind).extend_constant(None, len(self) - 1)
         return pl.DataFrame(columns)
