@@ -6,6 +6,7 @@ import re
 import shlex
 import threading
 import tomllib
+from datetime import datetime
 
 import pytest
 
@@ -191,8 +192,11 @@ def test_a_backup_that_was_put_back_is_repaired_by_the_command_that_the_refusal_
     assert (after["sellers"], after["promised"]) == (before["sellers"], before["promised"])
     assert after["spent"] == after["promised"]
     assert after["agrees_with_log"]
+    times = []
     for data in (before, after):
         data["campaigns"][0]["rounds"][0].pop("state")
+        times.append(datetime.fromisoformat(data["campaigns"][0]["rounds"][0].pop("debited_at")))
+    assert abs((times[1] - times[0]).total_seconds()) <= 5.0  # the log's own, a moment later
     assert after["campaigns"] == before["campaigns"]
 
 
