@@ -118,7 +118,7 @@ packages: $(VENV)/ready-developers
 ## What a service consists of, as a CycloneDX bill of materials: of an environment with nothing else in it.
 sbom: $(VENV)/ready-developers
 	@rm -rf out/sbom && $(PYTHON) -m venv out/sbom
-	@out/sbom/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt '.[service,dask,signing]'
+	@out/sbom/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt '.[service,signing]'
 	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file out/sbom.json out/sbom/bin/python
 	@rm -rf out/sbom
 	@echo "The bill of materials is in out/sbom.json"

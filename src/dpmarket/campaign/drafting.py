@@ -162,9 +162,8 @@ def refuse_on_top(draft: Draft, market: Market, *, again: bool) -> None:
     if draft.on_top is None or again:
         return
     amount = money_text(draft.on_top.payment, market.money.minor_units, market.money.currency)
-    sellers = draft.new.quotes.height if draft.new.sellers is None else draft.new.sellers
     raise LedgerRefusal(
-        f"{draft.on_top.sellers} of {sellers} sellers have an open promise in this campaign. "
+        f"{draft.on_top.sellers} of {draft.new.quotes.height} sellers have an open promise in this campaign. "
         f"Leave them out of the file, or use --again to promise them epsilon {draft.on_top.epsilon:.6g} in "
         f"sum and {amount} on top."
     )

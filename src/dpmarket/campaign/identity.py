@@ -27,11 +27,6 @@ def round_digest(key: bytes, campaign: str, market: Market, mechanism: str, repo
         Who reported what.
     """
     reported = reports_digest(key, reports.sellers, SELLER, reports.costs)
-    return digest_of_round(key, campaign, market, mechanism, reported)
-
-
-def digest_of_round(key: bytes, campaign: str, market: Market, mechanism: str, reported: str) -> str:
-    """Return the same for reports of which only the digest is known."""
     rules = rules_of(market)
     # The distribution itself: another spelling of it is no other rule.
     rules["costs"] = rules["costs"] | {"distribution": to_distribution(market.costs.distribution).to_dict()}

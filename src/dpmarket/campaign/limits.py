@@ -98,10 +98,9 @@ def over_lifetime(connection: Connection, people: pl.DataFrame, promised: FloatA
     """
     limits = lifetime_limits(connection)
     given, allowed = promised.copy(), np.full(promised.size, np.inf)
-    asked = people.get_column(rounds.SELLER).to_list() if limits else []
     for found in rounds.rounds_of(connection) if limits else []:
-        quotes = rounds.quotes_of(connection, found.number, asked)
-        given += of_sellers(found, people, quotes, rounds.spent_of(connection, found, asked))
+        quotes = rounds.quotes_of(connection, found.number)
+        given += of_sellers(found, people, quotes, rounds.spent_of(connection, found))
         kept = ~rounds.withdrawn_of(connection, found.number, quotes)
         bound = of_sellers(found, people, quotes, kept.astype(np.float64)) > 0.0
         allowed[bound] = np.minimum(allowed[bound], limits.get(found.campaign, np.inf))

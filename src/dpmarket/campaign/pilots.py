@@ -7,12 +7,10 @@ reports, each of them moves the rules by what they name, and lying pays. So a pi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.ids import tidy_ids
@@ -58,58 +56,23 @@ def refuse_own_reports(
     FileProblem
         Says which of it was found; no id and no cost.
     """
-
-    def among(people: pl.DataFrame, ids: str) -> int:
-        return int((positions_in(found.sellers, SELLER, people, ids) >= 0).sum())
-
-    sources = [] if is_standard_stream(reports) else [reports]
-    refuse_pilot(market_path, market, sources, found.costs.size, lambda: found.costs, among)
-
-
-def refuse_pilot(
-    market_path: str | os.PathLike[str],
-    market: Market,
-    sources: Sequence[str | os.PathLike[str]],
-    sellers: int,
-    costs: Callable[[], FloatArray | None],
-    among: Callable[[pl.DataFrame, str], int],
-) -> None:
-    """Refuse reports as :func:`refuse_own_reports` does, wherever they are.
-
-    Parameters
-    ----------
-    market_path, market
-        The market file, and as read from it.
-    sources
-        The files of reports.
-    sellers
-        How many they are.
-    costs
-        Gives what they report, or None if that is too much to hold in one place; asked for only where the
-        distribution can have been fitted to it.
-    among
-        Given a table of people, no two of one id, and its column of ids: how many of them are sellers.
-
-    Raises
-    ------
-    FileProblem
-        Says which of it was found; no id and no cost.
-    """
+    costs = found.costs
     if _is_made_of(market, costs):
         raise FileProblem(f"the cost distribution was fitted to these very reports. {_WAY_OUT}")
     pilot, column = pilot_of(market_path)
     if pilot is None:
         return
-    if any(_is_same(pilot, one) for one in sources):
+    if not is_standard_stream(reports) and _is_same(pilot, reports):
         raise FileProblem(f"the reports are the pilot that the cost distribution was fitted to. {_WAY_OUT}")
     ids = market.sellers.id_column
     people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
     own, _ = numbers_of(people, column)
-    if own.size == sellers and _are_the_same(own, costs()):
+    if own.size == costs.size and np.array_equal(np.sort(own), np.sort(costs)):
         raise FileProblem(f"the cost distribution was fitted to the same costs. {_WAY_OUT}")
     if ids in people.columns:
         people = tidy_ids(people, ids)
-        common = among(people.filter(~repeated(people, ids)), ids)
+        people = people.filter(~repeated(people, ids))
+        common = int((positions_in(found.sellers, SELLER, people, ids) >= 0).sum())
         if common:
             raise FileProblem(
                 f"{common} of these sellers are people of the pilot that the cost distribution was fitted "
@@ -124,22 +87,15 @@ def _is_same(pilot: Path, source: str | os.PathLike[str]) -> bool:
         return False
 
 
-def _are_the_same(own: FloatArray, costs: FloatArray | None) -> bool:
-    return costs is not None and np.array_equal(np.sort(own), np.sort(costs))
-
-
-def _is_made_of(market: Market, costs: Callable[[], FloatArray | None]) -> bool:
+def _is_made_of(market: Market, costs: FloatArray) -> bool:
     """Whether the distribution is the empirical one of these costs."""
     from dpmarket.costs import Empirical, PiecewiseLinear
 
     dist = to_distribution(market.costs.distribution)
     if not isinstance(dist, PiecewiseLinear):
         return False
-    reported = costs()
-    if reported is None:
-        return False
     try:
-        return bool(Empirical(reported, *dist.support) == dist)
+        return bool(Empirical(costs, *dist.support) == dist)
     except InvalidInput:
         return False
 

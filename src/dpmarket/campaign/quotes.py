@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import polars as pl
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.errors import FileProblem
-from dpmarket.files import column_names, find, is_standard_stream, numbers_of, read_table, refuse
+from dpmarket.files import column_names, find, numbers_of, read_table, refuse
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER
 
 _ABOUT = ("currency", "minor_units", "round")
@@ -88,7 +87,7 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
     Parameters
     ----------
     source
-        .csv or .parquet, as ``quote`` wrote it; ``-`` is the standard input; or a folder of partitions.
+        .csv or .parquet, as ``quote`` wrote it; ``-`` is the standard input.
     id_column
         The column with the sellers' ids; None: the first column.
 
@@ -98,8 +97,6 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         Cells that are no numbers, epsilons that are negative, payments that are not whole or of another
         scale, rows of several rounds.
     """
-    if not is_standard_stream(source) and Path(source).is_dir():
-        return _together([read_quotes(part, id_column) for part in partitions_in(source)], source)
     if id_column is None:
         id_column = column_names(source)[0]
     wanted = [id_column, EPSILON, PAYMENT, _MONEY, *_ABOUT]
@@ -128,36 +125,6 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         PAYMENT: payments.astype(np.int64),
     }
     return Quotes(pl.DataFrame(columns), None if scale is None else int(scale), currency or "", identity)
-
-
-def round_in_file(source: str | os.PathLike[str]) -> str | None:
-    """Return the identity of the round that a file of quotes names, None if it names none."""
-    table = read_table(source, ["round"], ["round"], if_there=["round"])
-    return _said(table, "round", source)
-
-
-def partitions_in(folder: str | os.PathLike[str]) -> list[Path]:
-    """Return the partitions of quotes in a folder, in the order of their names.
-
-    Raises
-    ------
-    FileProblem
-        There are none.
-    """
-    found = sorted(Path(folder).glob("*.parquet"))
-    if not found:
-        raise FileProblem(f"cannot use {folder}: expected a folder with partitions of quotes.")
-    return found
-
-
-def _together(parts: list[Quotes], source: str | os.PathLike[str]) -> Quotes:
-    """Return the quotes of all partitions of a round."""
-    if len({(part.scale, part.currency, part.round) for part in parts}) > 1:
-        raise FileProblem(
-            f"cannot use {source}: its partitions are of several rounds; give every folder by itself."
-        )
-    first = parts[0]
-    return Quotes(pl.concat([part.table for part in parts]), first.scale, first.currency, first.round)
 
 
 def _said(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> str | None:

@@ -6,9 +6,8 @@ Shared by every desk: who reads the records is passed in.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 import polars as pl
@@ -33,14 +32,10 @@ from dpmarket.files import positions_in
 from dpmarket.ledger import Connection, Ledger, Round, outside, releases, rounds, writing
 from dpmarket.ledger.attempts import end_attempt, log_debit, mark_attempt
 from dpmarket.ledger.engine import new_id
-from dpmarket.ledger.manifests import Manifest
 from dpmarket.ledger.rounds import SELLER
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.noise import Bits, SecureNoise, entropy
 from dpmarket.progress import StageProgress
-
-if TYPE_CHECKING:
-    from dpmarket.learning import PrivateLogisticRegression
 
 ReadRecords = Callable[[pl.DataFrame, FloatArray], Records | StatisticRecords]
 """Reads the records of people (column seller) who were promised something (0: not to be looked at)."""
@@ -145,35 +140,6 @@ def people_of(connection: Connection, numbers: Sequence[int]) -> People:
     return People(everybody.select(SELLER), promised, parts, withdrawn)
 
 
-class Purchase(Protocol):
-    """What is bought with the promises of some rounds: records that are read after the debit, then a release.
-
-    ``total_promise`` and ``withdrawn`` are known from the beginning, ``clipped`` and ``raised_l2`` in the
-    end; all as in :class:`Spending`.
-    """
-
-    total_promise: float
-    withdrawn: int
-    clipped: dict[str, int]
-    raised_l2: float | None
-
-    def refuse(self, connection: Connection) -> None:
-        """Refuse to spend where nobody is left, or more than is allowed would be spent."""
-        ...
-
-    def read(self) -> None:
-        """Read the records."""
-        ...
-
-    def release(self, noise: SecureNoise) -> Released:
-        """Return what is released, made with this noise."""
-        ...
-
-    def spent(self) -> Mapping[int, tuple[FloatArray, FloatArray] | Manifest]:
-        """Return what was spent on every seller of every round, and with which weight."""
-        ...
-
-
 def spend_and_train(
     ledger: Ledger,
     spent: Sequence[Round],
@@ -206,50 +172,28 @@ def spend_and_train(
 
     Notes
     -----
-    Guaranteed as by :func:`spend`.
-    """
-
-    def prepare(connection: Connection) -> Purchase:
-        people = people_of(connection, [found.number for found in spent])
-        return _InMemory(market, people, spent, read_records)
-
-    return spend(ledger, spent, prepare, progress, before_noise)
-
-
-def spend(
-    ledger: Ledger,
-    spent: Sequence[Round],
-    prepare: Callable[[Connection], Purchase],
-    progress: StageProgress = lambda what, share: None,
-    before_noise: Callable[[], None] = lambda: None,
-) -> Spending:
-    """Spend rounds once on a purchase: the one way to do so, wherever records lie.
-
-    Parameters
-    ----------
-    ledger, spent, before_noise
-        As for :func:`spend_and_train`.
-    prepare
-        Returns the purchase, by the state of the ledger in the moment of the debit.
-
-    Notes
-    -----
     Guaranteed:
 
     * The promises are spent, on the disk and in the log outside, before a record is read.
     * Whatever ends it before the mark gives them back, now or when the ledger is opened next. Whatever ends
       it after the mark does not: they are spent, and sellers are paid.
     """
+    numbers = [found.number for found in spent]
     attempt = new_id()
     with outside.running(attempt):
         with writing(ledger) as connection:
-            purchase = prepare(connection)
-            purchase.refuse(connection)
-            releases.debit(connection, attempt, [found.number for found in spent])
+            people = people_of(connection, numbers)
+            if not (people.promised > 0.0).any():
+                raise LedgerRefusal(
+                    "everybody who was promised something has withdrawn, or nobody was: there is nothing to "
+                    "train on."
+                )
+            refuse_too_much(connection, market, people.table, people.promised, spent)
+            releases.debit(connection, attempt, numbers)
         try:
             head, check = log_debit(ledger, attempt, spent)
             progress("Reading data", 0.1)
-            purchase.read()
+            records = read_records(people.table, people.promised)
             progress("Training", 0.3)
 
             marked = False
@@ -262,58 +206,15 @@ def spend(
                 marked = True
                 before_noise()
 
-            model = purchase.release(LastMoment(mark))
+            live = all(found.digest.startswith(rounds.LIVE) for found in spent)
+            model, epsilons, weights, raised = _fitted(market, people, records, LastMoment(mark), live=live)
             progress("Entering the model in the ledger", 0.95)
             with writing(ledger) as connection:
-                releases.release(connection, attempt, model.to_json(), purchase.spent())
+                releases.release(connection, attempt, model.to_json(), _by_round(people, epsilons, weights))
         except BaseException:
             _give_up(ledger, attempt)
             raise
-    return Spending(model, purchase.total_promise, purchase.withdrawn, purchase.clipped, purchase.raised_l2)
-
-
-class _InMemory:
-    """A purchase from people whose records fit into memory."""
-
-    def __init__(
-        self, market: Market, people: People, spent: Sequence[Round], read_records: ReadRecords
-    ) -> None:
-        self._market = market
-        self._people = people
-        self._spent = spent
-        self._read_records = read_records
-        self._by_round: dict[int, tuple[FloatArray, FloatArray]] = {}
-        self.total_promise = float(people.promised.sum())
-        self.withdrawn = people.withdrawn
-        self.clipped: dict[str, int] = {}
-        self.raised_l2: float | None = None
-
-    def refuse(self, connection: Connection) -> None:
-        if not (self._people.promised > 0.0).any():
-            refuse_nobody()
-        refuse_too_much(connection, self._market, self._people.table, self._people.promised, self._spent)
-
-    def read(self) -> None:
-        self._records = self._read_records(self._people.table, self._people.promised)
-        self.clipped = self._records.clipped
-
-    def release(self, noise: SecureNoise) -> Released:
-        live = all(found.digest.startswith(rounds.LIVE) for found in self._spent)
-        model, epsilons, weights, self.raised_l2 = _fitted(
-            self._market, self._people, self._records, noise, live=live
-        )
-        self._by_round = _by_round(self._people, epsilons, weights)
-        return model
-
-    def spent(self) -> Mapping[int, tuple[FloatArray, FloatArray] | Manifest]:
-        return dict(self._by_round)
-
-
-def refuse_nobody() -> NoReturn:
-    """Refuse rounds in which nobody is promised anything."""
-    raise LedgerRefusal(
-        "everybody who was promised something has withdrawn, or nobody was: there is nothing to train on."
-    )
+    return Spending(model, float(people.promised.sum()), people.withdrawn, records.clipped, raised)
 
 
 def _give_up(ledger: Ledger, attempt: str) -> None:
@@ -342,14 +243,21 @@ def _trained(
 ) -> tuple[ModelFile, FloatArray, FloatArray, float | None]:
     """Return the model, what it spent on each of the people with which weight, and a raised penalty."""
     # They take scikit-learn along, which most commands do not need.
-    from dpmarket.learning import PublicScaler
+    from dpmarket.learning import PrivateLogisticRegression, PublicScaler
 
     plain, several = is_plain(market), market.sellers.rows_per_person > 1
     sellers = np.unique(records.owners) if several else records.owners
     promised = people.promised[sellers]
     # At a live desk never all come who were planned for: for the penalty that is as if they had withdrawn.
     raised = raised_penalty(market, promised) if people.withdrawn or live else None
-    estimator = estimator_of(market, market.training.l2 if raised is None else raised, noise)
+    estimator = PrivateLogisticRegression(
+        l2=market.training.l2 if raised is None else raised,
+        classes=tuple(range(len(label_of(market).values))),
+        numerical_epsilon=market.training.numerical_epsilon,
+        rows_per_person=market.sellers.rows_per_person,
+        noise_source=noise,
+        delta=market.objective.delta,
+    )
     rows, labels = records.features, records.labels
     if plain:
         _, low, high = zip(*plain_bounds(market), strict=True)
@@ -360,39 +268,20 @@ def _trained(
     else:
         estimator.fit(rows, labels, epsilons=promised)
     # People, not rows: how many rows somebody has is private, and no noise covers it.
-    model = model_of(market, estimator, sellers.size)
-    spent, weights = np.zeros(people.table.height), np.zeros(people.table.height)
-    spent[sellers], weights[sellers] = estimator.epsilons_, estimator.loss_weights_
-    return model, spent, weights, raised
-
-
-def estimator_of(market: Market, l2: float | None, noise: SecureNoise) -> PrivateLogisticRegression:
-    """Return the estimator of a market's model, not yet fitted."""
-    from dpmarket.learning import PrivateLogisticRegression
-
-    return PrivateLogisticRegression(
-        l2=l2,
-        classes=tuple(range(len(label_of(market).values))),
-        numerical_epsilon=market.training.numerical_epsilon,
-        rows_per_person=market.sellers.rows_per_person,
-        noise_source=noise,
-        delta=market.objective.delta,
-    )
-
-
-def model_of(market: Market, estimator: PrivateLogisticRegression, records: int) -> ModelFile:
-    """Return what is released of a fitted estimator."""
-    return model_file(
+    model = model_file(
         estimator,
-        records=records,
+        records=sellers.size,
         id_column=market.sellers.id_column,
         label_column=label_of(market).column,
         labels=label_of(market).values,
         features=_model_features(market),
         radius=market.training.radius,
         outside_bounds=market.training.outside_bounds,
-        encoder=None if is_plain(market) else encoder_of(market).to_dict(),
+        encoder=None if plain else encoder_of(market).to_dict(),
     )
+    spent, weights = np.zeros(people.table.height), np.zeros(people.table.height)
+    spent[sellers], weights[sellers] = estimator.epsilons_, estimator.loss_weights_
+    return model, spent, weights, raised
 
 
 def _model_features(market: Market) -> list[FeatureBounds]:

@@ -11,7 +11,6 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.amounts import money_text
-from dpmarket.campaign.folders import is_folder, round_in_folder
 from dpmarket.campaign.ids import as_known, names_in, tidy_names
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.place import opened_existing, place_of
@@ -167,8 +166,7 @@ def withdraw_sellers(
     market_path
         The market file.
     quotes
-        The file or folder that ``quote`` wrote, unchanged; of a folder only these sellers' partitions are
-        read.
+        The file that ``quote`` wrote, unchanged.
     sellers
         Their ids, as text.
     ledger
@@ -182,13 +180,6 @@ def withdraw_sellers(
         No such quotes, a seller without a quote, or promises that are spent already.
     """
     market = read_market(market_path)
-    if is_folder(quotes):
-        names = tidy_names(sellers)
-        with (
-            opened_existing(place_of(market_path, market, ledger)) as opened_ledger,
-            writing(opened_ledger) as connection,
-        ):
-            return withdraw(connection, round_in_folder(connection, quotes)[0].number, names)
     quoted = read_quotes(quotes, market.sellers.id_column)
     names = names_in(quoted.table, sellers) if quoted.is_old else tidy_names(sellers)
     with (

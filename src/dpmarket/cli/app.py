@@ -24,7 +24,6 @@ from dpmarket.cli import (
     menu,
     plan,
     quote,
-    repartition,
     report,
     reproduce,
     retrying,
@@ -54,9 +53,6 @@ app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(c
 app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
 app.command("release", epilog="Example: dpmarket release data.csv --quotes quotes.csv -o mean.json")(
     campaign.train
-)
-app.command(epilog="Example: dpmarket repartition data.csv -o by-person -n 4 --id-column seller")(
-    repartition.repartition
 )
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
 app.command(

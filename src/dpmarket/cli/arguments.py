@@ -27,13 +27,6 @@ LedgerOption = Annotated[
         help="A shared ledger: a file, or postgresql://...; in place of the market file's ledger.url.",
     ),
 ]
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        help="Take many files as one, in threads, in processes, or on the Dask cluster at dask://HOST:PORT.",
-    ),
-]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 
 DISTRIBUTION_HELP = (

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import EngineOption, ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 if TYPE_CHECKING:
     from dpmarket.campaign import StatisticFile, TrainingResult
     from dpmarket.cli.render import Voice
-    from dpmarket.progress import StageProgress
 
 QuotesOption = Annotated[
     Path, typer.Option("--quotes", help="The quotes, as 'dpmarket quote' wrote them; - for stdin.")
@@ -109,10 +108,7 @@ def withdraw(
 def train(
     data: Annotated[
         Path,
-        typer.Argument(
-            help="CSV or Parquet file with ids and records; - for stdin; with --engine a pattern for many "
-            "files, divided by person, in quotation marks."
-        ),
+        typer.Argument(help="CSV or Parquet file with ids and records; - for stdin."),
     ],
     quotes: Annotated[
         list[Path],
@@ -125,7 +121,6 @@ def train(
         Path, typer.Option("--output", "-o", help="Write what is released to this .json file; - for stdout.")
     ],
     market: MarketOption = Path("market.toml"),
-    engine: EngineOption = None,
     ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -143,14 +138,7 @@ def train(
         _refuse_two_streams(one, data)
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
-        if engine is None:
-            result = train_file(
-                market, quotes, data, output, overwrite=force, progress=progress, ledger=ledger
-            )
-        else:
-            result = _trained_on_partitions(
-                market, quotes, data, output, engine, force=force, ledger=ledger, progress=progress
-            )
+        result = train_file(market, quotes, data, output, overwrite=force, progress=progress, ledger=ledger)
     if result.raised_l2 is not None:
         voice.remark(
             "Sellers withdrew: at the market file's penalty the promises of the others could not be kept; "
@@ -197,31 +185,6 @@ def train(
         "model": model.to_dict(),
     }
     voice.tell(title, rows, told, note)
-
-
-def _trained_on_partitions(
-    market: Path,
-    quotes: list[Path],
-    data: Path,
-    output: Path,
-    engine: str,
-    *,
-    force: bool,
-    ledger: str | None,
-    progress: StageProgress,
-) -> TrainingResult:
-    from dpmarket.partitions import engine_named, train_campaign
-
-    if len(quotes) != 1 or not quotes[0].is_dir() or str(output) == "-":
-        raise typer.BadParameter(
-            "with --engine expected one --quotes, the folder that 'dpmarket quote --engine' wrote, and a "
-            "file for the model."
-        )
-    with engine_named(engine) as runner:
-        return train_campaign(
-            market, quotes[0], str(data), output, engine=runner, overwrite=force, ledger=ledger,
-            progress=progress,
-        ).result  # fmt: skip
 
 
 def _tell_statistics(voice: Voice, result: TrainingResult, found: StatisticFile, output: str) -> None:

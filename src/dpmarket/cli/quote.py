@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import EngineOption, ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 if TYPE_CHECKING:
     from dpmarket.campaign import Market, OnTop
-    from dpmarket.cli.render import Voice
 
 
 def quote(
     reports: Annotated[
         Path,
-        typer.Argument(
-            help="CSV or Parquet file with seller ids and reported costs; - for stdin; with --engine a "
-            "pattern for many files, in quotation marks."
-        ),
+        typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin."),
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write the quotes to this .csv or .parquet file; - for stdout; with --engine a new folder.",
-        ),
+        typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file; - for stdout."),
     ],
     market: MarketOption = Path("market.toml"),
     online: Annotated[
@@ -53,7 +44,6 @@ def quote(
             help="List who was not quoted, and why, in this file; left out: beside the quotes.",
         ),
     ] = None,
-    engine: EngineOption = None,
     ledger: LedgerOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -68,8 +58,6 @@ def quote(
     from dpmarket.cli.render import Voice
 
     voice = Voice(as_json, quiet, str(output))
-    if engine is not None:
-        _refuse_with_engine({"--not-quoted": not_quoted, "--force": force})
     promised_again: list[OnTop] = []
 
     def say_first(on_top: OnTop) -> None:
@@ -80,11 +68,6 @@ def quote(
         )
         promised_again[:] = [on_top]
 
-    if engine is not None:
-        _quote_partitions(
-            voice, market, str(reports), output, engine, ledger, (again, say_first), online=online
-        )
-        return
     with voice.progress() as progress:
         decide = decide_online if online else decide_offline
         quoting = quote_file(
@@ -149,68 +132,3 @@ _REASONS = {
     "lifetime": "too little epsilon or delta left",
     "excluded": "must not sell",
 }
-
-
-def _refuse_with_engine(options: Mapping[str, object]) -> None:
-    reasons = {
-        "--not-quoted": "who is not quoted is listed in the folder of the quotes",
-        "--force": "the folder of the quotes must be a new one",
-    }
-    unfit = [name for name, value in options.items() if value]
-    if unfit:
-        said = "; ".join(f"{name}: {reasons[name]}" for name in unfit)
-        raise typer.BadParameter(f"cannot be used with --engine: {said}.")
-
-
-def _quote_partitions(
-    voice: Voice,
-    market: Path,
-    pattern: str,
-    output: Path,
-    engine: str,
-    ledger: str | None,
-    on_top: tuple[bool, Callable[[OnTop], None]],
-    *,
-    online: bool,
-) -> None:
-    from dpmarket.campaign import money_text
-    from dpmarket.partitions import engine_named, quote_campaign
-
-    again, say_first = on_top
-    with voice.progress() as progress, engine_named(engine) as runner:
-        done = quote_campaign(
-            market, pattern, output, engine=runner, online=online, again=again, before_again=say_first,
-            ledger=ledger, progress=progress,
-        )  # fmt: skip
-    quotes, entered = done.quotes, done.round
-    data = {
-        "sellers": quotes.sellers,
-        "partitions": len(quotes.names),
-        "total_promise": quotes.promised,
-        "sellers_bought_from": quotes.n_bought,
-        "total_payment_minor_units": quotes.minor_units,
-        "minor_units": entered.minor_units,
-        "currency": done.currency,
-        "round": entered.number,
-        "identity": entered.identity,
-        "is_new": done.is_new,
-        "state": entered.state,
-        "passes": quotes.passes,
-        "not_quoted": done.left_out,
-        "costs_outside_distribution": {"below": done.below, "above": done.above},
-    }
-    rows = [
-        ("sellers", f"{quotes.sellers:,}"),
-        ("partitions", f"{len(quotes.names):,}"),
-        ("bought from", f"{quotes.n_bought:,}"),
-        ("total promise", f"{quotes.promised:.6g}"),
-        ("to pay, rounded up", money_text(quotes.minor_units, entered.minor_units, done.currency)),
-        ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
-        *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
-        ("round in the ledger", f"{entered.number} ({'new' if done.is_new else entered.state})"),
-    ]
-    title = "Quotes: every seller's best report was the truth"
-    note = f"The quotes are in the folder {output}."
-    if done.left_out:
-        note += f"\nWho was not quoted is listed in {output / 'not-quoted.csv'}."
-    voice.tell(title, rows, data, note)

@@ -33,6 +33,5 @@ from .tables import table_from_bytes as table_from_bytes
 from .tables import table_kind as table_kind
 from .tables import table_to_bytes as table_to_bytes
 from .tables import write_parquet as write_parquet
-from .tables import write_parquet_to as write_parquet_to
 from .tables import write_table as write_table
 from .tables import writing_table as writing_table

@@ -223,48 +223,6 @@ def hessian(
 
 
 @numba.njit(cache=True, nogil=True)
-def gradient_and_hessian(
-    x: FloatArray,
-    w: FloatArray,
-    signs: FloatArray,
-    weights: FloatArray,
-    scales: FloatArray,
-    start: int,
-    stop: int,
-) -> tuple[FloatArray, FloatArray]:
-    """Return what :func:`gradient` and :func:`hessian` return, from one look at the rows."""
-    n = x.shape[1]
-    padded = (w.size + 3) // 4 * 4
-    out = np.zeros((padded, padded))
-    rows = np.zeros((padded, CHUNK))
-    scaled = np.zeros((padded, CHUNK))
-    total = np.zeros((2, w.size))
-    part = np.empty(w.size)
-    margins = np.empty(CHUNK)
-    curvatures = np.zeros(CHUNK)
-    for first in range(start, stop, CHUNK):
-        count = min(CHUNK, stop - first)
-        _signed_margins(x, first, count, w, signs, scales, margins)
-        curvatures[count:] = 0.0
-        for i in range(count):
-            s = sigmoid(margins[i])
-            weight = weights[first + i]
-            margins[i] = -signs[first + i] * weight * s
-            curvatures[i] = weight * (s * (1.0 - s))
-            scale = scales[first + i] if scales.size > 0 else 1.0
-            for j in range(n):
-                rows[j, i] = scale * x[first + i, j]
-            if w.size > n:
-                rows[n, i] = 1.0
-        for j in range(w.size):
-            for i in range(CHUNK):
-                scaled[j, i] = curvatures[i] * rows[j, i]
-        _add_outer_products(rows, scaled, out)
-        _add_rows(x, first, count, margins, scales, part, total)
-    return total, out[: w.size, : w.size]
-
-
-@numba.njit(cache=True, nogil=True)
 def add_accurate_rows(
     x: FloatArray,
     first: int,

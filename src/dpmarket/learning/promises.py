@@ -45,14 +45,9 @@ class Holding:
         if self.owners is None:
             return person_weights
         counts = np.bincount(self.owners, minlength=self.n_people)
-        return shares_of_records(person_weights, counts)[self.owners]
-
-
-def shares_of_records(person_weights: FloatArray, counts: IntArray) -> FloatArray:
-    """Return the weight of one record of each person, who has so many of them."""
-    shares = person_weights / np.maximum(counts, 1)
-    # Rounded down: as many shares as there are records must not add up to more than was accounted for.
-    return np.asarray(np.where(counts > 1, np.nextafter(shares, 0.0), shares))
+        shares = person_weights / np.maximum(counts, 1)
+        # Rounded down: as many shares as there are records must not add up to more than was accounted for.
+        return np.asarray(np.where(counts > 1, np.nextafter(shares, 0.0), shares)[self.owners])
 
 
 def read_promises(

@@ -28,16 +28,12 @@ _MAX_HALVINGS = 200
 _LARGEST_CONDITION = 1e12
 
 
-class Smooth(Protocol):
-    """A smooth function."""
+class Objective(Protocol):
+    """A smooth, strongly convex function, its derivatives and rigorous bounds on their rounding."""
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient in float64."""
         ...
-
-
-class Objective(Smooth, Protocol):
-    """A smooth, strongly convex function, its derivatives and rigorous bounds on their rounding."""
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient at ``w + rest`` computed in pairs, rounded once."""
@@ -110,7 +106,7 @@ def check_provable(error: float, gradient_bound: float) -> None:
 
 
 def search_line(
-    objective: Smooth,
+    objective: Objective,
     w: FloatArray,
     gradient: FloatArray,
     direction: FloatArray,

@@ -54,14 +54,16 @@ class RowSums:
                 total = add_pairs(total, part)
         return total
 
-    def over_parts(self, kernel: Callable[..., Any], block: Block, *points: FloatArray) -> list[Any]:
+    def over_parts(
+        self, kernel: Callable[..., FloatArray], block: Block, *points: FloatArray
+    ) -> list[FloatArray]:
         """Return what the kernel gives for every part of a block, in order."""
         size = len(block.signs)
         height = max(_SMALLEST_PART, -(-size // _PARTS) // 64 * 64 + 64)
 
         views = [read_only_view(point) for point in points]
 
-        def part(start: int) -> Any:
+        def part(start: int) -> FloatArray:
             stop = min(start + height, size)
             return kernel(block.x, *views, block.signs, block.weights, block.scales, start, stop)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse import issparse
@@ -32,21 +32,6 @@ class Block(NamedTuple):
     signs: FloatArray
     weights: FloatArray
     scales: FloatArray
-
-
-class RowCounts(Protocol):
-    """What is public about rows: how many there are, and the sum of their weights."""
-
-    @property
-    def n_coefficients(self) -> int:
-        """Number of columns, the constant included."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def total_weight(self) -> float:
-        """Return the sum of the weights, rounded up."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

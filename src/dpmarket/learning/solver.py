@@ -38,7 +38,7 @@ from dpmarket.learning.proving import (
     with_penalty,
 )
 from dpmarket.learning.row_sums import RowSums, threads
-from dpmarket.learning.rows import RowCounts, Rows
+from dpmarket.learning.rows import Rows
 
 _MAX_STEPS = 2000
 _TRUSTED_STEPS = 40
@@ -106,7 +106,7 @@ def minimise(
 
 
 def check_attainable(
-    rows: RowCounts, l2: float, linear_norm: float, row_bound: float, gradient_bound: float
+    rows: Rows, l2: float, linear_norm: float, row_bound: float, gradient_bound: float
 ) -> None:
     """Refuse a gradient bound that pairs of floats may not reach, whatever the records say.
 
@@ -122,7 +122,7 @@ def check_attainable(
 
 
 def _accurate_error(
-    rows: RowCounts, norm: float, row_bound: float, l2: float, linear_norm: float, total: float
+    rows: Rows, norm: float, row_bound: float, l2: float, linear_norm: float, total: float
 ) -> float:
     sums = 2.0**-96 * (total * row_bound + l2 * norm + linear_norm)
     return sums + rounding.accurate_gradient_error(rows.n_coefficients, len(rows), norm, row_bound, total)

@@ -16,7 +16,6 @@ from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import outside, releases, rounds
 from dpmarket.ledger.engine import Connection, Ledger, command_for, reading, writing
-from dpmarket.ledger.manifests import kept_bytes, kept_from_bytes
 
 Check = Callable[[Sequence[outside.Line]], None]
 """What must hold of the log in the moment in which a line is added to it."""
@@ -96,11 +95,7 @@ def describe_round(
     connection: Connection, found: rounds.Round, attempt: str, position: int
 ) -> dict[str, Any]:
     """Return what the log keeps about a round that is debited; who is spent on goes to a page beside it."""
-    manifest = rounds.manifest_of(connection, found.number)
-    if manifest is None:
-        content = table_to_bytes(rounds.kept_quotes(connection, found.number))
-    else:
-        content = kept_bytes(manifest, rounds.who_withdrew(connection, found.number))
+    content = table_to_bytes(rounds.kept_quotes(connection, found.number))
     campaign = rounds.campaign_of(connection, found.campaign)
     return {
         "identity": found.identity,
@@ -159,8 +154,7 @@ def refuse_other_copy(
             for one in known if line.kind == "withdrawn" else []:
                 page = own[one["identity"]]
                 content = outside.read_page(page["page"], page["page_digest"])
-                left = leaving_by(one)
-                if still_there(left, rounds.as_known(kept_from_bytes(content, _sellers_of(left)))):
+                if still_there(leaving_by(one), rounds.as_known(table_from_bytes(content))):
                     raise LedgerRefusal(
                         "sellers withdrew meanwhile with a copy of this ledger: no noise was drawn, and "
                         f"nothing was released. {mending} enters them."
@@ -176,8 +170,5 @@ def leaving_by(known: Mapping[str, Any]) -> pl.DataFrame:
 
 def still_there(leaving: pl.DataFrame, kept: pl.DataFrame) -> list[str]:
     """Return those who left and are in a table still."""
-    return _sellers_of(leaving.filter(positions_in(leaving, rounds.SELLER, kept, rounds.SELLER) >= 0))
-
-
-def _sellers_of(table: pl.DataFrame) -> list[str]:
-    return table.get_column(rounds.SELLER).to_list()
+    there = positions_in(leaving, rounds.SELLER, kept, rounds.SELLER) >= 0
+    return leaving.filter(there).get_column(rounds.SELLER).to_list()

@@ -140,18 +140,3 @@ def hashes(data: Any, ends: Any, numbers: Any, key0: Any, key1: Any, out: Any) -
     for row in range(len(ends)):
         out[row] = siphash(data, start, ends[row], numbers[row], key0, key1)
         start = ends[row]
-
-
-@njit(cache=True, nogil=True)
-def are_plain(data: Any, ends: Any) -> Any:
-    """Tell whether every text is of printable ASCII, at least one character, with no blank at an end."""
-    start = 0
-    plain = True
-    for row in range(len(ends)):
-        end = ends[row]
-        plain = plain and end > start and data[start] != 32 and data[end - 1] != 32
-        start = end
-    strange = 0
-    for place in range(data.size):
-        strange += data[place] < 32 or data[place] > 126
-    return plain and strange == 0

@@ -161,7 +161,7 @@ def statement(connection: Connection, seller: str) -> list[StatementLine]:
     lines = []
     for found in rounds.rounds_of(connection):
         is_open = found.state == "open"
-        quotes = rounds.quotes_of(connection, found.number, [seller])
+        quotes = rounds.quotes_of(connection, found.number)
         place = int(positions_in(asked, SELLER, quotes, SELLER)[0])
         if place < 0:
             continue
@@ -174,7 +174,7 @@ def statement(connection: Connection, seller: str) -> list[StatementLine]:
                 round=found.number,
                 quoted_at=found.quoted_at,
                 promised=0.0 if gone else float(epsilons[place]),
-                spent=0.0 if is_open else float(rounds.spent_of(connection, found, [seller])[place]),
+                spent=0.0 if is_open else float(rounds.spent_of(connection, found)[place]),
                 held=held_by(found) if is_held(found) and not gone else 0.0,
                 payment=0 if gone else int(payments[place]),
                 minor_units=found.minor_units,

@@ -20,8 +20,7 @@ from dpmarket.files import table_to_bytes
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, now
 from dpmarket.ledger.journal import record
-from dpmarket.ledger.manifests import Manifest
-from dpmarket.ledger.pages import keep, kept
+from dpmarket.ledger.pages import keep
 from dpmarket.ledger.rounds import WEIGHT, advance, round_of
 
 SPENT = ("marked", "released", "lost")
@@ -122,34 +121,23 @@ def release(
     connection: Connection,
     attempt: str,
     model: str,
-    spent: Mapping[int, tuple[FloatArray, FloatArray] | Manifest],
+    spent: Mapping[int, tuple[FloatArray, FloatArray]],
 ) -> None:
     """Keep a released model, and what it spent on each seller of each round with which weight, in one step.
 
-    The sellers' payments are theirs from now on. Where quotes lie in partitions, what was spent may lie in
-    partitions beside them.
+    The sellers' payments are theirs from now on.
 
     Raises
     ------
     LedgerRefusal
         The attempt has no mark, or has ended.
     """
-    for number, one in spent.items():
-        content = one.to_bytes() if isinstance(one, Manifest) else spent_bytes(*one)
+    for number, (epsilons, weights) in spent.items():
+        content = table_to_bytes(pl.DataFrame({"spent": np.asarray(epsilons), WEIGHT: np.asarray(weights)}))
         keep(connection, tables.page, {"round": number, "kind": "spent"}, content)
     if not _step(connection, attempt, ("marked",), state="released", ended_at=now(), model=model):
         raise LedgerRefusal("this training has ended already: its model is not kept.")
     _post(connection, attempt)
-
-
-def spent_bytes(epsilons: FloatArray, weights: FloatArray) -> bytes:
-    """Return what is kept of what was spent on sellers, in the order of their quotes."""
-    return table_to_bytes(pl.DataFrame({"spent": np.asarray(epsilons), WEIGHT: np.asarray(weights)}))
-
-
-def spent_manifest_of(connection: Connection, number: int) -> Manifest | None:
-    """Return where the partitions of what was spent for a round are; None where the ledger keeps that."""
-    return Manifest.from_bytes(kept(connection, tables.page, {"round": number, "kind": "spent"}))
 
 
 def lose(connection: Connection, attempt: str) -> None:

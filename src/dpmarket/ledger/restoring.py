@@ -18,7 +18,6 @@ from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import money, outside, payouts, releases, rounds
 from dpmarket.ledger.attempts import describe_round, end_attempt, leaving_by, still_there
 from dpmarket.ledger.engine import Connection, Ledger, command_for, new_id, now, reading, writing
-from dpmarket.ledger.manifests import kept_from_bytes
 from dpmarket.ledger.places import begin_log, id_of, is_other_log, note_place
 
 
@@ -280,7 +279,7 @@ def _restored_round(connection: Connection, known: Mapping[str, Any]) -> list[tu
 
     None for a round that the ledger lost and that everybody had left: nothing of it was spent.
     """
-    page = rounds.as_known(kept_from_bytes(outside.read_page(known["page"], known["page_digest"])))
+    page = rounds.as_known(table_from_bytes(outside.read_page(known["page"], known["page_digest"])))
     found = rounds.round_with_identity(connection, known["identity"])
     if found is None:
         return [(_entered_round(connection, known, page).number, True)] if page.height else []

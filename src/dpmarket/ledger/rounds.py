@@ -17,12 +17,11 @@ import sqlalchemy as sa
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import LedgerRefusal
-from dpmarket.files import positions_in, table_from_bytes
+from dpmarket.files import positions_in
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, new_id, now
 from dpmarket.ledger.journal import canonical, record
-from dpmarket.ledger.manifests import Manifest
-from dpmarket.ledger.pages import keep, kept, kept_table
+from dpmarket.ledger.pages import keep, kept_table
 
 SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
 WEIGHT = "loss_weight"
@@ -116,9 +115,6 @@ class NewRound:
         arrays.
     left_out
         Who reported and was not quoted, columns seller and reason; None if nobody.
-    sellers
-        How many there are, if ``quotes`` has a row for each partition only: its name and sums; None: as many
-        as rows.
     """
 
     quotes: pl.DataFrame
@@ -133,7 +129,6 @@ class NewRound:
     plan: Mapping[str, Any] | None
     header: Mapping[str, Any] | None
     left_out: bytes | None = None
-    sellers: int | None = None
     delta: float = 0.0
 
 
@@ -225,7 +220,7 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
         "campaign": campaign,
         "quoted_at": now(),
         "mechanism": new.mechanism,
-        "sellers": new.quotes.height if new.sellers is None else new.sellers,
+        "sellers": new.quotes.height,
         "promised": promised,
         "delta": new.delta,
         "payments": payments,
@@ -276,24 +271,15 @@ def decision_of(connection: Connection, number: int) -> tuple[dict[str, Any], An
     return dict(json.loads(row.parameters)), plan, header
 
 
-def quotes_of(connection: Connection, number: int, sellers: Sequence[str] | None = None) -> pl.DataFrame:
+def quotes_of(connection: Connection, number: int) -> pl.DataFrame:
     """Return the quotes of a round: columns seller, epsilon, payment_minor_units.
-
-    Where they lie in partitions and only some sellers are asked for, other partitions are not looked at.
 
     Raises
     ------
     FileProblem
-        A page or a partition is missing or damaged.
+        A page is missing or damaged.
     """
-    content = kept(connection, tables.page, {"round": number, "kind": "quoted"})
-    manifest = Manifest.from_bytes(content)
-    return as_known(table_from_bytes(content) if manifest is None else manifest.quotes(sellers))
-
-
-def manifest_of(connection: Connection, number: int) -> Manifest | None:
-    """Return where the partitions of a round's quotes are; None where the ledger keeps the quotes."""
-    return Manifest.from_bytes(kept(connection, tables.page, {"round": number, "kind": "quoted"}))
+    return as_known(kept_table(connection, tables.page, {"round": number, "kind": "quoted"}))
 
 
 def kept_quotes(connection: Connection, number: int) -> pl.DataFrame:
@@ -329,16 +315,16 @@ def amounts_of(quotes: pl.DataFrame) -> tuple[FloatArray, IntArray]:
     )
 
 
-def spent_of(connection: Connection, found: Round, sellers: Sequence[str] | None = None) -> FloatArray:
+def spent_of(connection: Connection, found: Round) -> FloatArray:
     """Return what each seller of a round has spent in it, in the order of :func:`quotes_of`.
 
     Nothing while it is open; the whole promise from the debit on; what the released model really spent, which
     is never more, once there is one. Withdrawn sellers spend nothing.
     """
     if found.state == "released":
-        spent = _spent_table(connection, found.number, sellers)
+        spent = _spent_table(connection, found.number)
         return np.asarray(spent.get_column("spent").to_numpy())
-    quotes = quotes_of(connection, found.number, sellers)
+    quotes = quotes_of(connection, found.number)
     if found.state == "open":
         return np.zeros(quotes.height)
     return np.where(withdrawn_of(connection, found.number, quotes), 0.0, amounts_of(quotes)[0])
@@ -346,15 +332,11 @@ def spent_of(connection: Connection, found: Round, sellers: Sequence[str] | None
 
 def weights_of(connection: Connection, number: int) -> FloatArray:
     """Return each seller's weight in the model that was released for a round, in the order of its quotes."""
-    return np.asarray(_spent_table(connection, number, None).get_column(WEIGHT).to_numpy())
+    return np.asarray(_spent_table(connection, number).get_column(WEIGHT).to_numpy())
 
 
-def _spent_table(connection: Connection, number: int, sellers: Sequence[str] | None) -> pl.DataFrame:
-    content = kept(connection, tables.page, {"round": number, "kind": "spent"})
-    beside, manifest = Manifest.from_bytes(content), manifest_of(connection, number)
-    if beside is None or manifest is None:
-        return table_from_bytes(content)
-    return beside.tables(manifest.numbers_with(sellers))
+def _spent_table(connection: Connection, number: int) -> pl.DataFrame:
+    return kept_table(connection, tables.page, {"round": number, "kind": "spent"})
 
 
 def withdrawn_of(connection: Connection, number: int, quotes: pl.DataFrame) -> BoolArray:
@@ -392,7 +374,7 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> lis
     """
     if not sellers:
         return []
-    quotes = quotes_of(connection, number, sellers)
+    quotes = quotes_of(connection, number)
     asked = pl.DataFrame({SELLER: list(dict.fromkeys(sellers))})
     places = positions_in(asked, SELLER, quotes, SELLER)
     unknown = int((places < 0).sum())

@@ -184,22 +184,11 @@ def weights_for(
     curve = PromiseCurve(penalty, bound, rows, euclidean)
     usable = usable_promises(promises, reserve)
     total = finite_total(usable)
-    share = share_without_slack(total, curve)
-    if share is not None:
-        weights, eta = usable * share, total / bound
+    if curve.noise_l2 * (total / bound) >= 2.0 * bound:
+        weights, eta = usable * ((1.0 - ROUND_DOWN) / total), total / bound
     else:
         weights, eta = _with_slack(usable, curve)
     return Weights(read_only(weights), eta, penalty, bound, rows, reserve, euclidean)
-
-
-def share_without_slack(total: float, curve: PromiseCurve) -> float | None:
-    """Return the weight of one unit of usable promise where these add up to ``total``; None with slack.
-
-    Without slack a person's weight follows from the own promise and one sum over everybody.
-    """
-    if curve.noise_l2 * (total / curve.row_bound) >= 2.0 * curve.row_bound:
-        return (1.0 - ROUND_DOWN) / total
-    return None
 
 
 def usable_promises(promises: FloatArray, reserve: float) -> FloatArray:
@@ -211,41 +200,11 @@ def usable_promises(promises: FloatArray, reserve: float) -> FloatArray:
         raise InvalidInput(
             f"expected at least one promise above {reserve!r}, which is set aside; found none."
         )
-    return less_reserve(promises, reserve)
-
-
-def less_reserve(promises: FloatArray, reserve: float) -> FloatArray:
-    """Return ``max(promise - reserve, 0)``; what is left below 1e-100 counts as nothing."""
     if reserve > 0.0:
         promises = np.maximum(promises - reserve, 0.0)
-    if promises.size and float(promises.min()) < _SMALLEST:
+    if float(promises.min()) < _SMALLEST:
         promises = np.where(promises < _SMALLEST, 0.0, promises)
     return promises
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Weights where there is no slack: everybody's follows from the own promise alone.
-
-    Attributes
-    ----------
-    reserve
-        What is set aside of every promise.
-    share
-        The weight of one unit of what is left.
-
-    Examples
-    --------
-    >>> Shares(reserve=0.5, share=0.25).weights(np.array([0.25, 2.5])).tolist()
-    [0.0, 0.5]
-    """
-
-    reserve: float
-    share: float
-
-    def weights(self, promises: FloatArray) -> FloatArray:
-        """Return the weights of people with these promises: the floats of :func:`weights_for`."""
-        return less_reserve(promises, self.reserve) * self.share
 
 
 def finite_total(usable: FloatArray) -> float:
