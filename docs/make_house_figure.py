@@ -28,7 +28,6 @@ MAKES = {
     "ledger": "one account",
     "campaign": "the file desk",
     "market": "the live desk",
-    "partitions": "quotes of many files",
     "figures": "drawings",
     "report": "one page",
     "web": "the service",

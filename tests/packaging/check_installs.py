@@ -28,10 +28,8 @@ missing = [name for name in {names} if importlib.util.find_spec(name)]
 assert not missing, f"{{missing}} came without an extra"
 """
 USES = {
-    "": MARKET
-    + LACKS.format(names=["fastapi", "distributed", "cryptography", "sphinx", "pytest", "statsmodels"]),
+    "": MARKET + LACKS.format(names=["fastapi", "cryptography", "sphinx", "pytest", "statsmodels"]),
     "service": MARKET + "from dpmarket.web import Client\nimport dpmarket.web.app, psycopg, cryptography\n",
-    "dask": "import distributed\nfrom dpmarket.partitions import quote_partitions\n",
     "signing": "from dpmarket.certificates import new_signing_key\nimport tempfile\n"
     "new_signing_key(tempfile.mkdtemp() + '/key.pem')\n",
     "docs": "import furo, myst_parser, latex2mathml, sphinx\n",
