@@ -1,3 +1,4 @@
+from . import joint as joint
 from .adaptive import AdaptiveMechanism as AdaptiveMechanism
 from .curve_choice import population_curve as population_curve
 from .curves import Curve as Curve

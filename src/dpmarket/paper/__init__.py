@@ -1,4 +1,4 @@
-"""What exists for the paper only: Algorithm 4, its printed methods, its experiments and claims.
+"""What exists for the paper only: its printed methods, its experiments and claims.
 
 Nothing else in the package uses this room, but for the command ``dpmarket reproduce``.
 """

@@ -16,8 +16,8 @@ from dpmarket.arrays import FloatArray
 from dpmarket.datasets import PublicData
 from dpmarket.datasets.bounds import standard_bounds
 from dpmarket.learning import PublicScaler
-from dpmarket.paper.joint.newton import minimise_in_ball
-from dpmarket.paper.joint.problem import FixedWeights, InnerProblem
+from dpmarket.mechanisms.joint.newton import minimise_in_ball
+from dpmarket.mechanisms.joint.problem import FixedWeights, InnerProblem
 
 
 @dataclass(frozen=True, eq=False)

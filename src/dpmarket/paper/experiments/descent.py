@@ -17,13 +17,13 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform, virtual_costs
 from dpmarket.datasets.bundled import breast_cancer
+from dpmarket.mechanisms.joint import JointMechanism, PaperDescent, ReducedSolver
+from dpmarket.mechanisms.joint.optimum import BuyableSellers
+from dpmarket.mechanisms.joint.solvers import InnerSolution
 from dpmarket.paper.experiments.classifiers import split_records
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.figures.solving import draw_descent
-from dpmarket.paper.joint import JointMechanism, PaperDescent, ReducedSolver
-from dpmarket.paper.joint.optimum import BuyableSellers
-from dpmarket.paper.joint.solvers import InnerSolution
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
 

@@ -20,11 +20,11 @@ from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.learning.learner import Learner
 from dpmarket.learning.reference import OutputPerturbation, SmallestEpsilon
 from dpmarket.mechanisms import CheapestK, Mechanism, OfflineMechanism, PostedPrice
+from dpmarket.mechanisms.joint import JointMechanism
 from dpmarket.paper.experiments.classifiers import split_records
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.figures.payments import draw_independence
-from dpmarket.paper.joint import JointMechanism
 from dpmarket.planning.rows import Row
 from dpmarket.planning.scoring import mean_and_standard_error
 from dpmarket.privacy import NoiseSource, SeededNoise

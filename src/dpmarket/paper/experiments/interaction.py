@@ -15,10 +15,10 @@ from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms.joint import JointMechanism
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.figures.interaction import draw_interaction
-from dpmarket.paper.joint import JointMechanism
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
 

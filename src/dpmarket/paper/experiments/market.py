@@ -30,6 +30,7 @@ from dpmarket.datasets.bundled import breast_cancer
 from dpmarket.errors import Infeasible
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import OfflineMechanism
+from dpmarket.mechanisms.joint import ExpectedPayments, JointMechanism, RandomStarts, naive_buyer
 from dpmarket.paper.experiments.classifiers import (
     Parts,
     draw_noise,
@@ -40,7 +41,6 @@ from dpmarket.paper.experiments.classifiers import (
 from dpmarket.paper.experiments.running import Experiment, Work, plain
 from dpmarket.paper.experiments.table import ResultTable, table_from_rows
 from dpmarket.paper.figures.market import draw_market
-from dpmarket.paper.joint import ExpectedPayments, JointMechanism, RandomStarts, naive_buyer
 from dpmarket.planning.rows import Row
 from dpmarket.planning.scoring import mean_and_standard_error
 from dpmarket.privacy import SeededNoise

@@ -16,18 +16,18 @@ import numpy as np
 from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import Uniform
 from dpmarket.datasets.bundled import breast_cancer
-from dpmarket.paper.experiments.classifiers import split_records
-from dpmarket.paper.experiments.running import Experiment, Work
-from dpmarket.paper.experiments.table import ResultTable
-from dpmarket.paper.figures.solving import draw_printed
-from dpmarket.paper.joint import (
+from dpmarket.mechanisms.joint import (
     AsPrinted,
     BoundedCoefficients,
     ExpectedNoise,
     ExpectedPayments,
     JointMechanism,
 )
-from dpmarket.paper.joint.readings import Reading
+from dpmarket.mechanisms.joint.readings import Reading
+from dpmarket.paper.experiments.classifiers import split_records
+from dpmarket.paper.experiments.running import Experiment, Work
+from dpmarket.paper.experiments.table import ResultTable
+from dpmarket.paper.figures.solving import draw_printed
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import Uniform
+from dpmarket.mechanisms.joint import ExpectedPayments, JointMechanism
 from dpmarket.paper import paper_privacy_loss
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.figures.privacy import draw_joint_privacy, draw_privacy
-from dpmarket.paper.joint import ExpectedPayments, JointMechanism
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise, find_worst_case, log_density, privacy_loss
 

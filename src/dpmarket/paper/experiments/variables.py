@@ -18,12 +18,12 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray
 from dpmarket.costs import Uniform, virtual_costs
 from dpmarket.datasets.bundled import breast_cancer
+from dpmarket.mechanisms.joint import ExpectedPayments, JointMechanism, PaperDescent
+from dpmarket.mechanisms.joint.optimum import BuyableSellers
 from dpmarket.paper.experiments.classifiers import split_records
 from dpmarket.paper.experiments.running import Experiment, Work
 from dpmarket.paper.experiments.table import ResultTable
 from dpmarket.paper.figures.solving import draw_variables
-from dpmarket.paper.joint import ExpectedPayments, JointMechanism, PaperDescent
-from dpmarket.paper.joint.optimum import BuyableSellers
 from dpmarket.planning.rows import Row
 from dpmarket.privacy import SeededNoise
 

@@ -13,11 +13,11 @@ from dpmarket.allocation import BuyerObjective
 from dpmarket.allocation.simplex import UNCAPPED, split_cap
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import Infeasible
-from dpmarket.paper.joint.newton import minimise_in_ball
-from dpmarket.paper.joint.problem import FixedWeights, InnerProblem, cheapest_weights, losses, norm
-from dpmarket.paper.joint.readings import Reading
-from dpmarket.paper.joint.search import Evaluated, Search, covering_grid, prove, search
-from dpmarket.paper.joint.solvers import InnerSolution, InnerSolver
+from dpmarket.mechanisms.joint.newton import minimise_in_ball
+from dpmarket.mechanisms.joint.problem import FixedWeights, InnerProblem, cheapest_weights, losses, norm
+from dpmarket.mechanisms.joint.readings import Reading
+from dpmarket.mechanisms.joint.search import Evaluated, Search, covering_grid, prove, search
+from dpmarket.mechanisms.joint.solvers import InnerSolution, InnerSolver
 
 _SAME_POINT = 1e-6
 _PROVED = 1e-11

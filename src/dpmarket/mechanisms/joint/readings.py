@@ -60,7 +60,7 @@ class ExpectedNoise:
     --------
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
@@ -120,7 +120,7 @@ class BoundedCoefficients:
     --------
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> from dpmarket.privacy import SeededNoise
@@ -169,7 +169,7 @@ class AsPrinted:
     --------
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from dpmarket.arrays import FloatArray, read_only
+from dpmarket.mechanisms.joint.payments import PaymentRule
+from dpmarket.mechanisms.joint.search import Edge
 from dpmarket.mechanisms.outcome import finite_or_none
-from dpmarket.paper.joint.payments import PaymentRule
-from dpmarket.paper.joint.search import Edge
 
 SCHEMA = "dpmarket.joint-outcome/2"
 _ARRAYS = (
@@ -80,7 +80,7 @@ class JointOutcome:
     --------
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)

@@ -7,7 +7,7 @@ import pytest
 
 import dpmarket as dpm
 from dpmarket import BuyerObjective, Uniform
-from dpmarket.paper import ExpectedPayments, JointMechanism
+from dpmarket.mechanisms.joint import ExpectedPayments, JointMechanism
 from dpmarket.privacy import SeededNoise, log_density, privacy_loss
 
 # Eleven people, one feature; the last one's label decides which side has the majority.

@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 
 from dpmarket import InvalidInput, NotConverged
 from dpmarket.learning import Rows, minimise
-from dpmarket.paper import GreedySolver, PaperDescent, ReducedSolver
-from dpmarket.paper.joint.newton import minimise_in_ball, on_sphere
-from dpmarket.paper.joint.problem import (
+from dpmarket.mechanisms.joint import GreedySolver, PaperDescent, ReducedSolver
+from dpmarket.mechanisms.joint.newton import minimise_in_ball, on_sphere
+from dpmarket.mechanisms.joint.problem import (
     FixedWeights,
     Reduced,
     cheapest_weights,
@@ -20,7 +20,7 @@ from dpmarket.paper.joint.problem import (
     objective_value,
     projected_weights,
 )
-from dpmarket.paper.joint.solvers import lipschitz
+from dpmarket.mechanisms.joint.solvers import lipschitz
 from support.joint import cancer, inner_problem, synthetic
 
 SETTINGS = {

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 import dpmarket as dpm
 from dpmarket import BuyerObjective, FromScipy, Infeasible, Mixture, Uniform
 from dpmarket.costs import PiecewiseLinear
-from dpmarket.paper import (
+from dpmarket.mechanisms.joint import (
     BoundedCoefficients,
     EnvelopePayments,
     ExpectedPayments,

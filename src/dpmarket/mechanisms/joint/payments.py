@@ -20,7 +20,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs import CostDistribution, Uniform, largest_cost_at
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
-from dpmarket.paper.joint.optimum import Moved, Solved
+from dpmarket.mechanisms.joint.optimum import Moved, Solved
 from dpmarket.payments.exact import round_up
 from dpmarket.progress import Progress
 
@@ -79,7 +79,7 @@ class EnvelopePayments:
     --------
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
@@ -145,7 +145,7 @@ class QuadraturePayments:
 
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
@@ -255,7 +255,7 @@ class ExpectedPayments:
     --------
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)

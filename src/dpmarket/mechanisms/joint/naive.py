@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dpmarket.allocation import BuyerObjective
 from dpmarket.costs import CostDistribution
-from dpmarket.paper.joint.mechanism import JointMechanism, RandomStarts
-from dpmarket.paper.joint.payments import ExpectedPayments
-from dpmarket.paper.joint.readings import Reading
-from dpmarket.paper.joint.solvers import GreedySolver
+from dpmarket.mechanisms.joint.mechanism import JointMechanism, RandomStarts
+from dpmarket.mechanisms.joint.payments import ExpectedPayments
+from dpmarket.mechanisms.joint.readings import Reading
+from dpmarket.mechanisms.joint.solvers import GreedySolver
 from dpmarket.privacy import NoiseSource
 
 

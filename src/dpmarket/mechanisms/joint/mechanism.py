@@ -13,14 +13,14 @@ from dpmarket.costs import CostDistribution, virtual_costs
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.row_bounds import scales_for
 from dpmarket.mechanisms.inputs import check_dist_and_objective, one_cost, position
+from dpmarket.mechanisms.joint.optimum import Setting, Solved, solve
+from dpmarket.mechanisms.joint.outcome import JointOutcome
+from dpmarket.mechanisms.joint.payments import PaymentRule, exact_rule_for
+from dpmarket.mechanisms.joint.problem import losses
+from dpmarket.mechanisms.joint.readings import ExpectedNoise, Reading
+from dpmarket.mechanisms.joint.solvers import InnerSolver, ReducedSolver
 from dpmarket.mechanisms.outcome import checked_ids
 from dpmarket.mechanisms.protocol import Response
-from dpmarket.paper.joint.optimum import Setting, Solved, solve
-from dpmarket.paper.joint.outcome import JointOutcome
-from dpmarket.paper.joint.payments import PaymentRule, exact_rule_for
-from dpmarket.paper.joint.problem import losses
-from dpmarket.paper.joint.readings import ExpectedNoise, Reading
-from dpmarket.paper.joint.solvers import InnerSolver, ReducedSolver
 from dpmarket.privacy import NoiseSource, SecureNoise
 from dpmarket.progress import Progress
 

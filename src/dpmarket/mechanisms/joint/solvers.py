@@ -18,8 +18,8 @@ from dpmarket import checks
 from dpmarket.allocation.simplex import project
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput, NotConverged
-from dpmarket.paper.joint.newton import into_ball, minimise_in_ball
-from dpmarket.paper.joint.problem import (
+from dpmarket.mechanisms.joint.newton import into_ball, minimise_in_ball
+from dpmarket.mechanisms.joint.problem import (
     FixedWeights,
     InnerProblem,
     Reduced,
@@ -79,13 +79,13 @@ class ReducedSolver:
 
     Notes
     -----
-    The formulas are in :mod:`dpmarket.paper.joint.problem`. A step costs O(m n^2 + m log m).
+    The formulas are in :mod:`dpmarket.mechanisms.joint.problem`. A step costs O(m n^2 + m log m).
 
     Examples
     --------
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
@@ -142,7 +142,7 @@ class PaperDescent:
 
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=5.0, noise=1.0, payment_weight=0.01)
@@ -213,7 +213,7 @@ class GreedySolver:
 
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.paper.joint import JointMechanism
+    >>> from dpmarket.mechanisms.joint import JointMechanism
     >>> X, y = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]
     >>> costs = [1.5, 2.0, 2.5, 4.9]
     >>> objective = BuyerObjective(concentration=0.0, noise=1.0, payment_weight=0.01, weight_cap=2.0)

@@ -13,17 +13,17 @@ from scipy.special import gammainccinv
 import dpmarket as dpm
 from dpmarket import BuyerObjective, Infeasible, InvalidInput, Uniform
 from dpmarket.mechanisms import Outcome
-from dpmarket.paper import (
+from dpmarket.mechanisms.joint import (
     AsPrinted,
     BoundedCoefficients,
     ExpectedPayments,
+    InnerSolution,
     JointMechanism,
     PaperDescent,
     RandomStarts,
 )
-from dpmarket.paper.joint import InnerSolution
-from dpmarket.paper.joint.optimum import BuyableSellers, _Evaluation, solve
-from dpmarket.paper.joint.search import Evaluated, prove, search
+from dpmarket.mechanisms.joint.optimum import BuyableSellers, _Evaluation, solve
+from dpmarket.mechanisms.joint.search import Evaluated, prove, search
 from dpmarket.privacy import SeededNoise
 from support.joint import cancer, synthetic
 
@@ -46,7 +46,10 @@ def objective_at(mechanism, X, y, costs, noise_rate):
     return fixed.run(costs, X, y).objective_value
 
 
-READINGS = {"expected": (dpm.paper.ExpectedNoise(), 1.0), "bounded": (BoundedCoefficients(0.1), 5.0)}
+READINGS = {
+    "expected": (dpm.mechanisms.joint.ExpectedNoise(), 1.0),
+    "bounded": (BoundedCoefficients(0.1), 5.0),
+}
 each_reading = pytest.mark.parametrize("name", READINGS)
 
 
@@ -125,7 +128,7 @@ def test_the_papers_own_price_of_noise_is_high_enough_with_its_probability():
 
 
 def test_the_noise_does_not_move_promises_or_payments_under_the_expected_reading():
-    mechanism, X, y, costs = market(payments=dpm.paper.EnvelopePayments())
+    mechanism, X, y, costs = market(payments=dpm.mechanisms.joint.EnvelopePayments())
     first, second = (
         dataclasses.replace(mechanism, noise_source=SeededNoise(seed)).run(costs, X, y) for seed in (1, 2)
     )
@@ -322,7 +325,7 @@ def test_nobody_exceeds_the_epsilon_that_the_two_bounds_allow():
 
 
 def test_the_order_of_sellers_does_not_matter():
-    mechanism, X, y, costs = market(payments=dpm.paper.EnvelopePayments(), m=8)
+    mechanism, X, y, costs = market(payments=dpm.mechanisms.joint.EnvelopePayments(), m=8)
     order = np.random.default_rng(5).permutation(8)
     straight, shuffled = mechanism.run(costs, X, y), mechanism.run(costs[order], X[order], y[order])
     np.testing.assert_allclose(shuffled.epsilons, straight.epsilons[order], rtol=1e-7)
@@ -330,7 +333,7 @@ def test_the_order_of_sellers_does_not_matter():
 
 
 def test_reports_outside_the_support_count_as_its_lower_end_or_get_nothing():
-    mechanism, X, y, costs = market(m=6, payments=dpm.paper.EnvelopePayments())
+    mechanism, X, y, costs = market(m=6, payments=dpm.mechanisms.joint.EnvelopePayments())
     inside, below, above = costs.copy(), costs.copy(), costs.copy()
     inside[2], below[2], above[2] = 1.0, 0.3, 5.5
     np.testing.assert_allclose(
@@ -359,7 +362,7 @@ def test_a_buyer_who_pays_nothing_for_noise_takes_the_lowest_noise_rate():
     X, y = cancer(60)
     costs = DIST.sample(60, np.random.default_rng(0))
     for lowest in (0.01, 0.1):
-        buyer = dpm.paper.naive_buyer(DIST, 0.01, 0.1, np.geomspace(lowest, 5, 6), weight_cap=3.0)
+        buyer = dpm.mechanisms.joint.naive_buyer(DIST, 0.01, 0.1, np.geomspace(lowest, 5, 6), weight_cap=3.0)
         outcome = buyer.run(costs, X, y)
         assert outcome.edge == "lowest"
         assert outcome.noise_rate == pytest.approx(60 * lowest)
@@ -398,7 +401,7 @@ def test_nothing_downstream_takes_a_joint_outcome_for_a_certified_one(tmp_path):
     mechanism, X, y, costs = market(m=6)
     outcome = mechanism.run(costs, X, y)
     assert not isinstance(outcome, Outcome)
-    assert not dpm.paper.JointOutcome.certifiable
+    assert not dpm.mechanisms.joint.JointOutcome.certifiable
     for name in ("outcome.json", "outcome.parquet"):
         with pytest.raises(InvalidInput, match="JointOutcome"):
             dpm.mechanisms.write_outcome(tmp_path / name, outcome)
@@ -468,7 +471,7 @@ def test_reports_and_records_that_make_no_sense_are_refused(changes, words):
         (
             {
                 "dist": dpm.FromScipy(stats.lognorm(s=0.5), 0, 9),
-                "payments": dpm.paper.EnvelopePayments(),
+                "payments": dpm.mechanisms.joint.EnvelopePayments(),
             },
             "QuadraturePayments",
         ),

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpmarket.arrays import FloatArray
-from dpmarket.paper.joint.solvers import InnerSolution
+from dpmarket.mechanisms.joint.solvers import InnerSolution
 
 Edge = Literal["inside", "lowest", "highest"]
 _PER_E_FOLD = 12.0

@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dposv
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import NotConverged
-from dpmarket.paper.joint.problem import Point, norm
+from dpmarket.mechanisms.joint.problem import Point, norm
 
 _SHARE = 1e-4
 _MAX_HALVINGS = 40
