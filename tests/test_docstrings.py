@@ -15,7 +15,7 @@ import dpmarket
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 LIBRARY = """costs allocation payments privacy learning learning.reference statistics mechanisms planning
-audit certificates datasets mechanisms.joint paper"""
+audit certificates datasets mechanisms.joint"""
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
 SoftmaxWorstCase

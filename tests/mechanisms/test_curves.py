@@ -10,8 +10,7 @@ from scipy import stats
 
 import dpmarket as dpm
 from dpmarket import BuyerObjective, FromScipy, Infeasible, InvalidInput, Mixture, Uniform, population_curve
-from dpmarket.mechanisms import Bought, Curve, plan_curve
-from dpmarket.paper import paper_curve
+from dpmarket.mechanisms import Bought, Curve, paper_curve, plan_curve
 from support.markets import GROUPS, LOG_NORMAL, ONLINE, U_SHAPED
 
 CURVES = {name: market.mechanism.curve for name, market in ONLINE.items()}

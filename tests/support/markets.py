@@ -15,8 +15,7 @@ from dpmarket import (
     Uniform,
     population_curve,
 )
-from dpmarket.mechanisms import AdaptiveMechanism, CheapestK, PostedPrice, SameForAll
-from dpmarket.paper import paper_curve
+from dpmarket.mechanisms import AdaptiveMechanism, CheapestK, PostedPrice, SameForAll, paper_curve
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from .online import OnlineMechanism as OnlineMechanism
 from .outcome import MinorUnits as MinorUnits
 from .outcome import Optimality as Optimality
 from .outcome import Outcome as Outcome
+from .printed_curve import paper_curve as paper_curve
 from .protocol import BatchMechanism as BatchMechanism
 from .protocol import Mechanism as Mechanism
 from .protocol import Response as Response

@@ -55,7 +55,7 @@ class Offers(NamedTuple):
 class Curve:
     """A rule for sellers who arrive alone: epsilon and payment as functions of the reported cost.
 
-    Make one with :func:`population_curve` or :func:`dpmarket.paper.paper_curve`.
+    Make one with :func:`population_curve` or :func:`paper_curve`.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class OnlineMechanism(QuotingMarket):
     dist
         The distribution of costs, common knowledge; its virtual costs value what was bought.
     curve
-        What to offer at which cost, from :func:`population_curve` or :func:`dpmarket.paper.paper_curve`; made
+        What to offer at which cost, from :func:`population_curve` or :func:`paper_curve`; made
         for the same support.
     budget
         Money that all payments together never exceed; None: no budget. Open quotes reserve money. When what

@@ -21,6 +21,7 @@ from .noise import SecureNoise as SecureNoise
 from .noise import SeededNoise as SeededNoise
 from .penalty import suggest_l2 as suggest_l2
 from .penalty import suggest_stretch as suggest_stretch
+from .printed_loss import paper_privacy_loss as paper_privacy_loss
 from .release import ReleasePlan as ReleasePlan
 from .release import plan_release as plan_release
 from .release import release_cost as release_cost

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from dpmarket.allocation import BuyerObjective, allocate
+from dpmarket.allocation import BuyerObjective, allocate, paper_allocation
 from dpmarket.allocation.certificate import examine
 from dpmarket.errors import InvalidInput, NotConverged
-from dpmarket.paper.methods.allocation import paper_allocation
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,7 +1,7 @@
-"""Solve the allocation problem as the paper does: a grid over the total promise, descent for the weights.
+"""The allocation step of the paper's Algorithm 2 as printed: a grid of total promises, projected descent.
 
-Kept as the reference that the exact solver is measured against, and for the paper's experiments. It finds
-the best point of its grid, not the minimum.
+The exact solver (:mod:`dpmarket.allocation.solver`) is compared with it. It finds the best point of its grid,
+not the minimum.
 """
 
 from __future__ import annotations
