@@ -1,5 +1,4 @@
 from . import joint as joint
-from .adaptive import AdaptiveMechanism as AdaptiveMechanism
 from .curve_choice import population_curve as population_curve
 from .curves import Curve as Curve
 from .curves import Offers as Offers
@@ -20,12 +19,8 @@ from .protocol import Response as Response
 from .quotes import Menu as Menu
 from .quotes import Quote as Quote
 from .quotes import Quotes as Quotes
-from .refitting import keep_prior as keep_prior
-from .refitting import refit as refit
 from .registry import mechanism_from_dict as mechanism_from_dict
 from .registry import mechanism_of as mechanism_of
-from .replanning import Bought as Bought
-from .replanning import plan_curve as plan_curve
 from .simple import CheapestK as CheapestK
 from .simple import PostedPrice as PostedPrice
 from .simple import SameForAll as SameForAll
