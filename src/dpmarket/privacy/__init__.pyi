@@ -2,8 +2,6 @@ from .account import Account as Account
 from .account import DeltaAccount as DeltaAccount
 from .account import PrivacyAccount as PrivacyAccount
 from .accounting import privacy_loss as privacy_loss
-from .best import BestWeights as BestWeights
-from .best import best_weights as best_weights
 from .exact_density import log_density as log_density
 from .exact_density import log_density_ratio as log_density_ratio
 from .gaussian import gaussian_delta as gaussian_delta
