@@ -21,8 +21,7 @@ import numpy as np
 
 from _results import Table, at_most, measure, tell
 from _timing import best_seconds, compare
-from dpmarket.allocation import BuyerObjective, allocate
-from dpmarket.paper.methods.allocation import paper_allocation
+from dpmarket.allocation import BuyerObjective, allocate, paper_allocation
 
 OBJECTIVES = {
     "plain": BuyerObjective(1.0, 1.0, 1e-3),

@@ -10,7 +10,7 @@ import dpmarket as dpm
 from _results import Table, at_least, at_most, measure, tell
 from _timing import best_seconds, compare
 from dpmarket.datasets import breast_cancer, separable
-from dpmarket.paper.joint.optimum import BuyableSellers
+from dpmarket.mechanisms.joint.optimum import BuyableSellers
 
 NOISE = dpm.privacy.SeededNoise(0)
 
@@ -25,7 +25,7 @@ def inner(X, y, l2, concentration, *, reading, sigma, noise_rate):
     dist = dpm.Uniform(np.exp(-4.0), 5 * np.exp(-4.0))
     costs = dist.sample(len(y), np.random.default_rng(0))
     objective = dpm.BuyerObjective(concentration, sigma, 0.1)
-    mechanism = dpm.paper.JointMechanism(dist, objective, l2, reading=reading, noise_source=NOISE)
+    mechanism = dpm.mechanisms.joint.JointMechanism(dist, objective, l2, reading=reading, noise_source=NOISE)
     setting = mechanism.with_records(X, y).setting
     return setting.problem(BuyableSellers.of(setting, dpm.virtual_costs(costs, dist)), noise_rate)
 
@@ -37,19 +37,19 @@ def against_descent():
     rows = []
     for l2 in (1.0, 2.0, 5.0, 10.0):
         for name, reading, sigma in (
-            ("expected noise", dpm.paper.ExpectedNoise(), 1.0),
-            ("|w| <= 1", dpm.paper.BoundedCoefficients(1.0), 150.0),
+            ("expected noise", dpm.mechanisms.joint.ExpectedNoise(), 1.0),
+            ("|w| <= 1", dpm.mechanisms.joint.BoundedCoefficients(1.0), 150.0),
         ):
             tell(f"l2 = {l2:g}, {name}")
             problem = inner(X, y, l2, 1.05 * m / (2 * l2), reading=reading, sigma=sigma, noise_rate=30.0)
             fast, slow = (
                 solver.solve(problem, start)
-                for solver in (dpm.paper.ReducedSolver(), dpm.paper.PaperDescent())
+                for solver in (dpm.mechanisms.joint.ReducedSolver(), dpm.mechanisms.joint.PaperDescent())
             )
             ours, peer = compare(
                 [
-                    lambda p=problem: dpm.paper.ReducedSolver().solve(p, start),
-                    lambda p=problem: dpm.paper.PaperDescent().solve(p, start),
+                    lambda p=problem: dpm.mechanisms.joint.ReducedSolver().solve(p, start),
+                    lambda p=problem: dpm.mechanisms.joint.PaperDescent().solve(p, start),
                 ],
                 repeat=4,
             )
@@ -78,13 +78,13 @@ def growth():
         tell(f"{m:,} sellers")
         X, y = records(separable(m, 10, np.random.default_rng(0), flips=0.1), 4.0, m)
         problem = inner(
-            X, y, 1.0, 1.05 * m / 2, reading=dpm.paper.ExpectedNoise(), sigma=1.0, noise_rate=30.0
+            X, y, 1.0, 1.05 * m / 2, reading=dpm.mechanisms.joint.ExpectedNoise(), sigma=1.0, noise_rate=30.0
         )
         start = np.zeros(10)
-        steps = len(dpm.paper.ReducedSolver().solve(problem, start).trace)
+        steps = len(dpm.mechanisms.joint.ReducedSolver().solve(problem, start).trace)
         ours, peer = compare(
             [
-                lambda p=problem, s=start: dpm.paper.ReducedSolver().solve(p, s),
+                lambda p=problem, s=start: dpm.mechanisms.joint.ReducedSolver().solve(p, s),
                 lambda p=problem: np.argsort(p.prices),
             ],
             repeat=3,
@@ -114,8 +114,8 @@ def whole_runs():
     costs = dist.sample(455, np.random.default_rng(0))
     rows = []
     for name, l2, mu in (("convex", 1.0, 240.0), ("not convex", 0.05, 1.0)):
-        for rule in (dpm.paper.ExpectedPayments(), dpm.paper.EnvelopePayments()):
-            mechanism = dpm.paper.JointMechanism(
+        for rule in (dpm.mechanisms.joint.ExpectedPayments(), dpm.mechanisms.joint.EnvelopePayments()):
+            mechanism = dpm.mechanisms.joint.JointMechanism(
                 dist, dpm.BuyerObjective(mu, 1.0, 0.1), l2, payments=rule, noise_source=NOISE
             )
             tell(f"{name}, {type(rule).__name__}")

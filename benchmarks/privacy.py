@@ -1,4 +1,4 @@
-"""Weights from promises against one numpy pass over the array; how the time of ``best_weights`` grows.
+"""Weights from promises against one numpy pass over the array.
 
 One pass is ``epsilons * 2.0``: every promise read, one multiplication, a new array written.
 """
@@ -6,8 +6,8 @@ One pass is ``epsilons * 2.0``: every promise read, one multiplication, a new ar
 import numpy as np
 
 from _results import Table, at_most, measure, tell
-from _timing import best_seconds, compare
-from dpmarket.privacy import best_weights, privacy_loss, weights_for
+from _timing import compare
+from dpmarket.privacy import privacy_loss, weights_for
 
 M = 1_000_000
 
@@ -53,27 +53,5 @@ def weights_from_promises():
     )
 
 
-def growth_of_best_weights():
-    rng, rows = np.random.default_rng(1), []
-    for m in (1_000, 10_000, 100_000, 1_000_000):
-        tell(f"best_weights of {m:,} people")
-        promises = rng.uniform(0.01, 1.0, m)
-        cells = [f"{m:,}"]
-        for factor in (30.0, 0.3):
-            l2 = factor * 2.0 / promises.sum()
-            noise = 0.01 * promises.sum() / np.sqrt(m)
-            seconds = best_seconds(
-                lambda p=promises, penalty=l2, s=noise: best_weights(p, penalty, 1.0, s),
-                repeat=3 if m < M else 1,
-            )
-            cells += [f"{1e3 * seconds:,.1f} ms", f"{1e9 * seconds / m:,.0f} ns"]
-        rows.append(cells)
-    yield Table(
-        "`best_weights`: time of all, and per person",
-        ["people", "no slack", "per person", "slack", "per person"],
-        rows,
-    )
-
-
 if __name__ == "__main__":
-    measure(__file__, weights_from_promises, growth_of_best_weights)
+    measure(__file__, weights_from_promises)

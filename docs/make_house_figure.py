@@ -31,7 +31,6 @@ MAKES = {
     "figures": "drawings",
     "report": "one page",
     "web": "the service",
-    "paper": "claims judged",
     "cli": "commands",
 }
 WIDTH, HEIGHT, GAP_X, GAP_Y, LEFT, TOP = 128, 44, 22, 40, 12, 12

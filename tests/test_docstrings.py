@@ -15,12 +15,12 @@ import dpmarket
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 LIBRARY = """costs allocation payments privacy learning learning.reference statistics mechanisms planning
-audit certificates datasets paper"""
+audit certificates datasets mechanisms.joint"""
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
 SoftmaxWorstCase
 FittedCandidate IronedInterval Payments exact_payments response NoiseDraw NoiseSource ReleasePlan
-WorstCase Minimum Rows BatchMechanism Bought MinorUnits Offers keep_prior BoundConstants Candidate
+WorstCase Minimum Rows BatchMechanism MinorUnits Offers BoundConstants Candidate
 Comparison ErrorBound Guarantee Standing Sweep SweepRow Tuning best_cheapest_k BudgetPlan compare_rules
 NoiseAdvice Prospect posted_prospect Scores TypicalPurchase typical_purchase Audit
 GainProfile Lie PrivacyFindings weights_of Check Purchase ReleasedModel certify_purchase

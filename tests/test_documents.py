@@ -28,13 +28,6 @@ def test_what_the_page_shows_runs(path, tmp_path, monkeypatch):
     run_page(path, tmp_path)
 
 
-@pytest.mark.slow
-def test_the_page_about_the_paper_runs_with_all_its_experiments(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run_page(ROOT / "docs" / "how-to" / "reproduce-the-paper.md", tmp_path, patient=True)
-    assert (tmp_path / "out" / "paper" / "results.md").exists()
-
-
 def test_pages_that_are_continued_run_with_the_page_that_continues_them():
     report = ROOT / "docs" / "how-to" / "report.md"
     assert report in pages_to_run()
@@ -160,7 +153,7 @@ def test_the_examples_of_all_commands_run_one_after_the_other(tmp_path, monkeypa
     write_rows("pilot.csv", ["cost"], [[cost] for cost in rng.gamma(3.0, 0.8, 200).tolist()])
     outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 1e-3)).run(costs, ids)
     dpm.mechanisms.write_outcome("outcome.json", outcome)
-    run_page(COMMANDS, tmp_path, patient=True)
+    run_page(COMMANDS, tmp_path)
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ def test_a_certificate_is_verified_and_keeps_its_layout():
     assert bytes(opened) == certificate
 
 
-@pytest.mark.parametrize("name", ["online.json", "adaptive.json"])
+@pytest.mark.parametrize("name", ["online.json"])
 def test_a_market_goes_on_where_it_was(name):
     stored, market = written(name), read_market_state(BEFORE / name)
     assert market.to_dict() == stored

@@ -8,7 +8,6 @@ from . import figures as figures
 from . import files as files
 from . import learning as learning
 from . import mechanisms as mechanisms
-from . import paper as paper
 from . import payments as payments
 from . import planning as planning
 from . import privacy as privacy

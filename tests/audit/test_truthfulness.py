@@ -9,7 +9,7 @@ import dpmarket as dpm
 from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
 from dpmarket.audit import audit_truthfulness, audit_truthfulness_at
 from dpmarket.mechanisms import CheapestK, PostedPrice, SameForAll
-from dpmarket.paper import JointMechanism
+from dpmarket.mechanisms.joint import JointMechanism
 from dpmarket.privacy import SeededNoise
 from support.joint import synthetic
 from support.markets import ALL

@@ -626,7 +626,7 @@ def test_reports_must_be_those_of_the_certificate_and_costs(papers):
 
 
 def test_other_mechanisms_are_said_not_to_be_known_but_participation_is_checked(papers):
-    other = papers.changed("mechanism", to="adaptive")
+    other = papers.changed("mechanism", to="bargaining")
     result = verify_payments(other.certificate, other.openings, papers.reports)
     assert verdicts(result)["payments"] == "not made"
     assert verdicts(result)["participation"] == "holds"

@@ -15,14 +15,13 @@ COSTS = Uniform(1, 5).sample(30, np.random.default_rng(4))
 IDS = ["007", "7", *(f"s{k}" for k in range(28))]
 
 
-@pytest.mark.parametrize("mechanism", ["online", "adaptive"])
-def test_truthfulness_of_sellers_who_come_one_by_one(mechanism):
+def test_truthfulness_of_sellers_who_come_one_by_one():
     options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.01", "--sellers", "25", "--profiles", "1")
-    run_ = run("audit", "truthfulness", *options, "--misreports", "20", "--mechanism", mechanism, "--json")
+    run_ = run("audit", "truthfulness", *options, "--misreports", "20", "--mechanism", "online", "--json")
     data = json.loads(run_.stdout)
     assert data["passed"]
     wrong = run("audit", "truthfulness", *options, "--mechanism", "none", code=2)
-    assert "adaptive" in wrong.stderr
+    assert "online" in wrong.stderr
 
 
 def test_truthfulness_prints_a_table_or_json_and_draws(tmp_path):

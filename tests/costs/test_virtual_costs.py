@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpmarket import FromScipy, InvalidInput, Mixture, Uniform, virtual_costs
-from dpmarket.costs import virtual_cost_density
+from dpmarket.costs import PiecewiseLinear, virtual_cost_density
 
 
 @given(st.integers(0, 50), st.integers(1, 50), st.integers(0, 1000))
@@ -78,6 +78,30 @@ def test_ironing_a_density_that_jumps_up_matches_the_tangent_worked_by_hand():
     assert interval.low == pytest.approx(p / 2)
     assert interval.high == pytest.approx((p + 0.75) / 2)
     assert 1.25 < p < 2.0
+
+
+def test_a_fall_of_psi_as_narrow_as_rounding_is_ironed_away():
+    # Fitted to simulated costs; psi falls over a stretch of 1e-7. Warnings are errors here.
+    knots = """
+        0.0 0.06754718525056748 0.0993952073406664 0.1304630871026181 0.17670808601060986
+        0.21279493034877522 0.2375423103884603 0.260405582732538 0.2989734196406775 0.33643336550602965
+        0.38616683410688957 0.45080435206594105 0.5018127713820175 0.5701252629048631 0.6450780370596771
+        0.7102323667984698 0.7866474066243024 0.894568700136955 1.0022405431787815 1.1222289470486244
+        1.2836852846697746 1.4528481616340922 1.7087829915885528 2.0274504990583795 2.55804185541216
+        3.667269506849957 10.0
+    """
+    heights = """
+        0.08619776355102425 0.11715688227924191 0.25449281280680963 0.30123914167636334
+        0.3359147123118455 0.5264025306924214 0.7948999661446285 0.710847041544611 0.6509533326909502
+        0.6343707860839388 0.5345356634395605 0.5664028062678959 0.5977544020357357 0.5384907196223133
+        0.5817965397430406 0.6169148369458297 0.5053732986713422 0.45911052053368173 0.4603504339097228
+        0.39306440463762443 0.34781016016809563 0.28420557513256794 0.22039164538177552
+        0.15425728525506088 0.08344017386361675 0.019168234575667416 0.01149270506036774
+    """
+    dist = PiecewiseLinear(*(np.array(text.split(), dtype=float) for text in (knots, heights)))
+    assert not dist.is_regular
+    psi = dist.virtual_cost(np.linspace(0, 10, 20_001))
+    assert (np.diff(psi) >= -1e-12).all()
 
 
 def test_where_one_group_ends_and_the_next_begins_nobody_is_preferred():

@@ -7,11 +7,11 @@ import pickle
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 
 import dpmarket as dpm
 from dpmarket import BuyerObjective, FromScipy, Infeasible, InvalidInput, Mixture, Uniform, population_curve
-from dpmarket.mechanisms import Bought, Curve, plan_curve
-from dpmarket.paper import paper_curve
+from dpmarket.mechanisms import Curve, paper_curve
 from support.markets import GROUPS, LOG_NORMAL, ONLINE, U_SHAPED
 
 CURVES = {name: market.mechanism.curve for name, market in ONLINE.items()}
@@ -74,51 +74,12 @@ def test_a_step_buys_as_much_as_planned_and_treats_an_ironed_interval_alike():
 def test_planning_for_a_billion_sellers_is_the_continuous_limit():
     objective = BuyerObjective(1.0, 1.0, 1e-3)
     curve = population_curve(Uniform(1, 5), objective, 10**9)
-    limit = plan_curve(Uniform(1, 5), objective, 10**9, Bought(), 10**9)
-    assert curve.cutoff == pytest.approx(limit.cutoff, rel=1e-3)
-    assert curve.slope == pytest.approx(limit.slope, rel=1e-2)
-
-
-@pytest.mark.parametrize(
-    "objective",
-    [
-        BuyerObjective(1.0, 1.0, 0.1),
-        BuyerObjective(1.0, 1.0, 1e-3, weight_cap=3.0),
-        BuyerObjective(1.0, 1.0, 1e-3, weight_cap=3.0, max_mean_epsilon=1e-3),
-    ],
-)
-@pytest.mark.parametrize("dist", [Uniform(1, 5), U_SHAPED])
-def test_planning_with_nothing_bought_is_the_population_curve(dist, objective):
-    planned = plan_curve(dist, objective, 10_000, Bought(), 10_000)
-    curve = population_curve(dist, objective, 10_000)
-    assert planned.cutoff == pytest.approx(curve.cutoff, rel=1e-3)
-    assert planned.slope == pytest.approx(curve.slope, rel=1e-3)
-    assert planned.max_epsilon == pytest.approx(curve.max_epsilon, rel=1e-3)
-
-
-@pytest.mark.parametrize("cap", [None, 3.0])
-def test_no_other_curve_is_better_for_the_sellers_still_expected(cap):
-    # The expected objective, computed here from quantiles by its definition, at random curves around it.
-    objective, dist = BuyerObjective(1.0, 1.0, 0.01, weight_cap=cap), Uniform(1, 5)
-    bought, remaining, sellers = Bought(4.0, 0.3), 300, 500
-    psi = dpm.virtual_costs(dist.quantile((np.arange(20_000) + 0.5) / 20_000), dist)
-
-    def expected(epsilons):
-        total = bought.epsilon + remaining * epsilons.mean()
-        square = bought.epsilon_squared + remaining * (epsilons**2).mean()
-        if cap is not None and epsilons.max() > cap / sellers * total * (1 + 1e-6):
-            return math.inf
-        return math.sqrt(square) / total + 1 / total + 0.01 * remaining * (psi * epsilons).mean()
-
-    curve = plan_curve(dist, objective, sellers, bought, remaining)
-    best = expected(np.clip(curve.slope * (curve.cutoff - psi), 0.0, curve.max_epsilon))
-    assert best < math.inf
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        slope, cutoff, most = np.array([curve.slope, curve.cutoff, min(curve.max_epsilon, 1e3)]) * np.exp(
-            rng.normal(0, 0.1, 3)
-        )
-        assert expected(np.clip(slope * (cutoff - psi), 0.0, most)) >= best * (1 - 1e-6)
+    # psi is uniform on [1, 9]. With total T and cutoff 1 + w the buyer's objective is
+    # 16 / sqrt(24 m w) + 1 / T + gamma T (1 + w / 3), the best T is 1 / sqrt(gamma (1 + w / 3)).
+    w = brentq(lambda w: math.sqrt(1e-3 / (1 + w / 3)) / 3 - 8 / math.sqrt(24e9 * w**3), 1e-9, 8.0)
+    total = 1 / math.sqrt(1e-3 * (1 + w / 3))
+    assert curve.cutoff == pytest.approx(1 + w, rel=1e-3)
+    assert curve.slope == pytest.approx(16 * total / (1e9 * w**2), rel=1e-2)
 
 
 def test_nobody_is_ever_offered_more_than_the_objective_allows():
@@ -212,14 +173,3 @@ def test_a_curve_that_was_used_can_be_sent_to_another_process(name):
     twin = pickle.loads(pickle.dumps(curve))
     assert (twin == curve, hash(twin) == hash(curve)) == (True, True)
     assert twin.offers([1.5]).payments.tolist() == offers.payments.tolist()
-
-
-def test_where_the_mean_epsilon_is_used_up_nobody_is_bought_from():
-    objective = BuyerObjective(1.0, 1.0, 0.1, weight_cap=3.0, max_mean_epsilon=0.02)
-    for dist in (Uniform(0, 1), Uniform(1, 5), LOG_NORMAL, GROUPS):
-        for epsilon in (4.0, 4.0 * (1 - 1e-15), 7.0):
-            curve = plan_curve(dist, objective, 200, Bought(epsilon, 0.1), 50)
-            assert curve.largest_epsilon == curve.largest_payment == 0.0
-            assert not curve.epsilons(np.linspace(0.0, dist.support[1], 50)).any()
-            assert Curve.from_dict(curve.to_dict()) == curve
-        assert plan_curve(dist, objective, 200, Bought(3.9, 0.1), 50).largest_epsilon > 0.0

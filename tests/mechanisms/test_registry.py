@@ -5,10 +5,8 @@ import json
 import numpy as np
 import pytest
 
-import dpmarket as dpm
-from dpmarket import InvalidInput, Uniform
+from dpmarket import InvalidInput
 from dpmarket.mechanisms import (
-    AdaptiveMechanism,
     OfflineMechanism,
     OnlineMechanism,
     PostedPrice,
@@ -18,7 +16,7 @@ from dpmarket.mechanisms import (
 from support.markets import ALL, SIMPLE
 
 MECHANISMS = {name: market.mechanism for name, market in ALL.items()} | SIMPLE
-KINDS = {"uniform", "online", "adaptive", "posted price", "cheapest five", "same for all"}
+KINDS = {"uniform", "online", "posted price", "cheapest five", "same for all"}
 COSTS = {name: (ALL[name].costs if name in ALL else buyer.dist) for name, buyer in MECHANISMS.items()}
 each = pytest.mark.parametrize("name", MECHANISMS)
 
@@ -55,7 +53,7 @@ def test_an_outcome_tells_the_mechanism_that_decided_it(name):
 
 
 def test_a_market_that_goes_on_comes_back_as_it_was():
-    for name in ("online budget", "adaptive groups"):
+    for name in ("online budget", "online cents"):
         market = mechanism_from_dict(plain(MECHANISMS[name]))
         market.accept(market.quote_many(COSTS[name].sample(5, np.random.default_rng(3))))
         twin = mechanism_from_dict(json.loads(json.dumps(market.to_dict())))
@@ -80,18 +78,7 @@ def test_data_of_nothing_known_are_refused():
             mechanism_from_dict(data)
 
 
-def test_a_market_with_a_function_of_its_own_needs_it_again():
-    def fit(costs, prior):
-        return prior
-
-    market = AdaptiveMechanism(Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1), 40, fit=fit)
-    with pytest.raises(InvalidInput, match="fit function"):
-        mechanism_from_dict(market.settings())
-    twin = AdaptiveMechanism.from_settings(market.settings(), fit)
-    assert twin.quote(1.5).epsilon == market.quote(1.5).epsilon
-
-
 def test_all_kinds_are_tried():
     kinds = {type(MECHANISMS[name]) for name in KINDS}
     assert kinds == {type(mechanism) for mechanism in MECHANISMS.values()}
-    assert {OfflineMechanism, OnlineMechanism, AdaptiveMechanism} < kinds
+    assert {OfflineMechanism, OnlineMechanism} < kinds

@@ -4,13 +4,19 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit, gammaincc
 
 import dpmarket as dpm
 from dpmarket import InvalidInput
-from dpmarket.paper import paper_bound_constants
-from dpmarket.planning import bound_constants, sharp_bound_constants
+from dpmarket.planning import (
+    bound_constants,
+    paper_bound_constants,
+    paper_bound_constants_in_bits,
+    sharp_bound_constants,
+)
 
 
 def even(records, noise_rate):
@@ -39,6 +45,25 @@ def test_longer_rows_cost_what_longer_coefficients_do_except_for_the_noise():
     )
     assert long_rows.concentration == long_coefficients.concentration
     assert 2.0 * long_rows.noise == pytest.approx(long_coefficients.noise)
+
+
+@given(st.floats(1e-6, 0.46), st.floats(1e-4, 200.0))
+def test_the_printed_constants_in_bits_are_proved_up_to_delta_46_percent(delta, beta):
+    printed = paper_bound_constants_in_bits(beta, delta, 0.1, 4)
+    sharp = sharp_bound_constants(beta, delta, 0.1, 4)
+    assert printed.concentration >= sharp.concentration
+    assert printed.noise >= sharp.noise
+    assert printed.proved
+
+
+@given(st.floats(1e-6, 0.11), st.floats(1e-4, 200.0))
+def test_up_to_delta_11_percent_they_also_cover_the_papers_own_route(delta, beta):
+    printed = paper_bound_constants_in_bits(beta, delta, 0.1, 4)
+    assert printed.concentration >= bound_constants(beta, delta, 0.1, 4).concentration
+
+
+def test_beyond_that_the_printed_constants_are_not_called_proved():
+    assert not paper_bound_constants_in_bits(100.0, 0.6, 0.1, 4).proved
 
 
 @pytest.mark.parametrize("constants", [bound_constants, sharp_bound_constants])

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmarket.errors import InvalidInput
-from dpmarket.paper import paper_privacy_loss
-from dpmarket.privacy import privacy_loss
+from dpmarket.privacy import paper_privacy_loss, privacy_loss
 
 weights = st.floats(1e-12, 1.0)
 rates = st.floats(1e-3, 1e6)

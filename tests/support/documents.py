@@ -56,13 +56,12 @@ def pages_to_run():
     return [path for path in pages if any(block.language in ("python", "console") for block in blocks(path))]
 
 
-def run_page(path, folder, patient=False):
+def run_page(path, folder):
     """Run all blocks in one folder and one namespace. Output that the page shows must come out so.
 
     In a console block, lines after a command are its output; a block of text right after Python code is what
     the code prints; ``...`` stands for any text. Commands of make
-    are not run: that their target exists is checked. Without patience, nor is ``dpmarket reproduce --all``;
-    ``serve`` and ``worker`` never are.
+    are not run: that their target exists is checked. ``serve`` and ``worker`` are not run either.
     """
     namespace, printed = {"__name__": "__main__"}, None
     for block in blocks(path):
@@ -76,7 +75,7 @@ def run_page(path, folder, patient=False):
             printed = output.getvalue()
         elif block.language == "console":
             for command, shown in commands(block):
-                _run(command, shown, folder, patient, f"{path.name}: {command}")
+                _run(command, shown, folder, f"{path.name}: {command}")
 
 
 def commands(block):
@@ -91,7 +90,7 @@ def commands(block):
     return [(command, "\n".join(shown).strip()) for command, shown in found]
 
 
-def _run(command, shown, folder, patient, where):
+def _run(command, shown, folder, where):
     program, *arguments = shlex.split(command, comments=True)
     if program == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -100,10 +99,6 @@ def _run(command, shown, folder, patient, where):
     if program == "source":
         return  # the environment that runs the tests
     if program == "dpmarket":
-        if arguments[0] == "reproduce" and len(arguments) > 1 and "--quick" not in arguments:
-            arguments += ["--quick", "--processes", "1"]  # minutes otherwise
-        if "--all" in arguments and not patient:
-            return
         if arguments[0] in ("serve", "worker"):
             return  # until somebody stops them: tests of the service do
         if "CAMPAIGN" in arguments:

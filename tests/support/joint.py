@@ -5,7 +5,7 @@ import numpy as np
 from dpmarket import PublicScaler
 from dpmarket.allocation.simplex import UNCAPPED, split_cap
 from dpmarket.datasets import breast_cancer, separable
-from dpmarket.paper.joint import InnerProblem
+from dpmarket.mechanisms.joint import InnerProblem
 
 
 def records(data, radius):

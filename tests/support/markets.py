@@ -15,8 +15,7 @@ from dpmarket import (
     Uniform,
     population_curve,
 )
-from dpmarket.mechanisms import AdaptiveMechanism, CheapestK, PostedPrice, SameForAll
-from dpmarket.paper import paper_curve
+from dpmarket.mechanisms import CheapestK, PostedPrice, SameForAll, paper_curve
 
 
 @dataclass(frozen=True)
@@ -38,11 +37,6 @@ def _offline(dist, objective):
 
 def _online(dist, objective, sellers=40, **options):
     return Case(OnlineMechanism(dist, population_curve(dist, objective, sellers), **options), dist)
-
-
-def _adaptive(dist, objective, first_epoch=5, **options):
-    prior = Uniform(*dist.support)
-    return Case(AdaptiveMechanism(prior, objective, 40, first_epoch=first_epoch, **options), dist)
 
 
 OFFLINE = {
@@ -72,19 +66,13 @@ ONLINE = {
     "online groups": _online(GROUPS, BuyerObjective(0.3, 1.0, 0.1, weight_cap=4.0)),
     "online unbounded": _online(FromScipy(stats.expon()), BuyerObjective(1.0, 1.0, 0.01)),
     "online budget": _online(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01), budget=10.0),
+    "online cents": _online(GROUPS, BuyerObjective(1.0, 1.0, 0.01), budget=20.0, minor_units=100),
     "paper's curve": Case(
         OnlineMechanism(Uniform(0, 1), paper_curve(Uniform(0, 1), BuyerObjective(1.0, 1.0, 1e-2), 40)),
         Uniform(0, 1),
     ),
 }
-ADAPTIVE = {
-    "adaptive": _adaptive(LOG_NORMAL, BuyerObjective(1.0, 1.0, 0.05)),
-    "adaptive capped": _adaptive(
-        Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01, weight_cap=3.0), first_epoch=10
-    ),
-    "adaptive groups": _adaptive(GROUPS, BuyerObjective(1.0, 1.0, 0.01), budget=20.0, minor_units=100),
-}
-ALL = OFFLINE | ONLINE | ADAPTIVE
+ALL = OFFLINE | ONLINE
 SIMPLE = {
     "posted price": PostedPrice(Uniform(1, 5), epsilon=0.3, price=2.7),
     "posted price, log-normal": PostedPrice(LOG_NORMAL, epsilon=0.1, price=2.0),

@@ -25,7 +25,6 @@ from dpmarket.cli import (
     plan,
     quote,
     report,
-    reproduce,
     retrying,
     serve,
     sweep,
@@ -102,7 +101,6 @@ serve.app.command("send-again", epilog="Example: dpmarket service send-again hos
 )
 app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
-app.command(epilog="Example: dpmarket reproduce online --quick")(reproduce.reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -37,7 +37,6 @@ class MechanismName(StrEnum):
 
     offline = "offline"
     online = "online"
-    adaptive = "adaptive"
 
 
 @app.command(
@@ -52,9 +51,7 @@ def truthfulness(
     max_mean_epsilon: MaxMeanEpsilonOption = None,
     mechanism: Annotated[
         MechanismName,
-        typer.Option(
-            help="All sellers at once (offline), one by one by one curve (online), or learning (adaptive)."
-        ),
+        typer.Option(help="All sellers at once (offline), or one by one by one curve (online)."),
     ] = MechanismName.offline,
     sellers: Annotated[int, typer.Option(help="Sellers in each simulated market.")] = 30,
     profiles: Annotated[int, typer.Option(help="How many markets to simulate.")] = 10,
@@ -91,12 +88,10 @@ def truthfulness(
 def _mechanism(
     name: MechanismName, dist: CostDistribution, objective: BuyerObjective, sellers: int
 ) -> Mechanism:
-    from dpmarket.mechanisms import AdaptiveMechanism, OfflineMechanism, OnlineMechanism, population_curve
+    from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, population_curve
 
     if name is MechanismName.online:
         return OnlineMechanism(dist, population_curve(dist, objective, sellers))
-    if name is MechanismName.adaptive:
-        return AdaptiveMechanism(dist, objective, sellers)
     return OfflineMechanism(dist, objective)
 
 

@@ -1,4 +1,4 @@
-from .adaptive import AdaptiveMechanism as AdaptiveMechanism
+from . import joint as joint
 from .curve_choice import population_curve as population_curve
 from .curves import Curve as Curve
 from .curves import Offers as Offers
@@ -12,18 +12,15 @@ from .online import OnlineMechanism as OnlineMechanism
 from .outcome import MinorUnits as MinorUnits
 from .outcome import Optimality as Optimality
 from .outcome import Outcome as Outcome
+from .printed_curve import paper_curve as paper_curve
 from .protocol import BatchMechanism as BatchMechanism
 from .protocol import Mechanism as Mechanism
 from .protocol import Response as Response
 from .quotes import Menu as Menu
 from .quotes import Quote as Quote
 from .quotes import Quotes as Quotes
-from .refitting import keep_prior as keep_prior
-from .refitting import refit as refit
 from .registry import mechanism_from_dict as mechanism_from_dict
 from .registry import mechanism_of as mechanism_of
-from .replanning import Bought as Bought
-from .replanning import plan_curve as plan_curve
 from .simple import CheapestK as CheapestK
 from .simple import PostedPrice as PostedPrice
 from .simple import SameForAll as SameForAll

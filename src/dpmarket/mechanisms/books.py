@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.curves import Curve
 from dpmarket.mechanisms.outcome import checked_ids, minor_amounts
@@ -70,11 +70,6 @@ class Books:
         return self._columns[name][: self._size]
 
     @property
-    def bought(self) -> BoolArray:
-        """Which quotes were accepted, or still may be."""
-        return np.asarray(self.column("status") != DECLINED)
-
-    @property
     def money_left(self) -> float:
         """What is left of the budget when every quote still open is accepted, rounded down."""
         if self.budget is None:
@@ -85,16 +80,16 @@ class Books:
         """Tell whether the next seller will be quoted: whether any payment of the curve can be made."""
         return not self.closed and self._room_for(curve) >= 0.0
 
-    def issue(self, curve: Curve, costs: FloatArray, ids: object, epoch: int) -> Quotes:
+    def issue(self, curve: Curve, costs: FloatArray, ids: object) -> Quotes:
         """Quote sellers in their order, and reserve the money.
 
         Once what is left is below the curve's largest payment, the rest are quoted epsilon 0 and payment 0.
         That decision uses the quotes before theirs only, so truth stays everybody's best report.
         """
         self.refuse_closed()
-        new = self.checked_ids(ids, costs.size)
+        new = self._checked_ids(ids, costs.size)
         epsilons, payments, errors = curve.offers(costs)
-        charges = np.zeros(costs.size)
+        charges, epochs = np.zeros(costs.size), np.zeros(costs.size, dtype=np.int64)
         if self.budget is not None:
             charges = self._charges(payments, errors)
             before = np.cumsum(charges) - charges
@@ -108,7 +103,7 @@ class Books:
                 "payment": payments,
                 "error": errors,
                 "charge": charges,
-                "epoch": np.full(costs.size, epoch),
+                "epoch": epochs,
                 "status": np.full(costs.size, OPEN),
             }
         )
@@ -116,13 +111,7 @@ class Books:
             self._ids = {} if self._ids is None else self._ids
             self._ids.update((name, first + k) for k, name in enumerate(new))
         self._committed += float(charges.sum())
-        return Quotes(
-            first,
-            read_only(epsilons),
-            read_only(payments),
-            read_only(np.full(costs.size, epoch)),
-            self.market,
-        )
+        return Quotes(first, read_only(epsilons), read_only(payments), read_only(epochs), self.market)
 
     def alternatives(self, curve: Curve, reports: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return what the next seller would be offered for each of several reports: epsilons, payments."""
@@ -130,14 +119,6 @@ class Books:
         # Whether there is money for this seller was decided before they came.
         admitted = self._room_for(curve) >= 0.0
         return epsilons * admitted, payments * admitted
-
-    def withdraw_from(self, first: int) -> None:
-        """Take back the quotes numbered ``first`` and later, which nobody has seen, as if never made."""
-        self._committed -= float(self.column("charge")[first:].sum())
-        self._size = first
-        if self._ids is not None:
-            kept = {name: number for name, number in self._ids.items() if number < first}
-            self._ids = kept or None
 
     def accept(self, quotes: Quote | Quotes) -> None:
         """Note that these quotes were accepted: all of them, or none if one cannot be."""
@@ -171,7 +152,7 @@ class Books:
         names = list(self._ids)
         return np.array([names[number] for number in numbers.tolist()])
 
-    def checked_ids(self, ids: object, count: int) -> list[Any] | None:
+    def _checked_ids(self, ids: object, count: int) -> list[Any] | None:
         """Return ids of sellers who have not been quoted yet, as a list, or None where none are used."""
         if (ids is None) != (self._ids is None) and self._size > 0 and count > 0:
             raise InvalidInput("expected seller ids for all quotes of a market or for none.")
@@ -214,7 +195,7 @@ class Books:
             for column in columns.values():
                 checks.same_length("a column", column, "the costs", columns["cost"])
                 checks.non_negative_numbers("a column", column)
-            names = books.checked_ids(data["seller_ids"], columns["cost"].size)
+            names = books._checked_ids(data["seller_ids"], columns["cost"].size)
             books._append(columns)
             books._ids = None if names is None else {name: k for k, name in enumerate(names)}
         except InvalidInput:

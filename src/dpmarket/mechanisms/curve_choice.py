@@ -49,7 +49,7 @@ def population_curve(dist: CostDistribution, objective: BuyerObjective, expected
 
     Notes
     -----
-    Departs from the paper's Algorithm 3 (:func:`dpmarket.paper.paper_curve`), which needs a density of
+    Departs from the paper's Algorithm 3 (:func:`paper_curve`), which needs a density of
     virtual costs at 0.
 
     Examples

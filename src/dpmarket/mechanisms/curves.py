@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -55,7 +55,7 @@ class Offers(NamedTuple):
 class Curve:
     """A rule for sellers who arrive alone: epsilon and payment as functions of the reported cost.
 
-    Make one with :func:`population_curve` or :func:`dpmarket.paper.paper_curve`.
+    Make one with :func:`population_curve` or :func:`paper_curve`.
 
     Parameters
     ----------
@@ -156,16 +156,6 @@ class Curve:
     def largest_amount(self, scale: int) -> int:
         """Return what nobody's payment exceeds, in whole smallest units."""
         return int(minor_amounts(np.array([self.largest_payment]), np.zeros(1), scale)[0])
-
-    def scaled(self, factor: float) -> Curve:
-        """Return the curve that offers ``factor`` times the epsilons and payments at every cost."""
-        factor = checks.positive("factor", factor)
-        return replace(
-            self,
-            slope=self.slope * factor,
-            max_epsilon=self.max_epsilon * factor,
-            margin_epsilon=self.margin_epsilon * factor,
-        )
 
     @cached_property
     def largest_payment(self) -> float:

@@ -27,7 +27,7 @@ class Quote:
     payment
         In money.
     epoch
-        During which the quote was made.
+        Which curve of the market made it: 0, because a market has one curve.
     market
         Which market made it.
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms.adaptive import SCHEMA as ADAPTIVE
-from dpmarket.mechanisms.adaptive import AdaptiveMechanism
 from dpmarket.mechanisms.gaussian_offline import GaussianMechanism
 from dpmarket.mechanisms.gaussian_online import OnlineGaussianMechanism
 from dpmarket.mechanisms.offline import OfflineMechanism
@@ -19,7 +17,6 @@ from dpmarket.mechanisms.simple import CheapestK, PostedPrice, SameForAll
 AnyMechanism = (
     OfflineMechanism
     | OnlineMechanism
-    | AdaptiveMechanism
     | PostedPrice
     | CheapestK
     | SameForAll
@@ -30,16 +27,11 @@ AnyMechanism = (
 _BY_NAME: dict[str, Callable[[Mapping[str, Any]], AnyMechanism]] = {
     OfflineMechanism.name: OfflineMechanism.from_dict,
     OnlineMechanism.name: OnlineMechanism.from_settings,
-    AdaptiveMechanism.name: AdaptiveMechanism.from_settings,
     PostedPrice.name: PostedPrice.from_dict,
     CheapestK.name: CheapestK.from_dict,
     SameForAll.name: SameForAll.from_dict,
     GaussianMechanism.name: GaussianMechanism.from_dict,
     OnlineGaussianMechanism.name: OnlineGaussianMechanism.from_dict,
-}
-_BY_SCHEMA: dict[str, Callable[[Mapping[str, Any]], OnlineMechanism | AdaptiveMechanism]] = {
-    ONLINE: OnlineMechanism.from_dict,
-    ADAPTIVE: AdaptiveMechanism.from_dict,
 }
 
 
@@ -71,25 +63,9 @@ def mechanism_from_dict(data: Mapping[str, Any]) -> AnyMechanism:
     """
     if isinstance(data, Mapping) and data.get("mechanism") in _BY_NAME:
         return _BY_NAME[data["mechanism"]](data)
-    return market_from_dict(data)
-
-
-def market_from_dict(data: Mapping[str, Any]) -> OnlineMechanism | AdaptiveMechanism:
-    """Make the market whose ``to_dict()`` gave this data, as it was.
-
-    Raises
-    ------
-    InvalidInput
-        Data of no market, or with parts that are missing or wrong.
-    """
-    if not isinstance(data, Mapping) or not is_market(data):
-        raise InvalidInput(f"expected the plain data of a mechanism: {', '.join(_BY_NAME)}.")
-    return _BY_SCHEMA[data["schema"]](data)
-
-
-def is_market(data: Mapping[str, Any]) -> bool:
-    """Whether plain data is the state of a market, by its schema."""
-    return data.get("schema") in _BY_SCHEMA
+    if isinstance(data, Mapping) and data.get("schema") == ONLINE:
+        return OnlineMechanism.from_dict(data)
+    raise InvalidInput(f"expected the plain data of a mechanism: {', '.join(_BY_NAME)}.")
 
 
 def mechanism_of(outcome: Outcome) -> AnyMechanism:
@@ -108,8 +84,7 @@ def mechanism_of(outcome: Outcome) -> AnyMechanism:
     Raises
     ------
     InvalidInput
-        The outcome of something else, or one that was written before its mechanism kept all of its settings
-        (the adaptive one).
+        The outcome of something else.
 
     Examples
     --------

@@ -18,7 +18,7 @@ def posted_price_curve(
     """Return the curve that offers everybody the same epsilon at the same price, take it or leave it.
 
     Whoever's cost is at most ``price`` is promised ``epsilon`` and paid ``price * epsilon``, whatever exactly
-    they report; the others sell nothing. Quotes, menus, books and certificates treat it like any curve.
+    they report; the others sell nothing. Quotes, menus and certificates treat it like any curve.
 
     Parameters
     ----------

@@ -11,10 +11,9 @@ import polars as pl
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import parse_json, private_bytes, read_json, read_parquet, to_json, write_parquet
-from dpmarket.mechanisms.adaptive import AdaptiveMechanism
+from dpmarket.mechanisms.online import SCHEMA as ONLINE
 from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import Outcome
-from dpmarket.mechanisms.registry import is_market, market_from_dict
 
 _COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "planned_weights")
 _KEY = "dpmarket"
@@ -113,7 +112,7 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
 
 
 def write_market_state(
-    target: str | os.PathLike[str], market: OnlineMechanism | AdaptiveMechanism, *, overwrite: bool = True
+    target: str | os.PathLike[str], market: OnlineMechanism, *, overwrite: bool = True
 ) -> None:
     """Write a market's whole state to a .json file that only its owner can read, atomically.
 
@@ -154,11 +153,8 @@ def write_market_state(
     private_bytes(target, to_json(market.to_dict()).encode(), overwrite=overwrite)
 
 
-def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | AdaptiveMechanism:
+def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism:
     """Read the state of a market that :func:`write_market_state` kept; its open quotes stay valid.
-
-    An adaptive market goes on with its :func:`refit` or :func:`keep_prior`; one with a function of its own is
-    refused, as a file cannot hold that: use ``AdaptiveMechanism.from_dict``.
 
     Parameters
     ----------
@@ -167,7 +163,7 @@ def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | Adapt
 
     Returns
     -------
-    OnlineMechanism | AdaptiveMechanism
+    OnlineMechanism
         The market as it was: the same curve, money left and open quotes.
 
     Raises
@@ -176,14 +172,16 @@ def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | Adapt
         No such file, another ending, or no market in it. A market file, ``.toml``, is read by
         ``dpmarket.campaign.read_market``.
     InvalidInput
-        A market with parts that are missing or wrong, or with a function that no file can hold.
+        A market with parts that are missing or wrong.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> market = AdaptiveMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1), 100, budget=20.0)
+    >>> from dpmarket.mechanisms import population_curve
+    >>> curve = population_curve(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1), 100)
+    >>> market = OnlineMechanism(Uniform(1, 5), curve, budget=20.0)
     >>> quotes = market.quote_many([1.2, 3.0, 4.5])
     >>> with TemporaryDirectory() as folder:
     ...     write_market_state(f"{folder}/market.json", market)
@@ -193,9 +191,9 @@ def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism | Adapt
     """
     _refuse_other_than_json(source)
     data = read_json(source)
-    if not isinstance(data, dict) or not is_market(data):
+    if not isinstance(data, dict) or data.get("schema") != ONLINE:
         raise FileProblem(f"expected a market in {source}, as write_market_state makes it.")
-    return market_from_dict(data)
+    return OnlineMechanism.from_dict(data)
 
 
 def _columns_of(table: pl.DataFrame) -> dict[str, Any]:

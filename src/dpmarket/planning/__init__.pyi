@@ -36,6 +36,8 @@ from .prices import freeze_prices as freeze_prices
 from .prices import plan_prices as plan_prices
 from .prices import suggest_prices as suggest_prices
 from .prices import typical_purchase as typical_purchase
+from .printed_bounds import paper_bound_constants as paper_bound_constants
+from .printed_bounds import paper_bound_constants_in_bits as paper_bound_constants_in_bits
 from .recommending import BudgetPlan as BudgetPlan
 from .recommending import plan_budget as plan_budget
 from .rules import RuleChoice as RuleChoice

@@ -110,8 +110,7 @@ def bound_constants(
     -----
     Paper, theorem ``gen loss``, whose proof has four gaps: it compares an error with a natural logarithm
     (which is below 1 at margin 0), spends delta twice, loses the square root of the logarithm, and loses a
-    factor of 2 before the Rademacher complexity. See
-    :func:`dpmarket.paper.paper_bound_constants` for its literal form and
+    factor of 2 before the Rademacher complexity. See :func:`paper_bound_constants` for its literal form and
     :func:`sharp_bound_constants` for what a shorter proof gives.
 
     Examples

@@ -2,8 +2,6 @@ from .account import Account as Account
 from .account import DeltaAccount as DeltaAccount
 from .account import PrivacyAccount as PrivacyAccount
 from .accounting import privacy_loss as privacy_loss
-from .best import BestWeights as BestWeights
-from .best import best_weights as best_weights
 from .exact_density import log_density as log_density
 from .exact_density import log_density_ratio as log_density_ratio
 from .gaussian import gaussian_delta as gaussian_delta
@@ -21,6 +19,7 @@ from .noise import SecureNoise as SecureNoise
 from .noise import SeededNoise as SeededNoise
 from .penalty import suggest_l2 as suggest_l2
 from .penalty import suggest_stretch as suggest_stretch
+from .printed_loss import paper_privacy_loss as paper_privacy_loss
 from .release import ReleasePlan as ReleasePlan
 from .release import plan_release as plan_release
 from .release import release_cost as release_cost

@@ -215,18 +215,19 @@ def finite_total(usable: FloatArray) -> float:
     return exact_sum(usable)
 
 
-def infeasible(curve: PromiseCurve, condition: str, smallest: float) -> Infeasible:
+def _infeasible(curve: PromiseCurve, smallest: float) -> Infeasible:
     """Return the error for promises that ``curve.l2`` cannot keep, with an l2 that can.
 
     ``smallest`` is the smallest x = 1 / noise_rate that keeps the promises where there is no slack, which
     is the case up to ``x = l2 / (2 R)``.
     """
+    name = "row_bound" if curve.euclidean_bound is None else "euclidean_bound"
     works = _rounded_up(2.0 * curve.row_bound * smallest * (curve.l2 / curve.noise_l2))
     bounds = f"row_bound = {curve.row_bound!r}"
     if curve.euclidean_bound is not None:
         bounds += f", euclidean_bound = {curve.euclidean_bound!r}"
     return Infeasible(
-        f"expected {condition}, got l2 = {curve.l2!r}, {bounds}, "
+        f"expected 4 * r * l2 * sum(exp(epsilon / r) - 1) > {name}**2, got l2 = {curve.l2!r}, {bounds}, "
         f"r = {curve.rows_per_person}: no amount of noise keeps these promises at so small a penalty. "
         f"l2 = {works!r} works."
     )
@@ -238,21 +239,21 @@ def _rounded_up(value: float) -> float:
     return float(f"{math.ceil(value / unit * (1.0 + 1e-9)) * unit:.6g}")
 
 
-def newton_from_left(
-    total_and_slope: Callable[[float], tuple[float, float]], start: float, target: float = 1.0
+def _newton_from_left(
+    total_and_slope: Callable[[float], tuple[float, float]], start: float
 ) -> tuple[float, bool]:
-    """Solve ``total(x) = target`` for a concave increasing function, from a point left of the root.
+    """Solve ``total(x) = 1`` for a concave increasing function, from a point left of the root.
 
     Returns
     -------
     tuple of float and bool
-        The root to rounding, and whether it was reached: false if the total stays below the target for
-        every x that a float can hold.
+        The root to rounding, and whether it was reached: false if the total stays below 1 for every
+        x that a float can hold.
     """
     x = start
     for _ in range(_MAX_STEPS):
         total, slope = total_and_slope(x)
-        step = (target - total) / slope if slope > 0.0 else math.inf
+        step = (1.0 - total) / slope if slope > 0.0 else math.inf
         if not x + step < 1e120:
             return x, False
         if step <= 4e-16 * x:
@@ -264,11 +265,9 @@ def newton_from_left(
 
 
 def _with_slack(usable: FloatArray, curve: PromiseCurve) -> tuple[FloatArray, float]:
-    name = "row_bound" if curve.euclidean_bound is None else "euclidean_bound"
-    condition = f"4 * r * l2 * sum(exp(epsilon / r) - 1) > {name}**2"
     if usable.size >= _MANY:
         compressed = CompressedPromises.of(usable, curve)
-        x, reached = newton_from_left(compressed.total_weight(), compressed.left_end)
+        x, reached = _newton_from_left(compressed.total_weight(), compressed.left_end)
         many = compressed.weights(x) if reached else None
         if many is not None:
             return many, 1.0 / x
@@ -276,7 +275,7 @@ def _with_slack(usable: FloatArray, curve: PromiseCurve) -> tuple[FloatArray, fl
     promises = usable if positive.all() else usable[positive]
     smallest = curve.row_bound / float(promises.sum())
     if not float(curve.limit(promises).sum()) > 1.0:
-        raise infeasible(curve, condition, smallest)
+        raise _infeasible(curve, smallest)
     guess: list[FloatArray | None] = [None]
 
     def total_weight(x: float) -> tuple[float, float]:
@@ -284,9 +283,9 @@ def _with_slack(usable: FloatArray, curve: PromiseCurve) -> tuple[FloatArray, fl
         guess[0] = weights
         return float(weights.sum()), float(slopes.sum())
 
-    x, reached = newton_from_left(total_weight, smallest)
+    x, reached = _newton_from_left(total_weight, smallest)
     if not reached:
-        raise infeasible(curve, condition, smallest)
+        raise _infeasible(curve, smallest)
     eta = 1.0 / x
     weights, _ = curve.weights(promises, x, guess[0])
     result = np.zeros_like(usable)

@@ -1,1 +1,0 @@
-"""The figures of the paper: tables in, axes out."""

@@ -1,1 +1,0 @@
-"""The paper's methods as they are printed, to compare with."""
