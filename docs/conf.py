@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 project = "dpmarket"
 copyright = "the dpmarket developers, Apache-2.0"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "docstrings", "reference"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
@@ -21,6 +21,7 @@ html_js_files = ["site.js"]
 html_copy_source = False
 html_theme = "furo"
 html_title = f"dpmarket {__version__}"
+smartquotes_action = "qe"  # not dashes: they begin options
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
