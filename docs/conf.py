@@ -21,7 +21,6 @@ html_js_files = ["site.js"]
 html_copy_source = False
 html_theme = "furo"
 html_title = f"dpmarket {__version__}"
-smartquotes_action = "qe"  # not dashes: they begin options
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

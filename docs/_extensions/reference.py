@@ -20,6 +20,8 @@ from dpmarket.web.problems import STATUS, TITLES
 from dpmarket.web.settings import Settings
 
 IDEMPOTENCY = "Idempotency-Key"
+# Examples; what is code already; quoted text and options, which are not yet.
+HELP = r"^Example: (.*)$|(`[^`\n]+`|^\$ .*$)|(?<!\w)'([^'\n]+)'(?!\w)|(?<![\w-])(--[a-z][a-z-]*)"
 LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
 
 
@@ -27,13 +29,7 @@ def commands() -> str:
     """Every command with its options: examples as console blocks, quoted text as code."""
     group = get_command(command_line)
     text = get_docs_for_click(obj=group, ctx=group.context_class(group), name="dpmarket").split("\n", 1)[1]
-    # Examples, which may hold quotation marks of their own, before quoted text.
-    return re.sub(
-        r"^Example: (.*)$|(?<!\w)'([^'\n]+)'(?!\w)",
-        lambda found: f"```console\n$ {found[1]}\n```" if found[1] else f"`{found[2]}`",
-        text,
-        flags=re.MULTILINE,
-    )
+    return re.sub(HELP, _as_code, text, flags=re.MULTILINE)
 
 
 def settings() -> str:
@@ -94,6 +90,11 @@ def refusals() -> str:
     kinds = {status: [f"`{kind}`" for kind, code in STATUS.items() if code == status] for status in TITLES}
     rows = [(status, title, ", ".join(kinds[status])) for status, title in TITLES.items()]
     return _table(("status", "meaning", "`kind`"), rows)
+
+
+def _as_code(found: re.Match[str]) -> str:
+    example, code, quoted, option = found.groups()
+    return f"```console\n$ {example}\n```" if example else code or f"`{quoted or option}`"
 
 
 def _type(schema: dict[str, Any]) -> str:
