@@ -1,5 +1,5 @@
 # make demo   set up what users need, run the main job end to end
-# make serve  a live market on loopback, with an invented campaign to try
+# make serve  a live market on loopback, with simulated sellers, to click through
 # make test   set up what developers need too, run every check that decides whether a change is good
 PYTHON ?= python3
 VENV   := .venv
@@ -66,7 +66,7 @@ demo: $(VENV)/ready-users
 	@$(BIN)/dpmarket demo
 
 serve: $(VENV)/ready-service
-	@$(BIN)/dpmarket serve --demonstration
+	@$(BIN)/python examples/live_market.py
 
 lint: style types
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from _fault_people import HABITS, Asker, Journal, Seller
 from _fault_places import Failed
+from _live_market import market_for
 from dpmarket.campaign import check_market
 from dpmarket.market import plan_opening
 from dpmarket.web.client import Refused
-from dpmarket.web.invented import market_for
 
 LIFETIME = 2.0
 """What everybody gives at most over the day: two campaigns' ceilings."""

@@ -20,11 +20,11 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from _live_market import market_for
 from _results import Table, measure, tell
 from dpmarket import market
 from dpmarket.campaign import check_market
 from dpmarket.ledger import reading
-from dpmarket.web.invented import market_for
 from dpmarket.web.running import opened
 from dpmarket.web.service import clock
 from dpmarket.web.settings import read_settings

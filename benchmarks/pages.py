@@ -15,13 +15,13 @@ from pathlib import Path
 
 from fastapi import Response
 
+from _live_market import market_for
 from _results import Table, at_most, measure
 from _timing import compare
 from dpmarket import market
 from dpmarket.campaign import check_market
 from dpmarket.web.app import make_app
 from dpmarket.web.auth import COOKIE
-from dpmarket.web.invented import market_for
 from dpmarket.web.pages import serving
 from dpmarket.web.pages.looking import SignedSeller
 from dpmarket.web.service import clock

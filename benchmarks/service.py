@@ -20,11 +20,11 @@ from pathlib import Path
 
 import httpx
 
+from _live_market import market_for
 from _results import Table, at_most, measure, tell
 from dpmarket import market
 from dpmarket.campaign import check_market
 from dpmarket.web.client import Client
-from dpmarket.web.invented import market_for
 from dpmarket.web.running import opened
 from dpmarket.web.service import clock
 from dpmarket.web.settings import read_settings

@@ -1,6 +1,6 @@
 """Take the screenshots of the tutorial about a live campaign: python docs/make_service_screenshots.py.
 
-Runs a service on loopback with a clock of its own and an invented campaign, goes through its pages with
+Runs a service on loopback with a clock of its own and simulated sellers, goes through its pages with
 chromium, and leaves pictures in docs/_static/service. Needs the extras dev and service.
 """
 
@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
+import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from dpmarket.market import Caller, acting, do_errands, issue_token, open_desk, work
 from dpmarket.web.client import Client
-from dpmarket.web.invented import invented_people
 from dpmarket.web.running import serving
 from dpmarket.web.settings import Settings
 from dpmarket.web.setup import new_member, prepare
@@ -75,11 +75,11 @@ class Story:
             clients = {role: Client(self.url, made.token, http) for role, made in self.members.items()}
             clients["paymaster"].fund(campaign, 6_000)
             buyer.get_by_role("button", name="Open it").click()
-            people = invented_people(60)
-            invited = clients["operator"].invite(campaign, [person.name for person in people])
+            invited = clients["operator"].invite(campaign, [f"panel {k}" for k in range(60)])
             self.seller(invited[0]["link"])
-            for person, one in zip(people[1:], invited[1:], strict=True):
-                sell(Client(self.url, one["token"], http), person)
+            rng = np.random.default_rng(29)
+            for one in invited[1:]:
+                sell(Client(self.url, one["token"], http), rng)
         buyer.reload()
         shoot(buyer, "dashboard")
         self.clock.now += timedelta(days=9)
@@ -133,21 +133,15 @@ class Story:
         return context.new_page()
 
 
-def sell(client: Client, person: object) -> None:
-    """Take an invented person as far as they go."""
+def sell(client: Client, rng: np.random.Generator) -> None:
+    """Take part as a simulated seller, if there is room."""
     client.consent()
-    if client.menu()["state"] == "waiting":
+    if client.menu()["state"] == "waiting" or client.quote(rng.uniform(1, 5))["payment"] == 0:
         return
-    if client.quote(person.cost)["payment"] == 0 or person.habit == "declines":
-        return
+    age, income = rng.uniform(18, 90), rng.uniform(0, 1e5)
+    label = "yes" if age / 90 + income / 1e5 > 1.0 else "no"
     client.accept()
-    if person.habit != "lapses":
-        client.deliver(renamed(person.record))
-
-
-def renamed(record: dict[str, object]) -> dict[str, object]:
-    """Return an invented record with this campaign's label."""
-    return {("sleeps well" if name == "bought" else name): value for name, value in record.items()}
+    client.deliver({"age": age, "income": income, "sleeps well": label})
 
 
 def shoot(page: Page, name: str, height: int | None = None) -> None:

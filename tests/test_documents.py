@@ -3,22 +3,22 @@
 import itertools
 import re
 import runpy
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import dpmarket as dpm
+from dpmarket.campaign.market_file import Market
+from dpmarket.web.app import make_routes
+from dpmarket.web.settings import Settings
 from support.campaigns import write_rows
+from support.commands import all_commands, examples_of
 from support.documents import PAGES, ROOT, blocks, pages_to_run, run_page
-
-COMMANDS = ROOT / "docs" / "reference" / "commands.md"
 
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in pages_to_run() if path != COMMANDS],
+    pages_to_run(),
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_what_the_page_shows_runs(path, tmp_path, monkeypatch):
@@ -123,22 +123,9 @@ def test_the_audit_of_another_library_in_the_readme_was_measured():
     assert "| refuted |" in row
 
 
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-TUTORIALS = [
-    page for page in TUTORIALS if "```python" in page.read_text(encoding="utf-8")
-]  # one is pages only
-
-
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorials_script_is_its_page(page):
-    made = runpy.run_path(str(ROOT / "docs" / "make_tutorial_scripts.py"))["script"]
-    path = page.with_name(page.stem.replace("-", "_") + ".py")
-    assert path.read_text() == made(page.read_text()), "run python docs/make_tutorial_scripts.py"
-
-
 @pytest.mark.slow
 def test_the_examples_of_all_commands_run_one_after_the_other(tmp_path, monkeypatch):
-    """In the order of their reference page they are a whole campaign, given the files that people bring."""
+    """In the order of the help they are a whole campaign, given the files that people bring."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     ids = ["Zoë K.", *(f"seller {k}" for k in range(299))]
@@ -153,13 +140,23 @@ def test_the_examples_of_all_commands_run_one_after_the_other(tmp_path, monkeypa
     write_rows("pilot.csv", ["cost"], [[cost] for cost in rng.gamma(3.0, 0.8, 200).tolist()])
     outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 1e-3)).run(costs, ids)
     dpm.mechanisms.write_outcome("outcome.json", outcome)
-    run_page(COMMANDS, tmp_path)
+    shown = [f"$ {example}" for command in all_commands().values() for example in examples_of(command)]
+    page = tmp_path / "examples.md"
+    page.write_text("\n".join(["```console", *shown, "```"]), encoding="utf-8")
+    run_page(page, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorials_script_runs_alone(page, tmp_path):
-    path = page.with_name(page.stem.replace("-", "_") + ".py")
-    run = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert len(run.stdout.splitlines()) >= 5
+def test_reference_pages_have_every_command_setting_call_and_key():
+    filled = runpy.run_path(str(ROOT / "docs" / "_extensions" / "reference.py"))["filled"]
+    pages = {path.stem: filled(path.read_text()) for path in (ROOT / "docs" / "reference").glob("*.md")}
+    assert not [name for name, page in pages.items() if "% table" in page]
+    for name, command in all_commands().items():
+        section = pages["commands"].partition(f"# `{name}`\n")[2].partition("\n## ")[0]
+        assert all(f"$ {example}\n" in section for example in examples_of(command)), name
+        assert all(one.opts[0] in section for one in command.params if not getattr(one, "hidden", False))
+    assert all(f"| `{name}` |" in pages["settings"] for name in Settings.model_fields)
+    assert all(f"`[{name}]`" in pages["market-file"] for name in Market.model_fields)
+    calls = [
+        (method, path) for path, item in make_routes().state.document["paths"].items() for method in item
+    ]
+    assert all(f"| `{method.upper()} {path}` |" in pages["api"] for method, path in calls)

@@ -3,17 +3,14 @@
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from dpmarket import FileProblem
-from dpmarket.campaign import check_market, market_reference, market_template, read_market
+from dpmarket.campaign import check_market, market_template, read_market
 from dpmarket.campaign.complaints import model_in
 from dpmarket.campaign.market_file import Market, to_distribution
 from support.campaigns import MARKET
-
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "market-file.md"
 
 
 def problems(text):
@@ -39,12 +36,6 @@ def test_the_template_is_a_valid_market_with_every_key_in_it():
     # All keys together contradict each other: a budget and a payment weight, and what a delta excludes.
     excluded = ("weight_cap", "max_mean_epsilon", "concentration", "noise", "confidence")
     assert list(problems(every)) == ["objective", *(f"objective.{name}" for name in excluded)]
-
-
-def test_the_reference_page_is_what_the_model_says():
-    assert REFERENCE.read_text(encoding="utf-8") == market_reference(), (
-        "write docs/reference/market-file.md anew with dpmarket.campaign.market_reference()"
-    )
 
 
 def test_wrong_keys_and_values_are_reported_all_at_once_with_path_and_expectation():

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dpmarket.cli.reference import commands
 from dpmarket.web.settings import Settings
+from support.commands import all_commands
 from support.shop import open_shop
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 KNOWN = {f"DPMARKET_{name.upper()}" for name in Settings.model_fields} | {"DPMARKET_STATE"}
-COMMANDS = {command.name: command for command in commands()}
+COMMANDS = all_commands()
 
 
 def lines_of(unit, name):
@@ -39,11 +39,12 @@ def check_call(words):
         if candidate in COMMANDS
     )
     rest = words[len(name.split()) - 1 :]
-    options = {each: p for p in COMMANDS[name].parameters if p.is_option for each in p.names}
+    parameters = COMMANDS[name].params
+    options = {each: p for p in parameters if p.param_type_name == "option" for each in p.opts}
     given = [word for word in rest if word.startswith("-")]
     assert set(given) <= set(options), (name, given)
-    values = sum(options[word].expected != "no value" for word in given)
-    arguments = [p for p in COMMANDS[name].parameters if not p.is_option]
+    values = sum(not options[word].is_flag for word in given)
+    arguments = [p for p in parameters if p.param_type_name == "argument"]
     assert len(rest) - len(given) - values <= len(arguments), words
     return name
 

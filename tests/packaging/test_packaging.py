@@ -64,9 +64,9 @@ def test_wheel_and_sdist_hold_all_sources_and_no_junk(built):
     assert {f"src/{name}" for name in kept} <= names
     tops = {name.partition("/")[0] for name in names}
     assert tops == {
-        "src", "tests", "benchmarks", "deploy", "docs", "Makefile", "constraints.txt", "README.md",
+        "src", "tests", "benchmarks", "deploy", "docs", "examples", "Makefile", "constraints.txt",
         "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "PKG-INFO", "pyproject.toml",
-        ".gitignore",
+        "README.md", ".gitignore",
     }  # fmt: skip
     junk = ("__pycache__", ".nbi", ".nbc", ".pyc", ".ledger-", ".log")
     assert [name for name in names if any(part in name for part in junk)] == []

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+from typer.main import get_command
+
 from dpmarket.cli import main
+from dpmarket.cli.app import app
 
 COMMAND = Path(sys.executable).with_name("dpmarket")
 
@@ -22,6 +25,23 @@ class Done:
     returncode: int
     stdout: str
     stderr: str
+
+
+def all_commands():
+    """Return every command as typer made it, by its whole name, those of a group after the others."""
+
+    def below(command, name):
+        for word, one in getattr(command, "commands", {}).items():
+            yield from below(one, f"{name} {word}")
+        if not hasattr(command, "commands"):
+            yield name, command
+
+    return dict(sorted(below(get_command(app), "dpmarket"), key=lambda found: found[0].count(" ")))
+
+
+def examples_of(command):
+    """Return the calls that a command's help shows."""
+    return [line.removeprefix("Example: ") for line in (command.epilog or "").splitlines()]
 
 
 def call(*arguments, cwd=None, input=None):

@@ -3,7 +3,6 @@
 import copy
 import json
 import secrets
-from pathlib import Path
 
 import hypothesis
 import pytest
@@ -17,7 +16,6 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from dpmarket.web.app import make_routes
-from dpmarket.web.reference import reference
 from support.live import MARKET
 from support.shop import SOLD
 
@@ -119,11 +117,6 @@ def test_the_document_says_what_every_route_and_field_is_for():
     assert "HTTPValidationError" not in DOCUMENT["components"]["schemas"]
     for name, schema in DOCUMENT["components"]["schemas"].items():
         assert schema.get("description"), name
-
-
-def test_the_reference_page_is_made_from_the_service():
-    page = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
-    assert page.read_text() == reference(), "python -m dpmarket.web.reference > docs/reference/api.md"
 
 
 def test_the_market_file_is_drafted_from_its_own_model():

@@ -6,14 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from dpmarket.web.client import Client
-from dpmarket.web.demonstration import invented
 from dpmarket.web.settings import read_settings
 from support.commands import run
 from support.live import MARKET, RECORD
@@ -136,48 +134,6 @@ def test_a_worker_that_dies_is_followed_by_another_and_none_outlives_its_service
         process.kill()
 
 
-def test_a_demonstration_prints_what_to_do_and_is_gone_afterwards(tmp_path):
-    process = subprocess.Popen(
-        [*ENTRY, "serve", "--demonstration", "--port", "0", "--metrics-port", "0", "--no-worker"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=tmp_path,
-        env={k: v for k, v in os.environ.items() if k != "DPMARKET_STATE"} | {"TMPDIR": str(tmp_path)},
-    )
-    try:
-        lines = [process.stdout.readline()]
-        while lines[-1] and "me/menu" not in lines[-1]:
-            lines.append(process.stdout.readline())
-        url = lines[0].split()[2].rstrip(";")
-        assert url.startswith("http://127.0.0.1:")
-        assert children_of(process.pid) == []
-        with urllib.request.urlopen(f"{url}/readyz", timeout=30) as answer:
-            assert json.load(answer) == {"state": "ready"}
-        (command,) = [line for line in lines if line.strip().endswith("/api/v1/me")]
-        token = command.split("Bearer ")[1].split('"')[0]
-        for words, shown in (("as a seller", "You are invited"), ("as an auditor", "Sign in")):
-            link = next(line.split()[-1] for line in lines if words in line)
-            with urllib.request.urlopen(link, timeout=30) as answer:
-                assert shown in answer.read().decode()
-        with Client(url, token) as seller:
-            assert seller.me()["state"] == "invited"
-            assert seller.consent() == {"state": "consented"}
-            assert seller.menu()["state"] == "seated"
-        assert stop(process, signal.SIGINT) == 0
-    finally:
-        process.kill()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_demonstration_is_known_by_the_port_that_it_was_given():
-    with invented({"port": 8765}) as (settings, lines):
-        assert settings.public_url == "http://127.0.0.1:8765"
-        assert any("An invented campaign" in line for line in lines)
-    with invented({"port": 0}) as (settings, _):
-        assert settings.public_url == "http://127.0.0.1:8000"  # until a free port is taken
-
-
 def test_there_is_one_service_in_a_folder_and_one_is_needed(tmp_path, members):
     folder, _ = members
     assert "already" in run("service", "init", folder, code=1).stderr
@@ -232,7 +188,7 @@ def test_without_the_extra_one_line_says_which_is_needed():
         "from dpmarket.cli import main\n"
         "sys.argv = ['dpmarket', *sys.argv[1:]]\nmain()\n"
     )
-    for arguments in (["service", "init"], ["demo", "--service"]):
+    for arguments in (["service", "init"], ["serve"]):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
         )

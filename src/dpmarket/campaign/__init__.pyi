@@ -40,7 +40,6 @@ from .spending import spend_and_train as spend_and_train
 from .statistic_file import StatisticFile as StatisticFile
 from .statistic_file import read_statistics as read_statistics
 from .stored import stored_outcome as stored_outcome
-from .template import market_reference as market_reference
 from .template import market_template as market_template
 from .template import sample_template as sample_template
 from .training import TrainingResult as TrainingResult

@@ -1,4 +1,4 @@
-"""Turn the description of the market file into a commented example and into a reference page."""
+"""Market files with every key, each with a comment, made from the model that checks them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dpmarket.campaign.complaints import is_table, model_in, table_of_named
+from dpmarket.campaign.complaints import is_table, model_in
 from dpmarket.campaign.features import declared_by
-from dpmarket.campaign.market_file import Bounds, Label, Market, Sellers, check_market
+from dpmarket.campaign.market_file import Label, Market, Sellers, check_market
 from dpmarket.campaign.questions import keys_of, missing_keys
 from dpmarket.errors import FileProblem
 
@@ -163,27 +163,6 @@ def _belongs(path: str, kind: str) -> bool:
     return table != "statistic" or key in keys_of(kind)
 
 
-def market_reference() -> str:
-    """Return the reference page of the market file, as Markdown."""
-    parts = [
-        "# The market file\n\n"
-        "Written by `dpmarket init`, read by every command of a campaign. This page is generated from the\n"
-        "model that checks the file (`dpmarket.campaign.market_reference`).\n"
-    ]
-    for name, field in Market.model_fields.items():
-        model = _model(field)
-        parts.append(f"## `[{name}]`\n\n{model.__doc__ if model else _meaning(field)}\n")
-        rows = ["| key | expected | default | meaning |", "|---|---|---|---|"]
-        shown = model or table_of_named(field.annotation) or Bounds
-        for key, entry in shown.model_fields.items():
-            label = key if model else f"NAME.{key}"
-            rows.append(
-                f"| `{label}` | {_extra(entry)['expected']} | {_default(entry)} | {_meaning(entry)} |"
-            )
-        parts.append("\n".join(rows) + "\n")
-    return "\n".join(parts)
-
-
 def _entry(path: str, key: str, field: FieldInfo, values: Mapping[str, Any]) -> list[str]:
     extra = _extra(field)
     line = f"{key} = {_toml(values.get(path, extra['example']))}"
@@ -216,12 +195,6 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
 
 def _meaning(field: FieldInfo) -> str:
     return str(field.description)
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    return "left out" if field.default is None else f"`{_toml(field.default)}`"
 
 
 def _key(name: str) -> str:

@@ -10,7 +10,6 @@ import typer
 from dpmarket.cli.arguments import JsonFlag, QuietFlag
 
 if TYPE_CHECKING:
-    from dpmarket.cli.render import Voice
     from dpmarket.planning import Comparison
 
 
@@ -22,13 +21,6 @@ def demo(
         int,
         typer.Option("--repetitions", help="Simulated campaigns that compare buyers, 2 or more.", min=2),
     ] = 25,
-    service: Annotated[
-        bool,
-        typer.Option("--service", help="A live market over HTTP on loopback instead; writes no files."),
-    ] = False,
-    people: Annotated[
-        int, typer.Option("--people", help="With --service: how many simulated people come.", min=20)
-    ] = 200,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -41,9 +33,6 @@ def demo(
     from dpmarket.report.demo import run_demo
 
     voice = Voice(as_json, quiet)
-    if service:
-        _over_http(people, voice)
-        return
     if not as_json:
         voice.remark("About a minute; a first run compiles for half of it.")
     with voice.progress() as progress:
@@ -115,38 +104,3 @@ def _why(comparison: Comparison, currency: str) -> str:
         f"{plain.error:.1%} with one epsilon for everybody; the best simple rule with prices planned here, "
         f"{simple.buyer}, comes to {simple.error:.1%} (more in comparison.json, and by 'dpmarket compare')."
     )
-
-
-def _over_http(people: int, voice: Voice) -> None:
-    """Run the demonstration of the service."""
-    from dpmarket.campaign import money_text
-    from dpmarket.cli.serve import need_extra
-
-    need_extra()
-    from dpmarket.web.demo import run_service_demo
-
-    with voice.progress() as progress:
-        done = run_service_demo(people, progress=progress)
-
-    def money(amount: int) -> str:
-        return money_text(amount, done.minor_units, done.currency)
-
-    rows = [
-        ("people who were invited", f"{done.people:,}"),
-        ("sold, and were paid", f"{done.sold:,}"),
-        ("set aside by the buyer", money(done.escrow)),
-        ("paid to them", money(done.paid)),
-        ("given back to the buyer", money(done.refunded)),
-        ("declined, or were offered nothing", f"{done.declined:,}"),
-        ("accepted and sent no record", f"{done.lapsed:,}"),
-        ("withdrew after sending it", f"{done.withdrew:,}"),
-        ("found no room, and waited", f"{done.waiting:,}"),
-        ("lied about their cost; gained by it at most", f"{done.liars:,}; {money(done.largest_gain)}"),
-        ("sent everything twice; done twice", f"{done.retried:,}; {done.done_twice:,}"),
-        ("receipts that hold", f"{done.receipts_hold:,} of {done.receipts:,}"),
-        ("all books add up", "yes" if done.books else "NO"),
-        ("requests over HTTP", f"{done.requests:,}"),
-    ]
-    voice.tell("A live market over HTTP", rows, dict(vars(done)))
-    if not done.good:
-        raise typer.Exit(1)

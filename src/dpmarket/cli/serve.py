@@ -12,7 +12,6 @@ from dpmarket.cli.arguments import JsonFlag
 from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
-    from dpmarket.web.settings import Settings
     from dpmarket.web.setup import NewMember
 
 app = typer.Typer(help="Set a live market up, and let members in.")
@@ -30,10 +29,6 @@ def serve(
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Start no worker beside it: 'dpmarket worker' runs elsewhere.")
     ] = False,
-    demonstration: Annotated[
-        bool,
-        typer.Option("--demonstration", help="An invented campaign in a folder that is gone afterwards."),
-    ] = False,
 ) -> None:
     """Answer requests, with a worker beside it that clears, trains and certifies, until Ctrl-C.
 
@@ -41,18 +36,16 @@ def serve(
     request is answered. Put a proxy with TLS before it where others can reach it.
     """
     need_extra()
-    from dpmarket.web.demonstration import invented
+    from dpmarket.web.running import serve as run
     from dpmarket.web.settings import SETTINGS_FILE, read_settings
+    from dpmarket.web.watching import log_to
 
     given = {"host": host, "port": port, "metrics_port": metrics_port, "workers": 0 if no_worker else None}
     chosen = {name: value for name, value in given.items() if value is not None}
-    if demonstration:
-        with invented(chosen) as (settings, lines):
-            _serve(settings, lines)
-        return
     if not (folder / SETTINGS_FILE).is_file():
         raise FileProblem(f"there is no service in {folder}: 'dpmarket service init' makes one.")
-    _serve(read_settings(folder, **chosen), [])
+    log_to()
+    run(read_settings(folder, **chosen), _tell_address)
 
 
 def worker(
@@ -159,17 +152,9 @@ def restore(
     Voice(as_json, False).list("Restored", rows, dict(vars(done)))
 
 
-def _serve(settings: Settings, lines: list[str]) -> None:
-    from dpmarket.web.running import serve as run
-    from dpmarket.web.watching import log_to
-
-    log_to()
-
-    def tell(url: str) -> None:
-        for line in [f"Serving on {url}; Ctrl-C stops.", f"What the API offers: {url}/api/v1/docs", *lines]:
-            typer.echo(line.replace("URL", url))
-
-    run(settings, tell)
+def _tell_address(url: str) -> None:
+    typer.echo(f"Serving on {url}; Ctrl-C stops.")
+    typer.echo(f"What the API offers: {url}/api/v1/docs")
 
 
 def _tell_member(member: NewMember, as_json: bool) -> None:

@@ -35,7 +35,7 @@ class Service:
     desk, settings
         The desk, and the settings.
     clock
-        Tells the time; a demonstration has its own.
+        Tells the time; examples and tests have their own.
     """
 
     desk: Desk

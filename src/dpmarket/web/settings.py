@@ -19,90 +19,63 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Settings(BaseSettings):
-    """How a service is set up; every name can be set as ``DPMARKET_`` and the name in capitals.
+    """How a service is set up; every name can be set as ``DPMARKET_`` and the name in capitals."""
 
-    Attributes
-    ----------
-    folder
-        Where everything is that has no place of its own: ``data``, ``keys``, ``state``.
-    database_url
-        A file, or ``postgresql://...``; None: ``data/market.ledger`` in the folder.
-    keys_folder
-        Private keys; None: ``keys`` in the folder.
-    master_key_file
-        The file of the key by which private keys are wrapped; None: they lie in clear, for their owner only.
-    public_url
-        As callers know the service; its host, and loopback, are the only ones that are answered.
-    host
-        Where to listen: loopback, unless said otherwise.
-    port
-        On which port; 0: a free one.
-    metrics_port
-        On which port metrics are told; 0: a free one.
-    behind_proxy
-        Whether a proxy on this machine says who calls.
-    funding
-        Who may enter that money has arrived: ``paymaster`` (and operator), or ``buyer`` as well.
-    inviting
-        Who may invite, and so sees links that act for sellers: ``operator``, or ``buyer`` as well.
-    quote_hours
-        How long a quote can be accepted, online.
-    seat_minutes
-        How long money for any choice is set aside for somebody at the menu.
-    lifetime_cap
-        The most epsilon that a person gives over all campaigns, unless an invitation says otherwise.
-    batch
-        Buyers see sums over whole batches of so many acceptances.
-    max_body
-        Bytes of a request.
-    workers
-        How many workers ``dpmarket serve`` starts beside itself.
-    smtp_url
-        By which server mails are sent: ``smtps://user:password@host`` or ``smtp://...`` for STARTTLS;
-        ``smtp+plain://`` on this machine only. None: links are shown to copy.
-    smtp_ca_file
-        Which authorities are trusted for that server's certificate; None: those of the machine.
-    mail_from
-        The address that mails come from.
-    mail_language
-        The catalogue of their texts.
-    reminder_hours
-        How long before the end people are reminded who have not answered.
-    postgres_programs
-        The folder of ``pg_dump`` and ``pg_restore``, for backups; None: they are looked for as any program.
-    testing
-        Whether this is a test on loopback with invented people.
-    clock_file
-        For tests only: a file that holds by how many seconds the service's clock is ahead.
-    """
-
-    model_config = SettingsConfigDict(env_prefix="DPMARKET_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="DPMARKET_", extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
     folder: Path = Path("dpmarket-service")
+    """Where everything is that has no place of its own: ``data``, ``keys``, ``state``."""
     database_url: str | None = None
+    """A file, or ``postgresql://...``; left out: ``data/market.ledger`` in the folder."""
     keys_folder: Path | None = None
+    """Private keys; left out: ``keys`` in the folder."""
     master_key_file: Path | None = None
+    """The file of the key that wraps private keys; left out: they lie in clear, for their owner only."""
     public_url: str = "http://127.0.0.1:8000"
+    """As callers know the service; its host, and loopback, are the only ones that are answered."""
     host: str = "127.0.0.1"
+    """Where to listen: loopback, unless said otherwise."""
     port: Port = 8000
+    """On which port; 0: a free one."""
     metrics_port: Port = 8001
+    """On which port metrics are told; 0: a free one."""
     behind_proxy: bool = False
+    """Whether a proxy on this machine says who calls."""
     funding: Literal["paymaster", "buyer"] = "paymaster"
+    """Who may enter that money has arrived: ``paymaster`` (and operator), or ``buyer`` as well."""
     inviting: Literal["operator", "buyer"] = "operator"
+    """Who may invite, and so sees links that act for sellers: ``operator``, or ``buyer`` as well."""
     quote_hours: float = Field(default=48.0, gt=0, le=10_000)
+    """How long a quote can be accepted, online."""
     seat_minutes: float = Field(default=15.0, gt=0, le=100_000)
+    """How long money for any choice is set aside for somebody at the menu."""
     lifetime_cap: float = Field(default=5.0, gt=0, le=1e6)
+    """The most epsilon that a person gives over all campaigns, unless an invitation says otherwise."""
     batch: int = Field(default=20, ge=2)
+    """Buyers see sums over whole batches of so many acceptances."""
     max_body: int = Field(default=1_000_000, ge=1_000)
+    """Bytes of a request."""
     workers: int = Field(default=1, ge=0, le=32)
+    """How many workers ``dpmarket serve`` starts beside itself."""
     smtp_url: SecretStr | None = None
+    """By which server mails are sent: ``smtps://user:password@host`` or ``smtp://...`` for STARTTLS;
+    ``smtp+plain://`` on this machine only. Left out: links are shown to copy."""
     smtp_ca_file: Path | None = None
+    """Which authorities are trusted for that server's certificate; left out: those of the machine."""
     mail_from: str | None = Field(default=None, pattern=r"^[^\s@<>,]+@[^\s@<>,]+$")
+    """The address that mails come from."""
     mail_language: str = "en"
+    """The catalogue of their texts."""
     reminder_hours: float = Field(default=24.0, gt=0, le=10_000)
+    """How long before the end people are reminded who have not answered."""
     postgres_programs: Path | None = None
+    """The folder of ``pg_dump`` and ``pg_restore``, for backups; left out: looked for as any program."""
     testing: bool = False
+    """Whether this is a test on loopback with invented people."""
     clock_file: Path | None = None
+    """For tests only: a file that holds by how many seconds the service's clock is ahead."""
 
     @field_validator("public_url")
     @classmethod

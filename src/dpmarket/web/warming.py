@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dpmarket.web.invented import market_for
+_RULES = {
+    "sellers": {"expected": 20},
+    "costs": {"distribution": "uniform(1, 5)"},
+    "objective": {"payment_weight": 0.001, "max_epsilon": 1.0},
+    "features": {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 1e5}},
+    "label": {"values": ["no", "yes"]},
+}
 
 
 def compile_kernels() -> None:
@@ -14,7 +20,7 @@ def compile_kernels() -> None:
     from dpmarket.market import plan_opening
     from dpmarket.privacy import SeededNoise
 
-    market = check_market(market_for(20))
+    market = check_market(_RULES)
     plan_opening(market, "online")
     decide_offline(market, np.linspace(1.0, 5.0, 8))
     rows, labels = np.linspace(-0.6, 0.6, 16).reshape(8, 2), np.arange(8) % 2
