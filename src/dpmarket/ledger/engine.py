@@ -114,13 +114,12 @@ def open_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
     Raises
     ------
     FileProblem
-        It cannot be opened, is no ledger, one of a later version, or damaged.
+        It cannot be opened, is no ledger, one of another revision, or damaged.
 
     Notes
     -----
     Guaranteed:
 
-    * A file of version 2 is upgraded; a copy of it is kept beside it, with ``.version-2`` after its name.
     * Only its owner can read the file from now on.
     * What :func:`writing` wrote survives the process and the machine once its block has been left.
     """

@@ -39,8 +39,8 @@ class CampaignEntry:
     id, name
         Its identity, and what people call it.
     rules
-        The public rules that were fixed with the first quote, as plain data; None for a ledger of version 2
-        in which nothing was quoted since.
+        The public rules that were fixed with the first quote, as plain data; None for a draft of the live
+        service.
     minor_units, currency
         How many smallest units make one unit of money, and of which.
     """
@@ -188,7 +188,7 @@ def make_campaign(
 def fix_rules(
     connection: Connection, campaign: CampaignEntry, rules: Mapping[str, Any], minor_units: int, currency: str
 ) -> None:
-    """Fix the rules of a campaign that has none: one of version 2, at its next quote.
+    """Fix the rules of a campaign that has none: a draft of the live service that is opened.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a ledger's tables are: the one description from which databases are made and migrations are checked.
+"""What a ledger's tables are: the one description from which databases are made.
 
 Money is whole minor units, epsilon a double. Promises of many sellers are Parquet files cut into pages: a
 row of SQL for each of ten million sellers would take longer than everything else.
@@ -22,8 +22,8 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "version_3"
-"""The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
+HEAD = "ledger_1"
+"""The revision of the tables that :data:`metadata` describes; there is no other."""
 
 metadata = MetaData()
 
@@ -57,7 +57,7 @@ campaign = Table(
     Column("id", Text, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("made_at", Text, nullable=False),
-    # None: of a ledger of version 2, which kept none.
+    # None: of a draft of the live service, whose rules may change.
     Column("rules", Text),
     Column("minor_units", BigInteger, nullable=False),
     Column("currency", Text, nullable=False),

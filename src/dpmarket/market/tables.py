@@ -25,10 +25,8 @@ from sqlalchemy import (
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.tables import ID, one_of
 
-HEAD = "market_5"
-"""The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
-EARLIER = ("market_1", "market_2", "market_3", "market_4")
-"""Revisions from which a desk is brought up to date when it is opened."""
+HEAD = "market_1"
+"""The one revision in ``migrations/versions``: what :data:`metadata` describes."""
 
 CAMPAIGN_STATES = (
     "draft", "open", "clearing", "unpaid", "deciding", "closed", "training", "released", "lost", "cancelled",

@@ -273,7 +273,7 @@ def _keep_table(asked: _Table) -> Kept | tuple[str, ...]:
     except FileProblem as problem:
         return (str(problem),)
     table = tidy_ids(table, person)
-    problems = [*id_problems(table, person, None, asked.rows_each), *misplaced(table, person, asked.place)]
+    problems = [*id_problems(table, person, asked.rows_each), *misplaced(table, person, asked.place)]
     values = np.empty((table.height, len(asked.features)))
     for position, name in enumerate(asked.features):
         values[:, position], more = numbers_of(table, name)

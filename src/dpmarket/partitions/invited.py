@@ -106,9 +106,6 @@ class Asked:
         table = pl.DataFrame(
             {SELLER: quotes.get_column(SELLER), "own": own, "waits": kept & self._waits(found)}
         )
-        if found.digest.startswith("version 2"):  # which took ids as they came
-            form = pl.col(SELLER).str.strip_chars().str.normalize("NFC")
-            table = table.group_by(form).agg(pl.col("own").sum(), pl.col("waits").any())
         out = str(work / f"round-{found.number}.arrow")
         own, waits = (np.asarray(table.get_column(name).to_numpy()) for name in ("own", "waits"))
         return write_counted(table.get_column(SELLER), own, waits, count, out)
