@@ -20,7 +20,7 @@ from dpmarket.errors import LedgerRefusal
 from dpmarket.files import positions_in, table_from_bytes
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, new_id, now
-from dpmarket.ledger.journal import canonical, record
+from dpmarket.ledger.keyed import canonical
 from dpmarket.ledger.manifests import Manifest
 from dpmarket.ledger.pages import keep, kept, kept_table
 
@@ -181,7 +181,6 @@ def make_campaign(
         )
     )
     money.make_accounts(connection, identity)
-    record(connection, "campaign", identity)
     return campaign_of(connection, identity)
 
 
@@ -204,7 +203,6 @@ def fix_rules(
         )
     values = {"rules": canonical(rules), "currency": currency}
     connection.execute(tables.campaign.update().where(tables.campaign.c.id == campaign.id).values(values))
-    record(connection, "campaign", campaign.id)
 
 
 def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
@@ -242,7 +240,6 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
         keep(connection, tables.left_out, {"round": number}, new.left_out)
     money.hold(connection, campaign, payments, number)
     advance(connection)
-    record(connection, "round", number)
     return round_of(connection, number)
 
 
@@ -415,7 +412,6 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> lis
     connection.execute(tables.withdrawal.insert(), rows)
     money.shrink_hold(connection, number, int(amounts_of(quotes)[1][places].sum()))
     advance(connection)
-    record(connection, "withdrawals of round", number)
     return leaving
 
 

@@ -183,7 +183,7 @@ def acting(desk: Desk) -> Iterator[Connection]:
 
 
 def lock_ledger(connection: Connection) -> None:
-    """Take the ledger's own row, before any other: acts that write its journal come one after the other."""
+    """Take the ledger's own row, before any other: acts that write to the ledger come one after the other."""
     row = sa.select(ledger_tables.ledger.c.id).with_for_update()
     if connection.dialect.name == "sqlite":  # the whole file is this act's already
         connection.execute(row).one()
