@@ -32,7 +32,7 @@ ID = BigInteger().with_variant(Integer, "sqlite")
 """A number that the database counts up."""
 WHOLE = BigInteger().with_variant(Integer, "sqlite")
 """A whole number of up to 64 bits. Strict tables of SQLite know no other name for its type."""
-REAL_NUMBER = Double().with_variant(REAL, "sqlite")
+REAL_NUMBER: Double[float] = Double().with_variant(REAL, "sqlite")
 """A double."""
 
 
