@@ -303,7 +303,7 @@ def _refuse_uncertifiable(model: object) -> None:
         raise NotCertifiable(
             "expected a model with declared classes; these were read from the labels, which tells about them."
         )
-    if getattr(model, "delta_", 0.0) > 0.0 and model.noise_shape_ is not None:
+    if model.delta_ > 0.0 and model.noise_shape_ is not None:
         raise NotCertifiable("expected rows of the Euclidean norm with a delta: shapes have no certificate.")
     if not model.certifiable_:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated by its seed.")

@@ -271,7 +271,7 @@ def _enter_and_log(
         logged = (
             line.about["payout"] for line in outside.read_log() if line.ledger == own and line.kind in _LOGGED
         )
-        if payout.id not in logged:  # made before payouts were logged
+        if payout.id not in logged:  # the log that it was written to is lost
             _log_payout(connection, campaign, payout, lines_of(connection, payout))
         page = outside.keep_page(new_id(), 0, table_to_bytes(new))
         about = {"payout": payout.id, "entry": str(entry), "kind": kind, **page}

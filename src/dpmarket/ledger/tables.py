@@ -108,7 +108,7 @@ page = Table(
     Column("kind", Text, primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("content", LargeBinary, nullable=False),
-    Column("digest", Text),
+    Column("digest", Text, nullable=False),
     one_of("kind", ("quoted", "spent"), "page_kind"),
 )
 

@@ -108,8 +108,7 @@ def mechanism_of(outcome: Outcome) -> AnyMechanism:
     Raises
     ------
     InvalidInput
-        The outcome of something else, or one that was written before its mechanism kept all of its settings
-        (the adaptive one).
+        The outcome of something else, or one without all settings of its mechanism.
 
     Examples
     --------
