@@ -16,7 +16,7 @@ from _results import Table, at_most, measure, tell
 TESTS = Path(__file__).parent.parent / "tests"
 COMMAND = "import sys; from dpmarket.cli import main; sys.argv[0] = 'dpmarket'; main()"
 LIGHT = {
-    "`dpmarket show model.json`": (4, ["show", str(TESTS / "ledger" / "data" / "model.json")]),
+    "`dpmarket show model.json`": (4, ["show", "model.json"]),
     "`dpmarket verify`, a small certificate": (
         6,
         ["verify", str(TESTS / "certificates" / "files" / "version-2" / "offline.certificate.json")],
@@ -24,6 +24,20 @@ LIGHT = {
 }
 RUNS = 7
 SELLERS = 500
+MARKET = """
+[costs]
+distribution = "uniform(1, 5)"
+
+[objective]
+payment_weight = 0.001
+
+[features]
+age = { low = 18, high = 90 }
+
+[label]
+column = "bought"
+values = ["no", "yes"]
+"""
 
 
 def spent(arguments: list[str], folder: str, cache: str | None = None) -> float:
@@ -40,8 +54,23 @@ def spent(arguments: list[str], folder: str, cache: str | None = None) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def write_campaign(folder: str) -> None:
+    """Write a market file, reports and records."""
+    rng = np.random.default_rng(0)
+    costs = rng.uniform(1, 5, SELLERS).round(2).tolist()
+    records = zip(rng.integers(18, 91, SELLERS).tolist(), rng.choice(["no", "yes"], SELLERS), strict=True)
+    reports = ["seller,cost", *(f"s{i},{cost}" for i, cost in enumerate(costs))]
+    data = ["seller,age,bought", *(f"s{i},{age},{label}" for i, (age, label) in enumerate(records))]
+    for name, text in (("market.toml", MARKET), ("reports.csv", reports), ("data.csv", data)):
+        lines = text if isinstance(text, str) else "\n".join(text) + "\n"
+        Path(folder, name).write_text(lines, encoding="utf-8")
+
+
 def light_commands():
     with tempfile.TemporaryDirectory() as folder:
+        write_campaign(folder)
+        spent(["-c", COMMAND, "quote", "reports.csv", "-o", "quotes.csv"], folder)
+        spent(["-c", COMMAND, "train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json"], folder)
         numpy, rows = [], {name: [] for name in LIGHT}
         for _ in range(RUNS):
             numpy.append(spent(["-c", "import numpy"], folder))
@@ -66,11 +95,7 @@ def light_commands():
 def first_quote():
     tell("the first quote, nothing compiled")
     with tempfile.TemporaryDirectory() as folder:
-        costs = np.random.default_rng(0).uniform(1, 5, SELLERS).round(2)
-        lines = ["seller,cost", *(f"s{i},{cost}" for i, cost in enumerate(costs.tolist()))]
-        Path(folder, "reports.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        market = (TESTS / "ledger" / "data" / "market.toml").read_text(encoding="utf-8")
-        Path(folder, "market.toml").write_text(market, encoding="utf-8")
+        write_campaign(folder)
         cache = str(Path(folder) / "compiled")
         words = ["quote", "reports.csv", "--again", "--output"]
         first = spent(["-c", COMMAND, *words, "first.csv"], folder, cache)

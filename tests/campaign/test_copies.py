@@ -128,7 +128,7 @@ def test_who_leaves_by_two_copies_at_the_same_time_has_left_in_both(desk, tmp_pa
     assert desk.train().withdrawn == 3
 
 
-def test_an_edited_identity_is_found_and_does_not_train_again(desk):
+def test_a_ledger_of_an_edited_identity_does_not_train_again(desk):
     desk.quote()
     copy_ledger(desk / "market.ledger", desk / "backup")
     desk.train()
@@ -137,8 +137,9 @@ def test_an_edited_identity_is_found_and_does_not_train_again(desk):
         with sqlite3.connect(desk / "market.ledger") as database:
             database.execute(f"UPDATE ledger SET {edit}")
         database.close()
-        with pytest.raises(FileProblem, match="does not add up"):
-            desk.rounds()
+        if "key" not in edit:  # with another key nothing in the log is known to be this ledger's
+            with pytest.raises(FileProblem, match="does not add up"):
+                desk.rounds()
         with pytest.raises(LedgerRefusal):
             desk.train(output="second.json")
         assert not (desk / "second.json").exists()

@@ -1,16 +1,14 @@
 """A training that dies, a backup that comes back, a penalty that must rise: what is spent stays spent."""
 
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpmarket.campaign import read_market, read_model, train_file
+from dpmarket.campaign import read_market
 from dpmarket.campaign.records import read_records
 from dpmarket.campaign.spending import raised_penalty
 from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
@@ -233,18 +231,3 @@ def test_if_everybody_withdrew_there_is_nothing_to_train_on(desk):
         desk.train()
     assert desk.rounds()[0].state == "open"
     assert desk.balance().held == 0
-
-
-def test_old_quotes_of_version_2_are_still_trained_on(tmp_path):
-    source = Path(__file__).parents[1] / "ledger" / "data"
-    for name in ("market.toml", "open.csv", "quotes.csv", "lost.csv", "data.csv", "model.json"):
-        shutil.copy(source / name, tmp_path / name)
-    shutil.copy(source / "version-2.ledger", tmp_path / "market.ledger")
-    old = train_file(tmp_path / "market.toml", tmp_path / "quotes.csv", "-", tmp_path / "again.json")
-    assert not old.is_new
-    # Of the first version of a model's schema, and the same model.
-    assert read_model(tmp_path / "again.json") == read_model(tmp_path / "model.json")
-    with pytest.raises(LedgerRefusal, match="spent at"):
-        train_file(tmp_path / "market.toml", tmp_path / "lost.csv", "-", tmp_path / "lost.json")
-    with existing_ledger(tmp_path / "market.ledger") as ledger:
-        assert repair(ledger).spent == 0

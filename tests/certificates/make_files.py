@@ -1,7 +1,7 @@
-"""Make the good files of version 2 anew: ``python tests/certificates/make_files.py NAMES``, all or the named.
+"""Make the good files anew: ``python tests/certificates/make_files.py NAMES``, all or the named.
 
 They are kept because salts and noise are new at every run, and because files that were good once must stay
-good. Files of version 1 were made by the program that wrote version 1, and cannot be made again.
+good.
 """
 
 import csv

@@ -29,18 +29,9 @@ def certified(sellers, objective, costs=None, currency=""):
     return Papers.of(bytes(certificate), certificate.openings(), reports)
 
 
-def noise_rate_name(papers):
-    return "total_epsilon" if papers.version == 1 else "noise_rate"
-
-
 @pytest.fixture(scope="module")
 def papers():
     return certified(20, dpm.BuyerObjective(1.0, 1.0, 2e-2))
-
-
-@pytest.fixture(scope="module", params=["version 1", "now"])
-def either(request, papers):
-    return Papers.read("version-1", "offline") if request.param == "version 1" else papers
 
 
 # --- the accounting ---
@@ -55,15 +46,14 @@ RUINED = {
 
 
 @pytest.mark.parametrize("constants", RUINED.values(), ids=RUINED)
-def test_a_spent_epsilon_far_too_small_is_found_whatever_the_constants(either, constants):
+def test_a_spent_epsilon_far_too_small_is_found_whatever_the_constants(papers, constants):
     """With these constants the change of curvature got lost in rounding: true losses are 7 times and more."""
-    forged = either.copy()
-    changes = {(noise_rate_name(either) if k == "noise_rate" else k): v for k, v in constants.items()}
+    forged = papers.copy()
     # A fine release costs nothing to speak of, and a small penalty makes the curvature count.
     forged.constants.update(
-        {"l2": 1e-4, "gradient_bound": 1e-40, "noise_accuracy": 1e-40, "numerical_epsilon": 1e-6} | changes
+        {"l2": 1e-4, "gradient_bound": 1e-40, "noise_accuracy": 1e-40, "numerical_epsilon": 1e-6} | constants
     )
-    eta, bound = forged.constants[noise_rate_name(either)], forged.constants["row_bound"]
+    eta, bound = forged.constants["noise_rate"], forged.constants["row_bound"]
 
     def least(lines):
         for line in lines:
@@ -106,13 +96,13 @@ def test_a_payment_that_covers_the_cost_and_no_more_is_found(papers):
     assert failing(verify_payments(forged.certificate, forged.openings, papers.reports)) == {"payments"}
 
 
-def test_what_was_withdrawn_does_not_switch_the_payments_check_off(either):
+def test_what_was_withdrawn_does_not_switch_the_payments_check_off(papers):
     def rob(lines):
         for line in lines[::2]:
             line["payment"] = 0.0
 
-    forged = either.with_lines(rob).changed("totals", "withdrawn", to=1)
-    found = verify_payments(forged.certificate, forged.openings, either.reports)
+    forged = papers.with_lines(rob).changed("totals", "withdrawn", to=1)
+    found = verify_payments(forged.certificate, forged.openings, papers.reports)
     assert "totals" in failing(found) or {"participation", "payments"} <= failing(found)
     assert not found.passed
 
@@ -121,9 +111,9 @@ def test_what_was_withdrawn_does_not_switch_the_payments_check_off(either):
 
 
 @pytest.mark.parametrize(("limit", "value"), [("weight_cap", 1.5), ("max_mean_epsilon", 1e-3)])
-def test_promises_beyond_a_limit_are_found_even_if_they_cost_the_buyer_less(either, limit, value):
-    forged = either.changed("market", "objective", limit, to=value)
-    found = verify_payments(forged.certificate, forged.openings, either.reports)
+def test_promises_beyond_a_limit_are_found_even_if_they_cost_the_buyer_less(papers, limit, value):
+    forged = papers.changed("market", "objective", limit, to=value)
+    found = verify_payments(forged.certificate, forged.openings, papers.reports)
     assert "allocation" in failing(found)
 
 

@@ -217,7 +217,7 @@ def test_lines_that_do_not_say_of_everybody_whether_they_withdrew_are_refused(wi
         Lines(np.array(["a", "b"]), np.zeros((2, 4)), bytes(64), withdrew, np.ones(2, dtype=np.int64))
 
 
-@pytest.mark.parametrize("quotes", [np.zeros(2, dtype=np.int64), np.ones(3, dtype=np.int64), None])
+@pytest.mark.parametrize("quotes", [np.zeros(2, dtype=np.int64), np.ones(3, dtype=np.int64)])
 def test_lines_that_do_not_say_of_everybody_how_many_quotes_they_add_up_are_refused(quotes):
     with pytest.raises(InvalidInput, match="quote"):
         Lines(np.array(["a", "b"]), np.zeros((2, 4)), bytes(64), np.zeros(2, dtype=bool), quotes)

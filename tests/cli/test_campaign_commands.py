@@ -91,9 +91,9 @@ def test_refusals_have_exit_code_1_one_line_per_problem_and_no_value(tmp_path):
         "column 'cost': a cost below 0 in 1 row: line 4.",
         "column 'seller': a seller id that an earlier row has already in 1 row: line 3.",
     ]
-    write_table(
-        tmp_path / "q.csv", pl.DataFrame({"seller": ["a"], "epsilon": [0.5], "payment_minor_units": [50]})
-    )
+    quoted = {"seller": ["a"], "epsilon": [0.5], "payment_minor_units": [50]}
+    about = {"currency": ["EUR"], "minor_units": ["100"], "round": ["none"]}
+    write_table(tmp_path / "q.csv", pl.DataFrame(quoted | about))
     refusal = run("train", "data.csv", "--quotes", "q.csv", "-o", "m.json", cwd=tmp_path, code=1).stderr
     assert "cannot find the ledger" in refusal
     refusal = run("predict", "reports.csv", "data.csv", cwd=tmp_path, code=1).stderr

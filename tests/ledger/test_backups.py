@@ -112,7 +112,7 @@ def test_a_ledger_is_copied_while_others_write_and_every_copy_adds_up(place, tmp
     assert counts[-1] > 0
 
 
-def test_what_is_no_copy_or_damaged_or_newer_is_refused_and_leaves_nothing(tmp_path):
+def test_what_is_no_copy_or_damaged_or_of_another_revision_is_refused_and_leaves_nothing(tmp_path):
     place, copy = tmp_path / "a.ledger", tmp_path / "copy"
     with open_ledger(place) as ledger, writing(ledger) as connection:
         enter(connection, quotes([0.5, 0.25]))
@@ -121,17 +121,21 @@ def test_what_is_no_copy_or_damaged_or_newer_is_refused_and_leaves_nothing(tmp_p
     broken[5000:9000] = bytes(4000)
     (tmp_path / "broken").write_bytes(broken)
     (tmp_path / "text").write_text("no database\n")
-    shutil.copy(copy, tmp_path / "newer")
-    shutil.copy(copy, tmp_path / "other")
-    for name, pragma in (("newer", "user_version = 99"), ("other", "application_id = 7")):
-        connection = sqlite3.connect(tmp_path / name)
-        connection.execute(f"PRAGMA {pragma}")
+    for name, statement in (
+        ("earlier", "DROP TABLE alembic_version"),
+        ("later", "UPDATE alembic_version SET version_num = 'ledger_99'"),
+        ("other", "PRAGMA application_id = 7"),
+    ):
+        shutil.copy(copy, tmp_path / name)
+        connection = sqlite3.connect(tmp_path / name, isolation_level=None)
+        connection.execute(statement)
         connection.close()
     wanted = tmp_path / "wanted.ledger"
     for name, words in (
         ("broken", "damaged|malformed"),
         ("text", "no copy of a ledger"),
-        ("newer", "a newer version of dpmarket"),
+        ("earlier", "expected revision ledger_1 of its tables, found none"),
+        ("later", "found ledger_99; another version of dpmarket wrote it"),
         ("other", "something else"),
         ("missing", "No such file"),
     ):

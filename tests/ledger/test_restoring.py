@@ -19,7 +19,6 @@ from dpmarket.ledger import (
     repair,
     rounds,
     settle,
-    tables,
     withdraw,
     writing,
 )
@@ -352,32 +351,6 @@ def test_a_withdrawal_that_cannot_be_logged_is_none(two, monkeypatch):
         withdraw(connection, 1, ["søren 0"])
     with reading(two) as connection:
         assert rounds.count_withdrawn(connection, 1) == 0
-
-
-def test_a_journal_whose_end_was_cut_off_is_found(two):
-    with writing(two) as connection:
-        last = connection.execute(sa.select(sa.func.max(tables.journal.c.number))).scalar_one()
-        rounds.withdraw(connection, 1, ["søren 0"])
-        check_ledger(connection)
-    with writing(two) as connection:
-        # As if it had never happened: no key is needed for that.
-        voided, held = tables.transfer.alias(), tables.transfer.c
-        connection.execute(tables.withdrawal.delete())
-        connection.execute(tables.transfer.delete().where(held.round == 1, held.state == "pending"))
-        connection.execute(
-            tables.transfer.update().where(held.round == 1).values(state="pending", ended_at=None)
-        )
-        amount = connection.execute(sa.select(voided.c.amount).where(voided.c.round == 1)).scalar_one()
-        freed = amount - 75
-        connection.execute(
-            tables.account.update()
-            .where(tables.account.c.kind == "escrow")
-            .values(pending=tables.account.c.pending + freed)
-        )
-        connection.execute(tables.journal.delete().where(tables.journal.c.number > last))
-        with pytest.raises(FileProblem) as refusal:
-            check_ledger(connection)
-    assert list(refusal.value.details) == ["journal: its end is missing."]
 
 
 def test_a_lost_ledger_is_not_begun_again_unnoticed_and_can_be_made_again(path):

@@ -102,7 +102,7 @@ def test_a_key_keeps_no_digest_that_confirms_a_guessed_cost(live):
         row = connection.execute(sa.select(tables.idempotency)).one()
     import hashlib
 
-    from dpmarket.ledger.journal import canonical
+    from dpmarket.ledger.keyed import canonical
 
     assert row.key != KEY
     assert row.request != hashlib.sha256(canonical(request).encode()).hexdigest()

@@ -7,7 +7,6 @@ write.
 import csv
 import hashlib
 import json
-import math
 import pickle
 import struct
 from dataclasses import dataclass, field
@@ -25,15 +24,13 @@ def canonical(data):
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def leaf(line, salt, version):
+def leaf(line, salt):
     """Return the commitment to a line."""
     name = line["id"]
     kind = b"t" + name.encode() if isinstance(name, str) else b"n%d" % name
     numbers = struct.pack(">4d", *(line[value] for value in VALUES))
-    state = b"" if version == 1 else (b"w" if line["withdrew"] else b"k") + line["quotes"].to_bytes(4, "big")
-    return hashlib.sha256(
-        b"dpmarket-line-%d" % version + bytes.fromhex(salt) + numbers + state + kind
-    ).digest()
+    state = (b"w" if line["withdrew"] else b"k") + line["quotes"].to_bytes(4, "big")
+    return hashlib.sha256(b"dpmarket-line-2" + bytes.fromhex(salt) + numbers + state + kind).digest()
 
 
 def tree(leaves):
@@ -65,7 +62,7 @@ class Papers:
     def of(cls, certificate, openings, reports=None):
         """Take the papers apart, from bytes."""
         opened = json.loads(openings)
-        names = [name for name in ("id", *VALUES, "withdrew", "quotes") if name in opened]
+        names = ["id", *VALUES, "withdrew", "quotes"]
         rows = zip(*(opened[name] for name in names), strict=True)
         body = json.loads(bytes(certificate))["body"]
         lines = [dict(zip(names, row, strict=True)) for row in rows]
@@ -84,13 +81,9 @@ class Papers:
         )
 
     @property
-    def version(self):
-        return int(self.body["schema"].rpartition("/")[2])
-
-    @property
     def constants(self):
-        """The part of the body that holds the constants of training."""
-        return self.body["training" if self.version == 1 else "release"]
+        """The part of the body that holds the public constants."""
+        return self.body["release"]
 
     def copy(self):
         return pickle.loads(pickle.dumps(self))  # faster than copy.deepcopy
@@ -118,23 +111,18 @@ class Papers:
         return other
 
     def totals(self):
-        kept = [line for line in self.lines if not line.get("withdrew")]
+        kept = [line for line in self.lines if not line["withdrew"]]
         counts = {
             "sellers": len(self.lines),
             "bought_from": sum(line["promise"] > 0.0 for line in kept),
         }
         sums = [sum((Fraction(line[name]) for line in kept), Fraction(0)) for name in VALUES[:3]]
-        if self.version == 1:
-            exact = [math.fsum(line[name] for line in self.lines) for name in VALUES[:3]]
-            return counts | dict(zip(("promised", "paid", "spent"), exact, strict=True))
         names = ("total_promise", "total_payment", "total_spent")
         counts["withdrawn"] = len(self.lines) - len(kept)
         return counts | dict(zip(names, map(rounded_up, sums), strict=True))
 
     def leaves(self):
-        return sorted(
-            leaf(line, salt, self.version) for line, salt in zip(self.lines, self.salts, strict=True)
-        )
+        return sorted(leaf(line, salt) for line, salt in zip(self.lines, self.salts, strict=True))
 
     def root(self):
         levels = tree(self.leaves())
@@ -158,29 +146,29 @@ class Papers:
     def receipt(self, k):
         """Return the receipt of line ``k``."""
         levels = tree(self.leaves())
-        position = place = levels[0].index(leaf(self.lines[k], self.salts[k], self.version))
+        position = place = levels[0].index(leaf(self.lines[k], self.salts[k]))
         path = []
         for level in levels[:-1]:
             group = level[place - place % ARITY :][:ARITY]
             path.append([node.hex() for j, node in enumerate(group) if j != place % ARITY])
             place //= ARITY
         data = {
-            "schema": f"dpmarket.receipt/{self.version}",
+            "schema": "dpmarket.receipt/2",
             "certificate": self.digest,
             "line": self.lines[k],
             "salt": self.salts[k],
             "position": position,
             "path": path,
+            "money": self.body["money"],
+            "not_promised": self.body["not_promised"],
         }
-        if self.version > 1:
-            data |= {"money": self.body["money"], "not_promised": self.body["not_promised"]}
         return canonical(data) + b"\n"
 
     @property
     def openings(self):
         names = list(self.lines[0])
         data = {
-            "schema": f"dpmarket.openings/{self.version}",
+            "schema": "dpmarket.openings/2",
             "certificate": self.digest,
             "salt": self.salts,
             **{name: [line[name] for line in self.lines] for name in names},

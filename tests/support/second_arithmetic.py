@@ -17,7 +17,7 @@ TINY = mpmath.mpf(10) ** -40
 
 def lies(papers):
     """Return the names of what is not true; call it with ``mpmath.workdps(60)``."""
-    if papers.constants.get("kind") == "statistic":
+    if papers.constants["kind"] == "statistic":
         return _of_statistics(papers) + _of_totals(papers)
     return _of_model(papers) + _of_totals(papers)
 
@@ -27,8 +27,6 @@ def lies(papers):
 
 def _of_model(papers):
     c = dict(papers.constants)
-    if papers.version == 1:
-        c |= papers.body["model"] | {"noise_rate": c["total_epsilon"], "kind": "binary model", "delta": 0.0}
     constant = mpmath.mpf(c["intercept_scaling"]) if c["fit_intercept"] else mpmath.mpf(0)
     found = _too_short(c, constant)
     g, l2 = mpmath.mpf(c["grid"]), mpmath.mpf(c["l2"])
@@ -261,15 +259,15 @@ def _stated(part):
 
 def _of_totals(papers):
     told, found = papers.body["totals"], []
-    kept = [line for line in papers.lines if not line.get("withdrew")]
-    names = ("promised", "paid", "spent") if papers.version == 1 else (
-        "total_promise", "total_payment", "total_spent"
-    )  # fmt: skip
+    kept = [line for line in papers.lines if not line["withdrew"]]
+    names = ("total_promise", "total_payment", "total_spent")
     for name, value in zip(names, VALUES, strict=False):
         exact = mpmath.fsum(mpmath.mpf(line[value]) for line in kept)
         if not exact * (1 - mpmath.mpf(10) ** -12) <= told[name] <= exact * mpmath.mpf("1.0101"):
             found.append(name)
-    counts = {"sellers": len(papers.lines), "bought_from": sum(line["promise"] > 0.0 for line in kept)}
-    if papers.version > 1:
-        counts["withdrawn"] = len(papers.lines) - len(kept)
+    counts = {
+        "sellers": len(papers.lines),
+        "bought_from": sum(line["promise"] > 0.0 for line in kept),
+        "withdrawn": len(papers.lines) - len(kept),
+    }
     return found + [name for name, count in counts.items() if told[name] != count]

@@ -149,13 +149,9 @@ def test_a_key_of_a_campaign_that_is_over_is_found(folder, tmp_path):
     assert "still there" in " ".join(one.found for one in check_service(folder))
 
 
-def test_older_and_newer_tables_are_found(folder):
+def test_tables_of_another_revision_are_found(folder):
     with desk_of(folder) as desk:
-        for table, value, words in (
-            ("market_version", "market_1", "service backup"),
-            ("market_version", "market_999", "install the version"),
-            ("alembic_version", "version_999", "install the version"),
-        ):
+        for table, value in (("market_version", "market_5"), ("alembic_version", "version_3")):
             with writing(desk.ledger) as connection:
                 trial = sa.text(f"SELECT version_num FROM {table}")
                 before = connection.execute(trial).scalar_one()
@@ -163,7 +159,7 @@ def test_older_and_newer_tables_are_found(folder):
             (finding,) = found_in(folder)
             assert finding.kind == "schema"
             assert value in finding.found
-            assert words in finding.todo
+            assert "install the version" in finding.todo
             with writing(desk.ledger) as connection:
                 connection.execute(sa.text(f"UPDATE {table} SET version_num = '{before}'"))
     assert check_service(folder) == []

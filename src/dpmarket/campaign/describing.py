@@ -78,9 +78,7 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
         "currency": quotes.currency,
         "round": quotes.round,
     }
-    total = f"{int(amounts.sum()):,} minor units"
-    if quotes.scale is not None:
-        total = money_text(int(amounts.sum()), quotes.scale, quotes.currency)
+    total = money_text(int(amounts.sum()), quotes.scale, quotes.currency)
     rows = [
         ("sellers", f"{epsilons.size:,}"),
         ("bought from", f"{int(bought.sum()):,}"),

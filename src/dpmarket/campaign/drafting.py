@@ -273,8 +273,6 @@ def enter_draft(
     campaign = rounds.campaign_named(connection, name)
     if campaign is None:
         campaign = rounds.make_campaign(connection, name, rules, scale, currency)
-    elif campaign.rules is None:
-        rounds.fix_rules(connection, campaign, rules, scale, currency)
     payments = rounds.totals(draft.new.quotes)[1]
     balance = balance_of(connection, campaign.id)
     left = _left(market, balance)

@@ -6,7 +6,7 @@ from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.reports import Reports
 from dpmarket.campaign.rules import rules_of
 from dpmarket.ledger.digests import reports_digest
-from dpmarket.ledger.journal import canonical, keyed
+from dpmarket.ledger.keyed import canonical, keyed
 from dpmarket.ledger.rounds import SELLER, Round
 
 

@@ -61,57 +61,7 @@ def tidy_names(sellers: Sequence[str]) -> list[str]:
     return [tidy_id(seller) for seller in sellers]
 
 
-def names_in(known: pl.DataFrame, sellers: Sequence[str]) -> list[str]:
-    """Return ids as a round of version 2 knows them (its first column), which took them as they came.
-
-    Raises
-    ------
-    FileProblem
-        An id that it does not know, and that is empty, has blanks around it or is no UTF-8.
-    """
-    if not all(map(is_text, sellers)):
-        raise FileProblem("expected a seller's id in UTF-8.")
-    table = as_known(pl.DataFrame({"id": list(sellers)}), "id", known)
-    found = table.get_column("id").is_in(known.to_series(0).to_list()).to_list()
-    names = table.get_column("id").to_list()
-    return [name if there else tidy_id(name) for name, there in zip(names, found, strict=True)]
-
-
-def as_known(table: pl.DataFrame, id_column: str, known: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with its ids as others have them: in the form NFC, or as version 2 took them.
-
-    Parameters
-    ----------
-    table, id_column
-        Rows with ids as people write them.
-    known
-        Ids in its first column: tidy, but for rounds of version 2. An id that stands there as it is written
-        here stays; another one becomes the only one there with the same letters, whatever its form and the
-        blanks around it.
-    """
-    tidy = tidy_ids(table, id_column)
-    other = known.select(pl.nth(0).alias("known"))
-    form = pl.col("known").str.strip_chars().str.normalize("NFC")
-    untidy = other.with_columns(form.alias("form")).filter(pl.col("form") != pl.col("known"))
-    if untidy.height == 0:
-        return tidy
-    forms = other.with_columns(form.alias("form")).unique("form", keep="none")
-    ids = pl.DataFrame({"written": table.get_column(id_column)}).with_columns(
-        pl.col("written").is_in(other.get_column("known").to_list()).alias("there"),
-        pl.col("written").str.strip_chars().str.normalize("NFC").alias("form"),
-    )
-    ids = ids.join(forms, on="form", how="left", maintain_order="left").select(
-        pl.when(pl.col("there"))
-        .then(pl.col("written"))
-        .otherwise(pl.coalesce(pl.col("known"), pl.Series(tidy.get_column(id_column))))
-        .alias(id_column)
-    )
-    return table.with_columns(ids.get_column(id_column))
-
-
-def id_problems(
-    table: pl.DataFrame, id_column: str, known: BoolArray | None = None, rows_each: int = 1
-) -> list[ColumnProblem]:
+def id_problems(table: pl.DataFrame, id_column: str, rows_each: int = 1) -> list[ColumnProblem]:
     """Find rows without a seller's id, repeated ids, and what :func:`spelling_problems` finds.
 
     With ``rows_each`` above 1 an id may stand in so many rows.
@@ -120,21 +70,17 @@ def id_problems(
     return [
         *find(id_column, "no seller id", empty),
         *_too_many(table, id_column, rows_each, empty),
-        *spelling_problems(table, id_column, known),
+        *spelling_problems(table, id_column),
     ]
 
 
-def spelling_problems(
-    table: pl.DataFrame, id_column: str, known: BoolArray | None = None
-) -> list[ColumnProblem]:
+def spelling_problems(table: pl.DataFrame, id_column: str) -> list[ColumnProblem]:
     """Find ids with blanks around them or a NUL in them.
 
     Arrays of texts drop NUL characters at the end, so that two sellers would look like one; a blank that
-    nobody sees makes two sellers of one. Rows whose id a ledger knows already may have blanks.
+    nobody sees makes two sellers of one.
     """
     nul, blank = _looked_at(table, id_column)
-    if known is not None:
-        blank &= ~known
     return [
         *find(id_column, "an id with a NUL character", nul),
         *find(id_column, "an id with blanks before or after it", blank),

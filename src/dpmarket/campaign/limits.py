@@ -100,9 +100,9 @@ def over_lifetime(connection: Connection, people: pl.DataFrame, promised: FloatA
     given, allowed = promised.copy(), np.full(promised.size, np.inf)
     for found in rounds.rounds_of(connection) if limits else []:
         quotes = rounds.quotes_of(connection, found.number)
-        given += of_sellers(found, people, quotes, rounds.spent_of(connection, found))
+        given += of_sellers(people, quotes, rounds.spent_of(connection, found))
         kept = ~rounds.withdrawn_of(connection, found.number, quotes)
-        bound = of_sellers(found, people, quotes, kept.astype(np.float64)) > 0.0
+        bound = of_sellers(people, quotes, kept.astype(np.float64)) > 0.0
         allowed[bound] = np.minimum(allowed[bound], limits.get(found.campaign, np.inf))
     return (promised > 0.0) & (given > allowed * _ROUNDING)
 
@@ -123,7 +123,7 @@ def over_delta(connection: Connection, people: pl.DataFrame, promised: FloatArra
         for found in entered:
             if found.campaign == campaign.id:
                 kept = rounds.kept_quotes(connection, found.number)
-                bound = of_sellers(found, people, kept, np.ones(kept.height)) > 0.0
+                bound = of_sellers(people, kept, np.ones(kept.height)) > 0.0
                 allowed[bound] = np.minimum(allowed[bound], limit)
     given = delta_charges(connection, people)
     return (promised > 0.0) & (given > allowed * _ROUNDING)

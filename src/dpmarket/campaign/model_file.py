@@ -22,8 +22,7 @@ ENCODED: Literal["dpmarket.model/3"] = "dpmarket.model/3"  # with an encoder of 
 SOFTMAX: Literal["dpmarket.model/4"] = "dpmarket.model/4"  # with more than two labels
 WITH_DELTA: Literal["dpmarket.model/5"] = "dpmarket.model/5"  # whose promises have a delta
 Schema = Literal["dpmarket.model/2", "dpmarket.model/3", "dpmarket.model/4", "dpmarket.model/5"]
-_BEFORE = "dpmarket.model/1"  # which called the noise rate total_epsilon
-_KNOWN = (SCHEMA, ENCODED, SOFTMAX, WITH_DELTA, _BEFORE)
+_KNOWN = (SCHEMA, ENCODED, SOFTMAX, WITH_DELTA)
 _LARGEST = 64 << 20  # bytes
 
 _Cell = Annotated[int, Field(ge=-(2**63), le=2**63)]
@@ -280,9 +279,6 @@ def model_from_json(text: str) -> ModelFile:
 
 
 def _checked(data: dict[str, Any], source: str) -> ModelFile:
-    if data.get("schema") == _BEFORE:
-        data = {"noise_rate" if name == "total_epsilon" else name: value for name, value in data.items()}
-        data["schema"] = SCHEMA
     try:
         model = ModelFile.model_validate(data)
     except ValidationError as problem:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import unicodedata
 from dataclasses import dataclass
 
 import polars as pl
 
-from dpmarket.campaign.ids import is_text, tidy_id
+from dpmarket.campaign.ids import tidy_id
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.errors import LedgerRefusal
@@ -168,13 +167,10 @@ def statement_of(
     market = read_market(market_path)
     place = place_of(market_path, market, ledger)
     with opened_existing(place) as opened, reading(opened) as connection:
-        # Version 2 took ids as they came.
-        names = dict.fromkeys((seller, *(unicodedata.normalize(form, seller) for form in ("NFC", "NFD"))))
-        lines = [line for name in names if is_text(name) for line in statement(connection, name)]
+        lines = statement(connection, tidy_id(seller))
     if not lines:
-        tidy_id(seller)
         raise LedgerRefusal("nobody of this id was quoted by this ledger.")
-    return sorted(lines, key=lambda line: line.round)
+    return lines
 
 
 def _campaign(connection: Connection, name: str) -> CampaignEntry:

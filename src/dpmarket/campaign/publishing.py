@@ -60,7 +60,7 @@ def refuse_other_rules(published: PublishedRules, stored: Mapping[str, Any] | No
         If the rules that were fixed with the first quote are not known, or others.
     """
     if stored is None:
-        raise NotCertifiable("expected quotes whose rules the ledger knows; these are of an earlier version.")
+        raise NotCertifiable("expected quotes whose rules the ledger knows.")
     changed = changed_keys(published.market, stored)
     if changed:
         raise NotCertifiable(f"expected the rules that were published, but {changed[0][0]} is another.")

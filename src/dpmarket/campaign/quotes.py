@@ -28,25 +28,20 @@ class Quotes:
     table
         Columns seller, epsilon, payment_minor_units.
     scale
-        Minor units to one unit of money; None in files of earlier versions, which did not say.
+        Minor units to one unit of money.
     currency
         Its short name; empty if the market file names none.
     round
-        The identity of the round in its ledger; None in files of earlier versions.
+        The identity of the round in its ledger.
     """
 
     table: pl.DataFrame
-    scale: int | None
+    scale: int
     currency: str
-    round: str | None
+    round: str
 
     def __len__(self) -> int:
         return self.table.height
-
-    @property
-    def is_old(self) -> bool:
-        """Whether an earlier version wrote the file: it names no round, and its ids are as they came."""
-        return self.round is None
 
     @property
     def seller_ids(self) -> list[str]:
@@ -65,7 +60,6 @@ class Quotes:
 
     def as_written(self, id_column: str) -> pl.DataFrame:
         """Return the table of the file: what is the same for all stands in the first row only."""
-        assert self.scale is not None
         columns: dict[str, Any] = {
             id_column: self.table.get_column(SELLER),
             EPSILON: self.table.get_column(EPSILON),
@@ -101,21 +95,21 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         id_column = column_names(source)[0]
     wanted = [id_column, EPSILON, PAYMENT, _MONEY, *_ABOUT]
     numbers = [EPSILON, PAYMENT, _MONEY]
-    table = read_table(source, wanted, [id_column, *_ABOUT], numbers, if_there=[_MONEY, *_ABOUT])
-    is_old = "round" not in table.columns  # earlier versions took ids as they came, and so does their ledger
-    table = table if is_old else tidy_ids(table, id_column)
+    table = tidy_ids(read_table(source, wanted, [id_column, *_ABOUT], numbers, if_there=[_MONEY]), id_column)
     epsilons, problems = numbers_of(table, EPSILON)
     payments, more = numbers_of(table, PAYMENT)
     whole = np.isnan(payments) | ((payments == np.rint(payments)) & (payments >= 0.0) & (payments < 2.0**53))
     problems += more
     problems += find(EPSILON, "an epsilon below 0", epsilons < 0.0)
     problems += find(PAYMENT, "no whole number of minor units", ~whole)
-    problems += [] if is_old else id_problems(table, id_column)
+    problems += id_problems(table, id_column)
     refuse(table, source, problems)
     currency, scale, identity = (_said(table, name, source) for name in _ABOUT)
-    if scale is not None and not (scale.isdecimal() and 0 < int(scale) < 2**53):
+    if scale is None or not (scale.isdecimal() and 0 < int(scale) < 2**53):
         raise FileProblem(f"cannot use {source}: expected minor_units to be a whole number >= 1.")
-    if scale is not None and _MONEY in table.columns:
+    if identity is None:
+        raise FileProblem(f"cannot use {source}: it does not say of which round it is.")
+    if _MONEY in table.columns:
         money, problems = numbers_of(table, _MONEY)
         problems += find(_MONEY, "other money than minor units say", money != payments / int(scale))
         refuse(table, source, problems)
@@ -124,7 +118,7 @@ def read_quotes(source: str | os.PathLike[str], id_column: str | None = None) ->
         EPSILON: epsilons,
         PAYMENT: payments.astype(np.int64),
     }
-    return Quotes(pl.DataFrame(columns), None if scale is None else int(scale), currency or "", identity)
+    return Quotes(pl.DataFrame(columns), int(scale), currency or "", identity)
 
 
 def _said(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> str | None:

@@ -19,7 +19,7 @@ from dpmarket.campaign.features import (
     kinds_of,
     plain_bounds,
 )
-from dpmarket.campaign.ids import as_known, id_problems, tidy_ids
+from dpmarket.campaign.ids import id_problems, tidy_ids
 from dpmarket.campaign.market_file import Market, label_of
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.files import ColumnProblem, find, numbers_of, positions_in, read_table, refuse
@@ -120,10 +120,7 @@ def owned_rows(
     written = read_table(source, [id_column, *texts, *numbers], [id_column, *texts], numbers)
     table = tidy_ids(written, id_column)
     owners = positions_in(table, id_column, people, SELLER)
-    if table is not written or (owners < 0).any():  # version 2 took ids as they came
-        table = as_known(written, id_column, people)
-        owners = positions_in(table, id_column, people, SELLER)
-    problems = id_problems(table, id_column, owners >= 0, market.sellers.rows_per_person)
+    problems = id_problems(table, id_column, market.sellers.rows_per_person)
     strangers = (owners < 0) & (table.get_column(id_column).fill_null("") != "").to_numpy()
     problems += find(id_column, "a seller without a quote", strangers)
     rows = np.flatnonzero((owners >= 0) & (promised[owners] > 0.0))

@@ -23,7 +23,7 @@ def stored_outcome(connection: Connection, found: Round) -> Outcome:
     Raises
     ------
     LedgerRefusal
-        The round was entered by version 2, or repaired: the decision was not kept.
+        The round was entered by a repair: the decision was not kept.
     """
     return outcome_of(connection, found, rounds.quotes_of(connection, found.number))
 
@@ -35,8 +35,7 @@ def outcome_of(connection: Connection, found: Round, quotes: pl.DataFrame) -> Ou
     _, _, header = rounds.decision_of(connection, found.number)
     if header is None:
         raise LedgerRefusal(
-            f"what was decided for round {found.number} is not in the ledger: it was quoted by an earlier "
-            "version of dpmarket, or entered by a repair."
+            f"what was decided for round {found.number} is not in the ledger: a repair entered the round."
         )
     epsilons, amounts = rounds.amounts_of(quotes)
     return Outcome.from_dict(

@@ -11,7 +11,7 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.amounts import money_text
-from dpmarket.campaign.ids import as_known, names_in, tidy_names
+from dpmarket.campaign.ids import tidy_ids, tidy_names
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.campaign.quotes import Quotes, read_quotes
@@ -181,7 +181,7 @@ def withdraw_sellers(
     """
     market = read_market(market_path)
     quoted = read_quotes(quotes, market.sellers.id_column)
-    names = names_in(quoted.table, sellers) if quoted.is_old else tidy_names(sellers)
+    names = tidy_names(sellers)
     with (
         opened_existing(place_of(market_path, market, ledger)) as opened_ledger,
         writing(opened_ledger) as connection,
@@ -215,7 +215,7 @@ def withdraw_absent(
     market = read_market(market_path)
     id_column = market.sellers.id_column
     quoted = read_quotes(quotes, id_column)
-    rows = as_known(read_table(data, [id_column], [id_column]), id_column, quoted.table)
+    rows = tidy_ids(read_table(data, [id_column], [id_column]), id_column)
     present = positions_in(rows, id_column, quoted.table, SELLER)
     absent = quoted.epsilons > 0.0
     absent[present[present >= 0]] = False
@@ -228,29 +228,16 @@ def withdraw_absent(
 
 
 def known_round(connection: Connection, quotes: Quotes) -> Round:
-    """Return the round that these quotes are.
-
-    A file names its round. One of an earlier version does not: it is found by what it says.
+    """Return the round that these quotes name, if they are as they were written.
 
     Raises
     ------
     LedgerRefusal
         There is no such round, or the file is not as it was written.
     """
-    if quotes.round is not None:
-        found = rounds.round_with_identity(connection, quotes.round)
-        known = [] if found is None else [found]
-    else:
-        known = [
-            found
-            for found in rounds.rounds_of(connection)
-            if found.digest.startswith("version 2") and found.sellers == len(quotes)
-        ]
-        by_use = {"open": 0, "released": 1}
-        known.sort(key=lambda found: (by_use.get(found.state, 2), -found.number))
-    for found in known:
-        if _is_written(connection, found, quotes):
-            return found
+    found = rounds.round_with_identity(connection, quotes.round)
+    if found is not None and _is_written(connection, found, quotes):
+        return found
     raise LedgerRefusal(
         "no such quotes were given: the ledger has no round with exactly these sellers, epsilons, payments, "
         "minor units and currency. Use the file that 'dpmarket quote' wrote, as it was written, and its "
@@ -260,10 +247,9 @@ def known_round(connection: Connection, quotes: Quotes) -> Round:
 
 def _is_written(connection: Connection, found: Round, quotes: Quotes) -> bool:
     """Whether a file says what the ledger says; one that was written again may lack who had withdrawn."""
-    if not quotes.is_old:
-        currency = rounds.campaign_of(connection, found.campaign).currency
-        if (quotes.scale, quotes.currency) != (found.minor_units, currency):
-            return False
+    currency = rounds.campaign_of(connection, found.campaign).currency
+    if (quotes.scale, quotes.currency) != (found.minor_units, currency):
+        return False
     known = rounds.quotes_of(connection, found.number)
     if known.height > len(quotes):
         there = positions_in(known, SELLER, quotes.table, SELLER) >= 0

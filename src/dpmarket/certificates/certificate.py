@@ -36,7 +36,7 @@ from dpmarket.privacy import gaussian_privacy_loss, privacy_loss, softmax_privac
 from dpmarket.privacy.gaussian_weights import exact_delta
 from dpmarket.statistics import SeveralStatistics, Statistic
 
-RECEIPT, OPENINGS = "dpmarket.receipt", "dpmarket.openings"
+RECEIPT, OPENINGS = "dpmarket.receipt/2", "dpmarket.openings/2"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +92,7 @@ class Certificate:
     def receipt(self, seller_id: object) -> bytes:
         """Return one seller's receipt: the line, its salt, its path to the root and the digest.
 
-        From version 2 on it also says in what money it speaks, and what is not promised.
+        It also says in what money it speaks, and what is not promised.
         """
         places = [k for k, name in enumerate(self.lines.ids.tolist()) if name == seller_id]
         if not places:
@@ -103,25 +103,27 @@ class Certificate:
         """Return all lines with their salts, for the buyer's safe and for an auditor. Confidential."""
         lines = self.lines
         columns = {name: lines.values[:, k].tolist() for k, name in enumerate(VALUES)}
-        if lines.withdrew is not None and lines.quotes is not None:
-            columns |= {"withdrew": lines.withdrew.tolist(), "quotes": lines.quotes.tolist()}
         return _canonical(
             {
-                "schema": f"{OPENINGS}/{lines.version}",
+                "schema": OPENINGS,
                 "certificate": self.digest,
                 "id": lines.ids.tolist(),
                 **columns,
+                "withdrew": lines.withdrew.tolist(),
+                "quotes": lines.quotes.tolist(),
                 "salt": [lines.salt(k) for k in range(len(lines))],
             }
         )
 
     def _public(self) -> dict[str, Any]:
         """Return what every receipt repeats of the certificate."""
-        public = {"schema": f"{RECEIPT}/{self.lines.version}", "certificate": self.digest}
-        if self.lines.version == 1:
-            return public
         body = json.loads(self.body)
-        return {**public, "money": body["money"], "not_promised": body["not_promised"]}
+        return {
+            "schema": RECEIPT,
+            "certificate": self.digest,
+            "money": body["money"],
+            "not_promised": body["not_promised"],
+        }
 
     def _receipt(self, k: int, public: Mapping[str, Any]) -> bytes:
         position = int(self.tree.positions[k])
@@ -301,7 +303,7 @@ def _refuse_uncertifiable(model: object) -> None:
         raise NotCertifiable(
             "expected a model with declared classes; these were read from the labels, which tells about them."
         )
-    if getattr(model, "delta_", 0.0) > 0.0 and model.noise_shape_ is not None:
+    if model.delta_ > 0.0 and model.noise_shape_ is not None:
         raise NotCertifiable("expected rows of the Euclidean norm with a delta: shapes have no certificate.")
     if not model.certifiable_:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated by its seed.")

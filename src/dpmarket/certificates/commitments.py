@@ -10,8 +10,7 @@ up). Its commitment is
 with 32 random bytes of salt for every line, so that nobody can try out lines. Commitments are sorted, which
 gives them an order that says nothing about the sellers. Eight neighbours at a time are hashed into a node of
 the next level (prefix "dpmarket-node-1") until one is left; the root is the hash of "dpmarket-root-1", the
-number of lines as eight big-endian bytes, and that last node. Lines of version 1 do not say who withdrew:
-their prefix ends in 1, and the letter is missing.
+number of lines as eight big-endian bytes, and that last node.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dpmarket.errors import EntropyUnavailable, InvalidInput
 
 SALT = 32
 ARITY = 8
-_NODE, _ROOT = b"dpmarket-node-1", b"dpmarket-root-1"
+_LINE, _NODE, _ROOT = b"dpmarket-line-2", b"dpmarket-node-1", b"dpmarket-root-1"
 _HASH = 32
 _BLOCK = 4_096
 VALUES = ("promise", "payment", "spent", "weight")
@@ -48,16 +47,16 @@ class Lines:
     salts
         32 bytes for each, one after the other.
     withdrew
-        Who was quoted this and left, shape (sellers,); None: lines of version 1, which do not say.
+        Who was quoted this and left, shape (sellers,).
     quotes
-        How many quotes each line adds up, shape (sellers,); None as for ``withdrew``.
+        How many quotes each line adds up, shape (sellers,).
     """
 
     ids: npt.NDArray[Any]
     values: FloatArray
     salts: bytes
-    withdrew: BoolArray | None
-    quotes: IntArray | None
+    withdrew: BoolArray
+    quotes: IntArray
 
     def __post_init__(self) -> None:
         if self.ids.dtype.kind not in "iuU" or self.ids.ndim != 1:
@@ -65,34 +64,26 @@ class Lines:
         sellers = self.ids.size
         if self.values.shape != (sellers, len(VALUES)) or len(self.salts) != SALT * sellers:
             raise InvalidInput(f"expected four values and {SALT} bytes of salt for each of {sellers} ids.")
-        if (self.withdrew is None) != (self.quotes is None):
-            raise InvalidInput("expected both who withdrew and how many quotes there were, or neither.")
-        if self.withdrew is not None and self.quotes is not None:
-            if self.withdrew.shape != (sellers,) or self.withdrew.dtype != np.bool_:
-                raise InvalidInput(f"expected true or false for each of {sellers} ids.")
-            counted = (self.quotes >= 1) & (self.quotes < 2**31)
-            if self.quotes.shape != (sellers,) or not bool(counted.all()):
-                raise InvalidInput(f"expected at least one quote for each of {sellers} ids.")
-            read_only(self.withdrew)
-            read_only(self.quotes)
-        read_only(self.ids)
-        read_only(self.values)
+        if self.withdrew.shape != (sellers,) or self.withdrew.dtype != np.bool_:
+            raise InvalidInput(f"expected true or false for each of {sellers} ids.")
+        counted = (self.quotes >= 1) & (self.quotes < 2**31)
+        if self.quotes.shape != (sellers,) or not bool(counted.all()):
+            raise InvalidInput(f"expected at least one quote for each of {sellers} ids.")
+        for array in (self.ids, self.values, self.withdrew, self.quotes):
+            read_only(array)
 
     def __len__(self) -> int:
         return int(self.ids.size)
 
-    @property
-    def version(self) -> int:
-        """The version of certificate, receipts and openings that these lines are for."""
-        return 1 if self.withdrew is None else 2
-
     def line(self, k: int) -> dict[str, Any]:
         """Return line ``k`` as plain data, without its salt."""
         values = dict(zip(VALUES, self.values[k].tolist(), strict=True))
-        line = {"id": self.ids[k].item(), **values}
-        if self.withdrew is None or self.quotes is None:
-            return line
-        return {**line, "withdrew": bool(self.withdrew[k]), "quotes": int(self.quotes[k])}
+        return {
+            "id": self.ids[k].item(),
+            **values,
+            "withdrew": bool(self.withdrew[k]),
+            "quotes": int(self.quotes[k]),
+        }
 
     def salt(self, k: int) -> str:
         """Return the salt of line ``k`` in hexadecimal digits."""
@@ -167,18 +158,23 @@ def _increasing(leaves: npt.NDArray[np.void]) -> IntArray:
 
 def _leaves(lines: Lines) -> bytes:
     """Return the commitments. Blocks are short, so that what is hashed is still in the processor's cache."""
-    prefix = b"dpmarket-line-%d" % lines.version
-    fields: list[Any] = [("prefix", f"V{len(prefix)}"), ("salt", f"V{SALT}"), ("values", ">f8", len(VALUES))]
-    layout = np.dtype(fields if lines.version == 1 else [*fields, ("state", "V1"), ("quotes", ">u4")])
+    layout = np.dtype(
+        [
+            ("prefix", f"V{len(_LINE)}"),
+            ("salt", f"V{SALT}"),
+            ("values", ">f8", len(VALUES)),
+            ("state", "V1"),
+            ("quotes", ">u4"),
+        ]
+    )
     salts = np.frombuffer(lines.salts, dtype=f"V{SALT}")
     found: list[bytes] = []
     for start in range(0, len(lines), _BLOCK):
         block = slice(start, start + _BLOCK)
         heads = np.empty(salts[block].size, dtype=layout)
-        heads["prefix"], heads["salt"], heads["values"] = prefix, salts[block], lines.values[block]
-        if lines.withdrew is not None and lines.quotes is not None:
-            heads["state"] = np.array([b"k", b"w"], dtype="V1")[lines.withdrew[block].astype(np.int64)]
-            heads["quotes"] = lines.quotes[block]
+        heads["prefix"], heads["salt"], heads["values"] = _LINE, salts[block], lines.values[block]
+        heads["state"] = np.array([b"k", b"w"], dtype="V1")[lines.withdrew[block].astype(np.int64)]
+        heads["quotes"] = lines.quotes[block]
         texts = zip(heads.view(f"V{layout.itemsize}").tolist(), _encoded(lines.ids[block]), strict=True)
         found.append(b"".join([sha256(head + name).digest() for head, name in texts]))
     return b"".join(found)

@@ -160,7 +160,7 @@ class ReleasedModel:
             numerical_epsilon=plan.numerical_epsilon,
             euclidean_bound=model.euclidean_bound_,
             joint_columns=None if shape is None else shape.joint_columns,
-            delta=getattr(model, "delta_", 0.0),  # which models written before do not have
+            delta=model.delta_,
         )
 
 

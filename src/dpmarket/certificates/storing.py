@@ -70,16 +70,16 @@ def read_certificate(source: str | os.PathLike[str], openings: str | os.PathLike
     data = read_bytes(source)
     try:
         opened = parse_json(read_bytes(openings))
-        version = {f"{OPENINGS}/{k}": k for k in (1, 2)}[opened["schema"]]
         values = np.array([opened[name] for name in VALUES], dtype=np.float64).T
-        withdrew = None if version == 1 else np.array(opened["withdrew"], dtype=np.bool_)
-        quotes = None if version == 1 else np.array(opened["quotes"], dtype=np.int64)
+        withdrew = np.array(opened["withdrew"], dtype=np.bool_)
+        quotes = np.array(opened["quotes"], dtype=np.int64)
         salts = bytes.fromhex("".join(opened["salt"]))
         lines = Lines(np.array(opened["id"]), values.copy(), salts, withdrew, quotes)
         body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
     except (KeyError, OverflowError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source} and its openings in {openings}.") from None
     certificate = Certificate(body, lines, commit(lines))
-    if bytes(certificate) != data or certificate.digest != opened["certificate"]:
+    told = (opened.get("schema"), opened.get("certificate"))
+    if bytes(certificate) != data or told != (OPENINGS, certificate.digest):
         raise FileProblem(f"the openings in {openings} do not belong to the certificate in {source}.")
     return certificate

@@ -108,9 +108,7 @@ def participation(
     cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
     minor_units: Annotated[
         int | None,
-        typer.Option(
-            help="Smallest currency units to one unit of money, such as 100 cents: for files that do not say."
-        ),
+        typer.Option(help="Smallest currency units to one unit of money, such as 100 cents: for an outcome."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -220,14 +218,13 @@ def _participation(
     ending = decided.suffix.lower()
     if ending == ".csv" or (ending == ".parquet" and "payment_minor_units" in column_names(decided)):
         quotes = read_quotes(decided, id_column)
-        scale = quotes.scale or minor_units
-        if scale is None or minor_units not in (None, scale):
+        if minor_units not in (None, quotes.scale):
             raise FileProblem(
                 f"expected {decided} and --minor-units to say the same number of minor units, found "
-                f"{quotes.scale or 'none'} and {minor_units or 'none'}."
+                f"{quotes.scale} and {minor_units}."
             )
         ordered = _in_order(own, quotes.seller_ids, table.height, costs)
-        return audit_paid_amounts(quotes.epsilons, quotes.amounts, ordered, scale)
+        return audit_paid_amounts(quotes.epsilons, quotes.amounts, ordered, quotes.scale)
     outcome = read_outcome(decided)
     ordered = _in_order(own, [str(name) for name in outcome.seller_ids.tolist()], table.height, costs)
     return audit_participation(outcome, ordered, minor_units or 100)

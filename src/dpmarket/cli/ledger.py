@@ -19,7 +19,7 @@ LedgerPlace = Annotated[str, typer.Argument(help="The ledger: a .ledger file, or
 
 @app.command(epilog="Example: dpmarket ledger check market.ledger")
 def check(ledger: LedgerPlace, as_json: JsonFlag = False, quiet: QuietFlag = False) -> None:
-    """Look for damage, edited rows, sums that do not add up, and spending that the ledger does not know."""
+    """Look for damage, edited pages, sums that do not add up, and spending that the ledger does not know."""
     from dpmarket.cli.render import Voice
     from dpmarket.ledger import check_everything, existing_ledger, reading, rounds_of
 

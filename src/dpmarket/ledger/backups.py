@@ -15,9 +15,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from dpmarket.errors import FileProblem
+from dpmarket.ledger import tables
 from dpmarket.ledger.engine import is_address
 from dpmarket.ledger.postgres import dump, is_empty_database, load
-from dpmarket.ledger.preparing import APPLICATION, FILE_VERSION, WAIT_SECONDS, whole_file
+from dpmarket.ledger.preparing import APPLICATION, WAIT_SECONDS, refuse_other, whole_file
 
 _SQLITE, _POSTGRES = b"SQLite format 3\0", b"PGDMP"
 
@@ -152,20 +153,22 @@ def _copy_file(path: Path, temporary: Path) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a copy that is damaged, of something else, or of a later version."""
+    """Refuse a copy that is damaged, of something else, or of another revision."""
     try:
         with contextlib.closing(_read_only(path)) as copy:
             found = [row[0] for row in copy.execute("PRAGMA integrity_check(1)")]
             application = copy.execute("PRAGMA application_id").fetchone()[0]
-            version = copy.execute("PRAGMA user_version").fetchone()[0]
+            named = copy.execute("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'")
+            revision = None
+            if named.fetchone()[0]:
+                revision = copy.execute("SELECT max(version_num) FROM alembic_version").fetchone()[0]
     except sqlite3.Error as problem:
         raise FileProblem(f"cannot use {path}: {problem}.") from None
     if found != ["ok"]:
         raise FileProblem(f"cannot use {path}: it is damaged.")
     if application != APPLICATION:
         raise FileProblem(f"cannot use {path}: it is a database of something else.")
-    if version > FILE_VERSION:
-        raise FileProblem(f"cannot use {path}: a newer version of dpmarket wrote it; install that one.")
+    refuse_other(str(path), tables.HEAD, revision)
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

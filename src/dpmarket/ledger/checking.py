@@ -1,4 +1,4 @@
-"""Find whatever is wrong with a ledger: damage, edited rows, sums that do not add up, broken chains."""
+"""Find whatever is wrong with a ledger: damage, edited pages, sums that do not add up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import money, releases, rounds
 from dpmarket.ledger.engine import Connection, Ledger, damage, reading
-from dpmarket.ledger.journal import journal_problems
 from dpmarket.ledger.pages import page_problems
 from dpmarket.ledger.restoring import log_problems
 from dpmarket.ledger.rounds import MODEL, Round
@@ -19,11 +18,11 @@ from dpmarket.ledger.rounds import MODEL, Round
 def check_ledger(connection: Connection) -> None:
     """Refuse a ledger that is damaged, edited or does not add up.
 
-    Checked are the file itself; every row and page against what the journal says was entered, and the
-    journal's chain; that every round has as many sellers, as much epsilon and as much money as its own row
-    says; that spent is within promised for every seller of every round, and nothing for who withdrew; that
-    there is a model exactly where one was released; that every account is the sum of its transfers, and that
-    what is held or paid for a round is what its sellers are promised.
+    Checked are the file itself; every page against its digest; that every round has as many sellers, as much
+    epsilon and as much money as its own row says; that spent is within promised for every seller of every
+    round, and nothing for who withdrew; that there is a model exactly where one was released; that every
+    account is the sum of its transfers, and that what is held or paid for a round is what its sellers are
+    promised.
 
     Raises
     ------
@@ -31,7 +30,7 @@ def check_ledger(connection: Connection) -> None:
         With one line for everything found.
     """
     _refuse(damage(connection))  # what cannot be read cannot be compared
-    problems = [*page_problems(connection), *journal_problems(connection)]
+    problems = page_problems(connection)
     if not problems:  # and what was edited cannot be added up
         problems += money.money_problems(connection)
         for found in rounds.rounds_of(connection):

@@ -12,7 +12,7 @@ import polars as pl
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.files import bytes_of_texts
 from dpmarket.ledger import kernels
-from dpmarket.ledger.journal import keyed
+from dpmarket.ledger.keyed import keyed
 
 _ROWS_FOR_A_THREAD = 1 << 18
 

@@ -22,7 +22,6 @@ from sqlalchemy.pool import NullPool
 
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import tables
-from dpmarket.ledger.cells import cell_problems, cell_problems_of_small_tables
 from dpmarket.ledger.preparing import (
     WAIT_SECONDS,
     NoLinks,
@@ -114,13 +113,12 @@ def open_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
     Raises
     ------
     FileProblem
-        It cannot be opened, is no ledger, one of a later version, or damaged.
+        It cannot be opened, is no ledger, one of another revision, or damaged.
 
     Notes
     -----
     Guaranteed:
 
-    * A file of version 2 is upgraded; a copy of it is kept beside it, with ``.version-2`` after its name.
     * Only its owner can read the file from now on.
     * What :func:`writing` wrote survives the process and the machine once its block has been left.
     """
@@ -132,9 +130,6 @@ def open_ledger(place: str | os.PathLike[str]) -> Iterator[Ledger]:
             else:
                 prepare_file(engine, path, read_only=read_only)
             with engine.connect() as connection:
-                problems = cell_problems_of_small_tables(connection)
-                if problems:
-                    raise FileProblem(f"cannot use {shown} as a ledger: it was edited.", problems)
                 row = connection.execute(sa.select(tables.ledger.c.id, tables.ledger.c.key)).one()
         yield Ledger(row.id, bytes(row.key), shown, path, read_only, engine)
     finally:
@@ -246,7 +241,7 @@ def writing(ledger: Ledger) -> Iterator[Connection]:
 
 
 def damage(connection: Connection) -> list[str]:
-    """Return what is wrong with a file by SQLite's own check, or in its cells; an empty list on a server."""
+    """Return what is wrong with a file by SQLite's own check; an empty list on a server."""
     if connection.dialect.name != "sqlite":
         return []
     found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(5)")]
@@ -254,7 +249,7 @@ def damage(connection: Connection) -> list[str]:
         f"a row of {row[0]} refers to nothing"
         for row in connection.exec_driver_sql("PRAGMA foreign_key_check")
     ]
-    return [line for line in found if line != "ok"] + cell_problems(connection)
+    return [line for line in found if line != "ok"]
 
 
 class _Lock:

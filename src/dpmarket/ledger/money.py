@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import tables
 from dpmarket.ledger.engine import Connection, new_id, now
-from dpmarket.ledger.journal import record_all
 
 LARGEST_SUM = 2**62
 """Up to here databases add whole numbers exactly, with room to spare; beyond, SQLite begins to round."""
@@ -274,7 +273,6 @@ def _accounts(connection: Connection, campaign: str) -> dict[str, sa.Row[tuple[o
 def _insert(connection: Connection, values: dict[str, object]) -> None:
     connection.execute(tables.transfer.insert().values(values))
     _change(connection, str(values["debit_account"]), pending=int(str(values["amount"])))
-    record_all(connection, "transfer", [str(values["id"])])
 
 
 def _post_new(
@@ -305,7 +303,6 @@ def _end(connection: Connection, found: sa.Row[tuple[object, ...]], state: str) 
         _change(connection, found.credit_account, credits=found.amount)
     else:
         _change(connection, found.debit_account, pending=-found.amount)
-    record_all(connection, "transfer", [found.id])
 
 
 def _change(connection: Connection, account: str, **amounts: int) -> None:

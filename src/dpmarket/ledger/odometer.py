@@ -90,7 +90,7 @@ def charges(connection: Connection, sellers: pl.DataFrame) -> FloatArray:
         quotes = rounds.quotes_of(connection, found.number)
         kept = ~rounds.withdrawn_of(connection, found.number, quotes)
         own = np.where(kept, held_by(found), 0.0) if is_held(found) else rounds.spent_of(connection, found)
-        counted += of_sellers(found, sellers, quotes, own)
+        counted += of_sellers(sellers, quotes, own)
     return counted
 
 
@@ -116,7 +116,7 @@ def delta_charges(connection: Connection, sellers: pl.DataFrame, campaign: str |
             continue
         kept = rounds.kept_quotes(connection, found.number)
         promised = (rounds.amounts_of(kept)[0] > 0.0).astype(np.float64)
-        own = of_sellers(found, sellers, kept, promised) > 0.0
+        own = of_sellers(sellers, kept, promised) > 0.0
         counted = np.where(own, np.nextafter(counted + found.delta, np.inf), counted)
     return counted
 
@@ -126,17 +126,8 @@ def total_delta(lines: Sequence[StatementLine]) -> float:
     return math.fsum(line.delta for line in lines)
 
 
-def of_sellers(found: Round, sellers: pl.DataFrame, quotes: pl.DataFrame, own: FloatArray) -> FloatArray:
-    """Return for sellers (column seller), in their order, what a round has for each of its own; 0 for others.
-
-    Version 2 took ids as they came: by its rounds somebody is meant by every spelling of the same letters,
-    with or without blanks around them.
-    """
-    if found.digest.startswith("version 2"):
-        form = pl.col(SELLER).str.strip_chars().str.normalize("NFC")
-        sellers = sellers.select(form)
-        sums = quotes.select(form).with_columns(own=own).group_by(SELLER).sum()
-        quotes, own = sums, np.asarray(sums.get_column("own").to_numpy())
+def of_sellers(sellers: pl.DataFrame, quotes: pl.DataFrame, own: FloatArray) -> FloatArray:
+    """Return for sellers (column seller), in their order, what each has in a round's quotes; others 0."""
     places = positions_in(sellers, SELLER, quotes, SELLER)
     there = places >= 0
     result = np.zeros(sellers.height)
@@ -151,7 +142,7 @@ def open_promises(connection: Connection, campaign: str, sellers: pl.DataFrame) 
         if found.state != "open":
             continue
         kept = rounds.kept_quotes(connection, found.number)
-        waiting |= of_sellers(found, sellers, kept, np.ones(kept.height)) > 0.0
+        waiting |= of_sellers(sellers, kept, np.ones(kept.height)) > 0.0
     return sellers.filter(waiting)
 
 

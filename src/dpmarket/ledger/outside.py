@@ -243,8 +243,7 @@ def _lines(data: bytes, path: Path) -> list[Line]:
         if not whole:
             raise FileProblem(f"cannot use {path}: its chain is broken at line {number}; was it edited?")
         at, ledger, attempt, kind = (content[name] for name in ("at", "ledger", "attempt", "kind"))
-        about = content.get("about", {})
-        lines.append(Line(at, ledger, attempt, kind, tuple(content["rounds"]), about, digest))
+        lines.append(Line(at, ledger, attempt, kind, tuple(content["rounds"]), content["about"], digest))
         before = digest
     return lines
 

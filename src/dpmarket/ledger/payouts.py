@@ -21,7 +21,7 @@ from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import money, outside, rounds, tables
 from dpmarket.ledger.digests import references
 from dpmarket.ledger.engine import Connection, new_id, now
-from dpmarket.ledger.journal import key_of, record
+from dpmarket.ledger.keyed import key_of
 from dpmarket.ledger.pages import keep, kept_table
 from dpmarket.ledger.places import id_of
 from dpmarket.ledger.rounds import SELLER
@@ -203,7 +203,6 @@ def _enter_payout(connection: Connection, campaign: str, payout: Payout, lines: 
     connection.execute(tables.payout.insert().values(campaign=campaign, **values))
     _keep(connection, payout.id, 0, "lines", lines)
     money.begin_payout(connection, campaign, payout.id, payout.amount)
-    record(connection, "payout", payout.id)
 
 
 def _payout_with(connection: Connection, identity: str) -> tuple[str, Payout]:
@@ -272,7 +271,7 @@ def _enter_and_log(
         logged = (
             line.about["payout"] for line in outside.read_log() if line.ledger == own and line.kind in _LOGGED
         )
-        if payout.id not in logged:  # made before payouts were logged
+        if payout.id not in logged:  # the log that it was written to is lost
             _log_payout(connection, campaign, payout, lines_of(connection, payout))
         page = outside.keep_page(new_id(), 0, table_to_bytes(new))
         about = {"payout": payout.id, "entry": str(entry), "kind": kind, **page}
@@ -301,7 +300,6 @@ def _enter(
     if waiting:
         money.end_payout(connection, payout.id, **{"confirmed": 0, "returned": 0, kind: waiting})
     money.return_payment(connection, campaign, int(amounts[new & (states == "confirmed")].sum()))
-    record(connection, "payout", payout.id)
     return int(last) + 1, entered
 
 

@@ -1,4 +1,4 @@
-"""Make the tables of a new ledger, upgrade an older one, refuse what is no ledger."""
+"""Make the tables of a new ledger; refuse those of another revision, and what is no ledger."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from dpmarket.ledger import tables
 
 APPLICATION = 0x64706D31
 WAIT_SECONDS = 30.0
-FILE_VERSION = 3
 _FAILS = "EPERM ENOTSUP EOPNOTSUPP ENOSYS EACCES EXDEV EINVAL EMLINK"  # of links, on one or the other system
 _WITHOUT_LINKS = {getattr(errno, name) for name in _FAILS.split()}
 _TEMPORARY = (".dpmarket-", ".tmp")
-_UPGRADE_LOCK = 0x64706D31  # of PostgreSQL's advisory locks
+_MAKING_LOCK = 0x64706D31  # of PostgreSQL's advisory locks
 
 
 def now() -> str:
@@ -37,87 +36,64 @@ def new_id() -> str:
 
 
 def prepare_file(engine: sa.Engine, path: Path, *, read_only: bool) -> None:
-    """Make the tables of a new file, upgrade an older one, refuse what is no ledger."""
+    """Make the tables of a new file; refuse one of another revision, or of something else."""
     with engine.connect() as connection:
-        version = _version_of_file(connection, path)
-    if version == tables.HEAD:
-        return
+        if _is_made(connection, path):
+            return
     if read_only:
-        raise FileProblem(f"cannot show {path}: it must be upgraded first, and it is read-only.")
-    if version == "version_2":
-        _keep_copy(path)
+        raise FileProblem(f"cannot show {path}: it has no tables, and it is read-only.")
     with engine.connect() as raw:
         # Kept in the file itself; no change of it is possible inside a transaction.
-        _directly(raw, "PRAGMA journal_mode = WAL")
-    with engine.connect().execution_options(dpmarket_writing=True) as connection:
-        _directly(connection, "PRAGMA foreign_keys = OFF")  # tables are replaced by new ones of their name
-        with connection.begin():
-            _bring_up(connection, path)
+        driver = raw.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        driver.execute("PRAGMA journal_mode = WAL")
+    with engine.connect().execution_options(dpmarket_writing=True) as connection, connection.begin():
+        if not _is_made(connection, path):  # once more: another process may have been quicker
+            make_tables(connection)
+            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION:d}")
 
 
-def _bring_up(connection: sa.Connection, path: Path) -> None:
-    version = _version_of_file(connection, path)  # once more: another process may have been quicker
-    if version is None:
-        make_tables(connection)
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION:d}")
-    elif version != tables.HEAD:
-        _upgrade(connection)
-    connection.exec_driver_sql(f"PRAGMA user_version = {FILE_VERSION:d}")
-
-
-def _directly(connection: sa.Connection, statement: str) -> None:
-    """Run a statement that SQLite takes outside of transactions only."""
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    driver.execute(statement)
-
-
-def _version_of_file(connection: sa.Connection, path: Path) -> str | None:
-    """Return the revision of a file's tables, None for an empty file."""
+def _is_made(connection: sa.Connection, path: Path) -> bool:
+    """Whether a file has a ledger's tables; refuse other tables."""
     if connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0:
-        return None
+        return False
     if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION:
         raise FileProblem(f"cannot use {path}: it is a database of something else.")
-    found = connection.exec_driver_sql("PRAGMA user_version").scalar()
-    if found == 2:
-        return "version_2"
-    if found is None or found < FILE_VERSION:
-        raise FileProblem(f"cannot use {path}: version {found} of its tables is too old to be upgraded.")
-    if found > FILE_VERSION:
-        raise newer(str(path), f"version {FILE_VERSION}", f"version {found}")
-    version = _revision(connection)
-    if version != tables.HEAD:
-        raise newer(str(path), f"revision {tables.HEAD}", f"revision {version}")
-    return version
+    refuse_other(str(path), tables.HEAD, revision_of(connection))
+    return True
 
 
-def newer(shown: str, expected: str, found: str) -> FileProblem:
-    """Return the refusal of tables that this version of the package does not know."""
-    return FileProblem(
-        f"cannot use {shown}: expected {expected} of its tables or an earlier one, found {found}; a newer "
-        "version of dpmarket wrote it: install that one. Nothing was changed."
-    )
+def refuse_other(shown: str, expected: str, found: str | None) -> None:
+    """Refuse tables of another revision than this version of the package makes.
+
+    Raises
+    ------
+    FileProblem
+        The revision is another one. Nothing was changed.
+    """
+    if found != expected:
+        raise FileProblem(
+            f"cannot use {shown}: expected revision {expected} of its tables, found {found or 'none'}; "
+            "another version of dpmarket wrote it: install that one. Nothing was changed."
+        )
 
 
 def revision_of(connection: sa.Connection) -> str | None:
-    """Return the revision of a ledger's tables, whatever it is; None where there are none."""
-    if connection.dialect.name == "sqlite":
-        version = connection.exec_driver_sql("PRAGMA user_version").scalar()
-        if version != FILE_VERSION:
-            return f"version_{version}" if sa.inspect(connection).get_table_names() else None
-    return _revision(connection) if sa.inspect(connection).has_table("alembic_version") else None
+    """Return the revision of a ledger's tables, whatever it is; None where none is written."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
 
 
 def prepare_server(engine: sa.Engine, shown: str) -> None:
     """Make the tables of a new ledger on a server; refuse one of another revision, or of something else."""
     with engine.connect() as connection:
         if sa.inspect(connection).has_table("alembic_version"):
-            version = _revision(connection)
-            if version == tables.HEAD:
-                return
-            raise newer(shown, f"revision {tables.HEAD}", f"revision {version}")
+            refuse_other(shown, tables.HEAD, revision_of(connection))
+            return
     with engine.connect() as connection, connection.begin():
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING_LOCK)))
         if not sa.inspect(connection).has_table("alembic_version"):
             if sa.inspect(connection).has_table("ledger"):
                 raise FileProblem(f"cannot use {shown}: it has tables of something else.")
@@ -125,56 +101,13 @@ def prepare_server(engine: sa.Engine, shown: str) -> None:
 
 
 def make_tables(connection: sa.Connection) -> None:
-    """Make all tables and the ledger's identity, at the newest revision."""
+    """Make all tables, at their one revision, and the ledger's identity: its id and its key, both random."""
     tables.metadata.create_all(connection)
     connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(sa.text("INSERT INTO alembic_version VALUES (:head)"), {"head": tables.HEAD})
-    give_identity(connection)
-
-
-def give_identity(connection: sa.Connection) -> None:
-    """Enter the ledger's own row: its id and its key, both random."""
     connection.execute(
         tables.ledger.insert().values(id=new_id(), key=secrets.token_bytes(32), made_at=now(), revision=0)
     )
-
-
-def _revision(connection: sa.Connection) -> str | None:
-    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-    return None if found is None else str(found)
-
-
-def _upgrade(connection: sa.Connection) -> None:
-    """Run the migrations on a connection, inside its transaction."""
-    # Loaded for this only: most ledgers are new enough.
-    from alembic import command
-    from alembic.config import Config
-
-    from dpmarket.ledger.outside import known_key
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.attributes["connection"] = connection
-    config.attributes["known_key"] = known_key
-    command.stamp(config, "version_2")
-    command.upgrade(config, "head")
-
-
-def _keep_copy(path: Path) -> None:
-    """Keep a copy of a file that is about to be upgraded, whole and on the disk."""
-    copy = path.with_name(path.name + ".version-2")
-    if copy.exists():
-        return
-    try:
-        with (
-            whole_file(copy) as temporary,
-            contextlib.closing(sqlite3.connect(path, timeout=WAIT_SECONDS)) as old,
-            contextlib.closing(sqlite3.connect(temporary)) as new,
-        ):
-            old.backup(new)
-    except FileProblem:
-        if not copy.exists():  # another process was quicker
-            raise
 
 
 class NoLinks(FileProblem):

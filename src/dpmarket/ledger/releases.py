@@ -19,7 +19,6 @@ from dpmarket.errors import LedgerRefusal
 from dpmarket.files import table_to_bytes
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, now
-from dpmarket.ledger.journal import record
 from dpmarket.ledger.pages import keep
 from dpmarket.ledger.rounds import WEIGHT, advance, round_of
 
@@ -83,7 +82,6 @@ def debit(connection: Connection, attempt: str, rounds: Sequence[int], kind: str
     rows = [{"release": attempt, "round": number, "counts": 1} for number in rounds]
     connection.execute(tables.debit.insert(), rows)
     advance(connection)
-    record(connection, "release", attempt)
 
 
 def mark(connection: Connection, attempt: str, log_head: str | None = None) -> None:
@@ -225,15 +223,12 @@ def _step(connection: Connection, attempt: str, before: tuple[str, ...], **value
         .where(tables.release.c.id == attempt, tables.release.c.state.in_(before))
         .values(values)
     )
-    if changed.rowcount == 1:
-        record(connection, "release", attempt)
     return changed.rowcount == 1
 
 
 def _uncount(connection: Connection, attempt: str) -> None:
     connection.execute(tables.debit.update().where(tables.debit.c.release == attempt).values(counts=0))
     advance(connection)
-    record(connection, "release", attempt)
 
 
 def _post(connection: Connection, attempt: str) -> None:
@@ -241,4 +236,3 @@ def _post(connection: Connection, attempt: str) -> None:
     for number in list(connection.execute(rounds).scalars()):
         money.post_round(connection, number)
     advance(connection)
-    record(connection, "release", attempt)

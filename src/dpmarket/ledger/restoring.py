@@ -268,7 +268,7 @@ def _one_after_another(left: Sequence[Mapping[str, Any]]) -> bool:
     """Whether each withdrawal from a round knew of all before it; in two copies of a ledger they do not."""
     before = 0
     for known in left:
-        if known["withdrawn"] != before + known.get("leaving", -1):
+        if known["withdrawn"] != before + known["leaving"]:
             return False
         before = known["withdrawn"]
     return True
@@ -295,7 +295,7 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
     campaign = rounds.campaign_named(connection, known["campaign"])
     if campaign is None:
         campaign = rounds.make_campaign(
-            connection, known["campaign"], known.get("rules"), known["minor_units"], known["currency"]
+            connection, known["campaign"], known["rules"], known["minor_units"], known["currency"]
         )
     payments = rounds.totals(page)[1]
     # The money of a live desk's sellers is there: nobody paid it a second time.

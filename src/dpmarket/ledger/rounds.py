@@ -20,7 +20,7 @@ from dpmarket.errors import LedgerRefusal
 from dpmarket.files import positions_in
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, new_id, now
-from dpmarket.ledger.journal import canonical, record
+from dpmarket.ledger.keyed import canonical
 from dpmarket.ledger.pages import keep, kept_table
 
 SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
@@ -38,8 +38,8 @@ class CampaignEntry:
     id, name
         Its identity, and what people call it.
     rules
-        The public rules that were fixed with the first quote, as plain data; None for a ledger of version 2
-        in which nothing was quoted since.
+        The public rules that were fixed with the first quote, as plain data; None for a draft of the live
+        service.
     minor_units, currency
         How many smallest units make one unit of money, and of which.
     """
@@ -176,14 +176,13 @@ def make_campaign(
         )
     )
     money.make_accounts(connection, identity)
-    record(connection, "campaign", identity)
     return campaign_of(connection, identity)
 
 
 def fix_rules(
     connection: Connection, campaign: CampaignEntry, rules: Mapping[str, Any], minor_units: int, currency: str
 ) -> None:
-    """Fix the rules of a campaign that has none: one of version 2, at its next quote.
+    """Fix the rules of a campaign that has none: a draft of the live service that is opened.
 
     Raises
     ------
@@ -199,7 +198,6 @@ def fix_rules(
         )
     values = {"rules": canonical(rules), "currency": currency}
     connection.execute(tables.campaign.update().where(tables.campaign.c.id == campaign.id).values(values))
-    record(connection, "campaign", campaign.id)
 
 
 def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
@@ -237,7 +235,6 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
         keep(connection, tables.left_out, {"round": number}, new.left_out)
     money.hold(connection, campaign, payments, number)
     advance(connection)
-    record(connection, "round", number)
     return round_of(connection, number)
 
 
@@ -397,7 +394,6 @@ def withdraw(connection: Connection, number: int, sellers: Sequence[str]) -> lis
     connection.execute(tables.withdrawal.insert(), rows)
     money.shrink_hold(connection, number, int(amounts_of(quotes)[1][places].sum()))
     advance(connection)
-    record(connection, "withdrawals of round", number)
     return leaving
 
 

@@ -1,4 +1,4 @@
-"""What a ledger's tables are: the one description from which databases are made and migrations are checked.
+"""What a ledger's tables are: the one description from which databases are made.
 
 Money is whole minor units, epsilon a double. Promises of many sellers are Parquet files cut into pages: a
 row of SQL for each of ten million sellers would take longer than everything else.
@@ -7,6 +7,7 @@ row of SQL for each of ten million sellers would take longer than everything els
 from __future__ import annotations
 
 from sqlalchemy import (
+    REAL,
     BigInteger,
     CheckConstraint,
     Column,
@@ -22,19 +23,29 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "version_3"
-"""The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
+HEAD = "ledger_1"
+"""The revision of the tables that :data:`metadata` describes; there is no other."""
 
 metadata = MetaData()
 
 ID = BigInteger().with_variant(Integer, "sqlite")
 """A number that the database counts up."""
+WHOLE = BigInteger().with_variant(Integer, "sqlite")
+"""A whole number of up to 64 bits. Strict tables of SQLite know no other name for its type."""
+REAL_NUMBER: Double[float] = Double().with_variant(REAL, "sqlite")
+"""A double."""
 
 
 def one_of(column: str, values: tuple[str, ...], name: str) -> CheckConstraint:
     """Return the rule that a column has one of these texts."""
     listed = ", ".join(f"'{value}'" for value in values)
     return CheckConstraint(f"{column} IN ({listed})", name=name)
+
+
+def make_strict(described: MetaData) -> None:
+    """Let SQLite refuse a value of another type than its column's, in all tables described so far."""
+    for table in described.tables.values():
+        table.dialect_options["sqlite"]["strict"] = True
 
 
 ledger = Table(
@@ -44,11 +55,9 @@ ledger = Table(
     Column("key", LargeBinary, nullable=False),
     Column("made_at", Text, nullable=False),
     # Counts every change of promises: who decided by an older state decides again.
-    Column("revision", BigInteger, nullable=False),
+    Column("revision", WHOLE, nullable=False),
     # A line of the log outside that this ledger was used with; none before the first quote.
     Column("log_head", Text),
-    # A keyed digest of the journal's last line: a journal whose end was cut off has none.
-    Column("journal_end", Text),
 )
 
 campaign = Table(
@@ -57,9 +66,9 @@ campaign = Table(
     Column("id", Text, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("made_at", Text, nullable=False),
-    # None: of a ledger of version 2, which kept none.
+    # None: of a draft of the live service, whose rules may change.
     Column("rules", Text),
-    Column("minor_units", BigInteger, nullable=False),
+    Column("minor_units", WHOLE, nullable=False),
     Column("currency", Text, nullable=False),
     CheckConstraint("minor_units > 0", name="campaign_minor_units"),
 )
@@ -74,13 +83,13 @@ round_ = Table(
     Column("campaign", Text, ForeignKey("campaign.id"), nullable=False),
     Column("quoted_at", Text, nullable=False),
     Column("mechanism", Text, nullable=False),
-    Column("sellers", BigInteger, nullable=False),
-    Column("promised", Double, nullable=False),
-    Column("delta", Double, nullable=False, server_default=text("0")),
-    Column("payments", BigInteger, nullable=False),
-    Column("minor_units", BigInteger, nullable=False),
+    Column("sellers", WHOLE, nullable=False),
+    Column("promised", REAL_NUMBER, nullable=False),
+    Column("delta", REAL_NUMBER, nullable=False, server_default=text("0")),
+    Column("payments", WHOLE, nullable=False),
+    Column("minor_units", WHOLE, nullable=False),
     # What nobody of this round can be asked to give, known before any report; None: no such number.
-    Column("ceiling", Double),
+    Column("ceiling", REAL_NUMBER),
     Column("parameters", Text, nullable=False),
     Column("plan", Text),
     Column("header", Text),
@@ -99,7 +108,7 @@ page = Table(
     Column("kind", Text, primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("content", LargeBinary, nullable=False),
-    Column("digest", Text),
+    Column("digest", Text, nullable=False),
     one_of("kind", ("quoted", "spent"), "page_kind"),
 )
 
@@ -127,7 +136,7 @@ release = Table(
     Column("id", Text, primary_key=True),
     Column("kind", Text, nullable=False),
     Column("state", Text, nullable=False),
-    Column("delta", Double, nullable=False, server_default=text("0")),
+    Column("delta", REAL_NUMBER, nullable=False, server_default=text("0")),
     Column("debited_at", Text, nullable=False),
     Column("marked_at", Text),
     Column("ended_at", Text),
@@ -162,9 +171,9 @@ account = Table(
     Column("id", Text, primary_key=True),
     Column("campaign", Text, ForeignKey("campaign.id"), nullable=False),
     Column("kind", Text, nullable=False),
-    Column("credits", BigInteger, nullable=False, server_default=text("0")),
-    Column("debits", BigInteger, nullable=False, server_default=text("0")),
-    Column("pending", BigInteger, nullable=False, server_default=text("0")),
+    Column("credits", WHOLE, nullable=False, server_default=text("0")),
+    Column("debits", WHOLE, nullable=False, server_default=text("0")),
+    Column("pending", WHOLE, nullable=False, server_default=text("0")),
     UniqueConstraint("campaign", "kind", name="account_once"),
     one_of("kind", ("outside", "escrow", "payable"), "account_kind"),
     CheckConstraint("credits >= 0 AND debits >= 0 AND pending >= 0", name="account_signs"),
@@ -177,8 +186,8 @@ payout = Table(
     Column("id", Text, primary_key=True),
     Column("number", Integer, nullable=False),
     Column("campaign", Text, ForeignKey("campaign.id"), nullable=False),
-    Column("lines", BigInteger, nullable=False),
-    Column("amount", BigInteger, nullable=False),
+    Column("lines", WHOLE, nullable=False),
+    Column("amount", WHOLE, nullable=False),
     Column("made_at", Text, nullable=False),
     UniqueConstraint("campaign", "number", name="payout_once"),
     CheckConstraint("lines > 0 AND amount > 0", name="payout_amount"),
@@ -204,7 +213,7 @@ transfer = Table(
     Column("kind", Text, nullable=False),
     Column("debit_account", Text, ForeignKey("account.id"), nullable=False),
     Column("credit_account", Text, ForeignKey("account.id"), nullable=False),
-    Column("amount", BigInteger, nullable=False),
+    Column("amount", WHOLE, nullable=False),
     Column("round", ID, ForeignKey("round.number")),
     Column("payout", Text, ForeignKey("payout.id")),
     # For a desk that keeps a row for each person.
@@ -228,13 +237,4 @@ transfer = Table(
     ),
 )
 
-journal = Table(
-    "journal",
-    metadata,
-    Column("number", ID, primary_key=True, autoincrement=False),
-    Column("at", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("content", Text, nullable=False),
-    Column("chain", Text, nullable=False),
-)
+make_strict(metadata)

@@ -18,7 +18,7 @@ from dpmarket.campaign.deciding import is_one_by_one
 from dpmarket.ledger import Connection, Round, outside, reading, rounds
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id
-from dpmarket.ledger.journal import canonical
+from dpmarket.ledger.keyed import canonical
 from dpmarket.ledger.rounds import LIVE
 from dpmarket.market import tables
 from dpmarket.market.campaigns import ENDED, LiveCampaign, add_member, campaign_of, step, title_of

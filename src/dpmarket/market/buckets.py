@@ -12,7 +12,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from dpmarket.ledger import Connection
-from dpmarket.ledger.journal import key_of, keyed
+from dpmarket.ledger.keyed import key_of, keyed
 from dpmarket.market import tables
 from dpmarket.market.statements import insert
 

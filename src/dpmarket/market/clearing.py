@@ -26,7 +26,7 @@ from dpmarket.errors import MarketRefusal
 from dpmarket.files import table_from_bytes, table_to_bytes
 from dpmarket.ledger import Connection, reading
 from dpmarket.ledger import tables as ledger_tables
-from dpmarket.ledger.journal import canonical
+from dpmarket.ledger.keyed import canonical
 from dpmarket.market import tables
 from dpmarket.market.campaigns import LiveCampaign, campaign_of, end_for_all, step
 from dpmarket.market.desk import Desk, Terms, acting, lock_ledger, time_text

@@ -63,9 +63,9 @@ def desk_findings(place: str, keys: Path, now: datetime) -> Iterator[Finding]:
     """
     try:
         with looking_at(place) as connection:
-            old = list(_schema(connection))
-            yield from old
-            if old:  # what has other tables cannot be asked any further
+            others = list(_schema(connection))
+            yield from others
+            if others:  # what has other tables cannot be asked any further
                 return
             yield from _books(connection, place)
             yield from _clock(connection, now)
@@ -83,21 +83,15 @@ def desk_findings(place: str, keys: Path, now: datetime) -> Iterator[Finding]:
 
 def _schema(connection: Connection) -> Iterator[Finding]:
     found = {
-        "the ledger's tables": (revision_of(connection), ledger_tables.HEAD, ("version_2",)),
-        "the desk's tables": (desk_revision(connection), tables.HEAD, tables.EARLIER),
+        "the ledger's tables": (revision_of(connection), ledger_tables.HEAD),
+        "the desk's tables": (desk_revision(connection), tables.HEAD),
     }
-    for name, (revision, head, earlier) in found.items():
+    for name, (revision, head) in found.items():
         if revision is None:
             yield Finding(
                 "schema",
                 f"{name} are not there.",
                 "see that this is the service's database; 'dpmarket service restore' puts a backup there.",
-            )
-        elif revision in earlier:
-            yield Finding(
-                "schema",
-                f"{name} are of the revision {revision}, before {head}.",
-                "make a backup ('dpmarket service backup'), then start 'dpmarket serve': it upgrades them.",
             )
         elif revision != head:
             yield Finding(

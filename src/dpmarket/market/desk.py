@@ -18,7 +18,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from dpmarket.errors import FileProblem, InvalidInput, LedgerRefusal, MarketRefusal
 from dpmarket.ledger import Connection, Ledger, open_ledger, settle, writing
 from dpmarket.ledger import tables as ledger_tables
-from dpmarket.ledger.preparing import newer
+from dpmarket.ledger.preparing import refuse_other
 from dpmarket.ledger.waits import waiting
 from dpmarket.market import tables
 from dpmarket.market.wrapping import wrap_folder
@@ -129,10 +129,10 @@ def open_desk(
             raise FileProblem(f"cannot use the folder of keys {folder}: {reason}.") from None
         wrap_folder(folder)
     with open_ledger(place) as ledger:
-        found = _known_revision(ledger)
+        is_new = _is_new(ledger)
         settle(ledger)
-        if found != tables.HEAD:
-            _upgrade(ledger)
+        if is_new:
+            _make_tables(ledger)
         desk = Desk(ledger, folder, terms or Terms())
         # It builds on desks, and so cannot be loaded before this module.
         from dpmarket.market.adopting import adopt_all, leave_again
@@ -183,7 +183,7 @@ def acting(desk: Desk) -> Iterator[Connection]:
 
 
 def lock_ledger(connection: Connection) -> None:
-    """Take the ledger's own row, before any other: acts that write its journal come one after the other."""
+    """Take the ledger's own row, before any other: acts that write to the ledger come one after the other."""
     row = sa.select(ledger_tables.ledger.c.id).with_for_update()
     if connection.dialect.name == "sqlite":  # the whole file is this act's already
         connection.execute(row).one()
@@ -208,17 +208,17 @@ def time_text(moment: datetime) -> str:
         raise InvalidInput("expected a time in the years 1 to 9999.") from None
 
 
-def _known_revision(ledger: Ledger) -> str | None:
-    """Return the revision of the desk's tables, None if there are none; refuse one that is not known."""
+def _is_new(ledger: Ledger) -> bool:
+    """Whether a ledger's database lacks the desk's tables; refuse those of another revision."""
     with ledger.engine.connect() as connection:
         found = desk_revision(connection)
-    if found not in (None, *tables.EARLIER, tables.HEAD):
-        raise newer(ledger.place, f"revision {tables.HEAD}", f"revision {found}")
-    return found
+    if found is not None:
+        refuse_other(ledger.place, tables.HEAD, found)
+    return found is None
 
 
-def _upgrade(ledger: Ledger) -> None:
-    """Make the desk's tables if there are none, or bring older ones up to date."""
+def _make_tables(ledger: Ledger) -> None:
+    """Make the desk's tables; another process may have been quicker."""
     # Loaded for this only: most desks are there.
     from alembic import command
     from alembic.config import Config

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection
-from dpmarket.ledger.journal import canonical
+from dpmarket.ledger.keyed import canonical
 from dpmarket.market import tables
 from dpmarket.market.desk import time_text
 from dpmarket.market.statements import given, insert_for

@@ -18,7 +18,7 @@ from dpmarket.campaign.deciding import budget_in_minor_units, decide_offline, on
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.market_file import check_market as checked_market
 from dpmarket.errors import MarketRefusal
-from dpmarket.ledger.journal import canonical
+from dpmarket.ledger.keyed import canonical
 from dpmarket.market.people import on_grid
 
 if TYPE_CHECKING:

@@ -178,7 +178,7 @@ def withdraw_participation(
 
 def let_go(connection: Connection, participation: str, now: datetime, terms: Terms) -> str:
     """Do what :func:`withdraw_participation` does, without a line in the log."""
-    lock_ledger(connection)  # if the round was entered, its withdrawals go to the journal
+    lock_ledger(connection)  # if the round was entered, its withdrawals are the ledger's
     found, at = standing_of(connection, participation), time_text(now)
     if found.state not in ACTIVE:
         known = tables.person.c

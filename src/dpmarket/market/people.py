@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from dpmarket.campaign.ids import tidy_id
 from dpmarket.errors import InvalidInput, MarketRefusal
 from dpmarket.ledger import Connection
-from dpmarket.ledger.journal import key_of, keyed
+from dpmarket.ledger.keyed import key_of, keyed
 from dpmarket.market import tables
 from dpmarket.market.desk import time_text
 from dpmarket.market.statements import insert

@@ -7,10 +7,8 @@ Times are texts in UTC, money is whole minor units, epsilon is a double on a gri
 from __future__ import annotations
 
 from sqlalchemy import (
-    BigInteger,
     CheckConstraint,
     Column,
-    Double,
     ForeignKey,
     Index,
     Integer,
@@ -23,12 +21,10 @@ from sqlalchemy import (
 )
 
 from dpmarket.ledger import tables as ledger_tables
-from dpmarket.ledger.tables import ID, one_of
+from dpmarket.ledger.tables import ID, REAL_NUMBER, WHOLE, make_strict, one_of
 
-HEAD = "market_5"
-"""The newest revision in ``migrations/versions``: what :data:`metadata` describes."""
-EARLIER = ("market_1", "market_2", "market_3", "market_4")
-"""Revisions from which a desk is brought up to date when it is opened."""
+HEAD = "market_1"
+"""The one revision in ``migrations/versions``: what :data:`metadata` describes."""
 
 CAMPAIGN_STATES = (
     "draft", "open", "clearing", "unpaid", "deciding", "closed", "training", "released", "lost", "cancelled",
@@ -77,10 +73,10 @@ live_campaign = Table(
     # Online only: what to offer at which cost. No cost is in it.
     Column("curve", Text),
     Column("curve_digest", Text),
-    Column("largest_payment", BigInteger),
+    Column("largest_payment", WHOLE),
     # What nobody can be asked to exceed, and so what everybody's limit holds until the campaign ends.
-    Column("ceiling", Double),
-    Column("minor_units", BigInteger, nullable=False),
+    Column("ceiling", REAL_NUMBER),
+    Column("minor_units", WHOLE, nullable=False),
     Column("currency", Text, nullable=False),
     Column("escrow", Text, ForeignKey(ledger_tables.account.c.id), nullable=False),
     Column("payable", Text, ForeignKey(ledger_tables.account.c.id), nullable=False),
@@ -88,7 +84,7 @@ live_campaign = Table(
     Column("round", ID, ForeignKey(ledger_tables.round_.c.number)),
     # Offline: what clearing decided, and what the buyer owes before sellers can be asked for anything.
     Column("decision", Text),
-    Column("debt", BigInteger, nullable=False, server_default=text("0")),
+    Column("debt", WHOLE, nullable=False, server_default=text("0")),
     Column("consent_version", Integer, nullable=False),
     Column("opens_at", Text, nullable=False),
     Column("closes_at", Text, nullable=False),
@@ -106,9 +102,9 @@ person = Table(
     metadata,
     # A keyed digest of what the panel calls them: the panel's own id is nowhere.
     Column("id", Text, primary_key=True),
-    Column("cap_epsilon", Double, nullable=False),
-    Column("spent_epsilon", Double, nullable=False, server_default=text("0")),
-    Column("held_epsilon", Double, nullable=False, server_default=text("0")),
+    Column("cap_epsilon", REAL_NUMBER, nullable=False),
+    Column("spent_epsilon", REAL_NUMBER, nullable=False, server_default=text("0")),
+    Column("held_epsilon", REAL_NUMBER, nullable=False, server_default=text("0")),
     Column("invitations", Integer, nullable=False, server_default=text("1")),
     Column("made_at", Text, nullable=False),
     CheckConstraint("spent_epsilon >= 0 AND held_epsilon >= 0", name="person_signs"),
@@ -124,8 +120,8 @@ participation = Table(
     Column("person", Text, ForeignKey("person.id"), nullable=False),
     Column("state", Text, nullable=False),
     # What of the person's limits is this participation's.
-    Column("held_epsilon", Double, nullable=False, server_default=text("0")),
-    Column("spent_epsilon", Double, nullable=False, server_default=text("0")),
+    Column("held_epsilon", REAL_NUMBER, nullable=False, server_default=text("0")),
+    Column("spent_epsilon", REAL_NUMBER, nullable=False, server_default=text("0")),
     Column("consent_version", Integer),
     Column("consent_digest", Text),
     Column("consented_at", Text),
@@ -159,8 +155,8 @@ quote = Table(
     "quote",
     metadata,
     Column("participation", Text, ForeignKey("participation.id"), primary_key=True),
-    Column("epsilon", Double, nullable=False),
-    Column("payment", BigInteger, nullable=False),
+    Column("epsilon", REAL_NUMBER, nullable=False),
+    Column("payment", WHOLE, nullable=False),
     Column("made_at", Text, nullable=False),
     # None: until the campaign's own end, which a buyer's debt puts off.
     Column("expires_at", Text),
@@ -246,9 +242,9 @@ bucket = Table(
     "bucket",
     metadata,
     Column("key", Text, primary_key=True),
-    Column("tokens", Double, nullable=False),
+    Column("tokens", REAL_NUMBER, nullable=False),
     # Seconds since 1970: parts of seconds count here.
-    Column("at", Double, nullable=False),
+    Column("at", REAL_NUMBER, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -337,3 +333,5 @@ report = Table(
     Column("body", LargeBinary),
     Column("made_at", Text, nullable=False),
 )
+
+make_strict(metadata)

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "dpmarket.outcome/2"
-_BEFORE = "dpmarket.outcome/1"
-_OLD_NAMES = {"total_epsilon": "planned_noise_rate", "loss_weights": "planned_weights"}
 _BLOCK = 1 << 15  # payments rounded at a time: they stay in the processor's cache between the steps
 _ENOUGH = 10  # sellers whose median tells nothing about one of them
 _ARRAYS = ("epsilons", "payments", "payment_errors", "planned_weights")
 _OPTIMALITY = ("concentration_part", "noise_part", "payment_part", "cutoff", "kkt_residual")
-_MINIMISED_NOTHING = ("posted price", "cheapest k", "same for all")  # in files of the version before: zeros
 
 
 @dataclass(frozen=True)
@@ -254,12 +251,10 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
-        """Make the outcome whose ``to_dict()`` gave this data, in this version or the one before."""
-        if not isinstance(data, Mapping) or data.get("schema") not in (SCHEMA, _BEFORE):
+        """Make the outcome whose ``to_dict()`` gave this data."""
+        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
             raise InvalidInput(f"expected the plain data of an outcome with schema {SCHEMA!r}.")
         try:
-            if data["schema"] == _BEFORE:
-                data = _renamed(data)
             values: dict[str, Any] = {name: np.array(data[name], dtype=np.float64) for name in _ARRAYS}
             values["seller_ids"] = checked_ids(data["seller_ids"], len(values["epsilons"]))
             for name in _ARRAYS:
@@ -278,14 +273,6 @@ class Outcome:
             raise InvalidInput(
                 f"expected a whole outcome, found {type(problem).__name__}: a part is missing or wrong."
             ) from None
-
-
-def _renamed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an outcome of the version before under the names of this one."""
-    renamed = {_OLD_NAMES.get(name, name): value for name, value in data.items()}
-    if data["mechanism"] not in _MINIMISED_NOTHING:
-        renamed["optimality"] = {name: data[name] for name in _OPTIMALITY}
-    return renamed
 
 
 def minor_amounts(payments: FloatArray, errors: FloatArray, scale: int) -> IntArray:

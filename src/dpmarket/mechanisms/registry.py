@@ -84,7 +84,7 @@ def mechanism_of(outcome: Outcome) -> AnyMechanism:
     Raises
     ------
     InvalidInput
-        The outcome of something else.
+        The outcome of something else, or one without all settings of its mechanism.
 
     Examples
     --------

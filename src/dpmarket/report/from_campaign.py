@@ -303,7 +303,7 @@ def certified(
     try:
         body = data[len(start) : data.index(end)]
         found = parse_json(body)
-        cells = _cells(found["release"] if "release" in found else found["model"])
+        cells = _cells(found["release"])
     except (KeyError, TypeError, ValueError):
         raise FileProblem(f"expected a certificate in {source}, as 'dpmarket certify' writes it.") from None
     if released is None or cells != _cells(_as_certified(released)):

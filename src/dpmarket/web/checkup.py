@@ -97,19 +97,17 @@ def _modes(settings: Settings) -> Iterator[Finding]:
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
-    folders = {state_folder(): 0, settings.keys: 0}
+    folders = {state_folder(), settings.keys}
     if not is_address(settings.database):
-        ledger = Path(settings.database)
-        # An upgrade keeps a copy of the file beside it.
-        folders[ledger.parent] = 2 * ledger.stat().st_size if ledger.exists() else 0
-    for folder, more in folders.items():
+        folders.add(Path(settings.database).parent)
+    for folder in sorted(folders):
         if not folder.is_dir():
             continue
-        needed, free = _LEAST + more, shutil.disk_usage(folder).free
-        if free < needed:
+        free = shutil.disk_usage(folder).free
+        if free < _LEAST:
             yield Finding(
                 "disk",
-                f"{free // 1_000_000} MB are free in {folder}, less than {needed // 1_000_000}.",
+                f"{free // 1_000_000} MB are free in {folder}, less than {_LEAST // 1_000_000}.",
                 "make room: what cannot be written is refused, and nothing can be sold meanwhile.",
             )
 

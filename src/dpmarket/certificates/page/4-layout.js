@@ -1,4 +1,4 @@
-// The parts of certificates and receipts, of version 1 and 2: exactly these, each of exactly its kind.
+// The parts of certificates and receipts: exactly these, each of exactly its kind.
 
 const CONSTANTS = {
   classes: "list", clip: "bool", fit_intercept: "bool", gradient_bound: "float", intercept_scaling: "float",
@@ -6,19 +6,14 @@ const CONSTANTS = {
   weight_total: "float",
 };
 const GRID = { coef_grid: "list", grid: "float", stretch: "float" };
-const COUNTS = { bought_from: "int", sellers: "int", withdrawn: "int" };
-const COMMON = {
-  market: "dict", mechanism: "str", not_promised: "list", root: "str", schema: "str", versions: "dict",
-};
-const MONEY_1 = { minor_units: "int|null" };
-const MONEY_2 = { ...MONEY_1, currency: "str" };
-const BODY_1 = {
-  ...COMMON, money: MONEY_1, model: GRID, totals: { ...COUNTS, paid: "float", promised: "float", spent: "float" },
-  training: { ...CONSTANTS, n_coefficients: "int", total_epsilon: "float" },
-};
-const BODY_2 = {
-  ...COMMON, money: MONEY_2, commitment: "dict|null", menu: "dict|null", release: "dict",
-  totals: { ...COUNTS, total_payment: "float", total_promise: "float", total_spent: "float" },
+const MONEY = { currency: "str", minor_units: "int|null" };
+const BODY = {
+  commitment: "dict|null", market: "dict", mechanism: "str", menu: "dict|null", money: MONEY, not_promised: "list",
+  release: "dict", root: "str", schema: "str", versions: "dict",
+  totals: {
+    bought_from: "int", sellers: "int", total_payment: "float", total_promise: "float", total_spent: "float",
+    withdrawn: "int",
+  },
 };
 const [BINARY, SHAPED, SOFTMAX] = ["binary model", "shaped binary model", "softmax model"];
 const [GAUSSIAN, GAUSSIAN_SOFTMAX] = ["gaussian binary model", "gaussian softmax model"];
@@ -43,11 +38,13 @@ const RELEASES = {
 };
 const MENU = { cost: "list", epsilon: "list", payment: "list" };
 const COMMITMENT = { committed_at: "str", digest: "str", quoted_at: "str" };
-const LINE_1 = { id: "str|int", promise: "float", payment: "float", spent: "float", weight: "float" };
-const LINE_2 = { ...LINE_1, quotes: "int", withdrew: "bool" };
-const RECEIPT = { certificate: "str", path: "list", position: "int", salt: "str", schema: "str" };
-const RECEIPT_1 = { ...RECEIPT, line: LINE_1 };
-const RECEIPT_2 = { ...RECEIPT, money: MONEY_2, not_promised: "list", line: LINE_2 };
+const LINE = {
+  id: "str|int", promise: "float", payment: "float", spent: "float", weight: "float", quotes: "int", withdrew: "bool",
+};
+const RECEIPT = {
+  certificate: "str", line: LINE, money: MONEY, not_promised: "list", path: "list", position: "int", salt: "str",
+  schema: "str",
+};
 
 function refuseOtherParts(found, shape, what) {
   const names = Object.keys(shape);
@@ -63,12 +60,11 @@ function refuseOtherParts(found, shape, what) {
   }
 }
 
-function versionOf(found, schema, what) {
+function refuseOtherSchema(found, schema, what) {
   const told = found.value.get("schema");
-  for (const version of [1, 2]) {
-    if (told !== undefined && told.kind === "str" && told.value === `${schema}/${version}`) return version;
+  if (told === undefined || told.kind !== "str" || told.value !== schema) {
+    throw new Broken(`${what} is not of the schema ${schema}, the only one that this program reads`);
   }
-  throw new Broken(`${what} is of a kind that this program does not know`);
 }
 
 // A dict of plain parts as an object, without going deeper.
@@ -84,35 +80,9 @@ function strangeKind(found) {
 }
 
 function bodyOf(found) {
-  const version = versionOf(found, "dpmarket.certificate", "the certificate");
-  refuseOtherParts(found, version === 1 ? BODY_1 : BODY_2, "the certificate");
+  refuseOtherSchema(found, "dpmarket.certificate/2", "the certificate");
+  refuseOtherParts(found, BODY, "the certificate");
   const part = (name) => found.value.get(name);
-  const told = opened(part("totals"));
-  const shared = {
-    version,
-    mechanism: part("mechanism").value,
-    market: part("market").value,
-    money: opened(part("money")),
-    minorUnits: part("money").value.get("minor_units").value,
-    currency: version === 1 ? "" : part("money").value.get("currency").value,
-    root: part("root").value,
-    notPromised: part("not_promised").value,
-  };
-  const totals = (promise, payment, spent) => ({
-    sellers: told.sellers, boughtFrom: told.bought_from, withdrawn: told.withdrawn, promise, payment, spent,
-  });
-  if (version === 1) {
-    const { total_epsilon: noiseRate, ...training } = opened(part("training"));
-    return {
-      ...shared,
-      release: {
-        ...training, ...opened(part("model")), kind: BINARY, noise_rate: noiseRate, delta: 0, features: null,
-      },
-      totals: totals(told.promised, told.paid, told.spent),
-      menu: null,
-      commitment: null,
-    };
-  }
   const kind = part("release").value.get("kind");
   if (kind === undefined || kind.kind !== "str" || !Object.hasOwn(RELEASES, kind.value)) {
     throw new Broken("the certificate is about a kind of release that this program does not know");
@@ -121,10 +91,24 @@ function bodyOf(found) {
   for (const [name, shape] of [["menu", MENU], ["commitment", COMMITMENT]]) {
     if (part(name).kind !== "null") refuseOtherParts(part(name), shape, `'${name}' in the certificate`);
   }
+  const told = opened(part("totals"));
   return {
-    ...shared,
+    mechanism: part("mechanism").value,
+    market: part("market").value,
+    money: opened(part("money")),
+    minorUnits: part("money").value.get("minor_units").value,
+    currency: part("money").value.get("currency").value,
+    root: part("root").value,
+    notPromised: part("not_promised").value,
     release: kind.value === STATISTIC ? statisticRelease(part("release")) : modelOf(part("release")),
-    totals: totals(told.total_promise, told.total_payment, told.total_spent),
+    totals: {
+      sellers: told.sellers,
+      boughtFrom: told.bought_from,
+      withdrawn: told.withdrawn,
+      promise: told.total_promise,
+      payment: told.total_payment,
+      spent: told.total_spent,
+    },
     menu: part("menu").kind === "null" ? null : opened(part("menu")),
     commitment: part("commitment").kind === "null" ? null : opened(part("commitment")),
   };
@@ -146,12 +130,8 @@ function columnsOf({ kind, coef_grid: cells }) {
   return cells[0].value;
 }
 
-function receiptOf(found, version) {
-  if (versionOf(found, "dpmarket.receipt", "the receipt") !== version) {
-    throw new Broken("the receipt is of another version than the certificate");
-  }
-  refuseOtherParts(found, version === 1 ? RECEIPT_1 : RECEIPT_2, "the receipt");
-  const line = { withdrew: false, quotes: 1n, ...opened(found.value.get("line")) };
-  const money = version === 1 ? null : opened(found.value.get("money"));
-  return { ...opened(found), line, money };
+function receiptOf(found) {
+  refuseOtherSchema(found, "dpmarket.receipt/2", "the receipt");
+  refuseOtherParts(found, RECEIPT, "the receipt");
+  return { ...opened(found), line: opened(found.value.get("line")), money: opened(found.value.get("money")) };
 }

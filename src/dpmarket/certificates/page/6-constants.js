@@ -97,7 +97,7 @@ function inconsistent(release, totals) {
     ? release.delta > 0 && release.delta <= tenthOf(totals.boughtFrom) : release.delta === 0;
   if (!kept) wrong.push("delta");
   const count = Number(release.n_coefficients) - (release.fit_intercept ? 1 : 0);
-  if (release.features !== null && !areBounded(release.features, count)) wrong.push("features");
+  if (!areBounded(release.features, count)) wrong.push("features");
   return wrong;
 }
 

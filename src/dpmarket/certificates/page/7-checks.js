@@ -44,7 +44,7 @@ function isPriced({ costs, epsilons, payments }, k) {
 }
 
 function menuChecks(body, menu) {
-  const expected = body.version > 1 && WITH_MENU.includes(body.mechanism);
+  const expected = WITH_MENU.includes(body.mechanism);
   if (!expected && body.menu === null) return [];
   const points = body.menu === null ? 0 : body.menu.cost.length;
   const no = "missing, too coarse, not paying what bits cost, or there although offers depended on others";
@@ -100,20 +100,18 @@ function hashOf(digits) {
   return Uint8Array.from({ length: 32 }, (_, k) => parseInt(digits.slice(2 * k, 2 * k + 2), 16));
 }
 
-function leafOf(line, salt, version) {
+function leafOf(line, salt) {
   const numbers = [line.promise, line.payment, line.spent, line.weight];
   if (!numbers.every(isAmount)) throw new Broken("a line's numbers must be at least 0, and not beyond all bounds");
   if (!(line.quotes >= 1n && line.quotes <= MOST_QUOTES)) {
     throw new Broken("a line adds up at least one quote, and not beyond all bounds");
   }
-  const packed = new DataView(new ArrayBuffer(version === 1 ? 32 : 37));
+  const packed = new DataView(new ArrayBuffer(37));
   numbers.forEach((number, k) => packed.setFloat64(8 * k, number));
-  if (version === 2) {
-    packed.setUint8(32, (line.withdrew ? "w" : "k").charCodeAt(0));
-    packed.setUint32(33, Number(line.quotes));
-  }
+  packed.setUint8(32, (line.withdrew ? "w" : "k").charCodeAt(0));
+  packed.setUint32(33, Number(line.quotes));
   const name = inUtf8(typeof line.id === "string" ? `t${line.id}` : `n${line.id}`);
-  return sha256(joined(inUtf8(`dpmarket-line-${version}`), hashOf(salt), new Uint8Array(packed.buffer), name));
+  return sha256(joined(inUtf8("dpmarket-line-2"), hashOf(salt), new Uint8Array(packed.buffer), name));
 }
 
 function climbs(body, leaf, position, path) {
@@ -138,27 +136,24 @@ function climbs(body, leaf, position, path) {
 // --- a receipt ---
 
 function receiptChecks(body, digest, bytes, cost, menu) {
-  const receipt = receiptOf(parsed(onlyLine(bytes), "the receipt", MOST_RECEIPT), body.version);
+  const receipt = receiptOf(parsed(onlyLine(bytes), "the receipt", MOST_RECEIPT));
   const { line } = receipt;
-  const inside = climbs(body, leafOf(line, receipt.salt, body.version), receipt.position, receipt.path);
+  const inside = climbs(body, leafOf(line, receipt.salt), receipt.position, receipt.path);
   const name = typeof line.id === "string" ? seen(line.id) : String(line.id);
   const mine = `is in the certificate: id ${name}, promise ${floatText(line.promise)}, payment `
     + amountText(line.payment, body) + (line.quotes > 1n ? `, ${line.quotes} quotes together` : "")
     + (line.withdrew ? ", withdrawn: nothing of it is owed" : "");
+  const { currency, minor_units: minorUnits } = receipt.money;
+  const same = currency === body.currency && minorUnits === body.minorUnits
+    && written({ kind: "list", value: receipt.not_promised }) === written({ kind: "list", value: body.notPromised });
   const checks = [
     judged("receipt's digest", receipt.certificate === digest, "this certificate", "another certificate"),
     judged("receipt's line", inside, mine, "is not in the certificate"),
     judged("receipt's numbers", fits(line, body), "fit into the totals", "are more than the totals"),
     judged("receipt's spent epsilon", isCovered(line, body), "covers the weight used", "is less than the weight costs"),
     judged("receipt's promise", isKept(line), `was kept${withDelta(body.release.delta)}`, "was exceeded"),
+    judged("receipt's words", same, "about money and limits are the certificate's", "are others"),
   ];
-  if (body.version > 1) {
-    const { currency, minor_units: minorUnits } = receipt.money;
-    const same = currency === body.currency && minorUnits === body.minorUnits
-      && written({ kind: "list", value: receipt.not_promised })
-        === written({ kind: "list", value: body.notPromised });
-    checks.push(judged("receipt's words", same, "about money and limits are the certificate's", "are others"));
-  }
   if (body.minorUnits !== null) {
     const good = Number.isInteger(line.payment);
     checks.push(judged("receipt's payment", good, "in whole units of money", "is no whole number of units"));
@@ -230,7 +225,6 @@ const NOT_PROMISED = [
 ];
 
 function limitsChecks(body) {
-  if (body.version === 1) return [];
   const told = body.notPromised.map(({ kind, value }) => (kind === "str" ? value : null));
   const missing = NOT_PROMISED.filter((sentence) => !told.includes(sentence)).length;
   const texts = !told.includes(null);
@@ -265,9 +259,7 @@ function checkReceipt(certificate, receipt, cost = null, digest = null) {
     const strange = strangeKind(plain);
     if (strange !== null) return elsewhere(strange, found, digest);
     const body = bodyOf(plain);
-    const less = body.version === 1 ? ", which says less than later ones" : "";
-    const told = `canonical, version ${body.version}${less}; the digest is ${found}`;
-    checks.push({ name: "layout", verdict: HOLDS, detail: told });
+    checks.push({ name: "layout", verdict: HOLDS, detail: `canonical, version 2; the digest is ${found}` });
     if (digest !== null) checks.push(judged("digest", found === digest, "the one given", "not the one given"));
     checks.push({ name: "signature", verdict: NOT_MADE, detail: "needs the signature and the signer's public key" });
     const only = "only the first line was read; the receipt's path leads to the root";

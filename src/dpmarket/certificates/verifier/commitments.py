@@ -1,6 +1,6 @@
 """Check commitments: from a line to its leaf, from a leaf to the root.
 
-A leaf is the SHA-256 of a prefix, the salt, the line's numbers as big-endian doubles, in version 2 whether
+A leaf is the SHA-256 of a prefix, the salt, the line's numbers as big-endian doubles, whether
 the seller withdrew and how many quotes the line adds up, and the id. Eight neighbours are hashed into a node;
 the root covers the number of lines.
 """
@@ -20,29 +20,28 @@ from .reading import hash_of
 from .verdicts import FAILS, NOT_MADE, Broken, Check, judged
 
 _ARITY = 8
+_LINE = b"dpmarket-line-2"
 
 
-def leaf_of(line: Mapping[str, Any], salt: str, version: int) -> bytes:
+def leaf_of(line: Mapping[str, Any], salt: str) -> bytes:
     """Return the commitment to a line, whose numbers must be finite and at least 0."""
     numbers = [line[value] for value in VALUES]
     if not all(0.0 <= number <= LARGEST_NUMBER for number in numbers):
         raise Broken("a line's numbers must be at least 0, and not beyond all bounds")
     if not 1 <= line["quotes"] <= MOST_QUOTES:
         raise Broken("a line adds up at least one quote, and not beyond all bounds")
-    state = state_of(line["withdrew"], line["quotes"]) if version > 1 else b""
-    return hashed_line(version, hash_of(salt), numbers, state, line["id"])
+    return hashed_line(hash_of(salt), numbers, state_of(line["withdrew"], line["quotes"]), line["id"])
 
 
 def state_of(withdrew: object, quotes: int) -> bytes:
-    """Return what version 2 adds to a line: whether the seller withdrew, and how many quotes there were."""
+    """Return whether a line's seller withdrew, and how many quotes it adds up, as bytes."""
     return (b"w" if withdrew else b"k") + quotes.to_bytes(4, "big")
 
 
-def hashed_line(version: int, salt: bytes, numbers: Sequence[float], state: bytes, name: str | int) -> bytes:
+def hashed_line(salt: bytes, numbers: Sequence[float], state: bytes, name: str | int) -> bytes:
     """Return the hash of a line that was checked before."""
     kind = b"t" + name.encode() if isinstance(name, str) else b"n%d" % name
-    prefix = b"dpmarket-line-1" if version == 1 else b"dpmarket-line-2"
-    return hashlib.sha256(prefix + salt + struct.pack(">4d", *numbers) + state + kind).digest()
+    return hashlib.sha256(_LINE + salt + struct.pack(">4d", *numbers) + state + kind).digest()
 
 
 def commitments_check(body: Body, leaves: bytes | None) -> Check:

@@ -158,9 +158,7 @@ def _inconsistent(release: Release, totals: Totals) -> list[str]:
     most = 1.0 / (10 * max(totals.bought_from, 1))
     if not (0.0 < release.delta <= most if release.is_gaussian else release.delta == 0.0):
         wrong.append("delta")
-    if release.features is not None and not _bounded(
-        release.features, release.n_coefficients - release.fit_intercept
-    ):
+    if not _bounded(release.features, release.n_coefficients - release.fit_intercept):
         wrong.append("features")
     return wrong
 

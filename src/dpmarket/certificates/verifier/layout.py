@@ -1,4 +1,4 @@
-"""Turn plain data into a certificate's parts, of version 1 or 2, or refuse them.
+"""Turn plain data into a certificate's parts, or refuse them.
 
 What has other parts than these, or a part of another type, is refused: True is no number here.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from .numbers_released import STATISTIC, StatisticRelease, statistic_release
 from .verdicts import Broken
 
-CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/", "dpmarket.receipt/", "dpmarket.openings/"
+CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/2", "dpmarket.receipt/2", "dpmarket.openings/2"
 VALUES = ("promise", "payment", "spent", "weight")
 BINARY = "binary model"
 SHAPED = "shaped binary model"
@@ -34,31 +34,26 @@ _CONSTANTS = {
     "weight_total": float,
 }
 _GRID = {"coef_grid": list, "grid": float, "stretch": float}
-_COUNTS = {"bought_from": int, "sellers": int, "withdrawn": int}
-_COMMON = {
+_MONEY = {"currency": str, "minor_units": (int, type(None))}
+_BODY: dict[str, Any] = {
+    "commitment": (dict, type(None)),
     "market": dict,
     "mechanism": str,
+    "menu": (dict, type(None)),
+    "money": _MONEY,
     "not_promised": list,
+    "release": dict,
     "root": str,
     "schema": str,
+    "totals": {
+        "bought_from": int,
+        "sellers": int,
+        "total_payment": float,
+        "total_promise": float,
+        "total_spent": float,
+        "withdrawn": int,
+    },
     "versions": dict,
-}
-_MONEY_1 = {"minor_units": (int, type(None))}
-_MONEY_2 = {**_MONEY_1, "currency": str}
-_BODY_1: dict[str, Any] = {
-    **_COMMON,
-    "money": _MONEY_1,
-    "model": _GRID,
-    "totals": {**_COUNTS, "paid": float, "promised": float, "spent": float},
-    "training": {**_CONSTANTS, "n_coefficients": int, "total_epsilon": float},
-}
-_BODY_2: dict[str, Any] = {
-    **_COMMON,
-    "money": _MONEY_2,
-    "commitment": (dict, type(None)),
-    "menu": (dict, type(None)),
-    "release": dict,
-    "totals": {**_COUNTS, "total_payment": float, "total_promise": float, "total_spent": float},
 }
 _RELEASES: dict[str, dict[str, Any]] = {
     BINARY: {
@@ -89,12 +84,18 @@ _RELEASES[STATISTIC] = {
 }
 _MENU = {"cost": list, "epsilon": list, "payment": list}
 _COMMITMENT = {"committed_at": str, "digest": str, "quoted_at": str}
-_LINE_1 = {"id": (str, int), "promise": float, "payment": float, "spent": float, "weight": float}
-_LINE_2 = {**_LINE_1, "quotes": int, "withdrew": bool}
-_RECEIPT_1 = {"certificate": str, "path": list, "position": int, "salt": str, "schema": str}
-_RECEIPT_2 = {**_RECEIPT_1, "money": _MONEY_2, "not_promised": list}
-_OPENINGS_1 = {"certificate": str, "schema": str, **dict.fromkeys(("id", "salt", *VALUES), list)}
-_OPENINGS_2 = {**_OPENINGS_1, "quotes": list, "withdrew": list}
+_LINE = {"id": (str, int), **dict.fromkeys(VALUES, float), "quotes": int, "withdrew": bool}
+_RECEIPT = {
+    "certificate": str,
+    "line": _LINE,
+    "money": _MONEY,
+    "not_promised": list,
+    "path": list,
+    "position": int,
+    "salt": str,
+    "schema": str,
+}
+_OPENINGS = {"certificate": str, "salt": list, "schema": str, **dict.fromkeys(_LINE, list)}
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Release:
 
     kind: str
     delta: float
-    features: Mapping[str, Any] | None
+    features: Mapping[str, Any]
     classes: list[Any]
     coef_grid: list[Any]
     n_coefficients: int
@@ -158,9 +159,8 @@ class Totals:
 
 @dataclass(frozen=True)
 class Body:
-    """The public part of a certificate, whatever its version."""
+    """The public part of a certificate."""
 
-    version: int
     mechanism: str
     market: Mapping[str, Any]
     release: Release | StatisticRelease
@@ -193,80 +193,10 @@ def body_of(found: Mapping[str, Any]) -> Body:
     Raises
     ------
     Broken
-        If they are not those of a version that is known here.
+        If they are not those that are known here.
     """
-    version = _version(found, CERTIFICATE, "the certificate")
-    if version == 1:
-        refuse_other_parts(found, _BODY_1, "the certificate")
-        return _body_1(found)
-    refuse_other_parts(found, _BODY_2, "the certificate")
-    return _body_2(found)
-
-
-def receipt_of(found: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-    """Return a receipt's parts; a line of version 1 is one quote, of somebody who did not withdraw."""
-    if _version(found, RECEIPT, "the receipt") != version:
-        raise Broken("the receipt is of another version than the certificate")
-    shape = {**_RECEIPT_1, "line": _LINE_1} if version == 1 else {**_RECEIPT_2, "line": _LINE_2}
-    refuse_other_parts(found, shape, "the receipt")
-    return {**found, "line": {"withdrew": False, "quotes": 1, **found["line"]}}
-
-
-def lines_of(found: Mapping[str, Any], version: int) -> Lines:
-    """Return the lines of openings, and the digest that they name is left to the caller."""
-    if _version(found, OPENINGS, "the openings") != version:
-        raise Broken("the openings are of another version than the certificate")
-    refuse_other_parts(found, _OPENINGS_1 if version == 1 else _OPENINGS_2, "the openings")
-    count = len(found["id"])
-    kinds = _LINE_1 if version == 1 else _LINE_2
-    for name, kind in {**kinds, "salt": str}.items():
-        types = kind if isinstance(kind, tuple) else (kind,)
-        if len(found[name]) != count or not set(map(type, found[name])) <= set(types):
-            raise Broken(f"{name!r} in the openings is not one value of its type for every line")
-    withdrew, quotes = [False] * count, [1] * count
-    if version == 2:
-        withdrew, quotes = found["withdrew"], found["quotes"]
-    promises, payments, spent, weights = (found[name] for name in VALUES)
-    return Lines(found["id"], promises, payments, spent, weights, withdrew, quotes, found["salt"])
-
-
-def refuse_other_parts(found: Any, shape: Mapping[str, Any], what: str) -> None:
-    """Refuse what does not have exactly these parts, each of exactly its type."""
-    if not isinstance(found, dict) or found.keys() != shape.keys():
-        raise Broken(f"{what} does not have the parts that this program knows")
-    for name, kind in shape.items():
-        if isinstance(kind, dict):
-            refuse_other_parts(found[name], kind, f"{name!r} in {what}")
-        elif type(found[name]) not in (kind if isinstance(kind, tuple) else (kind,)):
-            raise Broken(f"{name!r} in {what} is not of the type that it must have")
-
-
-def _version(found: Mapping[str, Any], schema: str, what: str) -> int:
-    for version in (1, 2):
-        if found.get("schema") == f"{schema}{version}":
-            return version
-    raise Broken(f"{what} is of a kind that this program does not know")
-
-
-def _body_1(found: Mapping[str, Any]) -> Body:
-    constants = dict(found["training"])
-    constants["noise_rate"] = constants.pop("total_epsilon")
-    constants.pop("clip")
-    told = found["totals"]
-    totals = Totals(
-        *(told[name] for name in ("sellers", "bought_from", "withdrawn", "promised", "paid", "spent"))
-    )
-    return Body(
-        version=1,
-        release=Release(kind=BINARY, delta=0.0, features=None, **found["model"], **constants),
-        totals=totals,
-        menu=None,
-        commitment=None,
-        **_shared(found),
-    )
-
-
-def _body_2(found: Mapping[str, Any]) -> Body:
+    _refuse_other_schema(found, CERTIFICATE, "the certificate")
+    refuse_other_parts(found, _BODY, "the certificate")
     kind = found["release"].get("kind")
     if not isinstance(kind, str) or kind not in _RELEASES:
         raise Broken("the certificate is about a kind of release that this program does not know")
@@ -281,24 +211,53 @@ def _body_2(found: Mapping[str, Any]) -> Body:
     else:
         release = _model(found["release"])
     return Body(
-        version=2,
+        mechanism=found["mechanism"],
+        market=found["market"],
         release=release,
         totals=Totals(*(told[name] for name in names)),
+        minor_units=found["money"]["minor_units"],
+        currency=found["money"]["currency"],
         menu=found["menu"],
         commitment=found["commitment"],
-        **_shared(found),
+        root=found["root"],
+        not_promised=found["not_promised"],
     )
 
 
-def _shared(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "mechanism": found["mechanism"],
-        "market": found["market"],
-        "minor_units": found["money"]["minor_units"],
-        "currency": found["money"].get("currency", ""),
-        "root": found["root"],
-        "not_promised": found["not_promised"],
-    }
+def receipt_of(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a receipt's parts."""
+    _refuse_other_schema(found, RECEIPT, "the receipt")
+    refuse_other_parts(found, _RECEIPT, "the receipt")
+    return found
+
+
+def lines_of(found: Mapping[str, Any]) -> Lines:
+    """Return the lines of openings, and the digest that they name is left to the caller."""
+    _refuse_other_schema(found, OPENINGS, "the openings")
+    refuse_other_parts(found, _OPENINGS, "the openings")
+    count = len(found["id"])
+    for name, kind in {**_LINE, "salt": str}.items():
+        types = kind if isinstance(kind, tuple) else (kind,)
+        if len(found[name]) != count or not set(map(type, found[name])) <= set(types):
+            raise Broken(f"{name!r} in the openings is not one value of its type for every line")
+    names = ("id", *VALUES, "withdrew", "quotes", "salt")
+    return Lines(*(found[name] for name in names))
+
+
+def refuse_other_parts(found: Any, shape: Mapping[str, Any], what: str) -> None:
+    """Refuse what does not have exactly these parts, each of exactly its type."""
+    if not isinstance(found, dict) or found.keys() != shape.keys():
+        raise Broken(f"{what} does not have the parts that this program knows")
+    for name, kind in shape.items():
+        if isinstance(kind, dict):
+            refuse_other_parts(found[name], kind, f"{name!r} in {what}")
+        elif type(found[name]) not in (kind if isinstance(kind, tuple) else (kind,)):
+            raise Broken(f"{name!r} in {what} is not of the type that it must have")
+
+
+def _refuse_other_schema(found: Mapping[str, Any], schema: str, what: str) -> None:
+    if found.get("schema") != schema:
+        raise Broken(f"{what} is not of the schema {schema}, the only one that this program reads")
 
 
 def _model(found: Mapping[str, Any]) -> Release:

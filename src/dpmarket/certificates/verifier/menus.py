@@ -104,7 +104,7 @@ def menu_of(body: Body) -> Menu | None:
 
 def menu_checks(body: Body, menu: Menu | None) -> list[Check]:
     """Check that there is a sound menu where there must be one, and none where offers depended on others."""
-    expected = body.version > 1 and body.mechanism in WITH_MENU
+    expected = body.mechanism in WITH_MENU
     if not expected and body.menu is None:
         return []
     yes = f"{len(body.menu['cost']) if body.menu else 0} points, each bit of epsilon paid what it costs"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import repeat
 from secrets import SystemRandom
 from typing import Any
 
@@ -29,7 +28,7 @@ def read_openings(body: Body, data: bytes) -> tuple[Lines, str]:
     """Return the lines of the openings, and the digest of the certificate that they name."""
     most = most_openings(body.totals.sellers)
     found = parsed(only_line(data), "what opens the certificate", most)
-    lines = lines_of(found, body.version)
+    lines = lines_of(found)
     numbers = np.array([lines.promises, lines.payments, lines.spent, lines.weights])
     if not bool(((numbers >= 0.0) & (numbers <= LARGEST_NUMBER)).all()):
         raise Broken("a line's numbers must be at least 0, and not beyond all bounds")
@@ -45,11 +44,11 @@ def openings_checks(
     rows = zip(
         lines.salts,
         zip(lines.promises, lines.payments, lines.spent, lines.weights, strict=True),
-        map(state_of, lines.withdrew, lines.quotes) if body.version > 1 else repeat(b"", len(lines.ids)),
+        map(state_of, lines.withdrew, lines.quotes),
         lines.ids,
         strict=True,
     )
-    hashes = sorted(hashed_line(body.version, hash_of(salt), *row) for salt, *row in rows)
+    hashes = sorted(hashed_line(hash_of(salt), *row) for salt, *row in rows)
     promises, spent, weights = (np.array(x) for x in (lines.promises, lines.spent, lines.weights))
     gone = np.array(lines.withdrew)
     kept = bool((np.where(gone, (spent == 0.0) & (weights == 0.0), spent <= promises)).all())
@@ -132,13 +131,8 @@ def _follow(lines: Lines, body: Body) -> bool:
     ]
     count = len(lines.ids)
     bought = sum(value > 0.0 for value in sums[0])
-    if body.version == 2:
-        totals = Totals(count, bought, count - sum(here), *(_rounded_up(values) for values in sums))
-        return totals == body.totals
-    # Version 1 does not say who withdrew, only how many; they were certified with nothing promised or paid.
-    nothing = sum(not any(line) for line in zip(lines.promises, lines.payments, lines.spent, strict=True))
-    told = body.totals.withdrawn
-    return told <= nothing and Totals(count, bought, told, *map(math.fsum, sums)) == body.totals
+    totals = Totals(count, bought, count - sum(here), *(_rounded_up(values) for values in sums))
+    return totals == body.totals
 
 
 def _rounded_up(values: list[float]) -> float:

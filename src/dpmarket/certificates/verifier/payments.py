@@ -175,8 +175,8 @@ def _offline(
     virtual = psi(costs)
     problem = Problem(virtual, objective)
     promised = np.array(lines.promises)
-    best, left = _nearest(problem.promises(), promised, np.array(lines.payments), body)
-    allocation = _allocation(problem, np.where(left, best, promised), best)
+    best = min(problem.promises(), key=lambda solution: int(_away(promised, solution).sum()))
+    allocation = _allocation(problem, promised, best)
 
     def due(places: Any) -> Any:
         """Return cost times epsilon and the integral: by the minimal value where psi is a straight line."""
@@ -192,26 +192,12 @@ def _offline(
 
         return paid + integrals(epsilons, inside[places], psi.high, _TOLERANCE / 4.0)
 
-    checked = ~left & (best > 0.0)
-    return [allocation, _payments(body, lines, promised, checked, due, payments_checked)]
+    return [allocation, _payments(body, lines, promised, best > 0.0, due, payments_checked)]
 
 
-def _nearest(solutions: list[Any], promised: Any, payments: Any, body: Body) -> tuple[Any, Any]:
-    """Return the solution that the promises are, and who withdrew without the certificate saying who.
-
-    Version 1 says only how many withdrew: they are promised and paid nothing, where the solution buys from
-    them.
-    """
-    nothing = (promised == 0.0) & (payments == 0.0) & (body.version == 1)
-    results = []
-    for solution in solutions:
-        away = np.abs(promised - solution) > _MATCH * solution + 1e-3 * _MATCH * solution.max()
-        left = away & nothing
-        if left.sum() > body.totals.withdrawn:
-            left = np.zeros_like(left)
-        results.append((int((away & ~left).sum()), solution, left))
-    _, solution, left = min(results, key=lambda result: result[0])
-    return solution, left
+def _away(promised: Any, solution: Any) -> Any:
+    """Return which promises are not those of a solution."""
+    return np.abs(promised - solution) > _MATCH * solution + 1e-3 * _MATCH * solution.max()
 
 
 def _allocation(problem: Problem, promised: Any, best: Any) -> Check:
@@ -223,7 +209,7 @@ def _allocation(problem: Problem, promised: Any, best: Any) -> Check:
         return Check("allocation", FAILS, "somebody has more weight than weight_cap allows")
     if total > problem.most * (1.0 + 1e-9):
         return Check("allocation", FAILS, "more was promised than max_mean_epsilon allows")
-    away = int((np.abs(promised - best) > _MATCH * best + 1e-3 * _MATCH * best.max()).sum())
+    away = int(_away(promised, best).sum())
     return judged(
         "allocation",
         away == 0,
@@ -241,12 +227,10 @@ def _online(body: Body, lines: Lines, costs: Any, quoted: float, payments_checke
     expected = curve.epsilons(costs)
     away = np.abs(promised - expected) > _MATCH * expected + 1e-3 * _MATCH * curve.largest
     nothing = away & (promised == 0.0) & (payments == 0.0)
-    # Who declined is named as one who withdrew; version 1 says only how many did.
+    # Who declined is named as one who withdrew.
     declined = nothing & np.array(lines.withdrew)
     refused = nothing & ~declined
     quoted += float(curve.payments(costs[declined]).sum())
-    if body.version == 1 and refused.sum() <= body.totals.withdrawn:
-        declined, refused = nothing, np.zeros_like(nothing)
     used_up = _is_used_up(body, quoted, float(curve.payments(np.array([psi.low]))[0]))
     wrong = int((away & ~nothing).sum()) + (0 if used_up else int(refused.sum()))
     late = int(refused.sum())

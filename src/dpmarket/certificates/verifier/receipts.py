@@ -22,9 +22,9 @@ def receipt_checks(
     body: Body, digest: str, data: bytes, cost: float | None, menu: Menu | None
 ) -> list[Check]:
     """Return every check of a receipt; with the holder's own cost, that the payment is worth it."""
-    receipt = receipt_of(parsed(only_line(data), "the receipt", MOST_RECEIPT), body.version)
+    receipt = receipt_of(parsed(only_line(data), "the receipt", MOST_RECEIPT))
     line = receipt["line"]
-    inside = climbs(body, leaf_of(line, receipt["salt"], body.version), receipt["position"], receipt["path"])
+    inside = climbs(body, leaf_of(line, receipt["salt"]), receipt["position"], receipt["path"])
     paid = amount_text(line["payment"], body.minor_units, body.currency)
     mine = (
         f"is in the certificate: id {line['id']!r}, promise {line['promise']!r}, payment {paid}"
@@ -32,6 +32,8 @@ def receipt_checks(
         + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
     )
     covered = is_covered(line["weight"], line["spent"], body)
+    told = {"currency": body.currency, "minor_units": body.minor_units}
+    same = receipt["money"] == told and receipt["not_promised"] == body.not_promised
     checks = [
         judged(
             "receipt's digest", receipt["certificate"] == digest, "this certificate", "another certificate"
@@ -40,13 +42,8 @@ def receipt_checks(
         judged("receipt's numbers", _fits(line, body), "fit into the totals", "are more than the totals"),
         judged("receipt's spent epsilon", covered, "covers the weight used", "is less than the weight costs"),
         judged("receipt's promise", _kept(line), f"was kept{with_delta(body.release.delta)}", "was exceeded"),
+        judged("receipt's words", same, "about money and limits are the certificate's", "are others"),
     ]
-    if body.version > 1:
-        told = {"currency": body.currency, "minor_units": body.minor_units}
-        same = receipt["money"] == told and receipt["not_promised"] == body.not_promised
-        checks.append(
-            judged("receipt's words", same, "about money and limits are the certificate's", "are others")
-        )
     if body.minor_units is not None:
         whole = float(line["payment"]).is_integer()
         checks.append(

@@ -135,8 +135,6 @@ def _same_features(parts: Mapping[str, Any], release: Release) -> bool:
     if release.encoder is not None:
         return declared_alike(parts, release.encoder)
     told = release.features
-    if told is None:
-        return False
     certified = {name: ends for name, *ends in zip(told["name"], told["low"], told["high"], strict=True)}
     plain = all(set(part) == {"low", "high"} for part in parts.values())
     return plain and certified == {

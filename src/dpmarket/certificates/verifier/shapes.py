@@ -41,7 +41,7 @@ def _declared(release: Release, constant: float) -> bool:
         names, numbers, groups = _columns(encoder["columns"])
         radius = encoder["radius"]
         # The canonical text sorts what is declared; the order of the columns is that of the features.
-        if release.features is None or sorted(names) != sorted(release.features["name"]):
+        if sorted(names) != sorted(release.features["name"]):
             return False
         if type(radius) is not float or not radius > 0.0:
             return False

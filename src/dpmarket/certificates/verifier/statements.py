@@ -20,9 +20,7 @@ NOT_PROMISED = (
 
 
 def statements_check(body: Body) -> list[Check]:
-    """Check that every limit that is known here is stated; version 1 knew fewer."""
-    if body.version == 1:
-        return []
+    """Check that every limit that is known here is stated."""
     missing = sum(sentence not in body.not_promised for sentence in NOT_PROMISED)
     more = len(body.not_promised) - len(NOT_PROMISED)
     texts = all(type(sentence) is str for sentence in body.not_promised)
