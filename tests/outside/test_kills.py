@@ -1,7 +1,7 @@
 """Commands that are killed after one of their writes, and ledgers put back from a backup.
 
-Nothing happens twice, and sellers do not lose. Tests do not know how many writes a command has: kill points are
-bisected to those around which the outcome changes.
+Nothing happens twice, and sellers do not lose. Tests do not know how many writes a command has: they bisect
+kill points to those around which the outcome changes.
 """
 
 import shutil
