@@ -68,7 +68,7 @@ def test_a_clone_keeps_the_settings_and_drops_the_fit():
 def test_a_pickled_model_predicts_as_before(settings):
     x, y = records(classes=len(settings.get("classes", (0, 1))))
     fitted = seeded(epsilon=2.0, **settings).fit(x, y)
-    read = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    read = pickle.loads(pickle.dumps(fitted))
     assert (read.predict_proba(x) == fitted.predict_proba(x)).all()
     assert (read.epsilons_ == fitted.epsilons_).all()
 
@@ -251,7 +251,7 @@ def test_nobody_is_charged_more_than_promised_and_nearly_all_of_it_is_used(setti
 
 
 def test_what_is_charged_covers_the_weights_used_by_a_second_formula():
-    """MATH section 3: a R eta/2 + max over s of a R eta s/2 + log(1 + a R^2 s (1 - s) / l2), on a fine grid."""
+    """a R eta/2 + max over s of a R eta s/2 + log(1 + a R^2 s (1 - s) / l2), on a fine grid of s."""
     x, y = records()
     promises = np.random.default_rng(2).exponential(1.0, 60)
     s = np.linspace(0.0, 1.0, 20_001)
@@ -412,7 +412,7 @@ def test_without_entropy_nothing_is_released(monkeypatch):
 
 
 def test_a_model_of_breast_cancer_data_is_accurate_at_moderate_epsilons():
-    """Measured accuracies are .94 at epsilon 1 and .97 at 10; seeds are fixed, so this never fails by luck."""
+    """Measured accuracies are .94 at epsilon 1 and .97 at 10; seeds are fixed: no failure by luck."""
     data = breast_cancer()
     x = dpm.PublicScaler(data.low, data.high).fit_transform(data.features)
     rng = np.random.default_rng(0)

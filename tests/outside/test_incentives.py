@@ -139,8 +139,9 @@ def test_a_mechanism_is_the_same_after_it_was_written_as_json(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["offline", "offline, bounded", "offline, beta", "offline with a delta", "online", "online, mixture",
-             "online with a delta", "posted price"]
+    "name",
+    ["offline", "offline, bounded", "offline, beta", "offline with a delta", "online", "online, mixture",
+     "online with a delta", "posted price"],
 )  # fmt: skip
 def test_payments_are_an_independent_quadrature_of_the_announced_rule(name):
     """The Myerson payment c eps(c) + integral of eps from c to the top, by trapezoids on 4,001 reports."""
@@ -172,7 +173,7 @@ def test_the_payment_identity_pays_any_falling_rule():
 
 
 def best_by_cvxpy(psi, objective):
-    """Return the minimum of the buyer's objective: a cone program at every total epsilon, then over totals."""
+    """Return the least objective and its epsilons: a cone program at every total epsilon."""
     m = len(psi)
     weights, price = cvxpy.Variable(m, nonneg=True), cvxpy.Parameter(nonneg=True)
     limits = [cvxpy.sum(weights) == 1.0]
