@@ -56,13 +56,14 @@ class Place:
         return dict(sorted(found.items()))
 
     def show(self):
-        """Return the state of the only round and the campaign's money, or neither before the first quote."""
+        """Return the round's state, epsilons promised and spent, and money; nothing before a quote."""
         shown = self.campaign.run("show", "market.ledger", "--json", code=None)
         if shown.code or not shown.json["campaigns"]:
-            return None, {}
+            return {}
         (found,) = shown.json["campaigns"]
         (entered,) = found["rounds"]
-        return entered["state"], found["balance_minor_units"]
+        sums = {name: shown.json[name] for name in ("promised", "spent")}
+        return {"state": entered["state"], **sums, **found["balance_minor_units"]}
 
     def read(self, name):
         path = self.campaign / name
@@ -127,22 +128,19 @@ def test_a_training_that_is_killed_is_undone_spent_and_paid_or_released_once(quo
     def outcome(killed):
         written = quoted.read("model.json")
         again = campaign.train("--json", output="again.json", code=None)
-        state, money = quoted.show()
+        now = quoted.show()
         campaign.check_books()
-        # However it ended, sellers who stayed are owed their payments now, once.
-        assert money["owed"] == sum(owed.values())
-        assert money["held"] == money["on_its_way"] == money["paid_out"] == 0
-        (line,) = campaign.run("statement", "seller 7", "--json").json["rounds"]
-        assert 0.999 * line["promised"] <= line["spent"] <= line["promised"]
-        (line,) = campaign.run("statement", LEFT[0], "--json").json["rounds"]
-        assert line["spent"] == 0
+        # However it ended, the promises to sellers who stayed are spent now, and owed, once.
+        assert now["owed"] == sum(owed.values())
+        assert now["held"] == now["on_its_way"] == now["paid_out"] == 0
+        assert 0.999 * now["promised"] <= now["spent"] <= now["promised"]
         if again.code:  # noise may have been drawn: there will be no second one
             assert again.code == 1
             assert again.err
             assert written is quoted.read("again.json") is None
-            assert state != "released"
+            assert now["state"] != "released"
             return "spent"
-        assert state == "released"
+        assert now["state"] == "released"
         assert written in (None, quoted.read("again.json"))
         if not killed:
             return DONE
@@ -174,12 +172,12 @@ def test_a_quote_that_is_killed_is_asked_again_and_promises_the_same_once(place)
 
     def outcome(killed):
         whole = place.read("quotes.csv") is not None  # a file that is there is there to its end
-        entered, _ = place.show()
+        entered = place.show()
         assert entered or not whole  # nothing is told before it is entered
         assert not whole or len(campaign.quotes()) == NUMBER
         campaign.quote("--force")
         assert {who: (row["epsilon"], row["payment"]) for who, row in campaign.quotes().items()} == expected
-        assert place.show()[1]["held"] == total
+        assert place.show()["held"] == total
         campaign.check_books()
         return DONE if not killed else "told" if whole else "entered" if entered else "nothing"
 
@@ -195,21 +193,19 @@ def test_a_withdrawal_that_is_killed_is_whole_or_none(place):
     left = sum(held.values()) - sum(held[who] for who in LEFT)
 
     def leave(**options):
-        return campaign.withdraw(*LEFT, **options)
+        return campaign.withdraw(*LEFT, "--json", **options)
 
     def outcome(killed):
-        refused = campaign.check_books(code=None).code
-        if refused:  # the log knows of it and the ledger does not: as with a backup that was put back
-            leave(code=1)
+        again = leave(code=None)
+        if again.code:  # the log knows of it and the ledger does not: as with a backup that was put back
             campaign.train(code=1)
             campaign.run("ledger", "repair", "market.ledger")
-        money = place.show()[1]["held"]
-        assert money in (left, sum(held.values()))
-        assert not refused or money == left
-        leave()
-        assert place.show()[1]["held"] == left
+            again = leave()
+            assert again.json["withdrawn"] == 0
+        assert again.json["withdrawn"] in (0, len(LEFT))
+        assert place.show()["held"] == left
         campaign.check_books()
-        return DONE if not killed else "left" if money == left else "still in"
+        return DONE if not killed else "still in" if again.json["withdrawn"] else "left"
 
     found = place.outcomes(leave, outcome)
     assert in_order(found, "still in", "left", DONE), found
@@ -227,15 +223,15 @@ def test_a_payout_that_is_killed_pays_everybody_once(trained):
         else:
             assert not written
         assert trained.paid("again.csv") == owed
-        _, money = trained.show()
-        assert (money["owed"], money["on_its_way"]) == (0, sum(owed.values()))
+        now = trained.show()
+        assert (now["owed"], now["on_its_way"]) == (0, sum(owed.values()))
         campaign.check_books()
         return DONE if not killed else "entered" if again.code else "undone"
 
     found = trained.outcomes(campaign.payouts, outcome)
     assert in_order(found, "undone", "entered", DONE), found
     campaign.run("payouts", "--confirmed", "again.csv")
-    assert trained.show()[1]["paid_out"] == sum(owed.values())
+    assert trained.show()["paid_out"] == sum(owed.values())
 
 
 # --- backups ------------------------------------------------------------------------------------
@@ -293,7 +289,7 @@ def test_a_backup_from_before_a_payout_pays_nobody_twice(trained, tmp_path):
     assert trained.read("second.csv") is None
     campaign.run("payouts", "--repeat", 1, "-o", "again.csv")
     assert trained.read("again.csv") == first
-    assert trained.show()[1]["paid_out"] == sum(owed.values())
+    assert trained.show()["paid_out"] == sum(owed.values())
     campaign.check_books()
 
 
