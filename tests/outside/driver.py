@@ -23,6 +23,7 @@ from outside.processes import Running, run
 
 NODE = shutil.which("node")
 API = "/api/v1"
+ENDED = ("released", "lost", "cancelled")
 ROLES = ("operator", "buyer", "paymaster", "auditor")
 
 
@@ -212,7 +213,7 @@ class Service:
         """Draft a campaign that closes and takes records until so many days from now; return its id."""
         days = (timedelta(days=number) for number in (0, closes, deliver))
         names = ("opens_at", "closes_at", "deliver_until")
-        now = datetime.now(UTC)
+        now = datetime.now(UTC) + timedelta(seconds=float(self.clock.read_text()))
         times = {name: (now + day).isoformat() for name, day in zip(names, days, strict=True)}
         body = {"title": title or secrets.token_hex(8), "mechanism": mechanism, "market": rules, **times}
         return self.members["buyer"].post("/campaigns", body)["id"]
@@ -237,7 +238,14 @@ class Service:
         return self.members[role].get(f"/campaigns/{campaign}/{name}").content
 
     def until_state(self, campaign, *states):
-        return until(lambda: (found := self.state(campaign)) in states and found)
+        """Wait until a campaign is in one of these states; fail at once where it ended in another one."""
+
+        def look():
+            found = self.state(campaign)
+            assert found in states or found not in ENDED, f"expected {states}, found {found}"
+            return found in states and found
+
+        return until(look)
 
 
 @contextmanager
@@ -251,7 +259,7 @@ def running_service(folder, **settings):
         service.stop()
 
 
-def until(look, seconds=120.0):
+def until(look, seconds=30.0):
     """Return the first true value of ``look()``; fail after so many seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -266,7 +274,7 @@ def until(look, seconds=120.0):
 
 
 def page_checks(page, certificate, receipt, cost=None):
-    """Check a receipt by the page's own script in node; return the verdict of each check by name."""
+    """Check a receipt by the page's own script in node; return the verdict of each check by its name."""
     script = re.search(r"<script>(.*)</script>", page, re.DOTALL)[1].split("// The page:")[0]
     given = [base64.b64encode(part).decode() for part in (certificate, receipt)]
     program = f"""{script}

@@ -19,7 +19,8 @@ TWO, THREE = ["no", "yes"], ["bus", "car", "train"]
 MEAN = {"kind": "mean", "column": "age", **AGE}
 SHARE = {"kind": "share", "column": "member"}
 HISTOGRAM = {"kind": "histogram", "column": "way", "categories": THREE}
-QUANTILE = {"kind": "quantile", "column": "age", "low": 0, "high": 120, "steps": 24}
+QUANTILE = {"kind": "quantile", "column": "age", "level": 0.5, "candidates": list(range(0, 121, 5))}
+PLACED = ("column", "columns", "share")
 VECTOR = {"kind": "vector_mean", "columns": ["east", "north"], "bound": 2.0}
 
 
@@ -39,8 +40,18 @@ class Good:
         """Return the names of the columns of a record."""
         if self.is_model:
             return [*self.tables["features"], self.tables["label"]["column"]]
+        return list(dict.fromkeys(name for _, names in self.questions().values() for name in names))
+
+    def questions(self):
+        """Return what a statistic asks, by name: its settings, and the columns that it is asked of."""
         asked = self.tables.get("statistics") or {"one": self.tables["statistic"]}
-        return list(dict.fromkeys(c for q in asked.values() for c in q.get("columns", [q.get("column")])))
+        columns = {
+            name: question.get("columns", [question.get("column")]) for name, question in asked.items()
+        }
+        return {
+            name: ({k: v for k, v in question.items() if k not in PLACED}, columns[name])
+            for name, question in asked.items()
+        }
 
     def rules(self, sellers=60, **objective):
         """Return the rules of a campaign; ``objective`` adds to its table, such as ``budget=30``."""
