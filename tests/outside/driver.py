@@ -1,0 +1,286 @@
+"""Commands, routes and files, spelled as a user does: the one place that knows their names.
+
+Commands run as processes of their own (`processes.py`). A service is such a process; callers reach it by HTTP
+on loopback.
+"""
+
+import base64
+import csv
+import json
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+
+from outside.processes import Running, run
+
+NODE = shutil.which("node")
+API = "/api/v1"
+ENDED = ("released", "lost", "cancelled")
+ROLES = ("operator", "buyer", "paymaster", "auditor")
+
+
+# --- a campaign from files -----------------------------------------------------------------------
+
+
+class FileCampaign:
+    """A campaign in a folder: rules, reports and data, and every command that a buyer gives."""
+
+    def __init__(self, folder, rules, reports, data):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_rules(self.folder / "market.toml", rules)
+        write_table(self.folder / "reports.csv", reports)
+        write_table(self.folder / "data.csv", data)
+
+    def __truediv__(self, name):
+        return self.folder / name
+
+    def run(self, *arguments, **options):
+        return run(*arguments, cwd=self.folder, **options)
+
+    def quote(self, *options, **more):
+        return self.run("quote", "reports.csv", "-o", "quotes.csv", *options, **more)
+
+    def withdraw(self, *sellers, **more):
+        return self.run("withdraw", *sellers, "--quotes", "quotes.csv", **more)
+
+    def train(self, *options, output="model.json", **more):
+        return self.run("train", "data.csv", "--quotes", "quotes.csv", "-o", output, *options, **more)
+
+    def certify(self, *options, **more):
+        names = ("--quotes", "quotes.csv", "-o", "certificate.json", "--openings", "openings.json")
+        return self.run("certify", *names, *options, **more)
+
+    def receipts(self, **more):
+        return self.run(
+            "receipts", "certificate.json", "openings.json", "-o", "receipts", "--page", "page.html", **more
+        )
+
+    def verify(self, *options, **more):
+        return self.run("verify", "certificate.json", *options, "--json", **more)
+
+    def payouts(self, *options, **more):
+        return self.run("payouts", "-o", "payouts.csv", *options, **more)
+
+    def report(self, *options, **more):
+        names = ("reports.csv", "--quotes", "quotes.csv", "-o", "report.html")
+        return self.run("report", *names, *options, **more)
+
+    def check_books(self, **more):
+        return self.run("ledger", "check", "market.ledger", **more)
+
+    def quotes(self):
+        return {row["seller"]: row for row in read_table(self / "quotes.csv")}
+
+    def released(self):
+        return json.loads((self / "model.json").read_text(encoding="utf-8"))
+
+    def receipt_of(self, seller):
+        files = {row["seller"]: row["file"] for row in read_table(self / "receipts" / "index.csv")}
+        return self / "receipts" / files[seller]
+
+
+def write_rules(path, rules):
+    """Write nested tables as TOML: tables of the first level have headings, deeper ones are inline."""
+
+    def value(data):
+        if isinstance(data, dict):
+            return "{ " + ", ".join(f"{json.dumps(k)} = {value(v)}" for k, v in data.items()) + " }"
+        return json.dumps(data, ensure_ascii=False)
+
+    lines = []
+    for name, table in rules.items():
+        lines += [f"[{name}]", *(f"{json.dumps(k)} = {value(v)}" for k, v in table.items()), ""]
+    Path(path).write_text("\n".join(lines), encoding="utf-8")
+
+
+def write_table(path, columns):
+    """Write columns by name as CSV."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
+
+
+def read_table(path):
+    """Read a CSV file without the apostrophes that keep spreadsheets from running a cell."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return [
+            {name: re.sub(r"^'(?='*\s*[=+\-@])", "", cell) for name, cell in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+# --- a service -----------------------------------------------------------------------------------
+
+
+class Caller:
+    """Somebody with a token. Acts that the service refuses return its answer; ``ok`` demands success."""
+
+    def __init__(self, http, token):
+        self.http, self.token = http, token
+
+    def request(self, method, path, body=None, key=None, **headers):
+        sent = {"Authorization": f"Bearer {self.token}", **headers} if self.token else headers
+        if method == "POST":
+            sent["Idempotency-Key"] = key or secrets.token_urlsafe(24)
+        return self.http.request(method, API + path, json=body, headers=sent)
+
+    def get(self, path):
+        return ok(self.request("GET", path))
+
+    def post(self, path, body=None, key=None):
+        return ok(self.request("POST", path, body, key)).json()
+
+    def consent(self):
+        return self.post("/me/consent", {"digest": self.get("/me/consent").json()["digest"]})
+
+    def act(self, name, key=None, **body):
+        """Act as a seller: menu, quote, report, acceptance, decline, record, payee, withdrawal."""
+        return self.post(f"/me/{name}", body or None, key)
+
+    def sell(self, cost, record, mechanism="online"):
+        """Do everything that sells a record as long as the campaign is open; offline, report the cost."""
+        self.consent()
+        if mechanism == "offline":
+            return self.act("report", cost=cost)
+        self.act("menu")
+        quoted = self.act("quote", cost=cost)
+        return self.deliver(record) if quoted["epsilon"] else quoted
+
+    def deliver(self, record):
+        self.act("acceptance")
+        return self.act("record", values=record)
+
+
+def ok(answer):
+    assert answer.is_success, f"{answer.request.method} {answer.request.url.path}: {answer.text}"
+    return answer
+
+
+class Service:
+    """A service on loopback with a clock that tests put ahead, a worker, and a member of every role."""
+
+    def __init__(self, folder, **settings):
+        self.folder, self.clock = Path(folder), Path(folder).parent / "clock"
+        self.settings = {f"DPMARKET_{name.upper()}": str(value) for name, value in settings.items()}
+        self.ahead(seconds=0)
+        made = [run("service", "init", self.folder, "--name", "operator", "--json", cwd=self.folder.parent)]
+        made += [
+            run("service", "invite-member", self.folder, role, role, "--json", cwd=self.folder.parent)
+            for role in ROLES[1:]
+        ]
+        self.tokens = {role: done.json["token"] for role, done in zip(ROLES, made, strict=True)}
+
+    def ahead(self, **span):
+        """Put the clock ahead of the machine's by a span, such as ``days=8``."""
+        aside = self.clock.with_suffix(".new")
+        aside.write_text(str(timedelta(**span).total_seconds()))
+        aside.replace(self.clock)
+
+    def start(self):
+        environment = {
+            "DPMARKET_TESTING": "true",
+            "DPMARKET_CLOCK_FILE": str(self.clock),
+            "DPMARKET_STATE": str(self.folder / "state"),
+            **self.settings,
+        }
+        place = {"cwd": self.folder.parent, "environment": environment}
+        options = ("--port", 0, "--metrics-port", 0, "--no-worker")
+        self._serving = Running("serve", self.folder, *options, **place)
+        self._worker = Running("worker", self.folder, **place)
+        self.url = until(lambda: re.search(r"Serving on (http\S+?);?\s", self._serving.out()))[1]
+        self.http = httpx.Client(base_url=self.url, timeout=120.0, trust_env=False)
+        self.members = {role: self.caller(token) for role, token in self.tokens.items()}
+
+    def stop(self):
+        """End both processes as a service manager does; return their exit codes."""
+        self.http.close()
+        for process in (self._worker, self._serving):
+            process.signal(signal.SIGTERM)
+        return [process.wait(None, 60).code for process in (self._worker, self._serving)]
+
+    def caller(self, token):
+        return Caller(self.http, token)
+
+    def draft(self, rules, mechanism="online", title=None, closes=7, deliver=9):
+        """Draft a campaign that closes and takes records until so many days from now; return its id."""
+        days = (timedelta(days=number) for number in (0, closes, deliver))
+        names = ("opens_at", "closes_at", "deliver_until")
+        now = datetime.now(UTC) + timedelta(seconds=float(self.clock.read_text()))
+        times = {name: (now + day).isoformat() for name, day in zip(names, days, strict=True)}
+        body = {"title": title or secrets.token_hex(8), "mechanism": mechanism, "market": rules, **times}
+        return self.members["buyer"].post("/campaigns", body)["id"]
+
+    def open(self, rules, mechanism="online", amount=50_000, **options):
+        campaign = self.draft(rules, mechanism, **options)
+        self.members["paymaster"].post(f"/campaigns/{campaign}/fund", {"amount": amount})
+        self.members["buyer"].post(f"/campaigns/{campaign}/open")
+        return campaign
+
+    def invite(self, campaign, *people, **body):
+        """Invite people; return a caller for each."""
+        asked = {"people": list(people), **body}
+        made = self.members["operator"].post(f"/campaigns/{campaign}/invitations", asked)
+        return [self.caller(one["token"]) for one in made["invitations"]]
+
+    def state(self, campaign):
+        return self.members["buyer"].get(f"/campaigns/{campaign}").json()["state"]
+
+    def paper(self, campaign, name, role="buyer"):
+        """Return one of certificate, model, openings, report, totals, market as bytes."""
+        return self.members[role].get(f"/campaigns/{campaign}/{name}").content
+
+    def until_state(self, campaign, *states):
+        """Wait until a campaign is in one of these states; fail at once where it ended in another one."""
+
+        def look():
+            found = self.state(campaign)
+            assert found in states or found not in ENDED, f"expected {states}, found {found}"
+            return found in states and found
+
+        return until(look)
+
+
+@contextmanager
+def running_service(folder, **settings):
+    """Run a service in a new folder for a ``with`` block."""
+    service = Service(Path(folder) / "service", **settings)
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def until(look, seconds=30.0):
+    """Return the first true value of ``look()``; fail after so many seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"it did not happen within {seconds} s")
+
+
+# --- the receipt page ----------------------------------------------------------------------------
+
+
+def page_checks(page, certificate, receipt, cost=None):
+    """Check a receipt by the page's own script in node; return the verdict of each check by its name."""
+    script = re.search(r"<script>(.*)</script>", page, re.DOTALL)[1].split("// The page:")[0]
+    given = [base64.b64encode(part).decode() for part in (certificate, receipt)]
+    program = f"""{script}
+    const given = {json.dumps([*given, cost])};
+    const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
+    const found = checkReceipt(bytes(given[0]), bytes(given[1]), given[2], null);
+    process.stdout.write(JSON.stringify(found.map(({{ name, verdict }}) => [name, verdict])));"""
+    done = subprocess.run([NODE, "-"], input=program.encode(), capture_output=True, check=True, timeout=60)
+    return dict(json.loads(done.stdout))

@@ -1,0 +1,140 @@
+"""What can be bought: the rules of each purchase, and records of invented people who sell."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+AGE, INCOME = {"low": 18, "high": 90}, {"low": 0, "high": 100_000}
+JOBS = [f"job {k}" for k in range(12)]
+TOWNS = [f"town {k}" for k in range(9)]
+NUMBERS = {"age": AGE, "income": INCOME}
+CATEGORIES = {"age": AGE, "job": {"categories": JOBS}, "town": {"categories": TOWNS}}
+GAPS = {
+    "age": {**AGE, "missing": 50},
+    "job": {"categories": JOBS[:3], "other": True, "missing_category": True},
+    "since": {"first": "2000-01-01", "last": "2025-12-31"},
+    "member": {"boolean": True},
+}
+TWO, THREE = ["no", "yes"], ["bus", "car", "train"]
+MEAN = {"kind": "mean", "column": "age", **AGE}
+SHARE = {"kind": "share", "column": "member"}
+HISTOGRAM = {"kind": "histogram", "column": "way", "categories": THREE}
+QUANTILE = {"kind": "quantile", "column": "age", "level": 0.5, "candidates": list(range(0, 121, 5))}
+PLACED = ("column", "columns", "share")
+VECTOR = {"kind": "vector_mean", "columns": ["east", "north"], "bound": 2.0}
+
+
+@dataclass(frozen=True)
+class Good:
+    """One purchase: the tables of its rules that say what is bought, and how many rows a person has."""
+
+    tables: dict
+    delta: float | None = None
+    rows: int = 1
+
+    @property
+    def is_model(self):
+        return "features" in self.tables
+
+    def columns(self):
+        """Return the names of the columns of a record."""
+        if self.is_model:
+            return [*self.tables["features"], self.tables["label"]["column"]]
+        return list(dict.fromkeys(name for _, names in self.questions().values() for name in names))
+
+    def questions(self):
+        """Return what a statistic asks, by name: its settings, and the columns that it is asked of."""
+        asked = self.tables.get("statistics") or {"one": self.tables["statistic"]}
+        columns = {
+            name: question.get("columns", [question.get("column")]) for name, question in asked.items()
+        }
+        return {
+            name: ({k: v for k, v in question.items() if k not in PLACED}, columns[name])
+            for name, question in asked.items()
+        }
+
+    def rules(self, sellers=60, **objective):
+        """Return the rules of a campaign; ``objective`` adds to its table, such as ``budget=30``."""
+        aims = {"max_epsilon": 1.0, **objective}
+        if not {"budget", "payment_weight"} & set(aims):
+            aims["payment_weight"] = 0.001
+        if self.delta is not None:
+            aims["delta"] = self.delta
+        return {
+            "sellers": {"expected": sellers, "rows_per_person": self.rows},
+            "costs": {"distribution": "uniform(1, 5)"},
+            "objective": aims,
+            "money": {"currency": "EUR"},
+            **self.tables,
+        }
+
+    def person(self, rng):
+        """Return the rows of one invented person, each a value by column."""
+        return [self._row(rng) for _ in range(int(rng.integers(1, self.rows + 1)))]
+
+    def _row(self, rng):
+        age, income = int(rng.integers(18, 91)), float(np.round(rng.uniform(0, 1e5), 2))
+        label = self.tables.get("label", {"values": TWO})["values"]
+        row = {
+            "age": age,
+            "income": income,
+            "job": str(rng.choice(JOBS)),
+            "town": str(rng.choice(TOWNS)),
+            "since": f"20{rng.integers(10, 25)}-0{rng.integers(1, 10)}-15",
+            "member": bool(rng.random() < 0.4),
+            "way": str(rng.choice(THREE)),
+            "east": float(np.round(rng.uniform(-1, 1), 3)),
+            "north": float(np.round(rng.uniform(-1, 1), 3)),
+            "bought": label[int(len(label) * (age - 18) / 73)],
+        }
+        if self.tables.get("features") is GAPS and rng.random() < 0.3:
+            row |= {"age": None, "job": None}
+        return {name: row[name] for name in self.columns()}
+
+
+def _model(features, labels=TWO, **more):
+    return Good({"features": features, "label": {"column": "bought", "values": labels}}, **more)
+
+
+def _statistic(question):
+    return Good({"statistic": question})
+
+
+GOODS = {
+    "two classes": _model(NUMBERS),
+    "categories": _model(CATEGORIES),
+    "gaps, dates, yes/no": _model(GAPS),
+    "rows": _model(NUMBERS, rows=3),
+    "softmax": _model(NUMBERS, THREE),
+    "softmax, categories": _model(CATEGORIES, THREE),
+    "delta": _model(NUMBERS, delta=1e-5),
+    "delta, categories": _model(CATEGORIES, delta=1e-5),
+    "delta, rows": _model(NUMBERS, delta=1e-5, rows=3),
+    "delta, softmax": _model(NUMBERS, THREE, delta=1e-5),
+    "mean": _statistic(MEAN),
+    "share": _statistic(SHARE),
+    "histogram": _statistic(HISTOGRAM),
+    "quantile": _statistic(QUANTILE),
+    "vector mean": _statistic(VECTOR),
+    "several statistics": Good({"statistics": {"age": {**MEAN, "share": 2}, "way": HISTOGRAM}}),
+}
+
+
+def sellers(good, number=60, seed=0):
+    """Return ids, costs and rows of invented people: ids as people have them, costs in cents with ties."""
+    rng = np.random.default_rng(seed)
+    odd = ["007", "7", 'Zoë "Z" Ó Néill, jr.', "名前 1", "true", "1e5", "a;b", '=HYPERLINK("x")']
+    ids = (odd + [f"seller {k}" for k in range(number)])[:number]
+    costs = np.round(rng.uniform(1, 5, number), 2).tolist()
+    return ids, costs, [good.person(rng) for _ in ids]
+
+
+def tables(ids, costs, people):
+    """Return the reports and the data of people as columns by name."""
+    rows = [{"seller": who, **row} for who, person in zip(ids, people, strict=True) for row in person]
+    data = {name: [_cell(row[name]) for row in rows] for name in rows[0]}
+    return {"seller": ids, "cost": costs}, data
+
+
+def _cell(value):
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else value

@@ -1,0 +1,351 @@
+"""Who may see and do what over HTTP, and how everything else is refused."""
+
+import json
+import secrets
+from dataclasses import dataclass
+
+import pytest
+
+from outside.driver import API, run, running_service, until
+from outside.goods import GOODS, sellers
+
+GOOD = GOODS["mean"]
+MAX_BODY = 50_000
+PAYEE = "account 4711 of somebody"
+NAMES = [f"person {k} of the panel" for k in range(3)]
+COSTS = [1.2345678, 2.3456789, 3.4567891]
+SECRET = "a value of the request"
+NOWHERE = "0" * 32
+MEMBERS = ("buyer", "other buyer", "paymaster", "auditor", "operator")
+SELLERS = ("seller", "other seller", "foreign seller")
+
+
+@dataclass
+class World:
+    """A released campaign with a payout, a campaign of another buyer, and a caller of every role."""
+
+    service: object
+    campaign: str
+    foreign: str
+    payout: str
+    callers: dict
+
+    def status(self, role, method, path, body=None):
+        return self.callers[role].request(method, path, body).status_code
+
+    def command(self, *arguments):
+        """Run a command on the service's folder, with its own state folder."""
+        return run(*arguments, cwd=self.service.folder)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    with running_service(tmp_path_factory.mktemp("access"), max_body=MAX_BODY) as service:
+        made = run(
+            "service", "invite-member", service.folder, "other buyer", "buyer", "--json", cwd=service.folder
+        )
+        callers = {**service.members, "other buyer": service.caller(made.json["token"])}
+        callers["nobody"] = service.caller(None)
+        campaign = service.open(GOOD.rules(60))
+        members = service.members
+        service.members = {**members, "buyer": callers["other buyer"]}
+        foreign = service.open(GOOD.rules(60))
+        service.members = members
+        people = service.invite(campaign, *NAMES)
+        _, _, rows = sellers(GOOD, 3)
+        for caller, cost, record in zip(people, COSTS, rows, strict=True):
+            caller.sell(cost, record[0])
+            caller.act("payee", payee=PAYEE)
+        (stranger,) = service.invite(foreign, "a stranger")
+        callers |= dict(zip(SELLERS, [*people[:2], stranger], strict=True))
+        service.ahead(days=9.1)
+        service.until_state(campaign, "released")
+        until(lambda: members["buyer"].request("GET", f"/campaigns/{campaign}/certificate").is_success)
+        payout = members["paymaster"].post("/payouts", {"campaign": campaign})["id"]
+        yield World(service, campaign, foreign, payout, callers)
+
+
+# --- who may see and do what ---------------------------------------------------------------------
+
+INVOLVED = {"buyer", "auditor", "operator", "seller", "other seller"}
+READING = {
+    "/campaigns": set(MEMBERS) - {"paymaster"},
+    "/campaigns/{campaign}": INVOLVED,
+    "/campaigns/{campaign}/market": INVOLVED,
+    "/campaigns/{campaign}/totals": {"buyer", "auditor"},
+    "/campaigns/{campaign}/model": INVOLVED - {"operator"},
+    "/campaigns/{campaign}/certificate": INVOLVED - {"operator"},
+    "/campaigns/{campaign}/figures": {"buyer", "auditor"},
+    "/campaigns/{campaign}/openings": {"auditor"},
+    "/payouts": {"paymaster"},
+    "/payouts/{payout}": {"paymaster"},
+    "/me": set(SELLERS),
+    "/me/events": set(SELLERS),
+    "/me/statement": set(SELLERS),
+    "/me/quote": {"seller", "other seller"},
+    "/me/receipt": {"seller", "other seller"},
+}
+# With bodies that change nothing: allowed callers are told what is wrong with them.
+ACTING = {
+    "/campaigns": ({"title": ""}, {"buyer", "other buyer"}),
+    "/campaigns/{campaign}/fund": ({"amount": 100}, {"paymaster", "operator"}),
+    "/campaigns/{campaign}/refund": ({"amount": 2**50}, {"paymaster", "operator"}),
+    "/campaigns/{campaign}/open": (None, {"buyer"}),
+    "/campaigns/{campaign}/close": (None, {"buyer"}),
+    "/campaigns/{campaign}/cancel": (None, {"buyer"}),
+    "/campaigns/{campaign}/invitations": ({"people": ["new"]}, {"operator"}),
+    "/payouts": ({"campaign": "{campaign}"}, {"paymaster"}),
+    "/payouts/{payout}/confirmation": ({"kind": "confirmed", "references": ["none"]}, {"paymaster"}),
+    "/me/menu": (None, set(SELLERS)),
+    "/me/quote": ({"cost": 1.0}, set(SELLERS)),
+    "/me/acceptance": (None, set(SELLERS)),
+    "/me/record": ({"values": {"age": 30}}, set(SELLERS)),
+    "/me/payee": ({"payee": ""}, set(SELLERS)),
+}
+
+
+def placed(text, world):
+    return json.loads(
+        json.dumps(text).replace("{campaign}", world.campaign).replace("{payout}", world.payout)
+    )
+
+
+def test_everybody_reads_what_is_theirs_and_for_all_others_it_does_not_exist(world):
+    found = {}
+    for route in READING:
+        answers = {role: world.status(role, "GET", placed(route, world)) for role in world.callers}
+        assert answers.pop("nobody") == 401, route
+        assert set(answers.values()) <= {200, 404}, route
+        found[route] = {role for role, status in answers.items() if status == 200}
+    assert found == READING
+
+
+def test_everybody_does_what_is_theirs_and_for_all_others_it_does_not_exist(world):
+    found = {}
+    for route, (body, _) in ACTING.items():
+        path, sent = placed(route, world), placed(body, world)
+        answers = {role: world.status(role, "POST", path, sent) for role in world.callers}
+        assert answers.pop("nobody") == 401, route
+        assert 403 not in answers.values(), route
+        found[route] = {role for role, status in answers.items() if status != 404}
+    expected = {route: allowed for route, (_, allowed) in ACTING.items()}
+    assert found == expected
+
+
+def test_what_is_somebody_elses_is_refused_exactly_as_what_does_not_exist(world):
+    for role in ("other buyer", "foreign seller", "paymaster"):
+        for name in ("", "/market", "/totals", "/certificate", "/openings"):
+            there, nowhere = (
+                world.callers[role].request("GET", f"/campaigns/{campaign}{name}")
+                for campaign in (world.campaign, NOWHERE)
+            )
+            assert (there.status_code, there.content) == (nowhere.status_code, nowhere.content)
+            differing = {"date", "x-request-id"}
+            assert [pair for pair in there.headers.items() if pair[0] not in differing] == [
+                pair for pair in nowhere.headers.items() if pair[0] not in differing
+            ]
+
+
+def test_lists_hold_only_campaigns_of_the_caller(world):
+    def listed(role):
+        return {one["id"] for one in world.callers[role].get("/campaigns").json()["campaigns"]}
+
+    assert listed("buyer") == {world.campaign}
+    assert listed("other buyer") == {world.foreign}
+    assert listed("auditor") == listed("operator") == {world.campaign, world.foreign}
+
+
+def test_no_cost_name_or_payee_is_in_anything_that_a_buyer_or_another_seller_reads(world):
+    private = [*NAMES, *map(str, COSTS), PAYEE]
+    read = [
+        world.callers[role].request("GET", placed(route, world)).text
+        for route in READING
+        for role in ("buyer", "auditor", "operator", "seller", "foreign seller")
+    ]
+    assert len(read) > 50
+    assert [value for value in private for text in read if value in text] == []
+
+
+def test_openings_name_nobody_and_a_paymaster_learns_payees_and_amounts_only(world):
+    openings = world.callers["auditor"].get(f"/campaigns/{world.campaign}/openings").text
+    assert [name for name in (*NAMES, PAYEE) if name in openings] == []
+    lines = world.callers["paymaster"].get(f"/payouts/{world.payout}").json()["lines"]
+    assert [set(line) for line in lines] == [{"reference", "payee", "amount"}] * 3
+    assert {line["payee"] for line in lines} == {PAYEE}
+
+
+def test_an_online_campaign_has_no_costs_even_for_an_auditor(world):
+    answer = world.callers["auditor"].request("GET", f"/campaigns/{world.campaign}/costs")
+    assert not answer.is_success
+    assert "costs" not in answer.json()
+
+
+def test_a_sealed_report_can_be_read_by_nobody_before_the_campaign_is_cleared(world):
+    campaign = world.service.open(GOOD.rules(12), "offline")
+    (caller,) = world.service.invite(campaign, "a person who reports")
+    caller.sell(1.9876543, None, "offline")
+    for role in MEMBERS:
+        for name in ("", "/costs", "/totals", "/openings"):
+            answer = world.callers[role].request("GET", f"/campaigns/{campaign}{name}")
+            assert "1.9876543" not in answer.text
+    assert not world.callers["auditor"].request("GET", f"/campaigns/{campaign}/costs").is_success
+    assert "1.9876543" not in caller.get("/me").text
+
+
+# --- tokens --------------------------------------------------------------------------------------
+
+
+def test_a_revoked_member_is_let_in_no_more_while_others_stay(world):
+    folder = world.service.folder
+    made = world.command("service", "invite-member", folder, "a leaver", "auditor", "--json").json
+    caller = world.service.caller(made["token"])
+    assert caller.get(f"/campaigns/{world.campaign}/totals").is_success
+    world.command("service", "revoke-member", folder, "a leaver")
+    assert caller.request("GET", f"/campaigns/{world.campaign}/totals").status_code == 401
+    link = made["link"][made["link"].index("/login/") :]
+    assert world.service.http.post(link).status_code in (401, 404)
+    assert world.callers["auditor"].get(f"/campaigns/{world.campaign}/totals").is_success
+
+
+def test_a_token_counts_only_whole_and_only_as_a_bearer_token(world):
+    http, token = world.service.http, world.service.tokens["auditor"]
+    path = f"{API}/campaigns/{world.campaign}/totals"
+    assert http.get(path, headers={"Authorization": f"Bearer {token}"}).is_success
+    for headers in (
+        {"Authorization": f"Bearer {token[:-1]}"},
+        {"Authorization": f"Bearer {token}x"},
+        {"Authorization": f"Basic {token}"},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer " + "x" * 5_000},
+        {"Cookie": f"__Host-dpmarket={token}"},
+    ):
+        assert http.get(path, headers=headers).status_code == 401
+    assert http.get(path, params={"token": token}).status_code == 401
+    assert http.post(f"/login/{token}").status_code == 404
+
+
+def test_a_seller_who_signed_in_by_pages_has_no_access_to_the_api_by_that_cookie(world):
+    http = world.service.http
+    answer = http.post(f"/i/{world.callers['seller'].token}")
+    assert answer.status_code == 303
+    cookie = answer.headers["set-cookie"].split(";")[0]
+    http.cookies.clear()
+    assert http.get(f"{API}/me", headers={"Cookie": cookie}).status_code == 401
+    http.cookies.clear()
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def refusals(world):
+    """Return requests that are wrong in one way each, with the statuses that say so."""
+    http, campaign = world.service.http, world.campaign
+    seller, buyer = (f"Bearer {world.callers[role].token}" for role in ("foreign seller", "buyer"))
+
+    def post(path, body, token=seller, **headers):
+        sent = {
+            "Authorization": token,
+            "Content-Type": "application/json",
+            "Idempotency-Key": secrets.token_hex(16),
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return http.post(API + path, content=content, headers=sent)
+
+    cost = {"cost": 1.0}
+    return {
+        "too large": (post("/me/record", {"values": {"age": SECRET * MAX_BODY}}), 413),
+        "not JSON": (post("/me/quote", b'{"cost": ' + SECRET.encode()), 400),
+        "not UTF-8": (post("/me/quote", b'{"cost": "\xff\xfe"}'), 400),
+        "a key twice": (post("/me/quote", b'{"cost": 1.0, "cost": 2.0}'), 400),
+        "not a number": (post("/me/quote", b'{"cost": NaN}'), 400),
+        "infinite": (post("/me/quote", b'{"cost": 1e999}'), (400, 422)),
+        "deep": (post("/me/quote", b"[" * 20_000 + b"]" * 20_000), 400),
+        "a form": (post("/me/quote", b"cost=1", Content_Type="application/x-www-form-urlencoded"), 415),
+        "no type": (post("/me/quote", cost, Content_Type=""), 415),
+        "compressed": (post("/me/quote", cost, Content_Encoding="gzip"), 415),
+        "unknown host": (post("/me/quote", cost, Host="example.org"), 421),
+        "another site": (post("/me/quote", cost, Origin="https://example.org"), 403),
+        "a text": (post("/me/quote", {"cost": SECRET}), 422),
+        "negative": (post("/me/quote", {"cost": -1.0}), 422),
+        "unknown key": (post("/me/quote", {**cost, SECRET: 1}), 422),
+        "a list": (post("/me/quote", [SECRET]), 422),
+        "short key": (post("/me/quote", cost, Idempotency_Key="short"), 422),
+        "unknown rules": (
+            post("/campaigns", {"title": SECRET, "market": {SECRET: SECRET}}, token=buyer),
+            422,
+        ),
+        "not an id": (http.get(f"{API}/campaigns/{SECRET}", headers={"Authorization": buyer}), 422),
+        "no such place": (http.get(f"{API}/{SECRET}", headers={"Authorization": buyer}), 404),
+        "no such act": (http.delete(f"{API}/campaigns/{campaign}", headers={"Authorization": buyer}), 405),
+        "no token": (http.get(f"{API}/me"), 401),
+    }
+
+
+def test_every_refusal_is_one_kind_of_document_that_repeats_nothing_of_the_request(world):
+    for name, (answer, statuses) in refusals(world).items():
+        expected = statuses if isinstance(statuses, tuple) else (statuses,)
+        assert answer.status_code in expected, (name, answer.status_code, answer.text)
+        assert answer.headers["content-type"].split(";")[0] == "application/problem+json", name
+        told = answer.json()
+        assert set(told) == {"title", "status", "problems"}, name
+        assert told["status"] == answer.status_code, name
+        assert told["title"], name
+        assert all(set(one) == {"where", "kind"} for one in told["problems"]), name
+        assert SECRET not in answer.text, name
+
+
+def test_a_refused_request_changes_nothing(world):
+    before = world.callers["foreign seller"].get("/me").json()
+    refusals(world)
+    assert world.callers["foreign seller"].get("/me").json() == before
+
+
+def test_acts_that_move_money_need_an_idempotency_key(world):
+    headers = {"Authorization": f"Bearer {world.callers['paymaster'].token}"}
+    for path, body in (
+        (f"/campaigns/{world.campaign}/fund", {"amount": 100}),
+        (f"/campaigns/{world.campaign}/refund", {"amount": 100}),
+        ("/payouts", {"campaign": world.campaign}),
+    ):
+        assert world.service.http.post(API + path, json=body, headers=headers).status_code == 422
+
+
+def test_every_answer_forbids_caching_sniffing_framing_and_foreign_scripts(world):
+    http = world.service.http
+    answers = [http.get("/"), http.get(f"{API}/me"), http.get("/healthz"), http.get("/no-such-page")]
+    answers.append(world.callers["buyer"].get(f"/campaigns/{world.campaign}/model"))
+    for answer in answers:
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert "access-control-allow-origin" not in answer.headers
+        assert "server" not in answer.headers
+
+
+def test_asking_too_often_is_answered_with_429_and_a_time_to_wait(world):
+    campaign = world.service.open(GOOD.rules(60))
+    (caller,) = world.service.invite(campaign, "an impatient person")
+    caller.consent()
+    answers = [caller.request("POST", "/me/menu") for _ in range(14)]
+    late = [answer for answer in answers if answer.status_code == 429]
+    assert answers[0].is_success
+    assert late
+    assert int(late[-1].headers["retry-after"]) >= 1
+    assert late[-1].json()["status"] == 429
+    (other,) = world.service.invite(campaign, "a patient person")
+    other.consent()
+    assert other.act("menu")["menu"]  # one person's haste is not another's
+
+
+def test_guessing_links_is_limited_by_address(world):
+    # Last in this file: afterwards nobody signs in from here for a minute.
+    guesses = [world.service.http.post(f"/i/{secrets.token_urlsafe(32)}") for _ in range(14)]
+    statuses = [answer.status_code for answer in guesses]
+    assert set(statuses) == {404, 429}
+    assert statuses[-1] == 429
+    assert world.callers["seller"].get("/me").is_success

@@ -1,0 +1,516 @@
+"""The pages of the service in a browser without scripts: sellers, members, receipts, two languages."""
+
+import csv
+import io
+import json
+import re
+from datetime import timedelta
+from html.parser import HTMLParser
+from urllib.parse import urlsplit
+
+import pytest
+
+from outside.driver import NODE, page_checks, run, running_service, until
+from outside.goods import GOODS
+
+GOOD = GOODS["two classes"]
+TITLE = 'Sleep <script>alert("x")</script> & work'
+ANSWERS = ["41", "25000", "yes"]
+PAYEE = "=1+1 an account"
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+
+
+class Form:
+    """A form as it was served: where it leads, the values in it, and fields that somebody fills in."""
+
+    def __init__(self, attributes):
+        self.action, self.method = attributes.get("action"), attributes.get("method", "get")
+        self.values, self.fields, self.files = {}, [], []
+
+    def add(self, tag, own):
+        name, kind = own.get("name"), own.get("type", "text")
+        if name is None or tag == "button":
+            return
+        if kind == "file":
+            self.files.append(name)
+        elif kind == "hidden":
+            self.values[name] = own.get("value", "")
+        else:
+            if name not in self.fields:
+                self.fields.append(name)
+            if kind not in ("radio", "checkbox") or "checked" in own:
+                self.values[name] = own.get("value", "")
+
+
+class Page(HTMLParser):
+    """A page as a reader sees it: text, heading, links, forms."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self.answer, self.status, self.html, self.path = (
+            answer,
+            answer.status_code,
+            answer.text,
+            answer.url.path,
+        )
+        self.text = self.heading = self.language = ""
+        self.links, self.buttons, self.forms, self.loads, self.notices, self.inline = [], [], [], [], [], []
+        self._open, self._select = [], None
+        self.feed(self.html)
+
+    def handle_starttag(self, tag, attributes):
+        own = dict(attributes)
+        self.language = own["lang"] if tag == "html" else self.language
+        self.inline += [name for name in own if name.startswith("on") or name == "style"]
+        self.loads += [own[name] for name in ("src", "srcset", "data", "poster") if name in own]
+        if tag == "link":
+            self.loads.append(own["href"])
+        if tag == "a":
+            self.links.append(own["href"])
+            if "button" in own.get("class", "").split():
+                self.buttons.append(own["href"])
+        if tag == "form":
+            self.forms.append(Form(own))
+        if tag in ("input", "select", "textarea", "button") and "form" in self._open:
+            self.forms[-1].add(tag, own)
+        if tag == "select":
+            self._select = own["name"]
+        if tag == "option" and self._select and "selected" in own:
+            self.forms[-1].values[self._select] = own.get("value", "")
+        if own.get("role") == "status":
+            self.notices.append(own.get("class"))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if {"script", "style"} & set(self._open):
+            self.inline += [data] * bool(data.strip())
+        elif "title" not in self._open:
+            self.text += data
+            self.heading += data if "h1" in self._open else ""
+
+    def form(self, having=None, about=""):
+        """Return the first form to send; or the first that has a field, or whose address holds an id."""
+        found = [form for form in self.forms if form.method == "post" and about in form.action]
+        return next(form for form in found if having is None or having in {*form.values, *form.fields})
+
+
+class Browser:
+    """Follows links, fills forms in, presses buttons, keeps cookies, and runs no script."""
+
+    def __init__(self, site, language="en"):
+        self.site, self.cookies, self.language = site, {}, language
+
+    def send(self, method, path, **options):
+        for _ in range(5):
+            headers = {
+                "Accept": "text/html,*/*;q=0.8",
+                "Accept-Language": self.language,
+                "Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items()),
+            }
+            answer = self.site.service.http.request(method, path, headers=headers, **options)
+            self.site.service.http.cookies.clear()
+            for line in answer.headers.get_list("set-cookie"):
+                name, _, value = line.split(";")[0].partition("=")
+                self.cookies[name] = value
+            if answer.status_code != 303:
+                return answer
+            method, path, options = "GET", answer.headers["location"], {}
+        raise AssertionError("too many redirections")
+
+    def see(self, path):
+        return Page(self.send("GET", path))
+
+    def press(self, page, having=None, about="", files=None, **values):
+        form = page.form(having, about)
+        unknown = set(values) - {*form.values, *form.fields, "act"}
+        assert not unknown, unknown
+        assert set(files or {}) <= set(form.files)
+        return Page(self.send("POST", form.action, data={**form.values, **values}, files=files))
+
+    def enter(self, link):
+        """Open a link that signs in, and press its button."""
+        self.site.wait(minutes=1)  # signing in is limited
+        return self.press(self.see(urlsplit(link).path))
+
+
+class Site:
+    """A service whose clock only goes forward."""
+
+    def __init__(self, service):
+        self.service, self.ahead = service, timedelta()
+
+    def wait(self, **span):
+        self.ahead += timedelta(**span)
+        self.service.ahead(seconds=self.ahead.total_seconds())
+
+    def member(self, role):
+        """Sign a member in by a new link; return their browser, the page that they come to, and the link."""
+        folder = self.service.folder
+        link = run("service", "new-link", folder, role, "--json", cwd=folder).json["link"]
+        browser = Browser(self)
+        return browser, browser.enter(link), link
+
+    def seller(self, campaign, person, language="en"):
+        """Invite somebody; return their browser, signed in, the page, and the link."""
+        asked = {"people": [person]}
+        made = self.service.members["operator"].post(f"/campaigns/{campaign}/invitations", asked)
+        link = made["invitations"][0]["link"]
+        browser = Browser(self, language)
+        return browser, browser.enter(link), link
+
+
+def choosing(browser, page):
+    """Go from the first page of somebody who was invited to the menu."""
+    page = browser.see(page.buttons[0])
+    page = browser.press(page, "digest")
+    return browser.press(page)
+
+
+def selling(browser, page):
+    """Sell by pages; return every page on the way."""
+    seen = [page, browser.see(page.buttons[0])]
+    seen.append(browser.press(seen[-1], "digest"))
+    seen.append(browser.press(seen[-1]))
+    seen.append(browser.press(seen[-1], "line"))
+    seen.append(browser.press(seen[-1]))
+    seen.append(browser.press(seen[-1], **dict(zip(seen[-1].form().fields, ANSWERS, strict=True))))
+    seen.append(browser.press(seen[-1], "payee", payee=PAYEE))
+    return seen
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    with running_service(tmp_path_factory.mktemp("pages")) as service:
+        yield Site(service)
+
+
+@pytest.fixture(scope="module")
+def sold(site):
+    """A campaign in which one person sold by pages in English, one in German, and ten by the API."""
+    campaign = site.service.open(GOOD.rules(60), title=TITLE, closes=0.1, deliver=0.2)
+    way, links = {}, {}
+    for language in ("en", "de"):
+        browser, page, links[language] = site.seller(campaign, f"reader of {language}", language)
+        way[language] = selling(browser, page)
+    for k, caller in enumerate(site.service.invite(campaign, *(f"other {k}" for k in range(10)))):
+        caller.sell(1.0 + 0.3 * k, {"age": 30 + k, "income": 1_000 * k, "bought": "no"})
+    site.wait(hours=5)  # links of members are made by the machine's clock and last for a week
+    site.service.until_state(campaign, "released")
+    buyer = site.service.members["buyer"]
+    until(lambda: buyer.request("GET", f"/campaigns/{campaign}/report").is_success)
+    return campaign, way, links
+
+
+def payment_in(text):
+    return re.search(r"€\s?(\d+[.,]\d\d)|(\d+[.,]\d\d)\s?€", text)[0]
+
+
+# --- sellers -------------------------------------------------------------------------------------
+
+
+def test_a_seller_goes_from_the_invitation_to_a_verified_receipt_by_links_and_forms_alone(
+    site, sold, tmp_path
+):
+    _, way, links = sold
+    assert [page.status for page in way["en"]] == [200] * 8
+    offered = payment_in(way["en"][4].text)
+    assert offered in way["en"][7].text
+    browser = Browser(site)
+    home = browser.enter(links["en"])
+    receipt = browser.see(home.buttons[0])
+    assert offered in receipt.text
+    files = {}
+    for path in receipt.links:
+        if path.endswith(".json"):
+            answer = browser.send("GET", path)
+            assert answer.headers["content-disposition"].startswith("attachment")
+            files[path.rsplit("/", 1)[1]] = answer.content
+    assert set(files) == {"receipt.json", "certificate.json", "model.json"}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    done = run("verify", "certificate.json", "--receipt", "receipt.json", "--json", cwd=tmp_path)
+    assert done.json["passed"]
+    line = json.loads(files["receipt.json"])["line"]
+    assert f"{line['payment'] / 100:.2f}" in offered
+
+
+def test_opening_an_invitation_changes_nothing_until_its_button_is_pressed(site):
+    campaign = site.service.open(GOOD.rules(60))
+    (caller,) = site.service.invite(campaign, "with a mail scanner")
+    reader = Browser(site)
+    for _ in range(3):
+        page = reader.see(f"/i/{caller.token}")
+        assert page.status == 200
+    assert not reader.cookies
+    assert caller.get("/me/events").json()["events"][-1]["kind"] == "invited"
+    assert reader.enter(f"/i/{caller.token}").status == 200
+    assert Browser(site).enter(f"/i/{caller.token}").status == 200  # sellers come back by the same link
+
+
+def test_the_slider_without_a_script_shows_each_line_of_the_menu_before_it_is_taken(site):
+    campaign = site.service.open(GOOD.rules(60))
+    browser, page, _ = site.seller(campaign, "slider")
+    first = choosing(browser, page)
+    slider = next(form for form in first.forms if form.method == "get")
+    (name,) = slider.fields
+    most = re.search(r'max="(\d+)"', first.html)[1]
+    last = browser.see(f"{slider.action}?{name}={most}")
+    amounts = [float(re.sub(r"[^\d.]", "", payment_in(one.text))) for one in (first, last)]
+    assert amounts[0] < amounts[1]
+    offer = browser.press(last, "line")
+    assert payment_in(offer.text) == payment_in(last.text)
+
+
+def test_naming_a_cost_in_place_of_a_line_gives_an_offer_and_nonsense_is_asked_for_again(site):
+    campaign = site.service.open(GOOD.rules(60))
+    browser, page, _ = site.seller(campaign, "with an amount")
+    menu = choosing(browser, page)
+    again = browser.press(menu, "amount", amount="much")
+    assert again.status == 422
+    offer = browser.press(again, "amount", amount="0.80")
+    assert offer.status == 200
+    assert payment_in(offer.text)
+
+
+def test_answers_outside_the_rules_are_asked_for_again_with_what_was_typed(site):
+    campaign = site.service.open(GOOD.rules(60))
+    browser, page, link = site.seller(campaign, "who mistypes")
+    offer = browser.press(choosing(browser, page), "line")
+    form = browser.press(offer)
+    fields = form.form().fields
+    wrong = browser.press(form, **dict(zip(fields, ["old", "25000", "yes"], strict=True)))
+    assert wrong.status == 422
+    assert wrong.form().values[fields[1]] == "25000"
+    sent = browser.press(wrong, **dict(zip(fields, ANSWERS, strict=True)))
+    assert sent.status == 200
+    caller = site.service.caller(link.rsplit("/", 1)[1])
+    assert caller.get("/me").json()["state"] == "delivered"
+
+
+def test_a_button_pressed_twice_does_its_act_once_and_leaving_is_always_near(site):
+    campaign = site.service.open(GOOD.rules(60))
+    browser, page, link = site.seller(campaign, "who doubles")
+    menu = choosing(browser, page)
+    offers = [browser.press(menu, "line") for _ in range(2)]
+    assert [payment_in(one.text) for one in offers] == [payment_in(offers[0].text)] * 2
+    for _ in range(2):
+        assert browser.press(offers[0]).status == 200
+    caller = site.service.caller(link.rsplit("/", 1)[1])
+    kinds = [event["kind"] for event in caller.get("/me/events").json()["events"]]
+    assert len(kinds) == len(set(kinds))
+    home = browser.see(urlsplit(offers[0].path).path)
+    leaving = browser.see(home.buttons[-1])
+    assert browser.press(leaving).status == 200
+    assert caller.get("/me").json()["state"] == "withdrawn"
+
+
+def test_the_pages_of_a_seller_say_the_same_in_english_and_german(sold):
+    _, way, _ = sold
+    for english, german in zip(way["en"], way["de"], strict=True):
+        assert (english.language, german.language) == ("en", "de")
+        assert english.heading != german.heading
+        assert english.path == german.path or "/i/" in english.path
+        assert [form.fields for form in english.forms] == [form.fields for form in german.forms]
+    amounts = [payment_in(way[language][4].text) for language in ("en", "de")]
+    assert re.sub(r"\D", "", amounts[0]) == re.sub(r"\D", "", amounts[1])
+    assert "." in amounts[0]
+    assert "," in amounts[1]
+
+
+def test_a_language_can_be_chosen_by_a_link_and_stays_chosen(site):
+    browser = Browser(site, "en")
+    page = browser.see("/")
+    (link,) = (link for link in page.links if "de" in urlsplit(link).path.split("/"))
+    assert browser.see(link).language == "de"
+    assert browser.see("/verify").language == "de"
+    assert Browser(site, "fr").see("/").language == "en"
+    outside = browser.send("GET", link.split("?")[0] + "?back=//example.org/")
+    assert outside.url.host == "127.0.0.1"
+
+
+# --- members -------------------------------------------------------------------------------------
+
+
+def test_a_member_signs_in_by_a_link_once_and_signs_out(site):
+    browser, home, link = site.member("buyer")
+    assert home.status == 200
+    assert Browser(site).enter(link).status == 404
+    browser.press(home)  # the first button of a member's page signs out
+    assert browser.see(home.path).status == 401
+
+
+def test_members_see_dashboards_of_their_roles_and_refusals_as_pages(site, sold):
+    campaign, _, _ = sold
+    pages = {role: site.member(role)[:2] for role in ("buyer", "operator", "auditor", "paymaster")}
+    for role, (_browser, home) in pages.items():
+        assert (home.status, home.language) == (200, "en"), role
+        assert TITLE in home.text, role
+    for role in ("buyer", "operator", "auditor"):
+        browser, home = pages[role]
+        (path,) = (link for link in home.links if campaign in link)
+        dashboard = browser.see(path)
+        assert dashboard.status == 200
+        downloads = {link.rsplit("/", 1)[1] for link in dashboard.links if link.endswith(".json")}
+        assert ("openings.json" in downloads) == (role == "auditor")
+        assert ("model.json" in downloads) == (role != "operator")
+        for link in dashboard.links:
+            if link.startswith(path):
+                assert browser.send("GET", link).status_code == 200, link
+    browser, home = pages["paymaster"]
+    refused = browser.see(path)
+    assert refused.status == 404
+    assert refused.heading
+    stranger = Browser(site).see(path)
+    assert stranger.status == 401
+    assert TITLE not in stranger.text
+
+
+def test_an_operator_invites_by_a_list_and_gets_a_link_for_each_person_once(site):
+    campaign = site.service.open(GOOD.rules(60))
+    browser, home, _ = site.member("operator")
+    (path,) = (link for link in home.links if campaign in link)
+    page = browser.see(path)
+    files = {"file": ("people.csv", b"id,town\nperson 1,A\nperson 2,B\n", "text/csv")}
+    told = browser.press(page, "people", files=files)
+    links = re.findall(r"http://\S+/i/[\w-]+", told.html)
+    assert len(set(links)) == 2
+    assert not re.findall(r"/i/[\w-]{20,}", browser.see(path).html)
+    assert Browser(site).enter(links[0]).status == 200
+
+
+def test_a_paymaster_pays_out_by_pages_and_no_cell_of_the_file_is_a_formula(site, sold):
+    browser, home, _ = site.member("paymaster")
+    page = browser.press(home, about=sold[0])
+    (path,) = (link for link in page.links if link.endswith(".csv"))
+    rows = list(csv.DictReader(io.StringIO(browser.send("GET", path).text)))
+    assert len(rows) == 12
+    assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row.values())
+    assert sum(row["payee"].endswith(PAYEE) for row in rows) == 2
+    done = browser.press(page, "references")
+    assert done.status == 200
+    listed = site.service.members["paymaster"].get("/payouts").json()["campaigns"]
+    (found,) = (one for one in listed if one["campaign"] == sold[0])
+    assert (found["owed"], found["on_its_way"]) == (0, 0)
+    assert found["paid_out"] == sum(round(100 * float(row["amount"])) for row in rows)
+
+
+FILLED = {
+    "title": "A study by a form",
+    "objective.budget": "20",
+    "sellers.expected": "30",
+    "feature0.name": "age",
+    "feature0.low": "18",
+    "feature0.high": "90",
+    "label.column": "bought",
+    "label.values": "no, yes",
+}
+
+
+def test_a_buyer_plans_and_drafts_a_campaign_by_a_form_and_mistakes_are_shown(site):
+    browser, home, _ = site.member("buyer")
+    form = browser.see(home.buttons[0])
+    wrong = browser.press(form, "title", act="draft", **{**FILLED, "feature0.low": "99"})
+    assert wrong.status == 422
+    assert wrong.form("title").values["feature0.low"] == "99"
+    plan = browser.press(form, "title", act="plan", **FILLED)
+    assert plan.status == 200
+    assert "20.00" in plan.text
+    before = site.service.members["buyer"].get("/campaigns").json()["campaigns"]
+    drafted = browser.press(plan, "title", act="draft")
+    assert drafted.status == 200
+    after = site.service.members["buyer"].get("/campaigns").json()["campaigns"]
+    assert len(after) == len(before) + 1
+    assert {one["title"]: one["state"] for one in after}["A study by a form"] == "draft"
+
+
+# --- what every page keeps to --------------------------------------------------------------------
+
+
+def test_no_page_loads_anything_from_elsewhere_or_runs_a_script_of_its_own(site, sold):
+    campaign, way, links = sold
+    pages = [*way["en"], *(Browser(site).see(path) for path in ("/", "/verify", "/nothing-here"))]
+    seller = Browser(site)
+    pages += [home := seller.enter(links["en"]), seller.see(home.buttons[0])]
+    for role in ("buyer", "auditor", "paymaster"):
+        browser, home, _ = site.member(role)
+        pages += [home, *(browser.see(link) for link in home.links if campaign in link)]
+    assert len(pages) > 15
+    for page in pages:
+        assert page.inline == [], page.path
+        outside = [url for url in page.loads if not re.match(r"/[^/]", url)]
+        assert outside == [], page.path
+        assert all(form.action.startswith("/") for form in page.forms), page.path
+        assert "<script>alert" not in page.html, page.path
+        policy = page.answer.headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "form-action 'self'" in policy
+        assert "unsafe" not in policy
+        cookies = page.answer.headers.get_list("set-cookie")
+        assert all("HttpOnly" in one and "Secure" in one for one in cookies)
+
+
+def test_everything_that_a_page_loads_is_there(site):
+    page = Browser(site).see("/")
+    assert page.loads
+    for url in page.loads:
+        answer = Browser(site).send("GET", url)
+        assert answer.status_code == 200
+        assert "http" not in re.sub(r"http://www\.w3\.org/\S+", "", answer.text)
+
+
+# --- receipts ------------------------------------------------------------------------------------
+
+
+def papers(site, sold):
+    caller = site.service.caller(sold[2]["en"].rsplit("/", 1)[1])
+    return site.service.paper(sold[0], "certificate"), caller.get("/me/receipt").content
+
+
+def changed(receipt, **values):
+    told = json.loads(receipt)
+    told["line"] |= values
+    return json.dumps(told, separators=(",", ":"), sort_keys=True).encode()
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_the_served_receipt_page_verifies_a_receipt_and_finds_a_changed_one(site, sold):
+    answer = Browser(site).send("GET", "/check-receipt")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    certificate, receipt = papers(site, sold)
+    line = json.loads(receipt)["line"]
+    good = page_checks(answer.text, certificate, receipt)
+    assert "FAILS" not in good.values()
+    assert list(good.values()).count("holds") >= 3
+    for wrong in (
+        changed(receipt, payment=line["payment"] + 1),
+        changed(receipt, spent=line["spent"] / 2),
+        changed(receipt, promise=line["promise"] * 2),
+    ):
+        assert "FAILS" in page_checks(answer.text, certificate, wrong).values()
+    cheaper = certificate.replace(b'"online"', b'"offline"', 1)
+    assert cheaper != certificate
+    assert "FAILS" in page_checks(answer.text, cheaper, receipt).values()
+
+
+def test_anybody_can_have_a_certificate_and_a_receipt_verified_by_a_page(site, sold):
+    certificate, receipt = papers(site, sold)
+    browser = Browser(site)
+
+    def verdict(receipt):
+        form = browser.see("/verify")
+        page = browser.press(
+            form, files={"certificate": ("c.json", certificate), "receipt": ("r.json", receipt)}
+        )
+        assert page.status == 200
+        (notice,) = page.notices
+        return notice
+
+    good, wrong = verdict(receipt), verdict(changed(receipt, payment=1.0))
+    assert (good, wrong) == ("good", "problem")
