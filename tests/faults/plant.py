@@ -5,6 +5,10 @@ does, all of them. Exit code 1 if a fault survives. The working tree is never to
 
     python tests/faults/plant.py                          # all faults; make faults
     python tests/faults/plant.py --only "slack dropped"   # one of them; may be repeated
+    python tests/faults/plant.py --outside                # by the tests that know nothing of the inside alone
+
+With ``--outside`` only the tests of ``lasting.txt`` count, which do not change when modules are replaced; a
+table at the head of ``faults.toml`` says which of them come first for each package.
 """
 
 import argparse
@@ -18,11 +22,12 @@ import time
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("faults.toml")
+LASTING = Path(__file__).with_name("lasting.txt")
 NOT_COPIED = (
     *(".git", ".venv", ".hypothesis", ".*_cache", "out", "site", "dist", "build", "dpmarket-demo"),
     "*.egg-info",
@@ -66,6 +71,32 @@ def read_faults(table: Path = TABLE) -> list[Fault]:
     ]
 
 
+def pointed_outside(faults: list[Fault], table: Path = TABLE) -> list[Fault]:
+    """Return the faults with the lasting tests that are likely to find them in place of their own."""
+    first = tomllib.loads(table.read_text(encoding="utf-8"))["outside"]
+    lasting = lasting_tests()
+    return [
+        replace(
+            fault,
+            tests=tuple(
+                dict.fromkeys(
+                    [
+                        *(name for name in fault.tests if name in lasting),
+                        *first[fault.edits[0][0].split("/")[0]],
+                    ]
+                )
+            ),
+        )
+        for fault in faults
+    ]
+
+
+def lasting_tests() -> list[str]:
+    """Return the files of tests that outlast a replacement of what is inside."""
+    lines = LASTING.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def planted(fault: Fault, package: Path) -> dict[Path, str]:
     """Return the changed text of every file that the fault changes.
 
@@ -107,10 +138,12 @@ def run_tests(tree: Path, arguments: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def find_all(faults: list[Fault], pristine: Path, folder: Path, workers: int) -> Iterator[Verdict]:
+def find_all(
+    faults: list[Fault], pristine: Path, folder: Path, workers: int, every: list[str]
+) -> Iterator[Verdict]:
     """Yield what was found, in the order of its being found; several faults are tried at a time."""
     with ThreadPoolExecutor(workers) as pool:
-        running = [pool.submit(find, fault, pristine, folder, workers) for fault in faults]
+        running = [pool.submit(find, fault, pristine, folder, every) for fault in faults]
         try:
             for future in as_completed(running):
                 yield future.result()
@@ -119,8 +152,8 @@ def find_all(faults: list[Fault], pristine: Path, folder: Path, workers: int) ->
             raise
 
 
-def find(fault: Fault, pristine: Path, folder: Path, workers: int) -> Verdict:
-    """Plant a fault in a fresh copy, and run tests until one finds it."""
+def find(fault: Fault, pristine: Path, folder: Path, every: list[str]) -> Verdict:
+    """Plant a fault in a fresh copy, and run its own tests, then ``every``, until one finds it."""
     start = time.perf_counter()
     tree = Path(tempfile.mkdtemp(dir=folder)) / "tree"
     copy_tree(pristine, tree)
@@ -130,8 +163,7 @@ def find(fault: Fault, pristine: Path, folder: Path, workers: int) -> Verdict:
             forget_compiled(tree / "src", path)
         likely = [f"tests/{name}" for name in fault.tests]
         found = found_by(tree, ["-x", "-n", "0", *likely])
-        # Tests of these faults themselves would notice any.
-        found = found or found_by(tree, ["-x", "-n", str(workers), "--ignore", "tests/faults"])
+        found = found or found_by(tree, ["-x", *every])
     finally:
         shutil.rmtree(tree.parent, ignore_errors=True)
     return Verdict(fault, found, time.perf_counter() - start)
@@ -173,8 +205,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="plant this fault alone")
     parser.add_argument("--workers", type=int, default=2, help="how many faults are tried at a time")
+    parser.add_argument("--outside", action="store_true", help="count the tests of lasting.txt alone")
     options = parser.parse_args()
-    faults = read_faults()
+    faults = pointed_outside(read_faults()) if options.outside else read_faults()
+    # Tests of these faults themselves would notice any.
+    every = ["-n", str(options.workers), "--ignore", "tests/faults"]
+    if options.outside:
+        every = ["-n", "0", *(f"tests/{name}" for name in lasting_tests())]
     if options.only:
         unknown = set(options.only) - {fault.name for fault in faults}
         if unknown:
@@ -194,7 +231,7 @@ def main() -> int:
             return 1
         tell(text.strip().splitlines()[-1])
         verdicts = []
-        for verdict in find_all(faults, pristine, Path(place), options.workers):
+        for verdict in find_all(faults, pristine, Path(place), options.workers, every):
             verdicts.append(verdict)
             told = verdict.found_by or "NOTHING FOUND IT"
             tell(f"[{len(verdicts)}/{len(faults)}] {verdict.fault.name}: {told} ({verdict.seconds:.0f} s)")

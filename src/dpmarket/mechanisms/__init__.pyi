@@ -25,7 +25,5 @@ from .simple import CheapestK as CheapestK
 from .simple import PostedPrice as PostedPrice
 from .simple import SameForAll as SameForAll
 from .step import posted_price_curve as posted_price_curve
-from .storage import read_market_state as read_market_state
 from .storage import read_outcome as read_outcome
-from .storage import write_market_state as write_market_state
 from .storage import write_outcome as write_outcome

@@ -1,4 +1,4 @@
-"""Keep an outcome, or a market that goes on, in a file and read it back, to the last bit."""
+"""Files of outcomes: written and read back to the last bit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import polars as pl
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import parse_json, private_bytes, read_json, read_parquet, to_json, write_parquet
-from dpmarket.mechanisms.online import SCHEMA as ONLINE
-from dpmarket.mechanisms.online import OnlineMechanism
 from dpmarket.mechanisms.outcome import Outcome
 
 _COLUMNS = ("seller_ids", "epsilons", "payments", "payment_errors", "planned_weights")
@@ -111,107 +109,11 @@ def read_outcome(source: str | os.PathLike[str]) -> Outcome:
     return Outcome.from_dict(header | _columns_of(table))
 
 
-def write_market_state(
-    target: str | os.PathLike[str], market: OnlineMechanism, *, overwrite: bool = True
-) -> None:
-    """Write a market's whole state to a .json file that only its owner can read, atomically.
-
-    The file holds reported costs: it is confidential.
-
-    Parameters
-    ----------
-    target
-        Where to, ending in ``.json``.
-    market
-        Which goes on, or is closed.
-    overwrite
-        Whether a file of this name is replaced; without it, it is refused.
-
-    Raises
-    ------
-    FileProblem
-        Another ending, a file that is there already, or one that cannot be written. No half-written file is
-        left.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from dpmarket.allocation import BuyerObjective
-    >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.mechanisms import population_curve
-    >>> dist = Uniform(1, 5)
-    >>> market = OnlineMechanism(dist, population_curve(dist, BuyerObjective(1.0, 1.0, 0.1), 100))
-    >>> quote = market.quote(1.05)
-    >>> with TemporaryDirectory() as folder:
-    ...     write_market_state(f"{folder}/market.json", market)
-    ...     tomorrow = read_market_state(f"{folder}/market.json")
-    >>> tomorrow.accept(quote)
-    >>> tomorrow.quoted, tomorrow.close().epsilons.tolist() == [quote.epsilon]
-    (1, True)
-    """
-    _refuse_other_than_json(target)
-    private_bytes(target, to_json(market.to_dict()).encode(), overwrite=overwrite)
-
-
-def read_market_state(source: str | os.PathLike[str]) -> OnlineMechanism:
-    """Read the state of a market that :func:`write_market_state` kept; its open quotes stay valid.
-
-    Parameters
-    ----------
-    source
-        A file that :func:`write_market_state` made.
-
-    Returns
-    -------
-    OnlineMechanism
-        The market as it was: the same curve, money left and open quotes.
-
-    Raises
-    ------
-    FileProblem
-        No such file, another ending, or no market in it. A market file, ``.toml``, is read by
-        ``dpmarket.campaign.read_market``.
-    InvalidInput
-        A market with parts that are missing or wrong.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from dpmarket.allocation import BuyerObjective
-    >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.mechanisms import population_curve
-    >>> curve = population_curve(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1), 100)
-    >>> market = OnlineMechanism(Uniform(1, 5), curve, budget=20.0)
-    >>> quotes = market.quote_many([1.2, 3.0, 4.5])
-    >>> with TemporaryDirectory() as folder:
-    ...     write_market_state(f"{folder}/market.json", market)
-    ...     same = read_market_state(f"{folder}/market.json")
-    >>> same.quoted, same.money_left == market.money_left < 20.0
-    (3, True)
-    """
-    _refuse_other_than_json(source)
-    data = read_json(source)
-    if not isinstance(data, dict) or data.get("schema") != ONLINE:
-        raise FileProblem(f"expected a market in {source}, as write_market_state makes it.")
-    return OnlineMechanism.from_dict(data)
-
-
 def _columns_of(table: pl.DataFrame) -> dict[str, Any]:
     """Return the columns as arrays, and texts, which arrays would pad, as lists."""
     return {
         column.name: column.to_list() if column.dtype == pl.String else column.to_numpy() for column in table
     }
-
-
-def _refuse_other_than_json(path: str | os.PathLike[str]) -> None:
-    ending = Path(path).suffix.lower()
-    if ending == ".toml":
-        raise FileProblem(
-            f"expected a market's state in a file ending in .json, got {Path(path).name!r}. "
-            "A market file is read by dpmarket.campaign.read_market."
-        )
-    if ending != ".json":
-        raise FileProblem(f"expected a file ending in .json, got {Path(path).name!r}.")
 
 
 def _kind(path: str | os.PathLike[str]) -> str:
