@@ -18,11 +18,11 @@ ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py
 TOOLS := benchmarks/alternate.py benchmarks/quoting_trees.py benchmarks/same_results.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow kernels pytest style types faults bench accuracy lint docs packages sbom clean
+.PHONY: help demo serve test test-slow kernels pytest style types faults faults-outside bench accuracy lint docs packages sbom clean
 
 help:
 	@sed -n 's/^# //p' Makefile
-	@echo "make test-slow, faults, bench, accuracy, lint, docs, packages, sbom, clean: see CONTRIBUTING.md"
+	@echo "make test-slow, faults, faults-outside, bench, accuracy, lint, docs, packages, sbom, clean: see CONTRIBUTING.md"
 
 $(VENV)/ready-base: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -95,6 +95,10 @@ test-slow: $(VENV)/ready-developers $(VENV)/ready-docs
 ## Half an hour: every fault of tests/faults/faults.toml must be found by a test of `make test`.
 faults: $(VENV)/ready-developers
 	$(BIN)/python tests/faults/plant.py --workers $(WORKERS)
+
+## By the tests that outlast a replacement of what is inside.
+faults-outside: $(VENV)/ready-developers
+	$(BIN)/python tests/faults/plant.py --workers $(WORKERS) --outside
 
 ## A script that fails keeps its older results; the page is written all the same. Three scripts take long.
 bench: $(VENV)/ready-developers
