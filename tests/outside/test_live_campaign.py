@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from outside.driver import ok, run, running_service, until
@@ -14,6 +15,7 @@ BATCH = 4
 CENT = 0.01
 DAYS_OPEN, DAYS_TO_DELIVER = 7, 2
 MODEL = GOODS["two classes"]
+RECORD = MODEL.person(np.random.default_rng(3))[0]
 
 
 class Market:
@@ -420,7 +422,7 @@ def test_the_same_idempotency_key_does_an_act_once(market):
     assert changed.status_code == 409
     for _ in range(2):
         caller.act("acceptance", key="one and the same acceptance")
-        caller.act("record", key="one and the same record", values=MODEL.person(_rng())[0])
+        caller.act("record", key="one and the same record", values=RECORD)
     kinds = [event["kind"] for event in caller.get("/me/events").json()["events"]]
     assert len(kinds) == len(set(kinds))
 
@@ -467,7 +469,7 @@ def test_a_record_outside_the_rules_is_refused_and_can_be_sent_again(market):
     caller.act("menu")
     caller.act("quote", cost=1.5)
     caller.act("acceptance")
-    good = GOODS["categories"].person(_rng())[0]
+    good = GOODS["categories"].person(np.random.default_rng(3))[0]
     for wrong in (
         {**good, "bought": "secret"},
         {**good, "age": "secret"},
@@ -489,12 +491,11 @@ def test_a_lifetime_limit_holds_over_two_campaigns(market):
     ceiling = market.buyer.get(f"/campaigns/{market.service.open(rules)}").json()["ceiling"]
     limit = 1.5 * ceiling
     first, second = market.service.open(rules), market.service.open(rules)
-    record = MODEL.person(_rng())[0]
     one, other = (
         market.service.invite(campaign, "the same person", lifetime_epsilon=limit)[0]
         for campaign in (first, second)
     )
-    one.sell(1.0, record)
+    one.sell(1.0, RECORD)
     assert one.get("/me").json()["held"] == pytest.approx(ceiling, abs=1e-6)
     other.consent()
     assert other.get("/me").json()["state"] == "waiting"
@@ -502,7 +503,7 @@ def test_a_lifetime_limit_holds_over_two_campaigns(market):
     one.act("withdrawal")
     until(lambda: other.act("menu")["state"] == "seated", 20)
     other.act("quote", cost=1.0)
-    other.deliver(record)
+    other.deliver(RECORD)
     market.released(second)
     account = other.get("/me/statement").json()
     epsilon = other.get("/me/quote").json()["epsilon"]
@@ -629,9 +630,3 @@ def test_every_kind_of_release_can_be_bought_live(market, tmp_path, name):
     assert found["passed"]
     due = sum(caller.get("/me/quote").json()["payment"] for caller in callers)
     assert market.owed(campaign) == (due, 0, 0)
-
-
-def _rng():
-    import numpy as np
-
-    return np.random.default_rng(3)
