@@ -216,6 +216,24 @@ def test_the_allocation_is_the_global_minimum_found_by_a_cone_solver(name):
     np.testing.assert_allclose(outcome.epsilons, epsilons, rtol=2e-2, atol=2e-3 * max(epsilons))
 
 
+@pytest.mark.parametrize("seed", [21, 287, 353])
+def test_of_several_local_minima_the_least_is_bought(seed):
+    """In these markets a first local minimum costs the buyer up to a fifth more than the global one."""
+    rng = np.random.default_rng(seed)
+    psi = np.exp(rng.uniform(-3, 6, int(rng.integers(3, 7))))
+    objective = BuyerObjective(*np.exp(rng.uniform(-2, 2, 3)))
+    value, _ = best_by_cvxpy(psi, objective)
+    # Costs from 0 on: the virtual cost is twice the cost.
+    outcome = OfflineMechanism(Uniform(0.0, psi.max()), objective).run(psi / 2.0)
+    total = outcome.epsilons.sum()
+    ours = (
+        objective.concentration * np.linalg.norm(outcome.epsilons) / total
+        + objective.noise / total
+        + objective.payment_weight * float(psi @ outcome.epsilons)
+    )
+    assert ours == pytest.approx(value, rel=1e-5)
+
+
 def test_equal_reports_are_treated_equally():
     for name in ("offline", "offline, capped", "offline, corner", "offline with a delta", "online"):
         mechanism = MECHANISMS[name]
