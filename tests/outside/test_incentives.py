@@ -234,6 +234,23 @@ def test_of_several_local_minima_the_least_is_bought(seed):
     assert ours == pytest.approx(value, rel=1e-5)
 
 
+@pytest.mark.parametrize("seed", [None, 21, 287, 353])
+def test_payments_count_jumps_to_another_minimum_as_the_report_moves(seed):
+    """In the first market the second report moves the optimum to a minimum that the others do not show."""
+    psi, prices = np.array([528.535, 0.0403, 0.81056]), (1.10505, 1.37927, 0.524756)
+    if seed is not None:
+        rng = np.random.default_rng(seed)
+        psi = np.exp(rng.uniform(-3, 6, int(rng.integers(3, 7))))
+        prices = np.exp(rng.uniform(-2, 2, 3))
+    mechanism = OfflineMechanism(Uniform(0.0, psi.max()), BuyerObjective(*prices))
+    costs = psi / 2.0
+    for i in np.flatnonzero(mechanism.run(costs).epsilons):
+        reports = np.geomspace(costs[i], psi.max(), 20_001)
+        epsilons = mechanism.response_curve(costs, i, reports).epsilons
+        paid = costs[i] * epsilons[0] + np.trapezoid(epsilons, reports)
+        assert mechanism.respond(costs, i, costs[i]).payment == pytest.approx(paid, rel=5e-4)
+
+
 def test_equal_reports_are_treated_equally():
     for name in ("offline", "offline, capped", "offline, corner", "offline with a delta", "online"):
         mechanism = MECHANISMS[name]
