@@ -10,10 +10,8 @@ from dpmarket.mechanisms.joint import JointMechanism
 from dpmarket.planning import bound_constants
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import (
-    PrivateHistogram,
     PrivateMean,
     PrivateQuantile,
-    PrivateShare,
     SeveralStatistics,
 )
 
