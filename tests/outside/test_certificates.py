@@ -187,6 +187,22 @@ class Papers:
             level = [hashlib.sha256(b"dpmarket-node-1" + b"".join(group)).digest() for group in groups]
         return hashlib.sha256(start + level[0]).hexdigest()
 
+    def renew_receipt(self):
+        """Write the receipt of the line with the largest promise anew: line, salt, path, position, digest."""
+        k = self.lines.index(self.bought)
+        level = self.leaves()
+        position = place = level.index(self.leaf(self.bought, self.salts[k]))
+        path = []
+        while len(level) > 1:
+            first = place // 8 * 8
+            path.append([leaf.hex() for j, leaf in enumerate(level[first : first + 8], first) if j != place])
+            groups = (level[j : j + 8] for j in range(0, len(level), 8))
+            level = [hashlib.sha256(b"dpmarket-node-1" + b"".join(group)).digest() for group in groups]
+            place //= 8
+        digest = hashlib.sha256(canonical(self.body)).hexdigest()
+        new = {"line": self.bought, "salt": self.salts[k], "path": path, "position": position}
+        rewrite(self, "receipt.json", lambda receipt: receipt.update(**new, certificate=digest))
+
     def settle(self):
         """Let root and totals follow from the lines."""
         self.body["root"] = self.root()
@@ -272,6 +288,14 @@ def test_the_forgers_papers_are_the_honest_ones_if_nothing_is_changed(campaign, 
     assert papers.files == before
 
 
+def test_a_receipt_that_the_forger_makes_anew_is_good_if_nothing_is_changed(campaign, tmp_path):
+    papers = Papers(campaign.folder)
+    papers.renew_receipt()
+    papers.write(tmp_path)
+    file, receipt = (papers.files[name] for name in ("certificate.json", "receipt.json"))
+    assert dpm.verify(file, receipt=receipt).passed
+
+
 def change_line(papers, **values):
     papers.bought.update(values)
     papers.settle()
@@ -353,12 +377,16 @@ FORGERIES = {
         "rules", lambda p: p.body["commitment"].update(quoted_at="2001-01-01T00:00:00+00:00")),
     "other rules": ("rules", lambda p: rewrite(
         p, "commitment.json", lambda data: data.update(committed_at="2001-01-01T00:00:00+00:00"))),
+    "one salt for two sellers": (
+        "openings", lambda p: (p.salts.__setitem__(5, p.salts[6]), p.settle())),
     "another salt": ("openings", lambda p: p.salts.__setitem__(3, flip(p.salts[3]))),
     "a receipt's payment": ("receipt", lambda p: change_receipt(
         p, lambda r: r["line"].update(payment=r["line"]["payment"] + 100.0))),
     "a receipt's epsilon": ("receipt", lambda p: change_receipt(
         p, lambda r: r["line"].update(spent=0.5 * r["line"]["spent"]))),
     "a receipt's salt": ("receipt", lambda p: change_receipt(p, lambda r: r.update(salt=flip(r["salt"])))),
+    "a spent epsilon that does not cover the weight, with a receipt made anew": (
+        "receipt", lambda p: (change_line(p, spent=0.5 * p.bought["spent"]), p.renew_receipt())),
     "a receipt's position": ("receipt", lambda p: change_receipt(
         p, lambda r: r.update(position=r["position"] + 1))),
     "a receipt's path": ("receipt", lambda p: change_receipt(p, lambda r: r.update(path=r["path"][:-1]))),
