@@ -9,7 +9,7 @@ import pytest
 
 from dpmarket.campaign import read_quotes, spending, train_file
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.ledger import existing_ledger, found_again, outside, quotes_of, repair
+from dpmarket.ledger import existing_ledger, found_again, outside, quotes_of, repair, settle
 from support.campaigns import read_rows, seller_ids
 from support.desks import Desk, copy_ledger, market_text
 
@@ -143,6 +143,38 @@ def test_a_ledger_of_an_edited_identity_does_not_train_again(desk):
         with pytest.raises(LedgerRefusal):
             desk.train(output="second.json")
         assert not (desk / "second.json").exists()
+
+
+def test_a_ledger_in_which_a_spent_round_is_open_again_does_not_train_again(desk):
+    desk.quote()
+    desk.train()
+    with sqlite3.connect(desk / "market.ledger") as database:
+        database.execute("UPDATE debit SET counts = 0")
+        database.execute("UPDATE round SET identity = '00'")
+        database.execute("DELETE FROM page WHERE kind = 'spent'")
+    database.close()
+    with pytest.raises(FileProblem, match="does not add up") as refusal:
+        desk.rounds()
+    assert any("its debits do not add up" in line for line in refusal.value.details)
+    with existing_ledger(desk / "market.ledger") as ledger:
+        with pytest.raises(LedgerRefusal, match="does not know of 1 trainings"):
+            settle(ledger)
+    with pytest.raises(LedgerRefusal):
+        desk.train(output="second.json")
+    assert not (desk / "second.json").exists()
+
+
+def test_a_logged_training_is_known_by_the_rounds_that_it_spent(desk):
+    desk.quote()
+    desk.train()
+    with sqlite3.connect(desk / "market.ledger") as database:
+        database.execute("UPDATE round SET identity = '00'")
+    database.close()
+    with pytest.raises(FileProblem, match="does not add up"):
+        desk.rounds()
+    with existing_ledger(desk / "market.ledger") as ledger:
+        with pytest.raises(LedgerRefusal, match="does not know of 1 trainings"):
+            settle(ledger)
 
 
 def test_an_emptied_ledger_is_a_lost_one(desk):

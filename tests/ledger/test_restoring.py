@@ -19,6 +19,7 @@ from dpmarket.ledger import (
     repair,
     rounds,
     settle,
+    tables,
     withdraw,
     writing,
 )
@@ -120,6 +121,20 @@ def test_dead_before_the_mark_is_undone_and_after_it_is_lost(two):
     settle(two)
     assert states(two) == ["open", "lost"]
     assert [line.kind for line in outside.read_log() if line.attempt == first] == ["debit", "returned"]
+
+
+@pytest.mark.parametrize(("state", "counts"), [("lost", 0), ("returned", 1)])
+def test_a_debit_counts_as_its_attempt_ended(two, state, counts):
+    attempt = begin(two, 1)
+    if state == "lost":
+        mark(two, attempt)
+    settle(two)
+    assert states(two) == ["lost" if state == "lost" else "open", "open"]
+    with writing(two) as connection:
+        connection.execute(tables.debit.update().values(counts=counts))
+    with pytest.raises(FileProblem, match="does not add up") as refusal:
+        states(two)
+    assert any("its debits do not add up" in line for line in refusal.value.details)
 
 
 def test_dead_between_debit_and_log_is_undone(two):

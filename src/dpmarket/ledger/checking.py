@@ -20,9 +20,9 @@ def check_ledger(connection: Connection) -> None:
 
     Checked are the file itself; every page against its digest; that every round has as many sellers, as much
     epsilon and as much money as its own row says; that spent is within promised for every seller of every
-    round, and nothing for who withdrew; that there is a model exactly where one was released; that every
-    account is the sum of its transfers, and that what is held or paid for a round is what its sellers are
-    promised.
+    round, and nothing for who withdrew; that the debits of what is spent count, and of what was returned do
+    not; that there is a model exactly where one was released; that every account is the sum of its transfers,
+    and that what is held or paid for a round is what its sellers are promised.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def check_ledger(connection: Connection) -> None:
     _refuse(damage(connection))  # what cannot be read cannot be compared
     problems = page_problems(connection)
     if not problems:  # and what was edited cannot be added up
-        problems += money.money_problems(connection)
+        problems += releases.release_problems(connection) + money.money_problems(connection)
         for found in rounds.rounds_of(connection):
             problems += _round_problems(connection, found)
     _refuse(problems)

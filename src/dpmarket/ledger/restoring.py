@@ -224,18 +224,27 @@ def _unknown_debits(connection: Connection, lines: Sequence[outside.Line]) -> di
     for line in lines:
         kinds.setdefault(line.attempt, set()).add(line.kind)
     states = {found.id: found.state for found in releases.releases_in(connection)}
+    spent = releases.spent_identities(connection)
     unknown = {}
     later: set[str] = set()  # identities of the rounds that were debited after a line
     for attempt, line in reversed(debits.items()):
         identities = {known["identity"] for known in line.rounds}
         if "mark" in kinds[attempt]:
-            known = states.get(attempt) in releases.SPENT
+            known = states.get(attempt) in releases.SPENT and _is_of(line, spent.get(attempt, set()))
         else:  # who could debit a round after it found that it had been given back
             known = attempt in states or "returned" in kinds[attempt] or bool(identities & later)
         if not known:
             unknown[attempt] = line
         later |= identities
     return dict(reversed(unknown.items()))
+
+
+def _is_of(line: outside.Line, spent: set[str]) -> bool:
+    """Whether an attempt spent the rounds of its logged debit; a repair leaves out those that all had left."""
+    logged = {known["identity"]: known for known in line.rounds}
+    return spent <= logged.keys() and not any(
+        _logged_quotes(known).height for identity, known in logged.items() if identity not in spent
+    )
 
 
 def _unknown_withdrawals(
@@ -279,7 +288,7 @@ def _restored_round(connection: Connection, known: Mapping[str, Any]) -> list[tu
 
     None for a round that the ledger lost and that everybody had left: nothing of it was spent.
     """
-    page = rounds.as_known(table_from_bytes(outside.read_page(known["page"], known["page_digest"])))
+    page = _logged_quotes(known)
     found = rounds.round_with_identity(connection, known["identity"])
     if found is None:
         return [(_entered_round(connection, known, page).number, True)] if page.height else []
@@ -289,6 +298,10 @@ def _restored_round(connection: Connection, known: Mapping[str, Any]) -> list[tu
         gone = quotes.get_column(rounds.SELLER).gather(np.flatnonzero(~there)).to_list()
         rounds.withdraw(connection, found.number, gone)
     return [(found.number, False)]
+
+
+def _logged_quotes(known: Mapping[str, Any]) -> pl.DataFrame:
+    return rounds.as_known(table_from_bytes(outside.read_page(known["page"], known["page_digest"])))
 
 
 def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.DataFrame) -> rounds.Round:
