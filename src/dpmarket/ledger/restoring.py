@@ -18,7 +18,7 @@ from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import money, outside, payouts, releases, rounds
 from dpmarket.ledger.attempts import describe_round, end_attempt, leaving_by, still_there
 from dpmarket.ledger.engine import Connection, Ledger, command_for, new_id, now, reading, writing
-from dpmarket.ledger.places import begin_log, id_of, is_other_log, note_place
+from dpmarket.ledger.places import begin_log, id_of, is_other_log, note_place, place_problems
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,11 @@ def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
             f"withdrawal ended halfway? {mending} enters them."
         )
     names = {line.ledger for line in lines if line.about.get("key") == ledger.key.hex()}
+    if outside.known_key(ledger.id) not in (None, ledger.key):
+        found.append(f"the ledger {ledger.place} was used with another key: was it edited? Put it back.")
     if names - {ledger.id}:
         found.append(f"the ledger {ledger.place} was used under another id: was it edited? Put it back.")
+    found += place_problems(ledger, lines)
     # By now the connection sees one state of the ledger. A worker may have gone on with both since the lines
     # above were read.
     if is_other_log(connection, outside.read_log()):
