@@ -11,6 +11,7 @@ from dpmarket.campaign.ids import spelling_problems
 from dpmarket.campaign.reports import reading_reports
 from dpmarket.errors import DpmarketError, FileProblem, Infeasible, LedgerRefusal
 from dpmarket.files import columns
+from dpmarket.ledger import open_ledger, rounds, writing
 from dpmarket.report.from_campaign import read_campaign
 from support.campaigns import MARKET, read_rows, seller_ids, write_rows
 from support.desks import Desk, market_text
@@ -123,6 +124,16 @@ def test_rules_that_changed_since_quoting_are_refused_by_their_key(desk, key):
         assert {k: v for k, v in desk.files().items() if k != "more.csv"} == before, name
     desk.market.write_text(MARKET)
     assert desk.train().is_new
+
+
+def test_nothing_is_quoted_from_files_into_a_draft_of_the_live_service(tmp_path):
+    desk = Desk(tmp_path / "desk", market=market_text(ledger={"campaign": "spring"}))
+    with open_ledger(desk / "market.ledger") as ledger, writing(ledger) as connection:
+        rounds.make_campaign(connection, "spring", None, 100, "EUR")
+    with pytest.raises(LedgerRefusal, match="a draft of the live service"):
+        desk.quote()
+    assert not (desk / "quotes.csv").exists()
+    assert desk.rounds() == []
 
 
 def test_what_is_no_rule_may_change_and_another_spelling_is_no_change(desk):
