@@ -1,6 +1,7 @@
 """A round is what was reported under which rules: in any order, once, and never by rules that changed."""
 
 import re
+import sqlite3
 
 import numpy as np
 import polars as pl
@@ -124,6 +125,27 @@ def test_rules_that_changed_since_quoting_are_refused_by_their_key(desk, key):
         assert {k: v for k, v in desk.files().items() if k != "more.csv"} == before, name
     desk.market.write_text(MARKET)
     assert desk.train().is_new
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "5", '{"sellers": 5}', '{"objective": []}', "[" * 100_000])
+@pytest.mark.parametrize("table", ["campaign", "release"])
+def test_what_was_edited_to_be_no_rules_or_no_model_is_refused_in_one_sentence(desk, table, text):
+    desk.quote()
+    desk.train()
+    with sqlite3.connect(desk / "market.ledger") as database:
+        column = {"campaign": "rules", "release": "model"}[table]
+        database.execute(f"UPDATE {table} SET {column} = ?", [text])
+    database.close()
+    desk.report("other.csv", [("somebody", 2.0), ("else", 3.0)])
+    steps = [lambda: desk.train(output="second.json")]
+    if table == "campaign":
+        steps += [lambda: desk.quote("other.csv", "other-quotes.csv")]
+    if table == "campaign" or not text.startswith("{") or text == "{":
+        steps += [desk.rounds]  # an object without a delta is looked into only where it is used
+    for step in steps:
+        with pytest.raises(FileProblem) as refusal:
+            step()
+        assert "\n" not in str(refusal.value)
 
 
 def test_nothing_is_quoted_from_files_into_a_draft_of_the_live_service(tmp_path):
