@@ -167,9 +167,9 @@ def test_a_ledger_in_which_a_spent_round_is_open_again_does_not_train_again(desk
     with pytest.raises(FileProblem, match="does not add up") as refusal:
         desk.rounds()
     assert any("its debits do not add up" in line for line in refusal.value.details)
-    with existing_ledger(desk / "market.ledger") as ledger:
-        with pytest.raises(LedgerRefusal, match="does not know of 1 trainings"):
-            settle(ledger)
+    forgot = pytest.raises(LedgerRefusal, match="does not know of 1 trainings")
+    with existing_ledger(desk / "market.ledger") as ledger, forgot:
+        settle(ledger)
     with pytest.raises(LedgerRefusal):
         desk.train(output="second.json")
     assert not (desk / "second.json").exists()
@@ -183,9 +183,9 @@ def test_a_logged_training_is_known_by_the_rounds_that_it_spent(desk):
     database.close()
     with pytest.raises(FileProblem, match="does not add up"):
         desk.rounds()
-    with existing_ledger(desk / "market.ledger") as ledger:
-        with pytest.raises(LedgerRefusal, match="does not know of 1 trainings"):
-            settle(ledger)
+    forgot = pytest.raises(LedgerRefusal, match="does not know of 1 trainings")
+    with existing_ledger(desk / "market.ledger") as ledger, forgot:
+        settle(ledger)
 
 
 def test_an_emptied_ledger_is_a_lost_one(desk):

@@ -153,7 +153,7 @@ def _copy_file(path: Path, temporary: Path) -> None:
 
 
 def _check_file(path: Path, source: Path) -> None:
-    """Refuse a copy that is damaged, of something else, or of another revision; name what it was made from."""
+    """Refuse a copy that is damaged, of something else, or of another revision; name its source."""
     try:
         with contextlib.closing(_read_only(path)) as copy:
             found = [row[0] for row in copy.execute("PRAGMA integrity_check(1)")]

@@ -237,7 +237,7 @@ def _delta_of(connection: Connection, rounds: Sequence[int]) -> float:
     return max((round_of(connection, number).delta for number in rounds), default=0.0)
 
 
-def _debits(connection: Connection) -> Sequence[sa.Row[Any]]:
+def _debits(connection: Connection) -> Sequence[Any]:
     """Return a row for every round of every attempt, with the state of the one that spent the round."""
     counting, spender = tables.debit.alias(), tables.release.alias()
     joined = (
@@ -254,7 +254,7 @@ def _debits(connection: Connection) -> Sequence[sa.Row[Any]]:
     return connection.execute(query.select_from(joined).order_by(columns.debited_at, columns.id)).all()
 
 
-def _is_counted(row: sa.Row[Any]) -> bool:
+def _is_counted(row: Any) -> bool:
     """Whether a debit counts; one that a repair entered need not where another attempt spent the round."""
     return bool(row.counts == 1 or (row.state == "lost" and row.spent_in in SPENT))
 

@@ -243,7 +243,7 @@ def _unknown_debits(connection: Connection, lines: Sequence[outside.Line]) -> di
 
 
 def _is_of(line: outside.Line, spent: set[str]) -> bool:
-    """Whether an attempt spent the rounds of its logged debit; a repair leaves out those that all had left."""
+    """Whether an attempt spent the rounds of its logged debit; a repair leaves out what all had left."""
     logged = {known["identity"]: known for known in line.rounds}
     return spent <= logged.keys() and not any(
         _logged_quotes(known).height for identity, known in logged.items() if identity not in spent
