@@ -9,7 +9,7 @@ import pytest
 
 from dpmarket.campaign import read_quotes, spending, train_file
 from dpmarket.errors import FileProblem, LedgerRefusal
-from dpmarket.ledger import existing_ledger, found_again, outside, quotes_of, repair
+from dpmarket.ledger import existing_ledger, found_again, outside, quotes_of, repair, settle
 from support.campaigns import read_rows, seller_ids
 from support.desks import Desk, copy_ledger, market_text
 
@@ -128,21 +128,64 @@ def test_who_leaves_by_two_copies_at_the_same_time_has_left_in_both(desk, tmp_pa
     assert desk.train().withdrawn == 3
 
 
-def test_a_ledger_of_an_edited_identity_does_not_train_again(desk):
+def test_an_edited_identity_is_found_and_does_not_train_again(desk):
     desk.quote()
     copy_ledger(desk / "market.ledger", desk / "backup")
     desk.train()
-    for edit in ("id = 'x'", "id = 'x', log_head = NULL", "id = 'x', log_head = NULL, key = x'00'"):
+    edits = ("id = 'x'", "id = 'x', log_head = NULL", "id = 'x', log_head = NULL, key = x'00'", "key = x'00'")
+    for edit in edits:
         copy_ledger(desk / "backup", desk / "market.ledger")
         with sqlite3.connect(desk / "market.ledger") as database:
             database.execute(f"UPDATE ledger SET {edit}")
         database.close()
-        if "key" not in edit:  # with another key nothing in the log is known to be this ledger's
-            with pytest.raises(FileProblem, match="does not add up"):
-                desk.rounds()
+        with pytest.raises(FileProblem, match="does not add up"):
+            desk.rounds()
         with pytest.raises(LedgerRefusal):
             desk.train(output="second.json")
         assert not (desk / "second.json").exists()
+
+
+def test_a_ledger_of_another_key_is_found_before_anything_is_spent(desk):
+    desk.quote()
+    desk.withdraw("007")
+    with sqlite3.connect(desk / "market.ledger") as database:
+        database.execute("UPDATE ledger SET key = x'00'")
+    database.close()
+    with pytest.raises(FileProblem, match="does not add up") as refusal:
+        desk.rounds()
+    assert [line for line in refusal.value.details if "was used with another key" in line]
+
+
+def test_a_ledger_in_which_a_spent_round_is_open_again_does_not_train_again(desk):
+    desk.quote()
+    desk.train()
+    with sqlite3.connect(desk / "market.ledger") as database:
+        database.execute("UPDATE debit SET counts = 0")
+        database.execute("UPDATE round SET identity = '00'")
+        database.execute("DELETE FROM page WHERE kind = 'spent'")
+    database.close()
+    with pytest.raises(FileProblem, match="does not add up") as refusal:
+        desk.rounds()
+    assert any("its debits do not add up" in line for line in refusal.value.details)
+    forgot = pytest.raises(LedgerRefusal, match="does not know of 1 trainings")
+    with existing_ledger(desk / "market.ledger") as ledger, forgot:
+        settle(ledger)
+    with pytest.raises(LedgerRefusal):
+        desk.train(output="second.json")
+    assert not (desk / "second.json").exists()
+
+
+def test_a_logged_training_is_known_by_the_rounds_that_it_spent(desk):
+    desk.quote()
+    desk.train()
+    with sqlite3.connect(desk / "market.ledger") as database:
+        database.execute("UPDATE round SET identity = '00'")
+    database.close()
+    with pytest.raises(FileProblem, match="does not add up"):
+        desk.rounds()
+    forgot = pytest.raises(LedgerRefusal, match="does not know of 1 trainings")
+    with existing_ledger(desk / "market.ledger") as ledger, forgot:
+        settle(ledger)
 
 
 def test_an_emptied_ledger_is_a_lost_one(desk):

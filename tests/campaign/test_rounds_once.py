@@ -1,6 +1,7 @@
 """A round is what was reported under which rules: in any order, once, and never by rules that changed."""
 
 import re
+import sqlite3
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from dpmarket.campaign.ids import spelling_problems
 from dpmarket.campaign.reports import reading_reports
 from dpmarket.errors import DpmarketError, FileProblem, Infeasible, LedgerRefusal
 from dpmarket.files import columns
+from dpmarket.ledger import open_ledger, rounds, writing
 from dpmarket.report.from_campaign import read_campaign
 from support.campaigns import MARKET, read_rows, seller_ids, write_rows
 from support.desks import Desk, market_text
@@ -123,6 +125,37 @@ def test_rules_that_changed_since_quoting_are_refused_by_their_key(desk, key):
         assert {k: v for k, v in desk.files().items() if k != "more.csv"} == before, name
     desk.market.write_text(MARKET)
     assert desk.train().is_new
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "5", '{"sellers": 5}', '{"objective": []}', "[" * 100_000])
+@pytest.mark.parametrize("table", ["campaign", "release"])
+def test_what_was_edited_to_be_no_rules_or_no_model_is_refused_in_one_sentence(desk, table, text):
+    desk.quote()
+    desk.train()
+    with sqlite3.connect(desk / "market.ledger") as database:
+        column = {"campaign": "rules", "release": "model"}[table]
+        database.execute(f"UPDATE {table} SET {column} = ?", [text])
+    database.close()
+    desk.report("other.csv", [("somebody", 2.0), ("else", 3.0)])
+    steps = [lambda: desk.train(output="second.json")]
+    if table == "campaign":
+        steps += [lambda: desk.quote("other.csv", "other-quotes.csv")]
+    if table == "campaign" or not text.startswith("{") or text == "{":
+        steps += [desk.rounds]  # an object without a delta is looked into only where it is used
+    for step in steps:
+        with pytest.raises(FileProblem) as refusal:
+            step()
+        assert "\n" not in str(refusal.value)
+
+
+def test_nothing_is_quoted_from_files_into_a_draft_of_the_live_service(tmp_path):
+    desk = Desk(tmp_path / "desk", market=market_text(ledger={"campaign": "spring"}))
+    with open_ledger(desk / "market.ledger") as ledger, writing(ledger) as connection:
+        rounds.make_campaign(connection, "spring", None, 100, "EUR")
+    with pytest.raises(LedgerRefusal, match="a draft of the live service"):
+        desk.quote()
+    assert not (desk / "quotes.csv").exists()
+    assert desk.rounds() == []
 
 
 def test_what_is_no_rule_may_change_and_another_spelling_is_no_change(desk):

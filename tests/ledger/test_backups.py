@@ -146,6 +146,9 @@ def test_what_is_no_copy_or_damaged_or_of_another_revision_is_refused_and_leaves
         put_back(copy, "postgresql://nobody@localhost/none")
     with pytest.raises(FileProblem, match="cannot find the ledger"):
         back_up(tmp_path / "missing", tmp_path / "x")
+    for name in ("earlier", "other"):
+        with pytest.raises(FileProblem, match=f"cannot use {tmp_path / name}: "):
+            back_up(tmp_path / name, tmp_path / "x")
     assert not (tmp_path / "x").exists()
     assert [name for name in os.listdir(tmp_path) if name.endswith(".tmp")] == []
 

@@ -160,6 +160,24 @@ def test_a_ledger_of_something_else_or_of_another_version_is_refused(tmp_path):
             pass
 
 
+def test_a_table_of_something_else_is_not_taken_for_one_of_a_ledger(tmp_path):
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'other'}")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE campaign (x INTEGER)"))
+    with pytest.raises(sa.exc.OperationalError, match="already exists"), engine.begin() as connection:
+        preparing.make_tables(connection)
+    engine.dispose()
+
+
+@pytest.mark.slow
+def test_a_server_with_a_table_of_something_else_is_refused(server):
+    address = new_database(server)
+    with open_ledger(address) as ledger, ledger.engine.begin() as connection:
+        connection.execute(sa.text("DROP TABLE alembic_version, ledger"))
+    with pytest.raises(FileProblem, match="it has tables of something else"), open_ledger(address):
+        pass
+
+
 def test_a_server_that_cannot_be_reached_is_named_without_its_password():
     address = "postgresql://ann:s3cret@127.0.0.1:1/nowhere"
     with pytest.raises(FileProblem, match="cannot be reached") as refusal, open_ledger(address):

@@ -1,5 +1,6 @@
 """The log outside: chained, on the disk, and stronger than a backup that was put back."""
 
+import hashlib
 import json
 import shutil
 
@@ -19,6 +20,7 @@ from dpmarket.ledger import (
     repair,
     rounds,
     settle,
+    tables,
     withdraw,
     writing,
 )
@@ -70,10 +72,10 @@ def two(path):
 
 
 def test_lines_are_chained_and_an_edited_one_is_found(state):
-    outside.append("l", "a", "debit", [{"identity": "x"}])
+    outside.append("l", "a", "begun", about={"place": "x"})
     outside.append("l", "a", "mark")
     lines = outside.read_log()
-    assert [(line.kind, line.rounds) for line in lines] == [("debit", ({"identity": "x"},)), ("mark", ())]
+    assert [(line.kind, line.about) for line in lines] == [("begun", {"place": "x"}), ("mark", {})]
     path = state / "spent.log"
     assert path.stat().st_mode & 0o077 == 0
     whole = path.read_bytes()
@@ -88,6 +90,37 @@ def test_lines_are_chained_and_an_edited_one_is_found(state):
             outside.read_log()
     first = json.loads(whole.splitlines()[0])
     assert set(first) == {"line", "digest"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "name"),
+    [
+        ("withdrawn", None, "about"),
+        ("withdrawn", "rounds", "leaving"),
+        ("debit", "rounds", "rules"),
+        ("debit", None, "rounds"),
+        ("begun", "about", "place"),
+    ],
+)
+def test_a_chained_line_that_lacks_something_is_refused_in_one_sentence(two, state, kind, where, name):
+    settle(two)
+    with writing(two) as connection:
+        withdraw(connection, 1, ["søren 1"])
+    begin(two, 1)
+    path, before, written = state / "spent.log", "0" * 64, []
+    for raw in path.read_bytes().splitlines():
+        content = {**json.loads(json.loads(raw)["line"]), "before": before}
+        if content["kind"] == kind:
+            part = content if where is None else content[where]
+            for one in part if where == "rounds" else [part]:
+                del one[name]
+        text = json.dumps(content)
+        before = hashlib.sha256(text.encode()).hexdigest()
+        written.append(json.dumps({"line": text, "digest": before}) + "\n")
+    path.write_text("".join(written))
+    for step in (settle, repair):
+        with pytest.raises(FileProblem, match="lacks what such lines say"):
+            step(two)
 
 
 def test_a_line_that_was_not_finished_does_not_count_and_is_written_over(state):
@@ -120,6 +153,20 @@ def test_dead_before_the_mark_is_undone_and_after_it_is_lost(two):
     settle(two)
     assert states(two) == ["open", "lost"]
     assert [line.kind for line in outside.read_log() if line.attempt == first] == ["debit", "returned"]
+
+
+@pytest.mark.parametrize(("state", "counts"), [("lost", 0), ("returned", 1)])
+def test_a_debit_counts_as_its_attempt_ended(two, state, counts):
+    attempt = begin(two, 1)
+    if state == "lost":
+        mark(two, attempt)
+    settle(two)
+    assert states(two) == ["lost" if state == "lost" else "open", "open"]
+    with writing(two) as connection:
+        connection.execute(tables.debit.update().values(counts=counts))
+    with pytest.raises(FileProblem, match="does not add up") as refusal:
+        states(two)
+    assert any("its debits do not add up" in line for line in refusal.value.details)
 
 
 def test_dead_between_debit_and_log_is_undone(two):

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -27,6 +28,26 @@ def test_a_desk_is_opened_again_as_it_was(place, tmp_path):
     with market.open_desk(place, tmp_path / "keys") as desk, reading(desk.ledger) as connection:
         caller = market.Caller("seller", who)
         assert market.show_standing(connection, caller, who).state == "consented"
+
+
+def test_a_table_of_something_else_is_not_taken_for_one_of_a_desk(place, tmp_path):
+    name = next(iter(tables.metadata.tables))
+    with open_ledger(place) as ledger, ledger.engine.begin() as connection:
+        connection.execute(sa.text(f"CREATE TABLE {name} (x INTEGER)"))
+    with pytest.raises(FileProblem, match="as a ledger"), market.open_desk(place, tmp_path / "keys"):
+        pass
+    with looking_at(place) as connection:
+        found = set(sa.inspect(connection).get_table_names())
+    assert found & {"market_version", *tables.metadata.tables} == {name}
+
+
+def test_those_who_open_a_new_desk_at_once_have_one(place, tmp_path):
+    def opened(_):
+        with market.open_desk(place, tmp_path / "keys") as desk:
+            return desk.ledger.id
+
+    with open_ledger(place), ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(opened, range(4)))) == 1
 
 
 @pytest.mark.parametrize(

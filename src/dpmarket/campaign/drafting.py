@@ -29,6 +29,7 @@ from dpmarket.campaign.reports import (
     lifetime_limit,
     not_invited,
 )
+from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.with_delta import delta_of, refuse_too_many
 from dpmarket.errors import LedgerRefusal
 from dpmarket.ledger import Balance, Connection, Round, balance_of, money, rounds
@@ -267,12 +268,13 @@ def enter_draft(
     Raises
     ------
     LedgerRefusal
-        Online, the budget has no room for it.
+        Online, the budget has no room for it; or the campaign has other rules by now, or none.
     """
     scale, currency = market.money.minor_units, market.money.currency
     campaign = rounds.campaign_named(connection, name)
     if campaign is None:
         campaign = rounds.make_campaign(connection, name, rules, scale, currency)
+    refuse_changed(campaign.rules, market)  # it may have been made since the draft
     payments = rounds.totals(draft.new.quotes)[1]
     balance = balance_of(connection, campaign.id)
     left = _left(market, balance)

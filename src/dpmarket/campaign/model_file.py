@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -273,9 +272,9 @@ def read_model(source: str | os.PathLike[str]) -> ModelFile:
     return _checked(data, str(source))
 
 
-def model_from_json(text: str) -> ModelFile:
-    """Make the model whose ``to_json`` gave this text."""
-    return _checked(json.loads(text), "the ledger's model")
+def model_from_data(data: dict[str, Any]) -> ModelFile:
+    """Make the model that plain data of the ledger describes."""
+    return _checked(data, "the ledger's model")
 
 
 def _checked(data: dict[str, Any], source: str) -> ModelFile:

@@ -217,7 +217,8 @@ def quote_file(
         for _ in range(_ATTEMPTS):
             with reading(opened_ledger) as connection:
                 campaign = rounds.campaign_named(connection, place.campaign)
-                refuse_changed(None if campaign is None else campaign.rules, market)
+                if campaign is not None:
+                    refuse_changed(campaign.rules, market)
                 known = rounds.rounds_with_digest(connection, digest)
                 if known and not (again and is_over(connection, known[-1])):
                     entered, left = known[-1], rounds.left_out_of(connection, known[-1].number)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import json
-
-from dpmarket.campaign.model_file import ModelFile, model_from_json
-from dpmarket.campaign.statistic_file import StatisticFile, is_statistic_data, statistics_from_json
+from dpmarket.campaign.model_file import ModelFile, model_from_data
+from dpmarket.campaign.statistic_file import StatisticFile, is_statistic_data, statistics_from_data
+from dpmarket.ledger.keyed import read_object
 
 Released = ModelFile | StatisticFile
 
 
 def released_from_json(text: str) -> Released:
-    """Make the model or the statistics whose ``to_json`` gave this text."""
-    return statistics_from_json(text) if is_statistic_data(json.loads(text)) else model_from_json(text)
+    """Make the model or the statistics whose ``to_json`` gave this text.
+
+    Raises
+    ------
+    FileProblem
+        The text in the ledger is neither: it was edited.
+    """
+    data = read_object(text, "what was released")
+    return statistics_from_data(data) if is_statistic_data(data) else model_from_data(data)

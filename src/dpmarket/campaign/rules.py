@@ -39,10 +39,12 @@ def refuse_changed(stored: Mapping[str, Any] | None, market: Market) -> None:
     Raises
     ------
     LedgerRefusal
-        Names the first key that changed.
+        Names the first key that changed; or there are no rules yet, in a draft of the live service.
     """
     if stored is None:
-        return
+        raise LedgerRefusal(
+            "this campaign is a draft of the live service, whose rules may change: name another campaign."
+        )
     changed = changed_keys(stored, rules_of(market))
     if changed:
         path, before, now = changed[0]

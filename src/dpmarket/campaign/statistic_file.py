@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -151,9 +150,9 @@ def is_statistic_data(data: Any) -> bool:
     return isinstance(data, dict) and data.get("schema") == SCHEMA
 
 
-def statistics_from_json(text: str) -> StatisticFile:
-    """Make the file whose ``to_json`` gave this text."""
-    return _checked(json.loads(text), "the ledger's statistics")
+def statistics_from_data(data: dict[str, Any]) -> StatisticFile:
+    """Make the file that plain data of the ledger describes."""
+    return _checked(data, "the ledger's statistics")
 
 
 def _checked(data: dict[str, Any], source: str) -> StatisticFile:

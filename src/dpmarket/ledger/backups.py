@@ -117,7 +117,7 @@ def put_back(
             raise FileProblem(
                 f"cannot put the copy back: {name} exists; stop the service and move it away first."
             )
-    _check_file(path)
+    _check_file(path, path)
     with whole_file(file) as temporary:
         shutil.copyfile(path, temporary)
 
@@ -149,11 +149,11 @@ def _copy_file(path: Path, temporary: Path) -> None:
             source.backup(copy)
     except sqlite3.Error as problem:
         raise FileProblem(f"cannot copy {path}: {problem}.") from None
-    _check_file(temporary)
+    _check_file(temporary, path)
 
 
-def _check_file(path: Path) -> None:
-    """Refuse a copy that is damaged, of something else, or of another revision."""
+def _check_file(path: Path, source: Path) -> None:
+    """Refuse a copy that is damaged, of something else, or of another revision; name its source."""
     try:
         with contextlib.closing(_read_only(path)) as copy:
             found = [row[0] for row in copy.execute("PRAGMA integrity_check(1)")]
@@ -163,12 +163,12 @@ def _check_file(path: Path) -> None:
             if named.fetchone()[0]:
                 revision = copy.execute("SELECT max(version_num) FROM alembic_version").fetchone()[0]
     except sqlite3.Error as problem:
-        raise FileProblem(f"cannot use {path}: {problem}.") from None
+        raise FileProblem(f"cannot use {source}: {problem}.") from None
     if found != ["ok"]:
-        raise FileProblem(f"cannot use {path}: it is damaged.")
+        raise FileProblem(f"cannot use {source}: it is damaged.")
     if application != APPLICATION:
-        raise FileProblem(f"cannot use {path}: it is a database of something else.")
-    refuse_other(str(path), tables.HEAD, revision)
+        raise FileProblem(f"cannot use {source}: it is a database of something else.")
+    refuse_other(str(source), tables.HEAD, revision)
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

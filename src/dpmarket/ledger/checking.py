@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import money, releases, rounds
 from dpmarket.ledger.engine import Connection, Ledger, damage, reading
+from dpmarket.ledger.keyed import read_object
 from dpmarket.ledger.pages import page_problems
 from dpmarket.ledger.restoring import log_problems
 from dpmarket.ledger.rounds import MODEL, Round
@@ -20,9 +20,9 @@ def check_ledger(connection: Connection) -> None:
 
     Checked are the file itself; every page against its digest; that every round has as many sellers, as much
     epsilon and as much money as its own row says; that spent is within promised for every seller of every
-    round, and nothing for who withdrew; that there is a model exactly where one was released; that every
-    account is the sum of its transfers, and that what is held or paid for a round is what its sellers are
-    promised.
+    round, and nothing for who withdrew; that the debits of what is spent count, and of what was returned do
+    not; that there is a model exactly where one was released; that every account is the sum of its transfers,
+    and that what is held or paid for a round is what its sellers are promised.
 
     Raises
     ------
@@ -32,7 +32,8 @@ def check_ledger(connection: Connection) -> None:
     _refuse(damage(connection))  # what cannot be read cannot be compared
     problems = page_problems(connection)
     if not problems:  # and what was edited cannot be added up
-        problems += money.money_problems(connection)
+        problems += releases.release_problems(connection) + money.money_problems(connection)
+        rounds.campaigns_of(connection)  # refuses rules that cannot be read, also where nobody was quoted
         for found in rounds.rounds_of(connection):
             problems += _round_problems(connection, found)
     _refuse(problems)
@@ -61,8 +62,10 @@ def _keeps_delta(connection: Connection, found: Round, model: str | None) -> boo
     """Whether a round has its campaign's delta, and what was released for it no larger one."""
     rules = rounds.campaign_of(connection, found.campaign).rules or {}
     asked = rules.get("objective", {}).get("delta")
-    released = 0.0 if model is None else json.loads(model).get("delta", 0.0)
-    return (found.mechanism == MODEL or found.delta == (asked or 0.0)) and released <= found.delta
+    what = f"what was released for round {found.number}"
+    released = 0.0 if model is None else read_object(model, what).get("delta", 0.0)
+    is_small = isinstance(released, int | float) and released <= found.delta
+    return (found.mechanism == MODEL or found.delta == (asked or 0.0)) and is_small
 
 
 def _round_problems(connection: Connection, found: Round) -> list[str]:

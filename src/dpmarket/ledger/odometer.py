@@ -177,11 +177,6 @@ def statement(connection: Connection, seller: str) -> list[StatementLine]:
     return lines
 
 
-def total_charge(lines: Sequence[StatementLine]) -> float:
-    """Return what a lifetime limit counts for the person of a statement."""
-    return math.fsum(line.held + line.spent for line in lines)
-
-
 def is_held(found: Round) -> bool:
     """Whether a round counts with its ceiling: nothing of it is spent yet, and all of it may be.
 

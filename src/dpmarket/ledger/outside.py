@@ -23,6 +23,24 @@ from dpmarket.files.atomic import flush_to_disk
 from dpmarket.ledger.engine import now
 
 _START = "0" * 64
+_TEXTS = ("at", "ledger", "attempt", "kind")
+_PAGE = {"page", "page_digest"}
+# What is read of a line by its kind: of what it is about, and of each of its rounds.
+_ABOUT = {
+    "begun": {"place"},
+    "payout": {"payout", "made_at", *_PAGE},
+    "payments": {"payout", "entry", "kind", *_PAGE},
+    "refund": {"transfer", "campaign", "amount", "state"},
+    "left": {"participation"},
+    "uninvited": {"person"},
+}
+_ROUND = {
+    "withdrawn": {"identity", "withdrawn", "leaving", *_PAGE},
+    "debit": {
+        *("identity", "digest", "repetition", "campaign", "rules", "minor_units", "currency", "mechanism"),
+        *("ceiling", *_PAGE),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +90,7 @@ def read_log() -> list[Line]:
     Raises
     ------
     FileProblem
-        The log cannot be read, or its chain is broken: it was edited.
+        The log cannot be read, its chain is broken, or a line lacks something: it was edited.
     """
     path = state_folder() / "spent.log"
     try:
@@ -242,10 +260,25 @@ def _lines(data: bytes, path: Path) -> list[Line]:
             whole = False
         if not whole:
             raise FileProblem(f"cannot use {path}: its chain is broken at line {number}; was it edited?")
-        at, ledger, attempt, kind = (content[name] for name in ("at", "ledger", "attempt", "kind"))
+        if not _is_complete(content):
+            raise FileProblem(f"cannot use {path}: line {number} lacks what such lines say; was it edited?")
+        at, ledger, attempt, kind = (content[name] for name in _TEXTS)
         lines.append(Line(at, ledger, attempt, kind, tuple(content["rounds"]), content["about"], digest))
         before = digest
     return lines
+
+
+def _is_complete(content: Mapping[str, Any]) -> bool:
+    """Whether a line has everything that is read of lines of its kind."""
+    rounds, about = content.get("rounds"), content.get("about")
+    return (
+        all(isinstance(content.get(name), str) for name in _TEXTS)
+        and isinstance(about, dict)
+        and all(isinstance(value, str) for value in about.values())
+        and _ABOUT.get(content["kind"], set()) <= about.keys()
+        and isinstance(rounds, list)
+        and all(isinstance(one, dict) and _ROUND.get(content["kind"], set()) <= one.keys() for one in rounds)
+    )
 
 
 def _made() -> Path:

@@ -44,25 +44,35 @@ def note_place(ledger: Ledger) -> None:
     Raises
     ------
     LedgerRefusal
-        It stands where another one was with which promises were spent: a budget would be spent by each.
+        It stands where another one was: see :func:`place_problems`.
     """
     with reading(ledger) as connection:
         is_used = connection.execute(sa.select(tables.round_.c.number).limit(1)).scalar() is not None
         has_log = releases.log_head_of(connection) is not None
     lines = outside.read_log()
     places = _places(lines)
-    others = [] if ledger.path is None else _spent_at(lines, ledger.path)
-    if others and ledger.id not in others:
-        raise LedgerRefusal(
-            f"another ledger was at {ledger.place}, with which promises were spent: put it back. If it was "
-            "moved, use it once where it is now; another market has another name."
-        )
+    for problem in place_problems(ledger, lines):
+        raise LedgerRefusal(problem)
     # A server is reached by different addresses, by everybody by their own: they are no other place.
     is_moved = ledger.path is not None and places.get(ledger.id) != _place_of(ledger)
     is_new = not has_log or ledger.id not in places
     if is_used and not ledger.read_only and (is_new or is_moved):
         with writing(ledger) as connection:
             begin_log(connection, ledger)
+
+
+def place_problems(ledger: Ledger, lines: Sequence[outside.Line]) -> list[str]:
+    """Return a sentence if a ledger stands where another one was with which promises were spent.
+
+    A budget would be spent by each.
+    """
+    others = [] if ledger.path is None else _spent_at(lines, ledger.path)
+    if not others or ledger.id in others:
+        return []
+    return [
+        f"another ledger was at {ledger.place}, with which promises were spent: put it back. If it was "
+        "moved, use it once where it is now; another market has another name."
+    ]
 
 
 def is_empty(place: str | os.PathLike[str]) -> bool:

@@ -95,14 +95,14 @@ def prepare_server(engine: sa.Engine, shown: str) -> None:
     with engine.connect() as connection, connection.begin():
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING_LOCK)))
         if not sa.inspect(connection).has_table("alembic_version"):
-            if sa.inspect(connection).has_table("ledger"):
+            if tables.metadata.tables.keys() & set(sa.inspect(connection).get_table_names()):
                 raise FileProblem(f"cannot use {shown}: it has tables of something else.")
             make_tables(connection)
 
 
 def make_tables(connection: sa.Connection) -> None:
     """Make all tables, at their one revision, and the ledger's identity: its id and its key, both random."""
-    tables.metadata.create_all(connection)
+    tables.metadata.create_all(connection, checkfirst=False)  # no table of something else is taken for one
     connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(sa.text("INSERT INTO alembic_version VALUES (:head)"), {"head": tables.HEAD})
     connection.execute(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -159,6 +160,25 @@ def releases_in(connection: Connection, *states: str) -> list[Release]:
     return found
 
 
+def spent_identities(connection: Connection) -> dict[str, set[str]]:
+    """Return, by attempt, the identities of the rounds that it spent, or that another one had spent."""
+    found: dict[str, set[str]] = {}
+    for row in _debits(connection):
+        if row.state in SPENT and _is_counted(row):
+            found.setdefault(row.id, set()).add(row.identity)
+    return found
+
+
+def release_problems(connection: Connection) -> list[str]:
+    """Return a sentence for every attempt whose debits do not count as its state says."""
+    wrong = {
+        row.id: row.debited_at
+        for row in _debits(connection)
+        if (row.counts == 1 if row.state == "returned" else not _is_counted(row))
+    }
+    return [f"the training of {at}: its debits do not add up." for at in wrong.values()]
+
+
 def release_with(connection: Connection, attempt: str) -> Release | None:
     """Return one attempt by its id, None if there is none."""
     return next((found for found in releases_in(connection) if found.id == attempt), None)
@@ -215,6 +235,28 @@ def enter_lost(connection: Connection, attempt: str, rounds: Sequence[int], at: 
 def _delta_of(connection: Connection, rounds: Sequence[int]) -> float:
     """Return the largest delta of rounds: a release of all of them keeps it."""
     return max((round_of(connection, number).delta for number in rounds), default=0.0)
+
+
+def _debits(connection: Connection) -> Sequence[Any]:
+    """Return a row for every round of every attempt, with the state of the one that spent the round."""
+    counting, spender = tables.debit.alias(), tables.release.alias()
+    joined = (
+        tables.release.outerjoin(tables.debit, tables.debit.c.release == tables.release.c.id)
+        .outerjoin(tables.round_, tables.round_.c.number == tables.debit.c.round)
+        .outerjoin(counting, sa.and_(counting.c.round == tables.debit.c.round, counting.c.counts == 1))
+        .outerjoin(spender, spender.c.id == counting.c.release)
+    )
+    columns = tables.release.c
+    query = sa.select(
+        *(columns.id, columns.state, columns.debited_at, tables.debit.c.counts, tables.round_.c.identity),
+        spender.c.state.label("spent_in"),
+    )
+    return connection.execute(query.select_from(joined).order_by(columns.debited_at, columns.id)).all()
+
+
+def _is_counted(row: Any) -> bool:
+    """Whether a debit counts; one that a repair entered need not where another attempt spent the round."""
+    return bool(row.counts == 1 or (row.state == "lost" and row.spent_in in SPENT))
 
 
 def _step(connection: Connection, attempt: str, before: tuple[str, ...], **values: str) -> bool:

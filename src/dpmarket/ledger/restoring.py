@@ -18,7 +18,7 @@ from dpmarket.files import positions_in, table_from_bytes, table_to_bytes
 from dpmarket.ledger import money, outside, payouts, releases, rounds
 from dpmarket.ledger.attempts import describe_round, end_attempt, leaving_by, still_there
 from dpmarket.ledger.engine import Connection, Ledger, command_for, new_id, now, reading, writing
-from dpmarket.ledger.places import begin_log, id_of, is_other_log, note_place
+from dpmarket.ledger.places import begin_log, id_of, is_other_log, note_place, place_problems
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,11 @@ def log_problems(connection: Connection, ledger: Ledger) -> list[str]:
             f"withdrawal ended halfway? {mending} enters them."
         )
     names = {line.ledger for line in lines if line.about.get("key") == ledger.key.hex()}
+    if outside.known_key(ledger.id) not in (None, ledger.key):
+        found.append(f"the ledger {ledger.place} was used with another key: was it edited? Put it back.")
     if names - {ledger.id}:
         found.append(f"the ledger {ledger.place} was used under another id: was it edited? Put it back.")
+    found += place_problems(ledger, lines)
     # By now the connection sees one state of the ledger. A worker may have gone on with both since the lines
     # above were read.
     if is_other_log(connection, outside.read_log()):
@@ -224,18 +227,27 @@ def _unknown_debits(connection: Connection, lines: Sequence[outside.Line]) -> di
     for line in lines:
         kinds.setdefault(line.attempt, set()).add(line.kind)
     states = {found.id: found.state for found in releases.releases_in(connection)}
+    spent = releases.spent_identities(connection)
     unknown = {}
     later: set[str] = set()  # identities of the rounds that were debited after a line
     for attempt, line in reversed(debits.items()):
         identities = {known["identity"] for known in line.rounds}
         if "mark" in kinds[attempt]:
-            known = states.get(attempt) in releases.SPENT
+            known = states.get(attempt) in releases.SPENT and _is_of(line, spent.get(attempt, set()))
         else:  # who could debit a round after it found that it had been given back
             known = attempt in states or "returned" in kinds[attempt] or bool(identities & later)
         if not known:
             unknown[attempt] = line
         later |= identities
     return dict(reversed(unknown.items()))
+
+
+def _is_of(line: outside.Line, spent: set[str]) -> bool:
+    """Whether an attempt spent the rounds of its logged debit; a repair leaves out what all had left."""
+    logged = {known["identity"]: known for known in line.rounds}
+    return spent <= logged.keys() and not any(
+        _logged_quotes(known).height for identity, known in logged.items() if identity not in spent
+    )
 
 
 def _unknown_withdrawals(
@@ -279,7 +291,7 @@ def _restored_round(connection: Connection, known: Mapping[str, Any]) -> list[tu
 
     None for a round that the ledger lost and that everybody had left: nothing of it was spent.
     """
-    page = rounds.as_known(table_from_bytes(outside.read_page(known["page"], known["page_digest"])))
+    page = _logged_quotes(known)
     found = rounds.round_with_identity(connection, known["identity"])
     if found is None:
         return [(_entered_round(connection, known, page).number, True)] if page.height else []
@@ -289,6 +301,10 @@ def _restored_round(connection: Connection, known: Mapping[str, Any]) -> list[tu
         gone = quotes.get_column(rounds.SELLER).gather(np.flatnonzero(~there)).to_list()
         rounds.withdraw(connection, found.number, gone)
     return [(found.number, False)]
+
+
+def _logged_quotes(known: Mapping[str, Any]) -> pl.DataFrame:
+    return rounds.as_known(table_from_bytes(outside.read_page(known["page"], known["page_digest"])))
 
 
 def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.DataFrame) -> rounds.Round:

@@ -16,11 +16,11 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.errors import LedgerRefusal
+from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import positions_in
 from dpmarket.ledger import money, tables
 from dpmarket.ledger.engine import Connection, new_id, now
-from dpmarket.ledger.keyed import canonical
+from dpmarket.ledger.keyed import canonical, read_object
 from dpmarket.ledger.pages import keep, kept_table
 
 SELLER, EPSILON, PAYMENT = "seller", "epsilon", "payment_minor_units"
@@ -264,8 +264,9 @@ def decision_of(connection: Connection, number: int) -> tuple[dict[str, Any], An
     columns = tables.round_.c
     query = sa.select(columns.parameters, columns.plan, columns.header).where(columns.number == number)
     row = connection.execute(query).one()
-    plan, header = (None if text is None else json.loads(text) for text in (row.plan, row.header))
-    return dict(json.loads(row.parameters)), plan, header
+    what = f"what was decided for round {number}"
+    plan, header = (None if text is None else read_object(text, what) for text in (row.plan, row.header))
+    return read_object(row.parameters, what), plan, header
 
 
 def quotes_of(connection: Connection, number: int) -> pl.DataFrame:
@@ -407,7 +408,11 @@ def _refuse_other_scale(campaign: CampaignEntry, minor_units: int) -> None:
 
 
 def _campaign(row: Any) -> CampaignEntry:
-    rules = None if row.rules is None else dict(json.loads(row.rules))
+    what = f"the rules of the campaign {row.name!r}"
+    rules = None if row.rules is None else read_object(row.rules, what)
+    for table in (rules or {}).values():
+        if not isinstance(table, dict):
+            raise FileProblem(f"cannot use the ledger: {what} are no tables; were they edited? Put it back.")
     return CampaignEntry(row.id, row.name, rules, int(row.minor_units), row.currency)
 
 

@@ -218,7 +218,13 @@ def _is_new(ledger: Ledger) -> bool:
 
 
 def _make_tables(ledger: Ledger) -> None:
-    """Make the desk's tables; another process may have been quicker."""
+    """Make the desk's tables; another process may have been quicker.
+
+    Raises
+    ------
+    FileProblem
+        A table of something else has the name of one of them.
+    """
     # Loaded for this only: most desks are there.
     from alembic import command
     from alembic.config import Config

@@ -11,5 +11,5 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make all tables."""
-    tables.metadata.create_all(op.get_bind())
+    """Make all tables; fail where one of their names is taken."""
+    tables.metadata.create_all(op.get_bind(), checkfirst=False)
