@@ -40,6 +40,9 @@ BROKEN = [
 SLOW = [
     ("delta*", "*", "report"),
     ("delta*", "*", "score"),
+    *((good, "file *", "report") for good in ("gaps*", "rows", "softmax", "[hqsv]*", "mean")),
+    *((good, "file o*", "score") for good in ("rows", "softmax")),
+    *((good, "live offline", "*") for good in ("categories", "softmax", "several*")),
     *((good, way, "*") for good in ("rows", "gaps*", "delta, *") for way in ("live *", "* posted price")),
     *((good, way, "*") for good in ("share", "histogram", "quantile", "vector mean") for way in ("live o*",)),
     *((good, "* posted price", "*") for good in ("categories", "softmax", "mean", "share", "histogram")),

@@ -11,6 +11,8 @@ from dpmarket.ledger import existing_ledger, outside, payouts, repair
 from support.campaigns import HEADER, read_rows, seller_ids, write_rows
 from support.desks import Desk, copy_ledger, market_text
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 CAPPED = {"weight_cap": 5.0, "max_mean_epsilon": 0.2}  # nobody is asked for more than 1
 
 

@@ -33,6 +33,8 @@ from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
 from support.certificates import DIST, IDS, OBJECTIVE, SELLERS, constants, costs_of, failing, verdicts
 from support.forging import Papers
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 
 def data(sellers=SELLERS):
     rng = np.random.default_rng(5)

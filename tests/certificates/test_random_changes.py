@@ -18,6 +18,8 @@ from support.forged_receipts import changed_somewhere
 from support.forging import FILES, Papers, canonical
 from support.second_arithmetic import lies
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 NAMES = [(path.parent.name, path.name.split(".")[0]) for path in sorted(FILES.glob("*/*.certificate.json"))]
 PAPERS = [Papers.read(*name) for name in NAMES]
 KINDS = {

@@ -15,6 +15,8 @@ from dpmarket.ledger import accounts, check_ledger, existing_ledger, reading, ro
 from support.campaigns import make_campaign, read_rows
 from support.forking import Forks
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 COMMANDS = {
     "init": (("init", "new.toml", "-q"), "new.toml"),
     "quote": (("quote", "reports.csv", "-o", "quotes.csv", "-q"), "quotes.csv"),

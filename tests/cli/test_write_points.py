@@ -12,6 +12,8 @@ from dpmarket.ledger.rounds import count_withdrawn
 from support.campaigns import make_campaign, read_rows
 from support.forking import Forks
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 QUOTE = ("quote", "reports.csv", "-o", "quotes.csv", "-q", "--force")
 WITHDRAW = ("withdraw", "007", "seller 3", "--quotes", "quotes.csv", "-q")
 TRAIN = ("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json", "-q", "--force")

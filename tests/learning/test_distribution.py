@@ -16,6 +16,8 @@ from dpmarket.learning import PrivateLogisticRegression, Rows, minimise
 from dpmarket.privacy import NoiseShape, log_density, weights_for
 from dpmarket.privacy.noise import SeededNoise
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 FALSE_ALARM = 1e-6
 
 

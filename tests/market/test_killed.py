@@ -15,6 +15,8 @@ from support.killing import Acts
 from support.ledgers import drop_database, new_database
 from support.live import ASKED, CLOSES, DELIVER, MARKET, SOLD, START, Live
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 EVERYWHERE = [3, pytest.param(1, marks=pytest.mark.slow)]
 LATER = timedelta(minutes=11)  # a worker without a sign for so long is dead
 

@@ -31,6 +31,8 @@ from support.ledgers import new_database, postgres_server
 from support.live import ASKED, CLOSES, DELIVER, MARKET, Live
 from support.machines import FAST, run_machine
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 NAMES = [f"person {k}" for k in range(6)]
 CAMPAIGNS = ("online", "offline")
 HELD = ("quoted", "accepted", "delivered")

@@ -11,6 +11,8 @@ from dpmarket.ledger import tables as ledger_tables
 from dpmarket.market import clearing, tables
 from support.live import CLOSES, MARKET, SOLD, START, Live
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 TEXTS = [
     "",
     " ",

@@ -14,6 +14,8 @@ from dpmarket.planning import (
     plan_gaussian_market,
 )
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 DIST = Uniform(1, 5)
 
 

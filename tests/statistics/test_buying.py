@@ -27,6 +27,8 @@ from dpmarket.statistics import (
     SeveralStatistics,
 )
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 COSTS = dpm.Uniform(1, 5)
 MEAN = PrivateMean(0.0, 1.0)
 

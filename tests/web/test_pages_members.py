@@ -10,6 +10,8 @@ from dpmarket.market import work
 from support.readers import Reader, Seen, again, member_of, seller_of
 from support.shop import SOLD, open_shop
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 MOST = 60_000
 FILLED = {
     "title": "Spring study",

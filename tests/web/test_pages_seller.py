@@ -9,6 +9,8 @@ from support.live import MARKET
 from support.readers import Reader, Seen, again, member_of, seller_of
 from support.shop import SOLD, open_shop
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 MOST = 60_000
 
 

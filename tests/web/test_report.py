@@ -10,6 +10,8 @@ from support.live import MARKET
 from support.readers import member_of
 from support.shop import SOLD, open_shop
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 PEOPLE = 24
 MOST = 60_000
 

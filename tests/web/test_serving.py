@@ -16,6 +16,8 @@ from dpmarket.web.settings import read_settings
 from support.commands import run
 from support.live import MARKET, RECORD
 
+pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
+
 ENTRY = [sys.executable, "-c", "from dpmarket.cli import main; main()"]
 
 
