@@ -62,7 +62,7 @@ class VirtualCost:
 
     Notes
     -----
-    Paper: the virtual cost of Definition 3 and Assumption 1; ironing makes the assumption unnecessary.
+    Paper: psi(c) = c + F(c)/f(c), assumed to rise; ironing makes the assumption unnecessary.
 
     Examples
     --------
