@@ -1,0 +1,224 @@
+r"""The exact offline mechanism: the paper's Algorithm 2 on public tables.
+
+All sellers report at once. The mechanism buys the purchase that minimises the announced objective, exactly and
+globally (:mod:`~dpmarket.mechanisms.water_filling`), and pays by the envelope theorem
+(:mod:`~dpmarket.mechanisms.envelope_payments`).
+
+Formal guarantees, whatever the other sellers report and whether or not the announced tables describe them:
+
+- incentive compatible in dominant strategies: no report gives a seller with cost c more than the true one,
+  in payment less c H, up to rounding (and up to less than one minor unit once payments are rounded up);
+- individually rational: the payment of a truthful seller is at least c H;
+- reports below the first knot of the table count as that knot; reports above the reserve price sell nothing.
+
+With the distribution's own virtual cost the purchase also minimises the buyer's expected objective among all
+such mechanisms. It uses all reports to price each: from 50 sellers on,
+:class:`~dpmarket.mechanisms.cross_pricing.CrossPricedMechanism` meets a budget and needs no such thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.costs.distribution import CostDistribution
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.envelope_payments import Payer, largest_increase
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.groups import Group, check_groups, check_membership, quotas, weight_cap
+from dpmarket.mechanisms.objective import AnyObjective
+from dpmarket.mechanisms.outcomes import Outcome
+from dpmarket.mechanisms.water_filling import Market, Stratum, check_terms
+
+
+class OfflineMechanism:
+    """Buy the optimal purchase from sellers who all report at once, and pay so that truth is their best report.
+
+    Parameters
+    ----------
+    costs
+        The distribution of costs, or its announced table of virtual costs; None if there are groups, which
+        have their own.
+    objective
+        What the buyer minimises; its payment weight is fixed before anybody reports.
+    epsilon_cost
+        What a share of the total costs its seller; the default is the paper's, pure epsilon at a linear cost.
+    groups
+        Strata with hard quotas; None: one for all.
+
+    Raises
+    ------
+    InvalidInput
+        If the terms do not fit together.
+
+    Notes
+    -----
+    Paper: Algorithm 2 and its payment identity.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> mechanism = OfflineMechanism(Uniform(1, 5), Objective.for_model(10, payment_weight=0.01))
+    >>> outcome = mechanism.run([1.5, 2.0, 4.0])
+    >>> bool((outcome.payments >= np.array([1.5, 2.0, 4.0]) * outcome.epsilons).all())
+    True
+    >>> mechanism.respond([1.5, 2.0, 4.0], 0, 6.0)
+    (0.0, 0.0)
+    """
+
+    def __init__(
+        self,
+        costs: CostDistribution | VirtualCost | None,
+        objective: AnyObjective,
+        *,
+        epsilon_cost: EpsilonCost | None = None,
+        groups: Sequence[Group] | None = None,
+    ) -> None:
+        self.objective = objective
+        self.epsilon_cost = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
+        check_terms(self.objective, self.epsilon_cost)
+        self.groups = groups_of(costs, groups)
+
+    def run(self, reported_costs: object, membership: object = None) -> Outcome:
+        """Decide and pay for all sellers.
+
+        Parameters
+        ----------
+        reported_costs
+            One cost per seller, at least 0.
+        membership
+            Each seller's group as a position in ``groups``; None if there is one.
+
+        Returns
+        -------
+        Outcome
+            In the order of the reports.
+        """
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        members = check_membership(membership, costs.size, len(self.groups))
+        epsilons, payments, weights = np.zeros(costs.size), np.zeros(costs.size), np.zeros(costs.size)
+        solved = self._solve(costs, members)
+        if solved is None:
+            sampling, noise = self.objective.errors(1.0, 0.0)
+            return Outcome(*map(read_only, (epsilons, payments, weights)), 0.0, sampling, noise)
+        market, payers = solved
+        for g, payer in payers.items():
+            of = self._sellers(costs, members, g)
+            bought = payer.pay(costs[of])
+            weights[of], payments[of] = bought.weights, bought.payments
+            epsilons[of] = self.epsilon_cost.epsilon(bought.shares)
+        total = market.total(market.best())
+        sampling, noise = self.objective.errors(float(weights @ weights), total)
+        return Outcome(*map(read_only, (epsilons, payments, weights)), total, sampling, noise)
+
+    def respond(
+        self, reported_costs: object, i: int, report: float, membership: object = None
+    ) -> tuple[float, float]:
+        """Return seller ``i``'s epsilon and payment if that seller reports ``report`` and the others as given.
+
+        Parameters
+        ----------
+        reported_costs
+            One cost per seller.
+        i
+            The seller's position.
+        report
+            Another report of that seller.
+        membership
+            Each seller's group; None if there is one.
+
+        Returns
+        -------
+        tuple of float
+            Epsilon and payment.
+        """
+        costs = checks.non_negative_vector("reported_costs", reported_costs).copy()
+        members = check_membership(membership, costs.size, len(self.groups))
+        if not 0 <= checks.whole("i", i) < costs.size:
+            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
+        costs[i] = checks.non_negative("report", report)
+        g = int(members[i])
+        if costs[i] > self.groups[g].virtual_cost.reserve_price:
+            return 0.0, 0.0
+        solved = self._solve(costs, members, only=g)
+        assert solved is not None
+        bought = solved[1][g].pay(costs[i : i + 1])
+        return float(self.epsilon_cost.epsilon(bought.shares)[0]), float(bought.payments[0])
+
+    def rules(self) -> dict[str, Any]:
+        """Return all that decides, as plain data: what is announced and certified."""
+        return {
+            "mechanism": "offline",
+            "objective": self.objective.to_dict(),
+            "epsilon_cost": self.epsilon_cost.to_dict(),
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+    def _sellers(self, costs: FloatArray, members: IntArray, g: int) -> IntArray | slice:
+        """Return the sellers of a group whose reports are at most its reserve price."""
+        sold = costs <= self.groups[g].virtual_cost.reserve_price
+        if len(self.groups) == 1:
+            return slice(None) if sold.all() else np.flatnonzero(sold)
+        return np.flatnonzero(sold & (members == g))
+
+    def _solve(
+        self, costs: FloatArray, members: IntArray, only: int | None = None
+    ) -> tuple[Market, dict[int, Payer]] | None:
+        """Return the solved market with what pays each group (or ``only`` one); None if nobody may sell."""
+        reports = [costs[self._sellers(costs, members, g)] for g in range(len(self.groups))]
+        sizes = [float(each.size) for each in reports]
+        sellers = sum(sizes)
+        if sellers == 0.0:
+            return None
+        strata, present = [], []
+        for g, quota in enumerate(quotas(self.groups, sizes)):
+            if quota > 0.0:
+                cap = weight_cap(quota, sizes[g], sellers, self.objective.weight_cap)
+                psi = np.asarray(self.groups[g].virtual_cost(np.sort(reports[g])))
+                strata.append(Stratum.of(psi, quota, cap))
+                present.append(g)
+        market = Market(strata, self.objective, self.epsilon_cost)
+        tables = [self.groups[g].virtual_cost for g in present]
+        near = market.near(largest_increase(market, tables))
+        payers = {
+            g: Payer(market, k, table, near)
+            for k, (g, table) in enumerate(zip(present, tables, strict=True))
+            if only in {None, g}
+        }
+        return market, payers
+
+
+def groups_of(
+    costs: CostDistribution | VirtualCost | None, groups: Sequence[Group] | None
+) -> tuple[Group, ...]:
+    """Return the groups of a market: those given, or one for everybody.
+
+    Parameters
+    ----------
+    costs
+        A distribution of costs or a table of virtual costs; None if there are groups.
+    groups
+        Strata, or None.
+
+    Returns
+    -------
+    tuple of Group
+        Checked.
+
+    Raises
+    ------
+    InvalidInput
+        If both or neither are given.
+    """
+    if (costs is None) == (groups is None):
+        raise InvalidInput("expected either costs for all sellers or groups with their own.")
+    if groups is not None:
+        return check_groups(groups)
+    table = costs if isinstance(costs, VirtualCost) else VirtualCost.of(costs)  # type: ignore[arg-type]
+    return (Group("all", 1.0, table),)
