@@ -26,12 +26,12 @@ is at most the largest possible increase, that of the lowest seller at the reser
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.mechanisms.water_filling import (
     Entry,
@@ -45,7 +45,11 @@ from dpmarket.mechanisms.water_filling import (
     supply,
 )
 
-_ELEMENTS = 1 << 15  # pairs of seller and knot, times entries and chords, that are worked on at a time
+_ELEMENTS = 1 << 15  # pairs of seller and knot, times entries, that are worked on at a time
+_MANY = 1 << 12  # sellers: from there on, payments may be a curve
+_SELLERS_PER_PIECE = 16  # at least
+_HALVINGS = 12  # of a curve's pieces
+_ACCURATE = 1e-12  # relative error of a curve
 _BALANCED = 1e-13  # relative to the seller's own weight
 _MARGIN = 1e-6  # relative, of the largest possible increase
 
@@ -56,15 +60,14 @@ class Purchase:
 
     Attributes
     ----------
-    weights, shares, amounts
-        Weight a, share q of the total and H(q) of each, shape (n,).
+    weights, shares
+        Weight a and share q of the total of each, shape (n,).
     payments
         Money, before rounding to minor units.
     """
 
     weights: FloatArray
     shares: FloatArray
-    amounts: FloatArray
     payments: FloatArray
 
 
@@ -189,94 +192,209 @@ class Payer:
         self.last_knot = min(int(above), table.knots.size - 1)
         self.total = market.total(near[0])
 
-    def pay(self, costs: FloatArray) -> Purchase:
+    @property
+    def highest_cost(self) -> float:
+        """The highest report that is bought from."""
+        reach = float(self.levels[0]) / float(self.ramps.steepness[0]) + self.stratum.lowest
+        return float(self.table.inverse(reach))
+
+    def pay(self, costs: FloatArray, curve: PaymentCurve | None = None) -> Purchase:
         """Return what sellers with these reports, all at most the reserve price, give and get."""
         reports = np.maximum(costs, self.table.knots[0])
+        held = self._held(reports)
+        payments = self._payments(reports, held) if curve is None else curve(reports)
+        payments[held == 0.0] = 0.0
+        return Purchase(held, held * self.total, payments)
+
+    def curve(self, sellers: int) -> PaymentCurve | None:
+        """Return payments as a function of the report, if that is faster than paying seller by seller."""
+        if sellers < _MANY:
+            return None
+        marks = self._marks()
+        highest = min(self.highest_cost, self.table.reserve_price)
+        knots = self.table.knots[self.table.knots < highest]
+        breaks = np.unique(np.concatenate((knots, marks[(marks > knots[0]) & (marks < highest)], [highest])))
+        if breaks.size > sellers // _SELLERS_PER_PIECE:
+            return None
+        return PaymentCurve.of(lambda reports: self._payments(reports, self._held(reports)), breaks)
+
+    def _held(self, reports: FloatArray) -> FloatArray:
         excess = np.asarray(self.table(reports)) - self.stratum.lowest
-        best = self.ramps.at(np.zeros(1, dtype=np.int64)) if len(self.near) > 1 else self.ramps
-        weights = best.weights(excess, self.levels[:1])
-        shares = weights * self.total
-        amounts = self.market.table.cost(shares)
+        return self.ramps.hold(np.zeros(1, dtype=np.int64), excess, self.levels[:1]).weights
+
+    def _payments(self, reports: FloatArray, held: FloatArray) -> FloatArray:
+        """Return payments computed seller by seller."""
+        amounts = self.market.table.cost(held * self.total)
         payments = reports * amounts
-        bought = np.flatnonzero(weights > 0.0)
-        piece = np.searchsorted(self.table.knots, reports[bought], side="right") - 1
-        if self.last_knot > 1:
-            order = np.argsort(piece.astype(np.int16), kind="stable")
-            bought, piece = bought[order], piece[order]
+        excess = np.asarray(self.table(reports)) - self.stratum.lowest
+        piece = np.searchsorted(self.table.knots, reports, side="right") - 1
+        order = np.argsort(piece, kind="stable")
+        order = order[held[order] > 0.0]
         start = 0
-        while start < bought.size:
-            first = int(piece[start])
-            each = max(self.last_knot - first, 1) * self.ramps.steepness.size * len(self.near)
-            chosen = bought[start : start + max(_ELEMENTS // each, 1)]
+        while start < order.size:
+            first = int(piece[order[start]])
+            each = max(self.last_knot - first, 1) * len(self.near)
+            chosen = order[start : start + max(_ELEMENTS // each, 1)]
             start += chosen.size
             if first < self.last_knot:
                 payments[chosen] += self._rents(reports[chosen], excess[chosen], amounts[chosen], first)
-        return Purchase(weights, shares, amounts, payments)
+        return np.asarray(payments)
 
     def _rents(self, costs: FloatArray, excess: FloatArray, amounts: FloatArray, first: int) -> FloatArray:
         """Return the rents of sellers whose reports lie on piece ``first`` of the table or above."""
         pieces = slice(first, self.last_knot)
         knots, values = self.table.knots[1:][pieces, None], self.table.values[1:][pieces, None]
         slopes = self.table.slopes[pieces, None]
-        raised = np.maximum(values - self.stratum.lowest, excess)
-        rises, given = self._increases(excess, raised)
+        rises, given = self._increases(excess, np.maximum(values - self.stratum.lowest, excess))
         rises = np.diff(rises, axis=0, prepend=0.0)
         widths = np.diff(np.maximum(knots, costs), axis=0, prepend=costs[None, :])
         before = np.vstack((amounts[None, :], given[:-1]))
         with np.errstate(divide="ignore", invalid="ignore"):
             rents = rises / (self.market.objective.payment_weight * slopes)
         # On a flat piece nothing changes; elsewhere what is given never rises from one end to the other.
-        rents = np.where(slopes > 0.0, np.clip(rents, np.minimum(given, before) * widths, before * widths),
-                         before * widths)  # fmt: skip
+        most = before * widths
+        rents = np.where(slopes > 0.0, np.clip(rents, np.minimum(given * widths, most), most), most)
         return np.asarray(rents.sum(axis=0))
 
     def _increases(self, excess: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return how much J rises, and what is still given, when each seller's excess is raised to this."""
-        shape = (len(self.near), *raised.shape)
-        entry = np.repeat(np.arange(shape[0]), raised.size)
-        own = np.broadcast_to(excess, shape).ravel()
-        new = np.broadcast_to(raised, shape).ravel()
-        more, weights = self._inner_increases(entry, own, new)
-        rises = self.market.objective.increase(self.entries[entry], self.inner[entry], more, self.market.most)
-        values = (rises + self.gaps[entry]).reshape(shape)
-        best = np.argmin(values, axis=0)[None]
-        inner = np.take_along_axis((self.inner[entry] + more).reshape(shape), best, axis=0)[0]
-        weight = np.take_along_axis(weights.reshape(shape), best, axis=0)[0]
-        totals = self.market.objective.total(self.entries[best[0]], inner, self.market.most)
-        amounts = self.market.table.cost(weight * totals)
-        return np.take_along_axis(values, best, axis=0)[0], np.asarray(amounts)
+        own, new = np.broadcast_to(excess, raised.shape).ravel(), raised.ravel()
+        best = np.zeros(new.size, dtype=np.int64)
+        distance = self._distances(best, own, new)
+        more, left = self._inner_increases(best, own, new, distance)
+        rises = self._rises(best, more)
+        inner = self.inner[0] + more
+        # Any distance bounds another entry's increase from below: few can be better, and only those are solved.
+        others, pairs = np.nonzero(self.gaps[1:, None] < rises)
+        others += 1
+        if others.size:
+            guess = distance[pairs] * (self.ramps.pull[0] / self.ramps.pull[others])
+            guess = np.minimum(guess, self.replacement.reach[others])
+            least = self._inner_increases(others, own[pairs], new[pairs], guess)[0]
+            better = np.flatnonzero(self._rises(others, least) < rises[pairs])
+            others, pairs, guess = others[better], pairs[better], guess[better]
+            exact = self._distances(others, own[pairs], new[pairs], guess)
+            more, weights = self._inner_increases(others, own[pairs], new[pairs], exact)
+            values = self._rises(others, more)
+            order = np.lexsort((-values, pairs))  # of each pair the least comes last, and stays
+            order = order[values[order] < rises[pairs[order]]]
+            at = pairs[order]
+            best[at], rises[at], left[at] = others[order], values[order], weights[order]
+            inner[at] = (self.inner[others] + more)[order]
+        totals = self.market.objective.total(self.entries[best], inner, self.market.most)
+        amounts = np.asarray(self.market.table.cost(left * totals))
+        return rises.reshape(raised.shape), amounts.reshape(raised.shape)
 
-    def _inner_increases(self, entry: IntArray, own: FloatArray, new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return how much K rises at an entry when a seller's excess rises, and the weight that remains."""
+    def _rises(self, entry: IntArray, more: FloatArray) -> FloatArray:
+        """Return how far J is above the best one when K of an entry rises by ``more``."""
+        rise = self.market.objective.increase(self.entries[entry], self.inner[entry], more, self.market.most)
+        return np.asarray(rise + self.gaps[entry])
+
+    def _distances(
+        self, entry: IntArray, own: FloatArray, new: FloatArray, guess: FloatArray | None = None
+    ) -> FloatArray:
+        """Return how far levels rise when a seller's excess rises from ``own`` to ``new``, elementwise."""
         ramps, table = self.ramps, self.replacement
-        pull, widths = ramps.pull[entry], ramps.widths[entry].T
-        gap = ((self.levels[:, None] - ramps.starts) * ramps.pull[:, None])[entry].T
-        steep = ramps.steepness[:, None] * pull
-        own_hinge, new_hinge = gap - steep * own, gap - steep * new
-        held = np.clip(own_hinge, 0.0, widths).sum(axis=0)
+        levels = self.levels[entry]
+        held = ramps.hold(entry, own, levels).weights
 
         def missing(distance: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-            whole = rows.size == entry.size
-            of, u = (entry, pull) if whole else (entry[rows], pull[rows])
-            width = widths if whole else widths[:, rows]
+            of, before, after, level = entry, own, new, levels
+            if rows.size < entry.size:
+                of, before, after, level = of[rows], before[rows], after[rows], level[rows]
             piece = table.piece(of, distance)
-            lack = -(table.supplies[piece] + table.slopes[piece] * (distance - table.distances[piece]))
-            slope = table.slopes[piece]
-            lift = u * distance
-            for sign, hinges in ((1.0, own_hinge), (-1.0, new_hinge)):
-                ramp = (hinges if whole else hinges[:, rows]) + lift
-                within = np.clip(ramp, 0.0, width)
-                lack += sign * within.sum(axis=0)
-                slope = slope - sign * u * ((ramp > 0.0) & (ramp < width)).sum(axis=0)
-            return lack, slope
+            level = level + distance
+            given, kept = ramps.hold(of, before, level), ramps.hold(of, after, level)
+            supplied = table.supplies[piece] + table.slopes[piece] * (distance - table.distances[piece])
+            slope = table.slopes[piece] - given.slopes + kept.slopes
+            return given.weights - kept.weights - supplied, slope
 
-        distance = balance(missing, table.reach[entry], np.zeros(entry.size), _BALANCED * held)
+        start = np.zeros(entry.size) if guess is None else guess
+        return balance(missing, table.reach[entry], start, _BALANCED * held)
+
+    def _inner_increases(
+        self, entry: IntArray, own: FloatArray, new: FloatArray, distance: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how much K rises, and the weight that is left: by duality, at the level's true distance."""
+        table = self.replacement
         piece = table.piece(entry, distance)
         beyond = distance - table.distances[piece]
         area = table.integrals[piece] + (table.supplies[piece] + 0.5 * table.slopes[piece] * beyond) * beyond
-        more = -2.0 * pull * area
-        for sign, hinges in ((1.0, own_hinge), (-1.0, new_hinge)):
-            ramp = hinges + pull * distance
-            within = np.clip(ramp, 0.0, widths)
-            more += sign * (within * (2.0 * ramp - within)).sum(axis=0)
-        return np.maximum(more, 0.0), within.sum(axis=0)
+        level = self.levels[entry] + distance
+        given, kept = self.ramps.hold(entry, own, level), self.ramps.hold(entry, new, level)
+        more = given.squares - kept.squares - 2.0 * self.ramps.pull[entry] * area
+        return np.maximum(more, 0.0), kept.weights
+
+    def _marks(self) -> FloatArray:
+        """Return reports at which the payment changes from one quadratic to another, for one entry.
+
+        They are those at which the level, once a seller is raised to a knot, just reaches another seller.
+        """
+        marks = []
+        for e in range(min(len(self.near), 2)):
+            table, ramps = self.replacement, self.ramps
+            rows = np.flatnonzero(np.floor(table.keys) == e) if len(self.near) > 1 else slice(None)
+            distance, supplied = table.distances[rows], table.supplies[rows]
+            level, of = self.levels[e] + distance, np.full(distance.size, e)
+            for value in self.table.values[1 : self.last_knot + 1]:
+                new = np.full(distance.size, float(value) - self.stratum.lowest)
+                target = supplied + ramps.hold(of, new, level).weights
+                for start, width, slope in zip(ramps.starts[e], ramps.widths[e], ramps.steepness, strict=True):
+                    marks.append((level - start - np.clip(target, 0.0, width) / ramps.pull[e]) / slope)
+                    target = target - width
+        return np.asarray(self.table.inverse(np.concatenate(marks) + self.stratum.lowest))
+
+
+@dataclass(frozen=True, eq=False)
+class PaymentCurve:
+    """Payments as a piecewise quadratic function of the report, each piece checked against the exact one.
+
+    Attributes
+    ----------
+    breaks
+        Reports where pieces begin and end, shape (n + 1,).
+    coefficients
+        Of 1, s and s^2, s the position within a piece from 0 to 1, shape (3, n).
+    exact
+        The exact function, for the reports on pieces that are not quadratic.
+    is_quadratic
+        Which pieces are, shape (n,).
+    """
+
+    breaks: FloatArray
+    coefficients: FloatArray
+    exact: Callable[[FloatArray], FloatArray]
+    is_quadratic: BoolArray
+
+    @classmethod
+    def of(cls, exact: Callable[[FloatArray], FloatArray], breaks: FloatArray) -> PaymentCurve:
+        """Halve pieces until each agrees with the exact payments within 1e-12, or is left to them."""
+        for _ in range(_HALVINGS):
+            low, width = breaks[:-1], np.diff(breaks)
+            at = low + np.array([0.0, 0.5, 0.31, 1.0])[:, None] * width
+            start, middle, checked, end = exact(at.ravel()).reshape(at.shape)
+            bend = 2.0 * (start - 2.0 * middle + end)
+            coefficients = np.array([start, end - start - bend, bend])
+            found = start + 0.31 * (coefficients[1] + 0.31 * bend)
+            sound = np.abs(found - checked) <= _ACCURATE * np.maximum(checked, 1e-6 * start.max())
+            tiny = width <= 1e-9 * (breaks[-1] - breaks[0])
+            if (sound | tiny).all():
+                break
+            breaks = np.sort(np.concatenate((breaks, (low + 0.5 * width)[~(sound | tiny)])))
+        else:
+            breaks = np.sort(np.concatenate((low, breaks[-1:])))
+        return cls(breaks, coefficients, exact, sound)
+
+    def __call__(self, reports: FloatArray) -> FloatArray:
+        """Return the payments; 0 above the last break."""
+        last = self.is_quadratic.size - 1
+        piece = np.clip(np.searchsorted(self.breaks, reports, side="right") - 1, 0, last)
+        low = self.breaks[piece]
+        s = (reports - low) / (self.breaks[piece + 1] - low)
+        constant, linear, square = self.coefficients[:, piece]
+        payments = constant + s * (linear + s * square)
+        others = np.flatnonzero(~self.is_quadratic[piece])
+        if others.size:
+            payments[others] = self.exact(reports[others])
+        payments[reports > self.breaks[-1]] = 0.0
+        return np.asarray(payments)

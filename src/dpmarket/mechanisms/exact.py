@@ -35,6 +35,8 @@ from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcomes import Outcome
 from dpmarket.mechanisms.water_filling import Market, Stratum, check_terms
 
+_BLOCK = 1 << 14  # sellers paid at a time: they stay in the processor's cache
+
 
 class OfflineMechanism:
     """Buy the optimal purchase from sellers who all report at once, and pay so that truth is their best report.
@@ -109,10 +111,13 @@ class OfflineMechanism:
             return Outcome(*map(read_only, (epsilons, payments, weights)), 0.0, sampling, noise)
         market, payers = solved
         for g, payer in payers.items():
-            of = self._sellers(costs, members, g)
-            bought = payer.pay(costs[of])
-            weights[of], payments[of] = bought.weights, bought.payments
-            epsilons[of] = self.epsilon_cost.epsilon(bought.shares)
+            of = self._sellers(costs, members, g, payer.highest_cost)
+            curve = payer.curve(of.size)
+            for start in range(0, of.size, _BLOCK):
+                block = of[start : start + _BLOCK]
+                bought = payer.pay(costs[block], curve)
+                weights[block], payments[block] = bought.weights, bought.payments
+                epsilons[block] = self.epsilon_cost.epsilon(bought.shares)
         total = market.total(market.best())
         sampling, noise = self.objective.errors(float(weights @ weights), total)
         return Outcome(*map(read_only, (epsilons, payments, weights)), total, sampling, noise)
@@ -160,18 +165,17 @@ class OfflineMechanism:
             "groups": [group.to_dict() for group in self.groups],
         }
 
-    def _sellers(self, costs: FloatArray, members: IntArray, g: int) -> IntArray | slice:
-        """Return the sellers of a group whose reports are at most its reserve price."""
-        sold = costs <= self.groups[g].virtual_cost.reserve_price
-        if len(self.groups) == 1:
-            return slice(None) if sold.all() else np.flatnonzero(sold)
-        return np.flatnonzero(sold & (members == g))
+    def _sellers(self, costs: FloatArray, members: IntArray, g: int, highest: float) -> IntArray:
+        """Return the sellers of a group whose reports are at most this."""
+        low = costs <= highest
+        return np.flatnonzero(low if len(self.groups) == 1 else low & (members == g))
 
     def _solve(
         self, costs: FloatArray, members: IntArray, only: int | None = None
     ) -> tuple[Market, dict[int, Payer]] | None:
         """Return the solved market with what pays each group (or ``only`` one); None if nobody may sell."""
-        reports = [costs[self._sellers(costs, members, g)] for g in range(len(self.groups))]
+        reserves = [group.virtual_cost.reserve_price for group in self.groups]
+        reports = [costs[self._sellers(costs, members, g, price)] for g, price in enumerate(reserves)]
         sizes = [float(each.size) for each in reports]
         sellers = sum(sizes)
         if sellers == 0.0:
@@ -180,8 +184,8 @@ class OfflineMechanism:
         for g, quota in enumerate(quotas(self.groups, sizes)):
             if quota > 0.0:
                 cap = weight_cap(quota, sizes[g], sellers, self.objective.weight_cap)
-                psi = np.asarray(self.groups[g].virtual_cost(np.sort(reports[g])))
-                strata.append(Stratum.of(psi, quota, cap))
+                reports[g].sort()
+                strata.append(Stratum.of(np.asarray(self.groups[g].virtual_cost(reports[g])), quota, cap))
                 present.append(g)
         market = Market(strata, self.objective, self.epsilon_cost)
         tables = [self.groups[g].virtual_cost for g in present]

@@ -76,16 +76,10 @@ class Stratum:
     def of(
         cls, virtual_costs: FloatArray, quota: float, cap: float, counts: FloatArray | None = None
     ) -> Stratum:
-        """Sort a group's finite virtual costs; with ``counts`` each stands for that many sellers."""
-        if counts is None:
-            excess = np.sort(virtual_costs)
-            running = np.arange(excess.size + 1.0)
-        else:
-            order = np.argsort(virtual_costs, kind="stable")
-            excess, counts = virtual_costs[order], counts[order]
-            running = _running_sums(counts)
-        lowest = float(excess[0])
-        excess -= lowest
+        """Make a stratum of rising, finite virtual costs; with ``counts`` each stands for that many sellers."""
+        running = np.arange(virtual_costs.size + 1.0) if counts is None else _running_sums(counts)
+        lowest = float(virtual_costs[0])
+        excess = virtual_costs - lowest
         weighted = excess if counts is None else excess * counts
         sums = _running_sums(weighted)
         squares = _running_sums(weighted * excess)
@@ -145,14 +139,39 @@ class Ramps:
             return self
         return Ramps(self.pull[rows], self.steepness, self.starts[rows], self.widths[rows], self.base)
 
-    def weights(self, excess: FloatArray, levels: FloatArray) -> FloatArray:
-        """Return the weights of sellers at one entry (the only one), elementwise."""
-        found = np.zeros(np.broadcast_shapes(excess.shape, levels.shape))
-        for start, width, slope in zip(self.starts[0], self.widths[0], self.steepness, strict=True):
-            ramp = levels - start - slope * excess
-            ramp *= self.pull[0]
-            found += np.clip(ramp, 0.0, width, out=ramp)
-        return found
+    @cached_property
+    def _before(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Sums over the chords before each: widths, times starts, times steepness, and of squared widths."""
+        terms = self.widths, self.widths * self.starts, self.widths * self.steepness, self.widths**2
+        return tuple(np.cumsum(term, axis=1) - term for term in terms)  # type: ignore[return-value]
+
+    def hold(self, entry: IntArray, excess: FloatArray, levels: FloatArray) -> Holding:
+        """Return what sellers hold at levels of entries, elementwise."""
+        pull, n = self.pull[entry], self.steepness.size
+        if n == 1:
+            ramp = (levels - float(self.steepness[0]) * excess) * pull
+            within = np.clip(ramp, 0.0, self.widths[entry, 0])
+            return Holding(within, within * (2.0 * ramp - within), pull * (within == ramp))
+        # The last chord whose start the level has reached, by halving.
+        chord, step = np.zeros(levels.size, dtype=np.int64), 1 << (n - 1).bit_length()
+        while step := step >> 1:
+            further = np.minimum(chord + step, n - 1)
+            reached = self.starts[entry, further] + self.steepness[further] * excess < levels
+            chord = np.where(reached, further, chord)
+        ramp = (levels - self.starts[entry, chord] - self.steepness[chord] * excess) * pull
+        within = np.clip(ramp, 0.0, self.widths[entry, chord])
+        widths, starts, steepness, squares = (term[entry, chord] for term in self._before)
+        before = 2.0 * pull * (levels * widths - starts - excess * steepness) - squares
+        return Holding(widths + within, before + within * (2.0 * ramp - within), pull * (within == ramp))
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """What sellers hold: weight, its squared hinges W, and how fast it grows with the level."""
+
+    weights: FloatArray
+    squares: FloatArray
+    slopes: FloatArray
 
 
 @dataclass(frozen=True)
