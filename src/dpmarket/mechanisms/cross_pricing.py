@@ -291,7 +291,9 @@ def price_for_budget(
     return weight, found[weight]
 
 
-def weight_for_budget(spent: Callable[[float], float], budget: float, start: float) -> float:
+def weight_for_budget(
+    spent: Callable[[float], float], budget: float, start: float, tolerance: float = _SPENT
+) -> float:
     """Return the payment weight at which an expected payment meets a budget, from below.
 
     Parameters
@@ -302,6 +304,8 @@ def weight_for_budget(spent: Callable[[float], float], budget: float, start: flo
         Money.
     start
         A payment weight to start from.
+    tolerance
+        Relative distance to the budget at which the search ends.
 
     Returns
     -------
@@ -314,38 +318,33 @@ def weight_for_budget(spent: Callable[[float], float], budget: float, start: flo
         If every purchase that was tried costs more.
     """
     # Payments fall about like a power of the weight: secants of logarithms, kept within a bracket.
+    points: dict[float, float] = {}
     low, high = -math.inf, math.inf  # logarithms of weights that spend too much, and not too much
-    at, points = math.log(start), {}
-    best, stride = None, math.log(4.0)
+    at, stride = math.log(start), math.log(4.0)
     for _ in range(_SEARCHES):
-        points[at] = math.log(max(spent(math.exp(at)), 1e-300) / budget)
-        gap = points[at]
-        if gap <= 0.0:
-            high, best = at, at
-        else:
-            low = at
-        if -_SPENT <= gap <= 0.0 or high - low < 1e-9:
+        points[at] = gap = math.log(max(spent(math.exp(at)), 1e-300) / budget)
+        low, high = (low, at) if gap <= 0.0 else (at, high)
+        if -tolerance <= gap <= 0.0 or high - low < 0.1 * tolerance or (math.isinf(low) and _is_saturated(points)):
             break
-        if math.isinf(low):
-            if len(points) > 1 and gap <= sorted(points.values())[-1] and at < min(points) + 1e-12 and (
-                _is_saturated(points)
-            ):
-                break
-            at, stride = at - stride, stride * 1.5
-        elif math.isinf(high):
-            at, stride = at + stride, stride * 1.5
+        if math.isinf(low) or math.isinf(high):
+            at += stride if math.isinf(high) else -stride
+            stride *= 1.5
+        elif len(points) % 4 == 0:
+            at = 0.5 * (low + high)
         else:
             share = points[low] / (points[low] - points[high])
-            aim = low + (high - low) * share + 0.2 * _SPENT  # a little above: the side that does not overspend
             inner = 0.02 * (high - low)
-            at = min(max(aim, low + inner), high - inner) if len(points) % 4 else 0.5 * (low + high)
-    if best is None:
-        raise Infeasible("expected a budget that buys something: raise it, or allow more expensive sellers.")
-    return math.exp(best)
+            aim = low + (high - low) * share + 0.3 * tolerance  # a little towards the side that does not overspend
+            at = min(max(aim, low + inner), high - inner)
+    if math.isinf(high):
+        raise Infeasible("expected a budget that buys something: raise it, or allow larger epsilons.")
+    return math.exp(high)
 
 
 def _is_saturated(points: dict[float, float]) -> bool:
     """Say whether a much lower payment weight buys no more: everybody sells all they may."""
+    if len(points) < 2:
+        return False
     lowest, following = sorted(points)[:2]
     return points[lowest] - points[following] < 1e-9 and following - lowest > 1.0
 

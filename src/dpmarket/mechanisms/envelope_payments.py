@@ -80,7 +80,8 @@ class Replacement:
     reach
         How far above the level each entry is tabulated, shape (E,).
     keys
-        Entry plus distance above its level divided by its reach, rising; the other arrays go with it.
+        Entry plus half of the distance above its level divided by its reach, rising; the other arrays go with
+        it.
     distances, supplies, integrals, slopes
         Distance above the level, supply beyond the quota, its integral, and its slope from there on.
     """
@@ -128,13 +129,14 @@ class Replacement:
         area = (supplies - 0.5 * supplied) * steps
         integrals = _restarted(np.cumsum(area), area, heads, entry)
         reach = np.maximum(tops - levels, 1e-300)
-        return cls(reach, entry + np.minimum(distance / reach[entry], 1.0), distance, supplies, integrals, slopes)
+        keys = entry + 0.5 * np.minimum(distance / reach[entry], 1.0)
+        return cls(reach, keys, distance, supplies, integrals, slopes)
 
     def piece(self, entry: IntArray, distance: FloatArray) -> IntArray:
         """Return the tabulated piece of each distance above an entry's level."""
         if self.reach.size == 1:
             return np.searchsorted(self.distances, distance, side="right") - 1
-        key = entry + np.minimum(distance / self.reach[entry], 1.0)
+        key = entry + 0.5 * np.minimum(distance / self.reach[entry], 1.0)
         return np.searchsorted(self.keys, key, side="right") - 1
 
 
