@@ -14,7 +14,6 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
-from dpmarket.mechanisms.plan import plan
 from support.announced import AnnouncedProblem, integral, menu
 
 UNIFORM = Uniform(1, 5)
@@ -145,17 +144,23 @@ def test_the_papers_objective_is_reached_within_the_menus_step():
 LINEAR = [name for name, (_, _, table) in TERMS.items() if table.shares.size == 2]
 
 
+def name_of(market):
+    return market.objective.to_dict()["kind"]
+
+
 def reachable(market, costs, i):
     """The announced problem with every total that any report of a seller leads to."""
     table = market.groups[0].virtual_cost
     ends = []
     for report in (table.knots[0], costs[i], table.reserve_price):
         outcome = market.run(np.where(np.arange(costs.size) == i, report, costs))
-        ends.append(around(market, outcome, 1.3))
+        ends.append(around(market, outcome, 1.15 if name_of(market) == "paper" else 1.05))
     return announced(market, costs.size, min(low for low, _ in ends), max(high for _, high in ends))
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if "paper" in name else ()) for name in LINEAR]
+)
 def test_payments_are_the_payment_identity_integrated_independently(name):
     market = mechanism(name)
     costs = sample(name, 12, seed=11)
@@ -178,8 +183,8 @@ def test_payments_are_the_payment_identity_integrated_independently(name):
     assert market.respond(costs, i, costs[i]) == (outcome.epsilons[i], pytest.approx(outcome.payments[i], rel=1e-12))
 
 
-@pytest.mark.parametrize("name", [name for name in TERMS if name not in LINEAR])
-def test_payments_on_convex_tables_are_differences_of_optima_of_another_solver(name):
+@pytest.mark.parametrize("name", [name for name in TERMS if name not in LINEAR or "paper" in name])
+def test_payments_are_differences_of_optima_of_another_solver(name):
     market = mechanism(name)
     costs = sample(name, 8, seed=5)
     outcome = market.run(costs)
@@ -291,15 +296,14 @@ def test_an_empty_group_leaves_its_quota_to_the_others():
 
 def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another_solver_says():
     dist, table = FromScipy(stats.beta(5, 5, loc=1, scale=4)), EpsilonCost.of_delta(1e-5, 8.0)
-    planned = plan(dist, Objective.for_descent(5, weight_cap=3.0), 5, 150.0, epsilon_cost=table)
-    market = OfflineMechanism(dist, planned.objective, epsilon_cost=table)
-    for seed in range(2):
-        costs = dist.sample(5, np.random.default_rng(seed))
-        outcome = market.run(costs)
-        assert 20.0 < outcome.total_payment < 400.0
-        for i in range(5):
-            expected = brute_payment(market, costs, i, reachable(market, costs, i))
-            assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
+    # The payment weight that a plan finds for a budget of 150.
+    market = OfflineMechanism(dist, Objective.for_descent(5, 6.16e-4, weight_cap=3.0), epsilon_cost=table)
+    costs = dist.sample(5, np.random.default_rng(0))
+    outcome = market.run(costs)
+    assert 100.0 < outcome.total_payment < 200.0
+    for i in range(5):
+        expected = brute_payment(market, costs, i, reachable(market, costs, i))
+        assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_hundred_sellers_with_a_delta_are_paid_within_seconds_and_within_reason():

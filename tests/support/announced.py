@@ -82,7 +82,7 @@ def menu(low, high, *bounds):
     return np.concatenate((entries[entries < min((high, *bounds))], bounds))
 
 
-def integral(function, low, high, tolerance=1e-11, least=1e-12):
+def integral(function, low, high, tolerance=1e-10, least=1e-11):
     """Integrate a piecewise-smooth function with jumps: halve intervals on which it is no polynomial.
 
     ``function`` takes and returns vectors. A polynomial through the nodes of a Gauss rule must also describe

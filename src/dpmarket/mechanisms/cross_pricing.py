@@ -193,7 +193,7 @@ class CrossPricedMechanism:
         """Return the prices that follow from the parts' histograms."""
         sellers = float(histograms.sum())
         everybody = histograms.sum(axis=0)
-        schedules, weights, start = [], [], self.objective.payment_weight
+        schedules, weights = [], []
         for p in range(PARTS):
             others = everybody - histograms[p]
             known = float(others.sum())
@@ -205,11 +205,13 @@ class CrossPricedMechanism:
                 middles = np.concatenate((grid[:1], 0.5 * (grid[1:] + grid[:-1])))
                 filled = np.flatnonzero(counts[:-1])
                 bins.append(CostBins(group, middles[filled], counts[filled] * (sellers / known)))
-            start, priced = price_for_budget(
+            # The search starts from a public weight: another part's would depend on this part's reports.
+            start = self.objective.payment_weight
+            weight, priced = price_for_budget(
                 bins, self.objective, self.epsilon_cost, self.budget, start, self.minor_unit, _FEEDBACK
             )
             schedules.append(priced.schedules)
-            weights.append(start)
+            weights.append(weight)
         return CrossPrices(salt, tuple(schedules), tuple(weights), histograms)
 
 

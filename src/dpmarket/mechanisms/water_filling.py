@@ -236,8 +236,10 @@ def find_levels(
     """Return the level of each entry at which the weights add up to the quota."""
     furthest = max(float(stratum.excess[-1]), 0.0 if move is None else move.after)
     high = ramps.ends[:, -1] + ramps.steepness[-1] * furthest
-    if move is None and stratum.cap >= stratum.quota and ramps.steepness.size == 1:
-        high = np.minimum(high, stratum.quota / ramps.pull)  # the lowest seller alone
+    if move is None:
+        # The lowest seller alone, where the first chord is long enough.
+        alone = ramps.widths[:, 0] >= stratum.quota
+        high = np.where(alone, np.minimum(high, stratum.quota / ramps.pull), high)
 
     def missing(levels: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         total, slope = supply(stratum, ramps.at(rows), levels, move)
