@@ -1,4 +1,4 @@
-"""Cross-pricing: truthful because no report moves its own prices, and on budget whatever the truth about costs."""
+"""Cross-pricing: no report moves its own prices, and the budget is met whatever costs really are."""
 
 import numpy as np
 import pytest
@@ -35,8 +35,8 @@ def test_a_thousand_sellers_cost_the_budget_though_announced_costs_are_a_quarter
 
 
 def test_rounding_up_to_cents_is_within_the_budget():
-    mechanism = CrossPricedMechanism(ANNOUNCED, TERMS["quadratic"][0], 60.0, epsilon_cost=TERMS["quadratic"][1],
-                                     minor_unit=0.01)  # fmt: skip
+    objective, table = TERMS["quadratic"]
+    mechanism = CrossPricedMechanism(ANNOUNCED, objective, 60.0, epsilon_cost=table, minor_unit=0.01)
     outcome, _ = mechanism.run(range(1000), ANNOUNCED.sample(1000, np.random.default_rng(1)), salt=SALT)
     assert outcome.rounded_payments(0.01).sum() == pytest.approx(60.0, rel=0.01)
     assert outcome.total_payment < 58.0
@@ -71,7 +71,10 @@ def test_no_report_moves_the_prices_of_its_own_part():
 
 
 def test_groups_are_priced_apart_and_meet_their_shares():
-    groups = [Group("one", 0.6, VirtualCost.of(ANNOUNCED)), Group("other", 0.4, VirtualCost.of(Uniform(2, 4)))]
+    groups = [
+        Group("one", 0.6, VirtualCost.of(ANNOUNCED)),
+        Group("other", 0.4, VirtualCost.of(Uniform(2, 4))),
+    ]
     mechanism = CrossPricedMechanism(None, Objective.for_model(10), 600.0, groups=groups)
     rng = np.random.default_rng(0)
     membership = rng.integers(0, 2, 1000)

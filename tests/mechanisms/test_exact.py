@@ -1,4 +1,4 @@
-"""The exact offline mechanism: optimal, paid by the payment identity, truthful, against other ways of solving."""
+"""The exact offline mechanism against other ways of solving: optimal, truthful, paid by the identity."""
 
 import math
 
@@ -30,7 +30,11 @@ TERMS = {
     "irregular": (IRREGULAR, Objective(0.2, 40.0, 0.02), IDENTITY),
     "quadratic": (UNIFORM, BOUNDED, EpsilonCost.identity(2.0, "quadratic")),
     "delta": (BETA, Objective.for_descent(5, 0.01, weight_cap=2.0), EpsilonCost.of_delta(1e-5, 6.0)),
-    "quadratic delta": (IRREGULAR, Objective.for_descent(5, 0.01), EpsilonCost.of_delta(1e-5, 3.0, "quadratic")),
+    "quadratic delta": (
+        IRREGULAR,
+        Objective.for_descent(5, 0.01),
+        EpsilonCost.of_delta(1e-5, 3.0, "quadratic"),
+    ),
 }
 GROUPS = (
     Group("one", 0.6, VirtualCost.of(UNIFORM)),
@@ -113,10 +117,13 @@ def test_the_weights_at_the_chosen_total_agree_with_a_general_convex_solver():
         a, h = cp.Variable(6, nonneg=True), cp.Variable(6)
         slopes = np.diff(table.costs) / np.diff(table.shares)
         chords = [
-            h >= table.costs[k] + slopes[k] * (a * outcome.total - table.shares[k]) for k in range(slopes.size)
+            h >= table.costs[k] + slopes[k] * (a * outcome.total - table.shares[k])
+            for k in range(slopes.size)
         ]
         bounds = [cp.sum(a) == 1, a <= max(2.0 / 6, 1.5 / 5), a * outcome.total <= table.max_share]
-        objective = market.objective.sampling_error * cp.sum_squares(a) + market.objective.payment_weight * (psi @ h)
+        objective = market.objective.sampling_error * cp.sum_squares(a) + market.objective.payment_weight * (
+            psi @ h
+        )
         cp.Problem(cp.Minimize(objective), chords + bounds).solve(
             solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12
         )
@@ -180,7 +187,10 @@ def test_payments_are_the_payment_identity_integrated_independently(name):
     expected = costs[i] * given(costs[i : i + 1])[0] + integral(given, costs[i], table.reserve_price)
     assert outcome.epsilons[i] > 0.0
     assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
-    assert market.respond(costs, i, costs[i]) == (outcome.epsilons[i], pytest.approx(outcome.payments[i], rel=1e-12))
+    assert market.respond(costs, i, costs[i]) == (
+        outcome.epsilons[i],
+        pytest.approx(outcome.payments[i], rel=1e-12),
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in TERMS if name not in LINEAR or "paper" in name])
@@ -270,11 +280,15 @@ def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market():
     costs, membership = np.array([1.2, 2.0, 3.5, 2.1, 2.4, 3.9]), np.array([0, 0, 0, 1, 1, 1])
     outcome = market.run(costs, membership)
     assert outcome.weights[:3].sum() == pytest.approx(0.6, rel=1e-12)
-    psi = np.concatenate([np.asarray(group.virtual_cost(c)) for group, c in zip(GROUPS, (costs[:3], costs[3:]))])
+    psi = np.concatenate(
+        [np.asarray(group.virtual_cost(c)) for group, c in zip(GROUPS, (costs[:3], costs[3:]), strict=True)]
+    )
     caps = np.where(membership == 0, max(2 / 6, 1.5 * 0.6 / 2), max(2 / 6, 1.5 * 0.4 / 2))
     quotas = np.where(membership == 0, 0.6, 0.4)
     entries = menu(outcome.total / 4, outcome.total * 4)
-    value, total, weights = AnnouncedProblem(objective, IDENTITY, quotas, caps, membership, entries).solve(psi)
+    value, total, weights = AnnouncedProblem(objective, IDENTITY, quotas, caps, membership, entries).solve(
+        psi
+    )
     assert outcome.total == pytest.approx(total[0], rel=1e-12)
     np.testing.assert_allclose(outcome.weights, weights[0], atol=1e-12)
     # The rent of seller 3 on a table with one piece is a difference of two optima.
@@ -309,7 +323,9 @@ def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another
 def test_a_hundred_sellers_with_a_delta_are_paid_within_seconds_and_within_reason():
     table = EpsilonCost.of_delta(1e-5, 8.0)
     market = OfflineMechanism(BETA, Objective.for_descent(5, 1e-3, weight_cap=3.0), epsilon_cost=table)
-    costs = np.minimum(BETA.sample(100, np.random.default_rng(1)), market.groups[0].virtual_cost.reserve_price)
+    costs = np.minimum(
+        BETA.sample(100, np.random.default_rng(1)), market.groups[0].virtual_cost.reserve_price
+    )
     outcome = market.run(costs)
     sold = outcome.epsilons > 0.0
     assert (outcome.payments[sold] >= (costs * outcome.epsilons)[sold]).all()
@@ -351,7 +367,9 @@ def test_costs_of_nothing_are_bought_up_to_a_bound():
     outcome = OfflineMechanism(Uniform(0, 1), bounded).run([0.0, 0.0, 0.0])
     assert outcome.total == 9.0
     assert outcome.epsilons.tolist() == pytest.approx([3.0] * 3)
-    assert np.isfinite(OfflineMechanism(Uniform(0, 1), Objective(0.2, 40.0, 0.02)).run([0.0, 0.5]).payments).all()
+    assert np.isfinite(
+        OfflineMechanism(Uniform(0, 1), Objective(0.2, 40.0, 0.02)).run([0.0, 0.5]).payments
+    ).all()
 
 
 def test_a_weight_cap_that_few_sellers_cannot_meet_is_raised_by_a_published_rule():

@@ -35,8 +35,12 @@ def test_markets_drawn_from_the_costs_pay_the_budget_and_err_as_planned(objectiv
     assert np.mean(paid) == pytest.approx(200.0, rel=0.03)
     assert found.prospect.expected_payment == pytest.approx(200.0, rel=1e-4)
     assert np.mean([o.noise_error for o in outcomes]) == pytest.approx(found.prospect.noise_error, rel=0.05)
-    assert np.mean([o.sampling_error for o in outcomes]) == pytest.approx(found.prospect.sampling_error, rel=0.05)
-    assert np.mean([(o.epsilons > 0).mean() for o in outcomes]) == pytest.approx(found.prospect.share_bought, abs=0.02)
+    assert np.mean([o.sampling_error for o in outcomes]) == pytest.approx(
+        found.prospect.sampling_error, rel=0.05
+    )
+    assert np.mean([(o.epsilons > 0).mean() for o in outcomes]) == pytest.approx(
+        found.prospect.share_bought, abs=0.02
+    )
 
 
 def test_small_markets_are_simulated_and_meet_the_budget_on_average():

@@ -1,5 +1,7 @@
 """Price schedules: truthful, individually rational, close to the exact optimum."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -69,8 +71,10 @@ def test_payments_are_the_payment_identity(name):
 
         inner = schedule.costs[(schedule.costs > cost) & (schedule.costs < top)]
         edges = [cost, *inner, top]
-        area = sum(quad(given, a, b, epsabs=0, epsrel=1e-12)[0] for a, b in zip(edges, edges[1:], strict=False) if b > a)
-        assert payment == pytest.approx(cost * losses(schedule, table, np.array([epsilon]))[0] + area, rel=1e-9)
+        area = sum(quad(given, a, b, epsabs=0, epsrel=1e-12)[0] for a, b in pairwise(edges) if b > a)
+        assert payment == pytest.approx(
+            cost * losses(schedule, table, np.array([epsilon]))[0] + area, rel=1e-9
+        )
 
 
 def test_a_population_schedule_buys_nearly_what_the_exact_mechanism_buys():

@@ -1,4 +1,4 @@
-"""The announced problem solved in another way: bisection of every entry of the menu, one virtual cost at a time.
+"""The announced problem solved in another way: bisection of the level at every entry of the menu.
 
 Shares no code with the solver: no sorting, no running sums, no Newton steps, no duality, no pruning.
 """

@@ -1,8 +1,8 @@
 r"""The virtual cost as a public table: Myerson's c + F(c)/f(c), ironed by isotonic regression.
 
-A buyer who must leave sellers their information rent pays, in expectation, not the cost c but the virtual cost
-:math:`\psi(c) = c + F(c)/f(c)`. Every mechanism of this package works with one announced table of it: knots
-:math:`c_0 < ... < c_K` and values :math:`\psi_0 \le ... \le \psi_K`, linear in between. Reports below
+A buyer who must leave sellers their information rent pays, in expectation, not the cost c but the virtual
+cost :math:`\psi(c) = c + F(c)/f(c)`. Every mechanism of this package works with one announced table of it:
+knots :math:`c_0 < ... < c_K` and values :math:`\psi_0 \le ... \le \psi_K`, linear in between. Reports below
 :math:`c_0` count as :math:`c_0`; reports above :math:`c_K`, the reserve price, sell nothing.
 
 Truthfulness needs some public non-decreasing table, not the exact one, so the table carries the rules: it is
@@ -118,7 +118,7 @@ class VirtualCost:
             raise InvalidInput(f"expected a cost distribution, got {type(distribution).__name__}.")
         tolerance = checks.strictly_between("tolerance", tolerance, 0.0, 1.0)
         top = _reserve_price(distribution, reserve_price)
-        points = evaluation_points(distribution, top)
+        points = _points(distribution, top)
         cumulative = np.asarray(distribution.cdf(points), dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             psi = points + cumulative / np.asarray(distribution.pdf(points), dtype=np.float64)
@@ -197,32 +197,11 @@ class VirtualCost:
         return f"VirtualCost({self.knots.size} knots from {low:.4g} to {high:.4g})"
 
 
-def evaluation_points(distribution: CostDistribution, top: float, count: int = POINTS) -> FloatArray:
-    """Return costs from the lowest to ``top``: ``count`` spaced by cost, as many by probability, and jumps.
-
-    Parameters
-    ----------
-    distribution
-        The distribution of costs.
-    top
-        The last point.
-    count
-        Points of each kind.
-
-    Returns
-    -------
-    FloatArray
-        Rising; both sides of every breakpoint of the density.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> evaluation_points(Uniform(1, 5), 3.0, count=3).tolist()
-    [1.0, 2.0, 3.0]
-    """
+def _points(distribution: CostDistribution, top: float) -> FloatArray:
+    """Return costs up to ``top``, half by cost, half by probability, and both sides of the density's jumps."""
     low = distribution.support[0]
-    by_cost = np.linspace(low, top, count)
-    by_probability = distribution.quantile(np.linspace(0.0, float(distribution.cdf(top)), count))
+    by_cost = np.linspace(low, top, POINTS)
+    by_probability = distribution.quantile(np.linspace(0.0, float(distribution.cdf(top)), POINTS))
     points = np.concatenate((by_cost, np.clip(by_probability, low, top)))
     jumps = np.array([c for c in distribution.breakpoints if low < c < top])
     if jumps.size:

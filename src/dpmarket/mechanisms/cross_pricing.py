@@ -2,8 +2,8 @@ r"""Cross-pricing: each part of the sellers is priced by the other parts' report
 
 Sellers are split by a salted hash of their ids into k parts. Each part is quoted by the price schedule
 (:mod:`~dpmarket.mechanisms.price_schedule`) that is optimal for the *other* parts' reports, with the payment
-weight re-planned from them so that the part's share of the budget is spent. No report moves its own prices, so
-truth is each seller's best report exactly, without leaving anybody out one by one; and since prices follow
+weight re-planned from them so that the part's share of the budget is spent. No report moves its own prices,
+so truth is each seller's best report exactly, without leaving anybody out one by one; and since prices follow
 what people really report, the budget is met even where the announced distribution is wrong.
 
 Conditions of this guarantee, enforced here where code can enforce them:
@@ -14,9 +14,9 @@ Conditions of this guarantee, enforced here where code can enforce them:
 - a part's share of the budget is its share of the sellers, refused reports included: never what they report;
 - at least :data:`LEAST_SELLERS` sellers: the exact mechanism is for fewer.
 
-Only histograms of costs on a public grid leave a part, and sums of parts are histograms again, so parts may be
-spread over many machines. Schedules tell about the other parts' costs: they are not private. A verifier needs
-the histograms, not everybody's cost.
+Only histograms of costs on a public grid leave a part, and sums of parts are histograms again, so parts may
+be spread over many machines. Schedules tell about the other parts' costs: they are not private. A verifier
+needs the histograms, not everybody's cost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
@@ -38,7 +38,7 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import groups_of
 from dpmarket.mechanisms.groups import Group, check_membership
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcomes import Outcome
+from dpmarket.mechanisms.outcomes import Outcome, decided
 from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market
 from dpmarket.mechanisms.water_filling import check_terms
 
@@ -70,8 +70,8 @@ class CrossPrices:
     payment_weights
         Of each part, as re-planned from the others.
     histograms
-        Reports of each part and group in each cell of the public grid, shape (parts, groups, cells + 2): those
-        that count as the lowest cost, each cell, and refused reports.
+        Reports of each part and group, shape (parts, groups, cells + 2): those that count as the lowest cost,
+        those in each cell of the public grid, and refused ones.
     """
 
     salt: bytes
@@ -175,9 +175,7 @@ class CrossPricedMechanism:
         shares = self.epsilon_cost.share(epsilons)
         total = math.fsum(shares)
         weights = shares / total if total > 0.0 else shares.copy()
-        sampling, noise = self.objective.errors(float(weights @ weights), total)
-        outcome = Outcome(*map(read_only, (epsilons, payments, weights)), total, sampling, noise)
-        return outcome, prices
+        return decided(epsilons, payments, weights, total, self.objective), prices
 
     def histograms(self, costs: FloatArray, membership: IntArray, parts: IntArray) -> FloatArray:
         """Return how many reports each part and group has in each cell of the public grid."""
@@ -206,9 +204,8 @@ class CrossPricedMechanism:
                 filled = np.flatnonzero(counts[:-1])
                 bins.append(CostBins(group, middles[filled], counts[filled] * (sellers / known)))
             # The search starts from a public weight: another part's would depend on this part's reports.
-            start = self.objective.payment_weight
             weight, priced = price_for_budget(
-                bins, self.objective, self.epsilon_cost, self.budget, start, self.minor_unit, _FEEDBACK
+                bins, self.objective, self.epsilon_cost, self.budget, self.minor_unit, _FEEDBACK
             )
             schedules.append(priced.schedules)
             weights.append(weight)
@@ -216,25 +213,7 @@ class CrossPricedMechanism:
 
 
 def split(names: Sequence[str], salt: bytes) -> IntArray:
-    """Return the part of each id: a keyed hash, modulo the number of parts.
-
-    Parameters
-    ----------
-    names
-        Ids as text.
-    salt
-        At least 16 bytes that nobody knew when reports were made.
-
-    Returns
-    -------
-    IntArray
-        From 0 to ``PARTS - 1``.
-
-    Raises
-    ------
-    InvalidInput
-        If the salt is too short to be unknown.
-    """
+    """Return the part of each id: a hash keyed by a salt that nobody knew when reports were made."""
     if not _SALT_BYTES <= len(salt) <= hashlib.blake2b.MAX_KEY_SIZE:
         raise InvalidInput(f"expected a salt of {_SALT_BYTES} to {hashlib.blake2b.MAX_KEY_SIZE} bytes.")
     keyed = hashlib.blake2b(key=salt, digest_size=8)
@@ -252,32 +231,14 @@ def price_for_budget(
     objective: AnyObjective,
     epsilon_cost: EpsilonCost,
     budget: float,
-    start: float,
     minor_unit: float | None = None,
     feedback: float = 0.0,
 ) -> tuple[float, PricedMarket]:
     """Return the payment weight at which a market of bins spends a budget, and its prices.
 
-    Parameters
-    ----------
-    bins
-        Sellers of each group.
-    objective, epsilon_cost
-        The terms; the objective's payment weight is replaced.
-    budget
-        Expected total payment, rounding up to the minor unit included.
-    start
-        A payment weight to start from.
-    minor_unit
-        Payments will be rounded up to it, by half of it on average; None: they are not.
-    feedback
-        Relative overspending to be expected, times the effective number of sellers who are paid.
-
-    Returns
-    -------
-    tuple of float and PricedMarket
-        The side that does not overspend. Less than the budget is spent where bounds on epsilon leave no more
-        to buy.
+    The search starts from the objective's own payment weight. Rounding up to the minor unit costs half of it
+    on average; ``feedback`` is the relative overspending to be expected, times the effective number of
+    sellers who are paid. Less is spent where bounds on epsilon leave no more to buy.
     """
     found: dict[float, PricedMarket] = {}
 
@@ -289,35 +250,16 @@ def price_for_budget(
         over = feedback * priced.squared_payments / priced.payment
         return priced.payment + over + 0.5 * (minor_unit or 0.0) * priced.bought
 
-    weight = weight_for_budget(spent, budget, start)
+    weight = weight_for_budget(spent, budget, objective.payment_weight)
     return weight, found[weight]
 
 
 def weight_for_budget(
     spent: Callable[[float], float], budget: float, start: float, tolerance: float = _SPENT
 ) -> float:
-    """Return the payment weight at which an expected payment meets a budget, from below.
+    """Return a payment weight at which ``spent`` meets a budget from below, up to a relative tolerance.
 
-    Parameters
-    ----------
-    spent
-        Expected payment at a payment weight; falls with it, perhaps in steps.
-    budget
-        Money.
-    start
-        A payment weight to start from.
-    tolerance
-        Relative distance to the budget at which the search ends.
-
-    Returns
-    -------
-    float
-        A payment weight that was tried, at which at most the budget is spent.
-
-    Raises
-    ------
-    Infeasible
-        If every purchase that was tried costs more.
+    What is spent falls with the payment weight, perhaps in steps. Refuses a budget below everything tried.
     """
     # Payments fall about like a power of the weight: secants of logarithms, kept within a bracket.
     points: dict[float, float] = {}
@@ -326,7 +268,11 @@ def weight_for_budget(
     for _ in range(_SEARCHES):
         points[at] = gap = math.log(max(spent(math.exp(at)), 1e-300) / budget)
         low, high = (low, at) if gap <= 0.0 else (at, high)
-        if -tolerance <= gap <= 0.0 or high - low < 0.1 * tolerance or (math.isinf(low) and _is_saturated(points)):
+        if (
+            -tolerance <= gap <= 0.0
+            or high - low < 0.1 * tolerance
+            or (math.isinf(low) and _is_saturated(points))
+        ):
             break
         if math.isinf(low) or math.isinf(high):
             at += stride if math.isinf(high) else -stride
@@ -336,7 +282,9 @@ def weight_for_budget(
         else:
             share = points[low] / (points[low] - points[high])
             inner = 0.02 * (high - low)
-            aim = low + (high - low) * share + 0.3 * tolerance  # a little towards the side that does not overspend
+            aim = (
+                low + (high - low) * share + 0.3 * tolerance
+            )  # a little towards the side that does not overspend
             at = min(max(aim, low + inner), high - inner)
     if math.isinf(high):
         raise Infeasible("expected a budget that buys something: raise it, or allow larger epsilons.")
@@ -355,7 +303,9 @@ def _grid(table: VirtualCost) -> FloatArray:
     """Return the public grid of costs: half by cost, half by virtual cost."""
     low, high = float(table.knots[0]), table.reserve_price
     by_cost = np.linspace(low, high, GRID // 2 + 1)
-    by_value = np.interp(np.linspace(0.0, 1.0, 4 * GRID), np.linspace(0.0, 1.0, table.knots.size), table.knots)
+    by_value = np.interp(
+        np.linspace(0.0, 1.0, 4 * GRID), np.linspace(0.0, 1.0, table.knots.size), table.knots
+    )
     even = by_value[np.linspace(0, by_value.size - 1, GRID // 2 + 1).astype(np.int64)]
     merged = np.unique(np.concatenate((by_cost, even)))
     # Exactly GRID cells, whatever coincides.

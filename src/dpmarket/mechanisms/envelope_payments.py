@@ -9,8 +9,8 @@ therefore exactly
 and on a flat piece H times its width. A payment is :math:`c_i H_i` plus the rents of all pieces from the
 report up to the reserve price.
 
-J differs by O(1/m) between the two ends of a piece, so increases are computed directly and two values of J are
-never subtracted. At a fixed entry of the menu duality gives the increase of the inner value K,
+J differs by O(1/m) between the two ends of a piece, so increases are computed directly and two values of J
+are never subtracted. At a fixed entry of the menu duality gives the increase of the inner value K,
 
 .. math:: \Delta K = \max_{t \ge 0} W(\psi_i, \rho + t) - W(\psi', \rho + t)
           - 2 u \int_0^t \left(S(\rho + s) - \pi\right) ds,
@@ -266,7 +266,7 @@ class Payer:
         more, left = self._inner_increases(best, own, new, distance)
         rises = self._rises(best, more)
         inner = self.inner[0] + more
-        # Any distance bounds another entry's increase from below: few can be better, and only those are solved.
+        # Any distance bounds another entry's increase from below: only the few that can be better are solved.
         others, pairs = np.nonzero(self.gaps[1:, None] < rises)
         others += 1
         if others.size:
@@ -341,7 +341,9 @@ class Payer:
             for value in self.table.values[1 : self.last_knot + 1]:
                 new = np.full(distance.size, float(value) - self.stratum.lowest)
                 target = supplied + ramps.hold(of, new, level).weights
-                for start, width, slope in zip(ramps.starts[e], ramps.widths[e], ramps.steepness, strict=True):
+                for start, width, slope in zip(
+                    ramps.starts[e], ramps.widths[e], ramps.steepness, strict=True
+                ):
                     marks.append((level - start - np.clip(target, 0.0, width) / ramps.pull[e]) / slope)
                     target = target - width
         return np.asarray(self.table.inverse(np.concatenate(marks) + self.stratum.lowest))

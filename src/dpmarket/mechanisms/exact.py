@@ -1,7 +1,7 @@
 r"""The exact offline mechanism: the paper's Algorithm 2 on public tables.
 
-All sellers report at once. The mechanism buys the purchase that minimises the announced objective, exactly and
-globally (:mod:`~dpmarket.mechanisms.water_filling`), and pays by the envelope theorem
+All sellers report at once. The mechanism buys the purchase that minimises the announced objective, exactly
+and globally (:mod:`~dpmarket.mechanisms.water_filling`), and pays by the envelope theorem
 (:mod:`~dpmarket.mechanisms.envelope_payments`).
 
 Formal guarantees, whatever the other sellers report and whether or not the announced tables describe them:
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
@@ -32,14 +32,14 @@ from dpmarket.mechanisms.envelope_payments import Payer, largest_increase
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.groups import Group, check_groups, check_membership, quotas, weight_cap
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcomes import Outcome
+from dpmarket.mechanisms.outcomes import Outcome, decided
 from dpmarket.mechanisms.water_filling import Market, Stratum, check_terms
 
 _BLOCK = 1 << 14  # sellers paid at a time: they stay in the processor's cache
 
 
 class OfflineMechanism:
-    """Buy the optimal purchase from sellers who all report at once, and pay so that truth is their best report.
+    """Buy the optimum from sellers who all report at once, and pay so that truth is their best report.
 
     Parameters
     ----------
@@ -107,8 +107,7 @@ class OfflineMechanism:
         epsilons, payments, weights = np.zeros(costs.size), np.zeros(costs.size), np.zeros(costs.size)
         solved = self._solve(costs, members)
         if solved is None:
-            sampling, noise = self.objective.errors(1.0, 0.0)
-            return Outcome(*map(read_only, (epsilons, payments, weights)), 0.0, sampling, noise)
+            return decided(epsilons, payments, weights, 0.0, self.objective)
         market, payers = solved
         for g, payer in payers.items():
             of = self._sellers(costs, members, g, payer.highest_cost)
@@ -118,14 +117,12 @@ class OfflineMechanism:
                 bought = payer.pay(costs[block], curve)
                 weights[block], payments[block] = bought.weights, bought.payments
                 epsilons[block] = self.epsilon_cost.epsilon(bought.shares)
-        total = market.total(market.best())
-        sampling, noise = self.objective.errors(float(weights @ weights), total)
-        return Outcome(*map(read_only, (epsilons, payments, weights)), total, sampling, noise)
+        return decided(epsilons, payments, weights, market.total(market.best()), self.objective)
 
     def respond(
         self, reported_costs: object, i: int, report: float, membership: object = None
     ) -> tuple[float, float]:
-        """Return seller ``i``'s epsilon and payment if that seller reports ``report`` and the others as given.
+        """Return seller ``i``'s epsilon and payment for another report, the others' reports as given.
 
         Parameters
         ----------
@@ -201,25 +198,7 @@ class OfflineMechanism:
 def groups_of(
     costs: CostDistribution | VirtualCost | None, groups: Sequence[Group] | None
 ) -> tuple[Group, ...]:
-    """Return the groups of a market: those given, or one for everybody.
-
-    Parameters
-    ----------
-    costs
-        A distribution of costs or a table of virtual costs; None if there are groups.
-    groups
-        Strata, or None.
-
-    Returns
-    -------
-    tuple of Group
-        Checked.
-
-    Raises
-    ------
-    InvalidInput
-        If both or neither are given.
-    """
+    """Return the groups of a market: those given, or one for everybody."""
     if (costs is None) == (groups is None):
         raise InvalidInput("expected either costs for all sellers or groups with their own.")
     if groups is not None:

@@ -77,23 +77,7 @@ class Group:
 
 
 def check_groups(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups, checked together.
-
-    Parameters
-    ----------
-    groups
-        At least one; different names; shares that add up to 1.
-
-    Returns
-    -------
-    tuple of Group
-        The same.
-
-    Raises
-    ------
-    InvalidInput
-        If they do not fit together.
-    """
+    """Return the groups if their names differ and their shares add up to 1; refuse them otherwise."""
     found = tuple(groups)
     if not found or not all(isinstance(group, Group) for group in found):
         raise InvalidInput("expected at least one group, each a Group.")
@@ -106,25 +90,7 @@ def check_groups(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def check_membership(membership: object, sellers: int, groups: int) -> IntArray:
-    """Return each seller's group as a position in the list of groups.
-
-    Parameters
-    ----------
-    membership
-        Positions, one per seller; None: there is one group.
-    sellers, groups
-        How many of each there are.
-
-    Returns
-    -------
-    IntArray
-        Shape (sellers,).
-
-    Raises
-    ------
-    InvalidInput
-        If positions are missing, too many or out of range.
-    """
+    """Return each seller's group as a position in the list of groups; None: there is only one."""
     if membership is None:
         if groups > 1:
             raise InvalidInput(f"expected the group of each seller, as there are {groups} groups.")
@@ -132,50 +98,21 @@ def check_membership(membership: object, sellers: int, groups: int) -> IntArray:
     found: npt.NDArray[Any] = np.asarray(membership)
     if found.shape != (sellers,) or not np.issubdtype(found.dtype, np.integer):
         raise InvalidInput(f"expected the groups of {sellers} sellers as a vector of whole numbers.")
-    if found.size and not (0 <= int(found.min()) and int(found.max()) < groups):
+    if found.size and (int(found.min()) < 0 or int(found.max()) >= groups):
         raise InvalidInput(f"expected groups as positions from 0 to {groups - 1}.")
     return found.astype(np.int64)
 
 
 def quotas(groups: Sequence[Group], sizes: Sequence[float] | FloatArray) -> list[float]:
-    """Return the sum of weights of each group, given how many sellers it has; 0 for an empty one.
-
-    Parameters
-    ----------
-    groups
-        With shares that add up to 1.
-    sizes
-        Sellers of each group whose reports are at most the reserve price.
-
-    Returns
-    -------
-    list of float
-        They add up to 1, unless all groups are empty.
-    """
+    """Return the sum of weights of each group, given how many sellers it has; 0 for an empty one."""
     present = [group.share if size > 0 else 0.0 for group, size in zip(groups, sizes, strict=True)]
     total = math.fsum(present)
     return [share / total if total > 0.0 else 0.0 for share in present]
 
 
 def weight_cap(quota: float, size: float, sellers: float, multiple: float | None) -> float:
-    """Return the largest weight of one seller of a group.
+    """Return the largest weight of a seller in a group of ``size``: k/m, raised where the group is too small.
 
-    Parameters
-    ----------
-    quota
-        The sum of the group's weights.
-    size, sellers
-        How many sellers the group and the market have.
-    multiple
-        The objective's ``weight_cap`` k; None: no cap.
-
-    Returns
-    -------
-    float
-        k/m, raised where the group is too small for it; at most the quota.
-
-    Examples
-    --------
     >>> weight_cap(1.0, 100, 100, 3.0), weight_cap(1.0, 4, 4, 1.0), weight_cap(0.5, 10, 20, None)
     (0.03, 0.5, 0.5)
     """

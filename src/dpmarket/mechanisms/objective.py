@@ -87,8 +87,9 @@ class Objective:
 
     Examples
     --------
-    >>> Objective.for_model(n_features=31, payment_weight=1e-3)
-    Objective(sampling_error=0.2, noise_error=3968.0, payment_weight=0.001, weight_cap=None, max_mean_epsilon=None)
+    >>> objective = Objective.for_model(n_features=31, payment_weight=1e-3)
+    >>> objective.sampling_error, objective.noise_error
+    (0.2, 3968.0)
     """
 
     sampling_error: float
@@ -282,7 +283,8 @@ class PaperObjective:
             edge = beta / (alpha * most**2)
             within = np.clip(edge - inner, 0.0, more)
             start, risen, linear = np.maximum(inner, edge), more - within, alpha * most * within
-        return linear + 2.0 * np.sqrt(alpha * beta) * risen / (np.sqrt(start + risen) + np.sqrt(start))
+        root = 2.0 * np.sqrt(alpha * beta) * risen / (np.sqrt(start + risen) + np.sqrt(start))
+        return np.asarray(linear + root)
 
     def bound(self, low: FloatArray, high: FloatArray, inner: tuple[FloatArray, FloatArray]) -> FloatArray:
         """Return a lower bound of the minimum at all entries between two: K rises and K/theta falls."""
@@ -304,25 +306,7 @@ AnyObjective = Objective | PaperObjective
 def objective_from_dict(data: Mapping[str, Any]) -> AnyObjective:
     """Make the objective whose ``to_dict`` gave this data.
 
-    Parameters
-    ----------
-    data
-        Plain data with the name ``kind``.
-
-    Returns
-    -------
-    Objective or PaperObjective
-        Equal to the one that was described.
-
-    Raises
-    ------
-    InvalidInput
-        If the kind is unknown.
-
-    Examples
-    --------
-    >>> objective = Objective.for_model(5)
-    >>> objective_from_dict(objective.to_dict()) == objective
+    >>> objective_from_dict(Objective.for_model(5).to_dict()) == Objective.for_model(5)
     True
     """
     kinds: dict[Any, type[Objective] | type[PaperObjective]] = {

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.display import html_table, short_repr
+from dpmarket.mechanisms.objective import AnyObjective
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,9 +69,7 @@ class Outcome:
         """Return one row per seller."""
         import polars as pl  # slow to load
 
-        return pl.DataFrame(
-            {"epsilon": self.epsilons, "payment": self.payments, "weight": self.weights}
-        )
+        return pl.DataFrame({"epsilon": self.epsilons, "payment": self.payments, "weight": self.weights})
 
     def __repr__(self) -> str:
         return short_repr(self, self._rows())
@@ -87,23 +86,18 @@ class Outcome:
         ]
 
 
+def decided(
+    epsilons: FloatArray, payments: FloatArray, weights: FloatArray, total: float, objective: AnyObjective
+) -> Outcome:
+    """Return the outcome with read-only arrays and the error that the objective expects of it."""
+    sampling, noise = objective.errors(float(weights @ weights), total)
+    arrays = read_only(epsilons), read_only(payments), read_only(weights)
+    return Outcome(*arrays, total, sampling, noise)
+
+
 def round_up(payments: FloatArray, minor_unit: float) -> FloatArray:
-    """Return payments rounded up to whole minor units; 0 stays 0.
+    """Return payments rounded up to whole minor units, up to a rounding error of 1e-9 of them; 0 stays 0.
 
-    Parameters
-    ----------
-    payments
-        Money, at least 0.
-    minor_unit
-        Such as 0.01.
-
-    Returns
-    -------
-    FloatArray
-        Never below the payments, except for multiples of the minor unit within a rounding error of 1e-9.
-
-    Examples
-    --------
     >>> round_up(np.array([0.0, 0.001, 0.3]), 0.01).tolist()
     [0.0, 0.01, 0.3]
     """

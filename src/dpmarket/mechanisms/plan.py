@@ -2,7 +2,8 @@ r"""One plan before anybody reports: the payment weight for a budget, and what t
 
 A budget may not decide anything once reports are in: a payment weight that depends on reports makes
 misreporting pay. So it is found from the announced distribution, as the weight at which the *expected*
-payments, rounded up to minor units, meet the budget, or at which they stay below it with a stated probability.
+payments, rounded up to minor units, meet the budget, or at which they stay below it with a stated
+probability.
 
 The typical market stands for any number of sellers: quantile bins with counts, never one number per seller.
 With fewer than :data:`SMALL_MARKET` sellers one seller's report moves everybody's prices, so the exact
@@ -32,7 +33,12 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group, check_groups
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, posted_price, price_market
+from dpmarket.mechanisms.price_schedule import (
+    CostBins,
+    PricedMarket,
+    PriceSchedule,
+    price_market,
+)
 from dpmarket.mechanisms.water_filling import check_terms
 
 SMALL_MARKET = 100
@@ -213,18 +219,20 @@ def plan(
     count = sum(size for _, _, size in people)
     generator = np.random.default_rng(0) if rng is None else rng
     if probability is None or count < SMALL_MARKET:
-        weight, priced = price_for_budget(bins, objective, tables, budget, objective.payment_weight, unit)
+        weight, priced = price_for_budget(bins, objective, tables, budget, unit)
     else:
         weight, priced = _price_for_quantile(bins, objective, tables, budget, probability, unit)
     if count < SMALL_MARKET:
-        markets = _Simulated(people, tables, unit, _SIMULATED if probability is None else _SIMULATED_TAIL, generator)
+        markets = _Simulated(
+            people, tables, unit, _SIMULATED if probability is None else _SIMULATED_TAIL, generator
+        )
         weight = markets.weight_for(objective, budget, probability, weight)
         priced = price_market(bins, objective.with_payment_weight(weight), tables)
-        prospect = markets.prospect(objective.with_payment_weight(weight), priced.schedules)
+        prospect = markets.prospect(objective.with_payment_weight(weight))
     else:
         prospect = _prospect(priced, bins, objective, unit)
     money = prospect.expected_payment
-    alternatives = _alternatives(bins, objective, tables, money, unit) if len(people) == 1 else ()
+    alternatives = _alternatives(bins[0], objective, tables, money, unit) if len(people) == 1 else ()
     planned = objective.with_payment_weight(weight)
     return Plan(planned, priced.schedules, prospect, alternatives, count, budget, probability)
 
@@ -315,7 +323,7 @@ class _Simulated:
         mechanism = OfflineMechanism(None, terms, epsilon_cost=self.tables, groups=groups)
         return [mechanism.run(costs, self.membership) for costs in self.markets]
 
-    def prospect(self, objective: AnyObjective, schedules: Sequence[PriceSchedule]) -> Prospect:
+    def prospect(self, objective: AnyObjective) -> Prospect:
         outcomes = self.run(objective, objective.payment_weight)
         totals = [float(o.rounded_payments(self.unit).sum()) for o in outcomes]
         return Prospect(
@@ -331,59 +339,48 @@ class _Simulated:
 
 
 def _alternatives(
-    bins: Sequence[CostBins], objective: AnyObjective, tables: EpsilonCost, budget: float, unit: float
+    bins: CostBins, objective: AnyObjective, tables: EpsilonCost, budget: float, unit: float
 ) -> tuple[Prospect, ...]:
-    """Return rules with one epsilon at one price: half accept it, the best such price, everybody accepts."""
-    only = bins[0]
-    top = only.group.virtual_cost.reserve_price
-    shares = np.linspace(1.0 / _PRICES, 1.0, _PRICES)
-    running = np.cumsum(only.counts) / only.counts.sum()
-    at = np.minimum(np.searchsorted(running, shares - 1e-12), only.costs.size - 1)
-    prices = np.minimum(only.costs[at], top)
-    prices[-1] = top
-    tried = [_posted("best posted price", float(p), only, objective, tables, budget, unit) for p in prices]
-    sound = [each for each in tried if each is not None]
-    if not sound:
-        return ()
-    best = min(sound, key=lambda each: each.error)
-    others = [
-        _posted(name, price, only, objective, tables, budget, unit)
-        for name, price in (("price that half accept", float(prices[_PRICES // 2 - 1])), ("same for all", top))
-    ]
-    return (best, *(each for each in others if each is not None))
-
-
-def _posted(
-    name: str, price: float, bins: CostBins, objective: AnyObjective, tables: EpsilonCost, budget: float,
-    unit: float,
-) -> Prospect | None:  # fmt: skip
-    """Return what one epsilon at one price gives for a budget; None if bounds or chance forbid it."""
+    """Return rules with one epsilon at one price: the best such price, one that half accept, one for all."""
+    top = bins.group.virtual_cost.reserve_price
     sellers = float(bins.counts.sum())
-    accept = float(bins.counts[bins.costs <= price].sum())
-    each = budget / accept - 0.5 * unit if accept > 0.0 else 0.0
-    if each <= 0.0 or (objective.weight_cap is not None and accept * objective.weight_cap < sellers):
-        return None
-    amount = each / price
-    epsilon = amount if tables.is_identity else float(np.interp(amount, tables.costs, tables.epsilons))
-    share = float(tables.share(np.array([epsilon]))[0])
-    if objective.max_mean_epsilon is not None:
-        share = min(share, objective.max_mean_epsilon * sellers / accept)
-        epsilon = float(tables.epsilon(np.array([share]))[0])
-    # In a small market it is chance how many accept; nobody may not happen often.
-    many, chance = _numbers(sellers, accept / sellers)
-    if chance[0] > _NOBODY:
-        return None
-    errors = np.array([objective.errors(1.0 / n, n * share) for n in many[1:]])
-    sampling, noise = chance[1:] @ errors / chance[1:].sum()
-    paid = posted_price(price, epsilon, tables).largest_payment
-    return Prospect(
-        name, accept * (paid + 0.5 * unit), float(sampling), float(noise), accept / sellers,
-        epsilon * accept / sellers, epsilon, paid,
-    )  # fmt: skip
+
+    def posted(name: str, price: float) -> Prospect | None:
+        """Return what one price gives for the budget; None if bounds or chance forbid it."""
+        accept = float(bins.counts[bins.costs <= price].sum())
+        each = budget / accept - 0.5 * unit if accept > 0.0 else 0.0
+        if each <= 0.0 or (objective.weight_cap is not None and accept * objective.weight_cap < sellers):
+            return None
+        share = np.array([each / price])
+        if not tables.is_identity:
+            share = np.interp(share, tables.costs, tables.shares)
+        if objective.max_mean_epsilon is not None:
+            share = np.minimum(share, objective.max_mean_epsilon * sellers / accept)
+        epsilon, paid = float(tables.epsilon(share)[0]), price * float(tables.cost(share)[0])
+        # In a small market it is chance how many accept; that nobody does may not happen often.
+        many, chance = _numbers(sellers, accept / sellers)
+        if chance[0] > _NOBODY:
+            return None
+        errors = np.array([objective.errors(1.0 / n, n * float(share[0])) for n in many[1:]])
+        sampling, noise = chance[1:] @ errors / chance[1:].sum()
+        money, bought = accept * (paid + 0.5 * unit), accept / sellers
+        return Prospect(name, money, float(sampling), float(noise), bought, epsilon * bought, epsilon, paid)
+
+    shares = np.linspace(1.0 / _PRICES, 1.0, _PRICES)
+    running = np.cumsum(bins.counts) / sellers
+    prices = bins.costs[np.minimum(np.searchsorted(running, shares - 1e-12), bins.costs.size - 1)]
+    prices = np.append(np.minimum(prices, top), top)
+    tried = [rule for price in prices if (rule := posted("best posted price", float(price))) is not None]
+    half, everybody = (
+        posted("price that half accept", float(prices[_PRICES // 2 - 1])),
+        posted("same for all", top),
+    )
+    best = [min(tried, key=lambda rule: rule.error)] if tried else []
+    return tuple(rule for rule in (*best, half, everybody) if rule is not None)
 
 
 def _numbers(sellers: float, share: float) -> tuple[FloatArray, FloatArray]:
-    """Return how many of the sellers may accept, from 0, and how likely that is; the mean in large markets."""
+    """Return how many sellers may accept, from 0, and how likely that is; the mean in large markets."""
     if sellers >= SMALL_MARKET:
         return np.array([0.0, sellers * share]), np.array([0.0, 1.0])
     from scipy.special import bdtr

@@ -1,7 +1,7 @@
 r"""Price schedules: a public, stateless, never-rising epsilon of the reported cost, with Myerson payments.
 
-Whatever is sold to one seller after the other, or to sellers of one part by prices from the others, is sold by
-a schedule: knots of cost with an epsilon and an amount H (the cost function of epsilon) at each, linear in
+Whatever is sold to one seller after the other, or to sellers of one part by prices from the others, is sold
+by a schedule: knots of cost with an epsilon and an amount H (the cost function of epsilon) at each, linear in
 between, nothing above the last knot. A seller with cost c gets
 
 .. math:: t(c) = c\, H(c) + \int_c^{c_K} H(z)\, dz,
@@ -236,22 +236,7 @@ class PricedMarket:
 def price_market(
     groups: Sequence[CostBins], objective: AnyObjective, epsilon_cost: EpsilonCost
 ) -> PricedMarket:
-    """Solve a market of bins, over all totals, and return the schedules of its optimum.
-
-    Parameters
-    ----------
-    groups
-        Sellers of each group; their shares add up to 1.
-    objective
-        What the buyer minimises.
-    epsilon_cost
-        What a share of the total costs its seller.
-
-    Returns
-    -------
-    PricedMarket
-        Schedules that no single seller's report moves, with what they do on these bins.
-    """
+    """Solve a market of bins, over all totals, and return the schedules of its optimum."""
     kept = [bins.costs <= bins.group.virtual_cost.reserve_price for bins in groups]
     sizes = [float(bins.counts[low].sum()) for bins, low in zip(groups, kept, strict=True)]
     shares = quotas([bins.group for bins in groups], sizes)
@@ -341,7 +326,7 @@ def population_schedule(
 
     Notes
     -----
-    Departs from the paper's Algorithm 3 (:func:`paper_schedule`), which needs a density of virtual costs at 0.
+    Departs from the paper's Algorithm 3 (:func:`paper_schedule`), which needs virtual costs around 0.
 
     Examples
     --------
@@ -387,7 +372,7 @@ def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None 
     if epsilon > tables.max_epsilon:
         raise InvalidInput(f"expected an epsilon of at most {tables.max_epsilon!r}, got {epsilon!r}.")
     amount = float(tables.cost_of_epsilon(np.array([epsilon]))[0])
-    return PriceSchedule([0.0, price], [epsilon, epsilon], [amount, amount], tables.power)
+    return PriceSchedule(np.array([0.0, price]), np.full(2, epsilon), np.full(2, amount), tables.power)
 
 
 def paper_schedule(

@@ -28,6 +28,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class Stratum:
     def of(
         cls, virtual_costs: FloatArray, quota: float, cap: float, counts: FloatArray | None = None
     ) -> Stratum:
-        """Make a stratum of rising, finite virtual costs; with ``counts`` each stands for that many sellers."""
+        """Make a stratum of rising virtual costs; with ``counts`` each stands for that many sellers."""
         running = np.arange(virtual_costs.size + 1.0) if counts is None else _running_sums(counts)
         lowest = float(virtual_costs[0])
         excess = virtual_costs - lowest
@@ -219,7 +220,18 @@ def inner_values(stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move 
             within = np.minimum(hinge, ramps.widths)
             dual += sign * within * (2.0 * hinge - within)
     found: FloatArray = 2.0 * ramps.pull * (levels + ramps.base) * stratum.quota - dual.sum(axis=1)
-    return found
+    return found if move is not None else np.maximum(found, _least_inner_values(stratum, ramps))
+
+
+def _least_inner_values(stratum: Stratum, ramps: Ramps) -> FloatArray:
+    """Return a bound below K, equal weights plus the lowest cost: close where u is too large for the dual."""
+    most = ramps.widths.sum(axis=1)
+    at = np.searchsorted(stratum.counts, stratum.quota / most, side="right") - 1
+    rest = np.maximum(stratum.quota - most * stratum.counts[at], 0.0)
+    cost = most * stratum.sums[at] + rest * stratum.excess[np.minimum(at, stratum.excess.size - 1)]
+    cost = cost * ramps.steepness[0] + ramps.base * stratum.quota
+    found: FloatArray = 2.0 * ramps.pull * cost + stratum.quota**2 / stratum.size
+    return found * (1.0 - 1e-12)
 
 
 def _reached(stratum: Stratum, ramps: Ramps, levels: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
@@ -252,24 +264,10 @@ def find_levels(
 def balance(missing: Missing, high: FloatArray, start: FloatArray, tolerance: FloatArray) -> FloatArray:
     """Return where rising piecewise-linear functions make up for what is missing: safeguarded Newton steps.
 
-    Steps that do not halve what is missing give way to chords of the bracket, every other one to its halves.
-
-    Parameters
-    ----------
-    missing
-        Takes levels and the rows that they belong to; returns what is missing there, which is at least 0 at
-        level 0, and how fast it is made up for.
-    high
-        A level of each row at which nothing is missing.
-    start
-        A first guess for each row.
-    tolerance
-        What may be missing in each row; one more Newton step follows.
-
-    Returns
-    -------
-    FloatArray
-        One level for each row.
+    ``missing`` takes levels and the rows that they belong to, and returns what is missing there (at least 0
+    at level 0, at most 0 at ``high``) and how fast a rising level makes up for it. Steps that do not halve
+    what is missing give way to chords of the bracket, every other one to its halves; a last Newton step
+    follows where no more than the ``tolerance`` is missing.
     """
     found, rows = np.clip(start, 0.0, high), np.arange(high.size)
     levels, low, high = found.copy(), np.zeros(high.size), high.copy()
@@ -288,9 +286,9 @@ def balance(missing: Missing, high: FloatArray, start: FloatArray, tolerance: Fl
         going = np.flatnonzero(~done)
         if not going.size:
             break
-        between = np.where((chord > low) & (chord < high), chord, 0.5 * (low + high)) if step % 2 else (
-            0.5 * (low + high)
-        )  # fmt: skip
+        between = 0.5 * (low + high)
+        if step % 2:
+            between = np.where((chord > low) & (chord < high), chord, between)
         falling = np.abs(lack) <= 0.5 * before
         levels = np.where(sound & falling & (newton > low) & (newton < high), newton, between)
         before = np.abs(lack)
@@ -375,15 +373,13 @@ class Market:
 
     def total(self, entry: Entry) -> float:
         """Return the total that belongs to an entry."""
-        return float(
-            self.objective.total(np.array([entry.entry]), np.array([entry.inner]), self.most)[0]
-        )
+        return float(self.objective.total(np.array([entry.entry]), np.array([entry.inner]), self.most)[0])
 
     def _best_index(self) -> int:
         if not self._found:
             marks = [*range(0, self.menu.size - 1, _COARSE), self.menu.size - 1]
             self._evaluate(marks, [None] * len(marks))
-            self._leaves = list(zip(marks, marks[1:], strict=False))
+            self._leaves = list(pairwise(marks))
             self._halve(0.0)
         return min(self._found, key=lambda index: (self._found[index].value, index))
 
@@ -433,21 +429,7 @@ class Market:
 
 
 def check_terms(objective: object, table: object) -> None:
-    """Refuse terms that do not fit together.
-
-    Parameters
-    ----------
-    objective
-        An :class:`~dpmarket.mechanisms.objective.Objective` or a
-        :class:`~dpmarket.mechanisms.objective.PaperObjective`.
-    table
-        An :class:`~dpmarket.mechanisms.epsilon_cost.EpsilonCost`.
-
-    Raises
-    ------
-    InvalidInput
-        If they are something else, or the paper's objective comes with a table that is not the identity.
-    """
+    """Refuse what is no objective or table, and the paper's objective with a table other than its own."""
     if not isinstance(objective, AnyObjective):
         raise InvalidInput(f"expected an Objective, got {type(objective).__name__}.")
     if not isinstance(table, EpsilonCost):
