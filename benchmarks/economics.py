@@ -1,0 +1,114 @@
+"""The economics core against numpy's argsort of the costs: exact mechanism, memory, cross-pricing, plans."""
+
+import time
+import tracemalloc
+
+import numpy as np
+from scipy import stats
+
+from _results import Table, at_most, measure, tell
+from _timing import best_seconds, compare
+from dpmarket.costs import FromScipy, Uniform
+from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import Objective, PaperObjective
+from dpmarket.mechanisms.plan import plan
+
+UNIFORM = Uniform(1, 5)
+LOG_NORMAL = FromScipy(stats.lognorm(s=0.5, scale=2.0), 0, 20)
+MANY = 3_000_000
+LARGEST = 10_000_000
+MARKETS = {
+    "uniform, two knots": (UNIFORM, PaperObjective(1.0, 1.0, 1e-3), 1.5),
+    "uniform, cap 3": (UNIFORM, PaperObjective(1.0, 1.0, 1e-3, weight_cap=3.0), 1.5),
+    "uniform, most sell": (UNIFORM, PaperObjective(1.0, 1.0, 1e-7), 1.5),
+    "uniform, squared error": (UNIFORM, Objective.for_model(31, 1e-7), 1.5),
+    "log-normal": (LOG_NORMAL, PaperObjective(1.0, 1.0, 1e-3), 3.0),
+    "log-normal, cap 3": (LOG_NORMAL, PaperObjective(1.0, 1.0, 1e-3, weight_cap=3.0), 3.0),
+}
+
+
+def against_argsort():
+    rows = []
+    for name, (dist, objective, aim) in MARKETS.items():
+        tell(f"{name}, {MANY:,} sellers")
+        costs = dist.sample(MANY, np.random.default_rng(0))
+        mechanism = OfflineMechanism(dist, objective)
+        outcome = mechanism.run(costs)
+        functions = [lambda c=costs, k=mechanism: k.run(c), lambda c=costs: np.argsort(c)]
+        ours, peer = compare(functions, repeat=3, clock=time.process_time)
+        knots = mechanism.groups[0].virtual_cost.knots.size
+        sold = f"{np.count_nonzero(outcome.epsilons):,}"
+        rows.append([name, str(knots), sold, f"{ours * 1e3:,.0f} ms", at_most(aim, ours / peer)])
+    yield Table(
+        f"Deciding and paying {MANY:,} sellers against `numpy.argsort` of their costs, processor time",
+        ["market", "knots", "bought", "time", "ratio"],
+        rows,
+        "Nothing is compiled: the first run in a process takes as long as the others.",
+    )
+
+
+def small_markets():
+    rows = []
+    tables = {
+        "linear": EpsilonCost.identity(5.0),
+        "quadratic": EpsilonCost.identity(5.0, "quadratic"),
+        "delta": EpsilonCost.of_delta(1e-5, 5.0),
+    }
+    for name, table in tables.items():
+        for m in (20, 1000):
+            objective = Objective.for_model(10, 1e-3, weight_cap=3.0)
+            mechanism = OfflineMechanism(UNIFORM, objective, epsilon_cost=table)
+            costs = UNIFORM.sample(m, np.random.default_rng(0))
+            run = best_seconds(lambda c=costs, k=mechanism: k.run(c), 3)
+            answer = best_seconds(lambda c=costs, k=mechanism: k.respond(c, 0, 1.5), 3)
+            rows.append([f"{name}, {m:,} sellers", f"{run * 1e3:,.0f} ms", f"{answer * 1e3:,.0f} ms"])
+    yield Table("Small markets with convex tables", ["market", "run", "respond"], rows)
+
+
+def memory():
+    rows = []
+    for name in ("uniform, cap 3", "log-normal, cap 3"):
+        tell(f"{name}, {LARGEST:,} sellers")
+        dist, objective, _ = MARKETS[name]
+        costs = dist.sample(LARGEST, np.random.default_rng(0))
+        tracemalloc.start()
+        OfflineMechanism(dist, objective).run(costs)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        rows.append([name, at_most(16, 1 + peak / costs.nbytes, ".1f")])
+    yield Table(
+        f"Peak memory of the exact mechanism with {LARGEST:,} sellers, in arrays of that length",
+        ["market", "arrays"],
+        rows,
+        "The costs are one of them.",
+    )
+
+
+def budgets():
+    rows = []
+    for wrong in (0.8, 1.0, 1.25):
+        mechanism = CrossPricedMechanism(UNIFORM, Objective.for_model(10), 600.0)
+        rng, spent = np.random.default_rng(0), []
+        start = time.process_time()
+        for _ in range(10):
+            outcome, _ = mechanism.run(range(1000), UNIFORM.sample(1000, rng) * wrong)
+            spent.append(outcome.total_payment / 600.0)
+        seconds = (time.process_time() - start) / 10
+        off = at_most(0.01, abs(float(np.mean(spent)) - 1.0), ".4f")
+        rows.append([f"{wrong:g} times the announced", off, f"{np.std(spent):.4f}", f"{seconds:.2f} s"])
+    yield Table(
+        "Cross-pricing: 1,000 sellers, a budget of 600",
+        ["costs", "off the budget", "standard deviation", "time"],
+        rows,
+    )
+    rows = []
+    for sellers in (1000, 1_000_000):
+        seconds = best_seconds(lambda n=sellers: plan(UNIFORM, Objective.for_model(31), n, 500.0), 3)
+        rows.append([f"{sellers:,}", f"{seconds * 1e3:,.0f} ms"])
+    yield Table("A plan for a budget of 500", ["sellers", "time"], rows)
+
+
+if __name__ == "__main__":
+    measure(__file__, against_argsort, small_markets, memory, budgets)

@@ -1,0 +1,288 @@
+r"""The virtual cost as a public table: Myerson's c + F(c)/f(c), ironed by isotonic regression.
+
+A buyer who must leave sellers their information rent pays, in expectation, not the cost c but the virtual
+cost :math:`\psi(c) = c + F(c)/f(c)`. Every mechanism of this package works with one announced table of it:
+knots :math:`c_0 < ... < c_K` and values :math:`\psi_0 \le ... \le \psi_K`, linear in between. Reports below
+:math:`c_0` count as :math:`c_0`; reports above :math:`c_K`, the reserve price, sell nothing.
+
+Truthfulness needs some public non-decreasing table, not the exact one, so the table carries the rules: it is
+announced, certified and verified, and no distribution is evaluated after it was made. How close it is to the
+distribution decides only how much of the optimum is reached: a relative error of 1e-3 costs about 1e-6.
+
+:meth:`VirtualCost.of` evaluates psi at points spaced half by cost and half by probability, irons them
+(isotonic regression weighted by probability mass is ironing: the slopes of the convex hull of the integrated
+virtual cost in quantile space), and keeps the few knots that describe the result within the tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import BoolArray, FloatArray, read_only
+from dpmarket.costs.distribution import CostDistribution
+from dpmarket.costs.pointwise import Costs, pointwise
+from dpmarket.errors import InvalidInput
+
+POINTS = 1024
+"""Points by cost, and as many by probability, at which a distribution is evaluated."""
+TOLERANCE = 1e-3
+"""Largest relative distance between the table and the ironed virtual cost at these points."""
+RESERVE_QUANTILE = 0.999
+"""Default reserve price where costs have no highest value, or hardly any density there."""
+_SIDE = 1e-9  # of a breakpoint's distance to the next: the two sides of a jump of the density
+_CONTRADICTION = 1e-3  # relative: a density further from its cdf than this is refused
+_GAP_MASS = 1e-6  # probability: at most this within a gap of the support
+_LEAST_MASS = 1e-12
+_FLOOR = 0.02  # of the median virtual cost: below it the tolerance no longer shrinks
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualCost:
+    """A public, non-decreasing, piecewise-linear virtual cost with a reserve price.
+
+    Parameters
+    ----------
+    knots
+        Costs, money per unit of epsilon (per unit of the cost function where that is not linear), strictly
+        rising from at least 0; at least two.
+    values
+        The virtual cost at each knot, non-decreasing, at least 0.
+
+    Raises
+    ------
+    InvalidInput
+        If the knots do not rise or the values fall.
+
+    Notes
+    -----
+    Paper: psi(c) = c + F(c)/f(c), assumed to rise; ironing makes the assumption unnecessary.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> psi = VirtualCost.of(Uniform(1, 5))
+    >>> psi.knots.tolist(), psi.values.tolist()
+    ([1.0, 5.0], [1.0, 9.0])
+    >>> psi([0.5, 2.0, 6.0]).tolist(), psi.inverse(3.0), psi.reserve_price
+    ([1.0, 3.0, inf], 2.0, 5.0)
+    """
+
+    knots: FloatArray
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        knots = checks.non_negative_vector("knots", self.knots).copy()
+        values = checks.non_negative_vector("values", self.values).copy()
+        checks.same_length("values", values, "knots", knots)
+        if knots.size < 2 or not (np.diff(knots) > 0.0).all():
+            raise InvalidInput("expected at least two knots that rise strictly.")
+        if not (np.diff(values) >= 0.0).all():
+            raise InvalidInput("expected virtual costs that never fall from knot to knot.")
+        object.__setattr__(self, "knots", read_only(knots))
+        object.__setattr__(self, "values", read_only(values))
+
+    @classmethod
+    def of(
+        cls, distribution: CostDistribution, reserve_price: float | None = None, tolerance: float = TOLERANCE
+    ) -> VirtualCost:
+        """Return the table of a distribution's virtual cost.
+
+        Parameters
+        ----------
+        distribution
+            The distribution of costs, common knowledge.
+        reserve_price
+            The highest cost that is bought from, above the lowest cost. None: the highest possible cost, or
+            the 99.9% quantile where there is none or the density vanishes there.
+        tolerance
+            Relative accuracy of the table.
+
+        Returns
+        -------
+        VirtualCost
+            With two knots for a uniform distribution, exactly.
+
+        Raises
+        ------
+        InvalidInput
+            If the density contradicts the cdf: the integral of psi dF up to a cost c must be c F(c).
+        """
+        if not isinstance(distribution, CostDistribution):
+            raise InvalidInput(f"expected a cost distribution, got {type(distribution).__name__}.")
+        tolerance = checks.strictly_between("tolerance", tolerance, 0.0, 1.0)
+        top = _reserve_price(distribution, reserve_price)
+        points = _points(distribution, top)
+        cumulative = np.asarray(distribution.cdf(points), dtype=np.float64)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            psi = points + cumulative / np.asarray(distribution.pdf(points), dtype=np.float64)
+        psi[cumulative == 0.0] = points[cumulative == 0.0]
+        # Within a gap of the support there is no density, and no seller: its ends describe it.
+        inside = np.flatnonzero(np.isfinite(psi))
+        points, cumulative, psi = points[inside], cumulative[inside], psi[inside]
+        gaps = (np.diff(inside) > 1) & (np.diff(cumulative) < _GAP_MASS)
+        _refuse_contradiction(points, cumulative, psi, gaps)
+        ironed = _ironed(points, cumulative, psi, gaps)
+        ironed[0] = max(min(ironed[0], psi[0]), 0.0)
+        kept = _thinned(points, ironed, tolerance * np.maximum(ironed, _FLOOR * np.median(ironed)))
+        return cls(points[kept], ironed[kept])
+
+    @property
+    def reserve_price(self) -> float:
+        """The last knot: reports above it sell nothing."""
+        return float(self.knots[-1])
+
+    @cached_property
+    def slopes(self) -> FloatArray:
+        """Rise of the virtual cost per unit of cost on each piece; 0 where it is flat."""
+        return np.asarray(np.diff(self.values) / np.diff(self.knots))
+
+    def __call__(self, costs: Costs) -> Costs:
+        """Return the virtual cost, elementwise; infinite above the reserve price."""
+        return pointwise(self._at, checks.numbers, "costs", costs)
+
+    def _at(self, costs: FloatArray) -> FloatArray:
+        if self.knots.size == 2:
+            low, high = float(self.knots[0]), float(self.knots[1])
+            found = np.clip(costs, low, high)
+            found -= low
+            found *= float(self.slopes[0])
+            found += float(self.values[0])
+            found[costs == high] = self.values[1]
+        else:
+            found = np.interp(costs, self.knots, self.values)
+        found[costs > self.reserve_price] = math.inf
+        return np.asarray(found)
+
+    def inverse(self, values: Costs) -> Costs:
+        """Return the highest cost whose virtual cost is at most this, elementwise; NaN if there is none."""
+
+        def highest(v: FloatArray) -> FloatArray:
+            piece = np.searchsorted(self.values, v, side="right") - 1
+            inner = np.clip(piece, 0, self.slopes.size - 1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                beyond = np.maximum(v - self.values[inner], 0.0) / self.slopes[inner]
+            # The next piece is never flat at a value that lies strictly below its end.
+            found = np.minimum(self.knots[inner] + beyond, self.knots[inner + 1])
+            found = np.where(piece >= self.slopes.size, self.reserve_price, found)
+            return np.where(piece < 0, math.nan, found)
+
+        return pointwise(highest, checks.numbers, "values", values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as plain data, for certificates and rules."""
+        return {"knots": self.knots.tolist(), "values": self.values.tolist()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> VirtualCost:
+        """Make the table whose :meth:`to_dict` gave this data."""
+        return cls(data["knots"], data["values"])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, VirtualCost):
+            return NotImplemented
+        return np.array_equal(self.knots, other.knots) and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.knots.tobytes(), self.values.tobytes()))
+
+    def __repr__(self) -> str:
+        low, high = float(self.knots[0]), self.reserve_price
+        return f"VirtualCost({self.knots.size} knots from {low:.4g} to {high:.4g})"
+
+
+def _points(distribution: CostDistribution, top: float) -> FloatArray:
+    """Return costs up to ``top``, half by cost, half by probability, and both sides of the density's jumps."""
+    low = distribution.support[0]
+    by_cost = np.linspace(low, top, POINTS)
+    by_probability = distribution.quantile(np.linspace(0.0, float(distribution.cdf(top)), POINTS))
+    points = np.concatenate((by_cost, np.clip(by_probability, low, top)))
+    jumps = np.array([c for c in distribution.breakpoints if low < c < top])
+    if jumps.size:
+        side = _SIDE * np.diff(np.concatenate(([low], jumps))).min()
+        points = np.concatenate((points, jumps - side, jumps, jumps + side))
+    points = np.unique(points)
+    # Points that differ in their last digits only would make slopes of rounding errors.
+    apart = np.diff(points) > 1e-13 * (top - low)
+    kept = points[np.concatenate(([True], apart))]
+    kept[-1] = top
+    return np.asarray(kept)
+
+
+def _reserve_price(distribution: CostDistribution, wanted: float | None) -> float:
+    low, high = distribution.support
+    if wanted is not None:
+        wanted = checks.positive("reserve_price", wanted)
+        if not low < wanted <= high:
+            raise InvalidInput(
+                f"expected a reserve price above the lowest cost {low!r} and at most the highest, {high!r}, "
+                f"got {wanted!r}."
+            )
+        return wanted
+    if math.isfinite(high):
+        # Density that vanishes at the top makes the virtual cost infinite there.
+        mean_density = 1.0 / (high - low)
+        density = float(distribution.pdf(high * (1.0 - 1e-12)))
+        if density > 1e-3 * mean_density:
+            return high
+    return min(float(distribution.quantile(RESERVE_QUANTILE)), high)
+
+
+def _refuse_contradiction(
+    points: FloatArray, cumulative: FloatArray, psi: FloatArray, gaps: BoolArray
+) -> None:
+    """Refuse a density that is not the cdf's derivative: psi dF is the differential of c F(c)."""
+    mass = np.diff(cumulative)
+    scale = float(points[-1] * cumulative[-1])
+    if not (mass >= 0.0).all() or not scale > 0.0:
+        raise InvalidInput("expected a cdf that never falls and reaches above 0.")
+    off = 0.5 * (psi[1:] + psi[:-1]) * mass - np.diff(points * cumulative)
+    off = np.cumsum(np.where(gaps, 0.0, off))  # psi is not integrated where no seller is
+    worst = float(np.abs(off).max()) / scale
+    if worst > _CONTRADICTION:
+        raise InvalidInput(
+            f"expected a density that is the derivative of its cdf, got one off by {worst:.1%}: check pdf "
+            "and cdf of the distribution."
+        )
+
+
+def _ironed(points: FloatArray, cumulative: FloatArray, psi: FloatArray, gaps: BoolArray) -> FloatArray:
+    """Return the slopes of the convex hull of c F(c) as a function of F, at the points.
+
+    A gap of the support is a jump of c F(c): a virtual cost beyond all bounds with hardly any mass, which the
+    regression pools with the costs above it.
+    """
+    from scipy.optimize import isotonic_regression  # slow to load, and tables are made rarely
+
+    middles = np.concatenate(([cumulative[0]], 0.5 * (cumulative[1:] + cumulative[:-1]), [cumulative[-1]]))
+    mass = np.maximum(np.diff(middles), _LEAST_MASS)
+    at = np.flatnonzero(gaps)
+    jumps = cumulative[at] * (points[at + 1] - points[at]) / _LEAST_MASS
+    spiked = np.insert(psi, at + 1, jumps)
+    ironed = isotonic_regression(spiked, weights=np.insert(mass, at + 1, _LEAST_MASS)).x
+    return np.asarray(np.delete(ironed, at + 1 + np.arange(at.size)), dtype=np.float64)
+
+
+def _thinned(points: FloatArray, values: FloatArray, tolerances: FloatArray) -> list[int]:
+    """Return positions whose chords stay within the tolerances; each chord is as long as possible."""
+    kept, start, n = [0], 0, points.size
+    while start < n - 1:
+        lowest, highest, end = -math.inf, math.inf, start + 1
+        for k in range(start + 1, n):
+            run = points[k] - points[start]
+            slope = (values[k] - values[start]) / run
+            if lowest <= slope <= highest:
+                end = k
+            lowest = max(lowest, (values[k] - values[start] - tolerances[k]) / run)
+            highest = min(highest, (values[k] - values[start] + tolerances[k]) / run)
+            if lowest > highest:
+                break
+        kept.append(end)
+        start = end
+    return kept

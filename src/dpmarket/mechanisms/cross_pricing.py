@@ -1,0 +1,312 @@
+r"""Cross-pricing: each part of the sellers is priced by the other parts' reports.
+
+Sellers are split by a salted hash of their ids into k parts. Each part is quoted by the price schedule
+(:mod:`~dpmarket.mechanisms.price_schedule`) that is optimal for the *other* parts' reports, with the payment
+weight re-planned from them so that the part's share of the budget is spent. No report moves its own prices,
+so truth is each seller's best report exactly, without leaving anybody out one by one; and since prices follow
+what people really report, the budget is met even where the announced distribution is wrong.
+
+Conditions of this guarantee, enforced here where code can enforce them:
+
+- one person, one id: duplicate ids are refused (that ids are verified people is the campaign's task);
+- the salt is drawn after the list of reports is frozen: :meth:`CrossPricedMechanism.run` draws it itself, and
+  accepts one only to repeat a run;
+- a part's share of the budget is its share of the sellers, refused reports included: never what they report;
+- at least :data:`LEAST_SELLERS` sellers: the exact mechanism is for fewer.
+
+Only histograms of costs on a public grid leave a part, and sums of parts are histograms again, so parts may
+be spread over many machines. Schedules tell about the other parts' costs: they are not private. A verifier
+needs the histograms, not everybody's cost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.costs.distribution import CostDistribution
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import groups_of
+from dpmarket.mechanisms.groups import Group, check_membership
+from dpmarket.mechanisms.objective import AnyObjective
+from dpmarket.mechanisms.outcomes import Outcome, decided
+from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market
+from dpmarket.mechanisms.water_filling import check_terms
+
+PARTS = 8
+"""Into how many parts sellers are split."""
+LEAST_SELLERS = 50
+"""With fewer sellers the other parts say too little."""
+GRID = 2048
+"""Cells of the public grid of costs."""
+_SALT_BYTES = 16
+# Where few sellers are paid, a part with more of them than the others is priced by others with fewer, at
+# higher prices. At fixed proportions the budget would be overspent by k/(k - 1) over the number who are paid;
+# measured, as schedules respond, by about this.
+_FEEDBACK = 0.6
+_SPENT = 1e-5  # relative: how closely a budget is met
+_SEARCHES = 80
+
+
+@dataclass(frozen=True, eq=False)
+class CrossPrices:
+    """The prices of one run: everything that a verifier needs.
+
+    Attributes
+    ----------
+    salt
+        What the hash of an id starts from.
+    schedules
+        Of each part, one per group.
+    payment_weights
+        Of each part, as re-planned from the others.
+    histograms
+        Reports of each part and group, shape (parts, groups, cells + 2): those that count as the lowest cost,
+        those in each cell of the public grid, and refused ones.
+    """
+
+    salt: bytes
+    schedules: tuple[tuple[PriceSchedule, ...], ...]
+    payment_weights: tuple[float, ...]
+    histograms: FloatArray
+
+
+class CrossPricedMechanism:
+    """Price each part of the sellers by the other parts' reports, and meet a budget.
+
+    Parameters
+    ----------
+    costs
+        The distribution of costs, or its announced table of virtual costs; None if there are groups.
+    objective
+        What the buyer minimises; its payment weight is only where the search for the budget's starts.
+    budget
+        Money for all payments together, above 0.
+    epsilon_cost
+        What a share of the total costs its seller; the default is pure epsilon at a linear cost.
+    groups
+        Strata with hard quotas; None: one for all.
+    minor_unit
+        Payments will be rounded up to it; None: they are not.
+
+    Raises
+    ------
+    InvalidInput
+        If the terms do not fit together.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> mechanism = CrossPricedMechanism(Uniform(1, 5), Objective.for_model(10), budget=100.0)
+    >>> costs = np.linspace(1, 5, 400)
+    >>> outcome, prices = mechanism.run(range(400), costs)
+    >>> 95.0 < outcome.total_payment < 105.0
+    True
+    """
+
+    def __init__(
+        self,
+        costs: CostDistribution | VirtualCost | None,
+        objective: AnyObjective,
+        budget: float,
+        *,
+        epsilon_cost: EpsilonCost | None = None,
+        groups: Sequence[Group] | None = None,
+        minor_unit: float | None = None,
+    ) -> None:
+        self.objective = objective
+        self.epsilon_cost = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
+        check_terms(self.objective, self.epsilon_cost)
+        self.groups = groups_of(costs, groups)
+        self.budget = checks.positive("budget", budget)
+        self.minor_unit = None if minor_unit is None else checks.positive("minor_unit", minor_unit)
+        self.grids = tuple(_grid(group.virtual_cost) for group in self.groups)
+
+    def run(
+        self, ids: Sequence[object], reported_costs: object, membership: object = None, *,
+        salt: bytes | None = None,
+    ) -> tuple[Outcome, CrossPrices]:  # fmt: skip
+        """Decide and pay for all sellers of a frozen list.
+
+        Parameters
+        ----------
+        ids
+            One id per seller, all different; the hash is of their text.
+        reported_costs
+            One cost per seller, at least 0.
+        membership
+            Each seller's group; None if there is one.
+        salt
+            Only to repeat a run; None draws one now, after the list is frozen.
+
+        Returns
+        -------
+        tuple of Outcome and CrossPrices
+            What was decided, and the prices that decided it.
+        """
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        members = check_membership(membership, costs.size, len(self.groups))
+        names = [str(each) for each in ids]
+        if len(names) != costs.size or len(set(names)) < len(names):
+            raise InvalidInput("expected one id per report, and one report per id.")
+        if costs.size < LEAST_SELLERS:
+            raise Infeasible(
+                f"expected at least {LEAST_SELLERS} sellers for prices from the other parts' reports, got "
+                f"{costs.size}: take the exact OfflineMechanism."
+            )
+        salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
+        parts = split(names, salt)
+        prices = self.price(self.histograms(costs, members, parts), salt)
+        epsilons, payments = np.zeros(costs.size), np.zeros(costs.size)
+        for p in range(PARTS):
+            for g in range(len(self.groups)):
+                of = np.flatnonzero((parts == p) & (members == g))
+                epsilons[of], payments[of] = prices.schedules[p][g].quote(costs[of])
+        shares = self.epsilon_cost.share(epsilons)
+        total = math.fsum(shares)
+        weights = shares / total if total > 0.0 else shares.copy()
+        return decided(epsilons, payments, weights, total, self.objective), prices
+
+    def histograms(self, costs: FloatArray, membership: IntArray, parts: IntArray) -> FloatArray:
+        """Return how many reports each part and group has in each cell of the public grid."""
+        found = np.zeros((PARTS, len(self.groups), GRID + 2))
+        for g, grid in enumerate(self.grids):
+            of = np.flatnonzero(membership == g)
+            cell = np.searchsorted(grid, costs[of], side="left")
+            counts = np.bincount(parts[of] * (GRID + 2) + cell, minlength=PARTS * (GRID + 2))
+            found[:, g] = counts.reshape(PARTS, GRID + 2)
+        return found
+
+    def price(self, histograms: FloatArray, salt: bytes) -> CrossPrices:
+        """Return the prices that follow from the parts' histograms."""
+        sellers = float(histograms.sum())
+        everybody = histograms.sum(axis=0)
+        schedules, weights = [], []
+        for p in range(PARTS):
+            others = everybody - histograms[p]
+            known = float(others.sum())
+            if known == 0.0:
+                raise Infeasible("expected reports in more than one part: draw another salt.")
+            # The others stand for everybody: a part's share of the budget is its share of the sellers.
+            bins = []
+            for group, grid, counts in zip(self.groups, self.grids, others, strict=True):
+                middles = np.concatenate((grid[:1], 0.5 * (grid[1:] + grid[:-1])))
+                filled = np.flatnonzero(counts[:-1])
+                bins.append(CostBins(group, middles[filled], counts[filled] * (sellers / known)))
+            # The search starts from a public weight: another part's would depend on this part's reports.
+            weight, priced = price_for_budget(
+                bins, self.objective, self.epsilon_cost, self.budget, self.minor_unit, _FEEDBACK
+            )
+            schedules.append(priced.schedules)
+            weights.append(weight)
+        return CrossPrices(salt, tuple(schedules), tuple(weights), histograms)
+
+
+def split(names: Sequence[str], salt: bytes) -> IntArray:
+    """Return the part of each id: a hash keyed by a salt that nobody knew when reports were made."""
+    if not _SALT_BYTES <= len(salt) <= hashlib.blake2b.MAX_KEY_SIZE:
+        raise InvalidInput(f"expected a salt of {_SALT_BYTES} to {hashlib.blake2b.MAX_KEY_SIZE} bytes.")
+    keyed = hashlib.blake2b(key=salt, digest_size=8)
+
+    def part(name: str) -> int:
+        state = keyed.copy()
+        state.update(name.encode())
+        return int.from_bytes(state.digest(), "big") % PARTS
+
+    return np.fromiter(map(part, names), dtype=np.int64, count=len(names))
+
+
+def price_for_budget(
+    bins: Sequence[CostBins],
+    objective: AnyObjective,
+    epsilon_cost: EpsilonCost,
+    budget: float,
+    minor_unit: float | None = None,
+    feedback: float = 0.0,
+) -> tuple[float, PricedMarket]:
+    """Return the payment weight at which a market of bins spends a budget, and its prices.
+
+    The search starts from the objective's own payment weight. Rounding up to the minor unit costs half of it
+    on average; ``feedback`` is the relative overspending to be expected, times the effective number of
+    sellers who are paid. Less is spent where bounds on epsilon leave no more to buy.
+    """
+    found: dict[float, PricedMarket] = {}
+
+    def spent(weight: float) -> float:
+        priced = price_market(bins, objective.with_payment_weight(weight), epsilon_cost)
+        found[weight] = priced
+        if priced.payment == 0.0:
+            return 0.0
+        over = feedback * priced.squared_payments / priced.payment
+        return priced.payment + over + 0.5 * (minor_unit or 0.0) * priced.bought
+
+    weight = weight_for_budget(spent, budget, objective.payment_weight)
+    return weight, found[weight]
+
+
+def weight_for_budget(
+    spent: Callable[[float], float], budget: float, start: float, tolerance: float = _SPENT
+) -> float:
+    """Return a payment weight at which ``spent`` meets a budget from below, up to a relative tolerance.
+
+    What is spent falls with the payment weight, perhaps in steps. Refuses a budget below everything tried.
+    """
+    # Payments fall about like a power of the weight: secants of logarithms, kept within a bracket.
+    points: dict[float, float] = {}
+    low, high = -math.inf, math.inf  # logarithms of weights that spend too much, and not too much
+    at, stride = math.log(start), math.log(4.0)
+    for _ in range(_SEARCHES):
+        points[at] = gap = math.log(max(spent(math.exp(at)), 1e-300) / budget)
+        low, high = (low, at) if gap <= 0.0 else (at, high)
+        if (
+            -tolerance <= gap <= 0.0
+            or high - low < 0.1 * tolerance
+            or (math.isinf(low) and _is_saturated(points))
+        ):
+            break
+        if math.isinf(low) or math.isinf(high):
+            at += stride if math.isinf(high) else -stride
+            stride *= 1.5
+        elif len(points) % 4 == 0:
+            at = 0.5 * (low + high)
+        else:
+            share = points[low] / (points[low] - points[high])
+            inner = 0.02 * (high - low)
+            aim = (
+                low + (high - low) * share + 0.3 * tolerance
+            )  # a little towards the side that does not overspend
+            at = min(max(aim, low + inner), high - inner)
+    if math.isinf(high):
+        raise Infeasible("expected a budget that buys something: raise it, or allow larger epsilons.")
+    return math.exp(high)
+
+
+def _is_saturated(points: dict[float, float]) -> bool:
+    """Say whether a much lower payment weight buys no more: everybody sells all they may."""
+    if len(points) < 2:
+        return False
+    lowest, following = sorted(points)[:2]
+    return points[lowest] - points[following] < 1e-9 and following - lowest > 1.0
+
+
+def _grid(table: VirtualCost) -> FloatArray:
+    """Return the public grid of costs: half by cost, half by virtual cost."""
+    low, high = float(table.knots[0]), table.reserve_price
+    by_cost = np.linspace(low, high, GRID // 2 + 1)
+    by_value = np.interp(
+        np.linspace(0.0, 1.0, 4 * GRID), np.linspace(0.0, 1.0, table.knots.size), table.knots
+    )
+    even = by_value[np.linspace(0, by_value.size - 1, GRID // 2 + 1).astype(np.int64)]
+    merged = np.unique(np.concatenate((by_cost, even)))
+    # Exactly GRID cells, whatever coincides.
+    return np.interp(np.linspace(0.0, merged.size - 1.0, GRID + 1), np.arange(merged.size), merged)

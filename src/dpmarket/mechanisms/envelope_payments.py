@@ -1,0 +1,404 @@
+r"""Myerson payments by the envelope theorem, for all sellers of an exact market at once.
+
+The least objective J is, as a function of one seller's virtual cost, a minimum of linear functions with slope
+:math:`\gamma H_i`. Over a piece of the virtual cost table with slope :math:`\kappa` the information rent is
+therefore exactly
+
+.. math:: \int_c^{c'} H_i\, dz = \frac{J(\psi') - J(\psi)}{\gamma \kappa},
+
+and on a flat piece H times its width. A payment is :math:`c_i H_i` plus the rents of all pieces from the
+report up to the reserve price.
+
+J differs by O(1/m) between the two ends of a piece, so increases are computed directly and two values of J
+are never subtracted. At a fixed entry of the menu duality gives the increase of the inner value K,
+
+.. math:: \Delta K = \max_{t \ge 0} W(\psi_i, \rho + t) - W(\psi', \rho + t)
+          - 2 u \int_0^t \left(S(\rho + s) - \pi\right) ds,
+
+:math:`\rho` the group's level, S the supply of weight by everybody (with seller i as reported) and W the
+squared hinges of :mod:`~dpmarket.mechanisms.water_filling`. The integral is over the sellers who start or
+finish a chord just above the level, the same few for everybody: :class:`Replacement` tabulates them once. The
+maximum is where the others make up for what seller i gives up; errors of t are of second order.
+
+One seller's move can make another entry of the menu best. Entries qualify only if their gap to the best one
+is at most the largest possible increase, that of the lowest seller at the reserve price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.mechanisms.water_filling import (
+    Entry,
+    Market,
+    Move,
+    Ramps,
+    Stratum,
+    balance,
+    find_levels,
+    inner_values,
+    supply,
+)
+
+_ELEMENTS = 1 << 15  # pairs of seller and knot, times entries, that are worked on at a time
+_MANY = 1 << 12  # sellers: from there on, payments may be a curve
+_SELLERS_PER_PIECE = 16  # at least
+_HALVINGS = 12  # of a curve's pieces
+_ACCURATE = 1e-12  # relative error of a curve
+_BALANCED = 1e-13  # relative to the seller's own weight
+_MARGIN = 1e-6  # relative, of the largest possible increase
+
+
+@dataclass(frozen=True, eq=False)
+class Purchase:
+    """What some sellers give and get.
+
+    Attributes
+    ----------
+    weights, shares
+        Weight a and share q of the total of each, shape (n,).
+    payments
+        Money, before rounding to minor units.
+    """
+
+    weights: FloatArray
+    shares: FloatArray
+    payments: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Replacement:
+    """How supply grows above the level of a stratum at several entries, everybody's reports as they are.
+
+    Attributes
+    ----------
+    reach
+        How far above the level each entry is tabulated, shape (E,).
+    keys
+        Entry plus half of the distance above its level divided by its reach, rising; the other arrays go with
+        it.
+    distances, supplies, integrals, slopes
+        Distance above the level, supply beyond the quota, its integral, and its slope from there on.
+    """
+
+    reach: FloatArray
+    keys: FloatArray
+    distances: FloatArray
+    supplies: FloatArray
+    integrals: FloatArray
+    slopes: FloatArray
+
+    @classmethod
+    def of(cls, stratum: Stratum, ramps: Ramps, levels: FloatArray, tops: FloatArray) -> Replacement:
+        """Tabulate supply from each entry's level up to its top."""
+        first, last, starts, signs = [], [], [], []
+        for sign, places in ((1.0, ramps.starts), (-1.0, ramps.ends)):
+            begin = (levels[:, None] - places) / ramps.steepness
+            end = (tops[:, None] - places) / ramps.steepness
+            first.append(np.searchsorted(stratum.excess, begin, side="right"))
+            last.append(np.searchsorted(stratum.excess, end, side="right"))
+            starts.append(places - levels[:, None])
+            signs.append(np.full(ramps.starts.shape, sign))
+        begin_at, counts = np.hstack(first).ravel(), (np.hstack(last) - np.hstack(first)).ravel()
+        # One event for each seller who starts or finishes a chord, and one for the level itself.
+        of_row = np.repeat(np.arange(counts.size), counts)
+        seller = np.arange(of_row.size) - np.repeat(np.cumsum(counts) - counts, counts) + begin_at[of_row]
+        chords = 2 * ramps.steepness.size
+        slope = np.tile(ramps.steepness, 2)[of_row % chords]
+        distance = np.hstack(starts).ravel()[of_row] + slope * stratum.excess[seller]
+        change = np.hstack(signs).ravel()[of_row] * np.diff(stratum.counts)[seller]
+
+        n = levels.size
+        entry = np.concatenate((np.arange(n), of_row // chords))
+        distance = np.concatenate((np.zeros(n), np.maximum(distance, 0.0)))
+        active = supply(stratum, ramps, levels)[1] / ramps.pull
+        change = np.concatenate((active, change))
+        order = np.lexsort((np.arange(entry.size) >= n, distance, entry))
+        entry, distance, change = entry[order], distance[order], change[order]
+        heads = np.searchsorted(entry, np.arange(n))
+        slopes = _restarted(np.cumsum(change), change, heads, entry) * ramps.pull[entry]
+        steps = np.diff(distance, prepend=0.0)
+        steps[heads] = 0.0
+        supplied = np.roll(slopes, 1) * steps
+        supplies = _restarted(np.cumsum(supplied), supplied, heads, entry)
+        area = (supplies - 0.5 * supplied) * steps
+        integrals = _restarted(np.cumsum(area), area, heads, entry)
+        reach = np.maximum(tops - levels, 1e-300)
+        keys = entry + 0.5 * np.minimum(distance / reach[entry], 1.0)
+        return cls(reach, keys, distance, supplies, integrals, slopes)
+
+    def piece(self, entry: IntArray, distance: FloatArray) -> IntArray:
+        """Return the tabulated piece of each distance above an entry's level."""
+        if self.reach.size == 1:
+            return np.searchsorted(self.distances, distance, side="right") - 1
+        key = entry + 0.5 * np.minimum(distance / self.reach[entry], 1.0)
+        return np.searchsorted(self.keys, key, side="right") - 1
+
+
+def _restarted(running: FloatArray, values: FloatArray, heads: IntArray, entry: IntArray) -> FloatArray:
+    """Let running sums start anew at each entry's head."""
+    found: FloatArray = running - (running[heads] - values[heads])[entry]
+    return found
+
+
+def largest_increase(market: Market, tables: Sequence[VirtualCost]) -> float:
+    """Return at least as much as any one seller can raise the least objective by another report."""
+    best, most = market.best(), 0.0
+    entries = np.array([best.entry])
+    for k, (stratum, table) in enumerate(zip(market.strata, tables, strict=True)):
+        ramps = market.ramps(stratum, entries)
+        move = Move(0.0, float(table.values[-1]) - stratum.lowest)
+        level = np.array([best.levels[k]])
+        moved = find_levels(stratum, ramps, level, move)
+        more = inner_values(stratum, ramps, moved, move) - inner_values(stratum, ramps, level)
+        more = np.maximum(more, 0.0) * (1.0 + _MARGIN) + 1e-12 * best.inner
+        rise = market.objective.increase(entries, np.array([best.inner]), more, market.most)
+        most = max(most, float(rise[0]))
+    return most
+
+
+class Payer:
+    """Pays sellers of one stratum in a solved market.
+
+    Parameters
+    ----------
+    market
+        With all its sellers.
+    k
+        Position of the stratum.
+    table
+        The stratum's virtual costs.
+    near
+        The entries that one seller's move can make best, the best one first.
+    """
+
+    def __init__(self, market: Market, k: int, table: VirtualCost, near: Sequence[Entry]) -> None:
+        self.market, self.table, self.near = market, table, near
+        self.stratum = stratum = market.strata[k]
+        self.entries = np.array([entry.entry for entry in near])
+        self.inner = np.array([entry.inner for entry in near])
+        self.gaps = np.array([entry.value - near[0].value for entry in near])
+        self.ramps = market.ramps(stratum, self.entries)
+        self.levels = np.array([entry.levels[k] for entry in near])
+        top = float(table.values[-1]) - stratum.lowest
+        tops = np.maximum(find_levels(stratum, self.ramps, self.levels, Move(0.0, top)), self.levels)
+        self.replacement = Replacement.of(stratum, self.ramps, self.levels, tops * (1.0 + 1e-12))
+        # Beyond this virtual cost nobody's move leaves anything to buy.
+        cutoff = float(tops.max()) / float(self.ramps.steepness[0]) + stratum.lowest
+        above = np.searchsorted(table.values, cutoff * (1.0 + 1e-12), side="left")
+        self.last_knot = min(int(above), table.knots.size - 1)
+        self.total = market.total(near[0])
+
+    @property
+    def highest_cost(self) -> float:
+        """The highest report that is bought from."""
+        reach = float(self.levels[0]) / float(self.ramps.steepness[0]) + self.stratum.lowest
+        return float(self.table.inverse(reach))
+
+    def pay(self, costs: FloatArray, curve: PaymentCurve | None = None) -> Purchase:
+        """Return what sellers with these reports, all at most the reserve price, give and get."""
+        reports = np.maximum(costs, self.table.knots[0])
+        held = self._held(reports)
+        payments = self._payments(reports, held) if curve is None else curve(reports)
+        payments[held == 0.0] = 0.0
+        return Purchase(held, held * self.total, payments)
+
+    def curve(self, sellers: int) -> PaymentCurve | None:
+        """Return payments as a function of the report, if that is faster than paying seller by seller."""
+        if sellers < _MANY:
+            return None
+        marks = self._marks()
+        highest = min(self.highest_cost, self.table.reserve_price)
+        knots = self.table.knots[self.table.knots < highest]
+        breaks = np.unique(np.concatenate((knots, marks[(marks > knots[0]) & (marks < highest)], [highest])))
+        if breaks.size > sellers // _SELLERS_PER_PIECE:
+            return None
+        return PaymentCurve.of(lambda reports: self._payments(reports, self._held(reports)), breaks)
+
+    def _held(self, reports: FloatArray) -> FloatArray:
+        excess = np.asarray(self.table(reports)) - self.stratum.lowest
+        return self.ramps.hold(np.zeros(1, dtype=np.int64), excess, self.levels[:1]).weights
+
+    def _payments(self, reports: FloatArray, held: FloatArray) -> FloatArray:
+        """Return payments computed seller by seller."""
+        amounts = self.market.table.cost(held * self.total)
+        payments = reports * amounts
+        excess = np.asarray(self.table(reports)) - self.stratum.lowest
+        piece = np.searchsorted(self.table.knots, reports, side="right") - 1
+        order = np.argsort(piece, kind="stable")
+        order = order[held[order] > 0.0]
+        start = 0
+        while start < order.size:
+            first = int(piece[order[start]])
+            each = max(self.last_knot - first, 1) * len(self.near)
+            chosen = order[start : start + max(_ELEMENTS // each, 1)]
+            start += chosen.size
+            if first < self.last_knot:
+                payments[chosen] += self._rents(reports[chosen], excess[chosen], amounts[chosen], first)
+        return np.asarray(payments)
+
+    def _rents(self, costs: FloatArray, excess: FloatArray, amounts: FloatArray, first: int) -> FloatArray:
+        """Return the rents of sellers whose reports lie on piece ``first`` of the table or above."""
+        pieces = slice(first, self.last_knot)
+        knots, values = self.table.knots[1:][pieces, None], self.table.values[1:][pieces, None]
+        slopes = self.table.slopes[pieces, None]
+        rises, given = self._increases(excess, np.maximum(values - self.stratum.lowest, excess))
+        rises = np.diff(rises, axis=0, prepend=0.0)
+        widths = np.diff(np.maximum(knots, costs), axis=0, prepend=costs[None, :])
+        before = np.vstack((amounts[None, :], given[:-1]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rents = rises / (self.market.objective.payment_weight * slopes)
+        # On a flat piece nothing changes; elsewhere what is given never rises from one end to the other.
+        most = before * widths
+        rents = np.where(slopes > 0.0, np.clip(rents, np.minimum(given * widths, most), most), most)
+        return np.asarray(rents.sum(axis=0))
+
+    def _increases(self, excess: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return how much J rises, and what is still given, when each seller's excess is raised to this."""
+        own, new = np.broadcast_to(excess, raised.shape).ravel(), raised.ravel()
+        best = np.zeros(new.size, dtype=np.int64)
+        distance = self._distances(best, own, new)
+        more, left = self._inner_increases(best, own, new, distance)
+        rises = self._rises(best, more)
+        inner = self.inner[0] + more
+        # Any distance bounds another entry's increase from below: only the few that can be better are solved.
+        others, pairs = np.nonzero(self.gaps[1:, None] < rises)
+        others += 1
+        if others.size:
+            guess = distance[pairs] * (self.ramps.pull[0] / self.ramps.pull[others])
+            guess = np.minimum(guess, self.replacement.reach[others])
+            least = self._inner_increases(others, own[pairs], new[pairs], guess)[0]
+            better = np.flatnonzero(self._rises(others, least) < rises[pairs])
+            others, pairs, guess = others[better], pairs[better], guess[better]
+            exact = self._distances(others, own[pairs], new[pairs], guess)
+            more, weights = self._inner_increases(others, own[pairs], new[pairs], exact)
+            values = self._rises(others, more)
+            order = np.lexsort((-values, pairs))  # of each pair the least comes last, and stays
+            order = order[values[order] < rises[pairs[order]]]
+            at = pairs[order]
+            best[at], rises[at], left[at] = others[order], values[order], weights[order]
+            inner[at] = (self.inner[others] + more)[order]
+        totals = self.market.objective.total(self.entries[best], inner, self.market.most)
+        amounts = np.asarray(self.market.table.cost(left * totals))
+        return rises.reshape(raised.shape), amounts.reshape(raised.shape)
+
+    def _rises(self, entry: IntArray, more: FloatArray) -> FloatArray:
+        """Return how far J is above the best one when K of an entry rises by ``more``."""
+        rise = self.market.objective.increase(self.entries[entry], self.inner[entry], more, self.market.most)
+        return np.asarray(rise + self.gaps[entry])
+
+    def _distances(
+        self, entry: IntArray, own: FloatArray, new: FloatArray, guess: FloatArray | None = None
+    ) -> FloatArray:
+        """Return how far levels rise when a seller's excess rises from ``own`` to ``new``, elementwise."""
+        ramps, table = self.ramps, self.replacement
+        levels = self.levels[entry]
+        held = ramps.hold(entry, own, levels).weights
+
+        def missing(distance: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+            of, before, after, level = entry, own, new, levels
+            if rows.size < entry.size:
+                of, before, after, level = of[rows], before[rows], after[rows], level[rows]
+            piece = table.piece(of, distance)
+            level = level + distance
+            given, kept = ramps.hold(of, before, level), ramps.hold(of, after, level)
+            supplied = table.supplies[piece] + table.slopes[piece] * (distance - table.distances[piece])
+            slope = table.slopes[piece] - given.slopes + kept.slopes
+            return given.weights - kept.weights - supplied, slope
+
+        start = np.zeros(entry.size) if guess is None else guess
+        return balance(missing, table.reach[entry], start, _BALANCED * held)
+
+    def _inner_increases(
+        self, entry: IntArray, own: FloatArray, new: FloatArray, distance: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how much K rises, and the weight that is left: by duality, at the level's true distance."""
+        table = self.replacement
+        piece = table.piece(entry, distance)
+        beyond = distance - table.distances[piece]
+        area = table.integrals[piece] + (table.supplies[piece] + 0.5 * table.slopes[piece] * beyond) * beyond
+        level = self.levels[entry] + distance
+        given, kept = self.ramps.hold(entry, own, level), self.ramps.hold(entry, new, level)
+        more = given.squares - kept.squares - 2.0 * self.ramps.pull[entry] * area
+        return np.maximum(more, 0.0), kept.weights
+
+    def _marks(self) -> FloatArray:
+        """Return reports at which the payment changes from one quadratic to another, for one entry.
+
+        They are those at which the level, once a seller is raised to a knot, just reaches another seller.
+        """
+        marks = []
+        for e in range(min(len(self.near), 2)):
+            table, ramps = self.replacement, self.ramps
+            rows = np.flatnonzero(np.floor(table.keys) == e) if len(self.near) > 1 else slice(None)
+            distance, supplied = table.distances[rows], table.supplies[rows]
+            level, of = self.levels[e] + distance, np.full(distance.size, e)
+            for value in self.table.values[1 : self.last_knot + 1]:
+                new = np.full(distance.size, float(value) - self.stratum.lowest)
+                target = supplied + ramps.hold(of, new, level).weights
+                for start, width, slope in zip(
+                    ramps.starts[e], ramps.widths[e], ramps.steepness, strict=True
+                ):
+                    marks.append((level - start - np.clip(target, 0.0, width) / ramps.pull[e]) / slope)
+                    target = target - width
+        return np.asarray(self.table.inverse(np.concatenate(marks) + self.stratum.lowest))
+
+
+@dataclass(frozen=True, eq=False)
+class PaymentCurve:
+    """Payments as a piecewise quadratic function of the report, each piece checked against the exact one.
+
+    Attributes
+    ----------
+    breaks
+        Reports where pieces begin and end, shape (n + 1,).
+    coefficients
+        Of 1, s and s^2, s the position within a piece from 0 to 1, shape (3, n).
+    exact
+        The exact function, for the reports on pieces that are not quadratic.
+    is_quadratic
+        Which pieces are, shape (n,).
+    """
+
+    breaks: FloatArray
+    coefficients: FloatArray
+    exact: Callable[[FloatArray], FloatArray]
+    is_quadratic: BoolArray
+
+    @classmethod
+    def of(cls, exact: Callable[[FloatArray], FloatArray], breaks: FloatArray) -> PaymentCurve:
+        """Halve pieces until each agrees with the exact payments within 1e-12, or is left to them."""
+        for _ in range(_HALVINGS):
+            low, width = breaks[:-1], np.diff(breaks)
+            at = low + np.array([0.0, 0.5, 0.31, 1.0])[:, None] * width
+            start, middle, checked, end = exact(at.ravel()).reshape(at.shape)
+            bend = 2.0 * (start - 2.0 * middle + end)
+            coefficients = np.array([start, end - start - bend, bend])
+            found = start + 0.31 * (coefficients[1] + 0.31 * bend)
+            sound = np.abs(found - checked) <= _ACCURATE * np.maximum(checked, 1e-6 * start.max())
+            tiny = width <= 1e-9 * (breaks[-1] - breaks[0])
+            if (sound | tiny).all():
+                break
+            breaks = np.sort(np.concatenate((breaks, (low + 0.5 * width)[~(sound | tiny)])))
+        else:
+            breaks = np.sort(np.concatenate((low, breaks[-1:])))
+        return cls(breaks, coefficients, exact, sound)
+
+    def __call__(self, reports: FloatArray) -> FloatArray:
+        """Return the payments; 0 above the last break."""
+        last = self.is_quadratic.size - 1
+        piece = np.clip(np.searchsorted(self.breaks, reports, side="right") - 1, 0, last)
+        low = self.breaks[piece]
+        s = (reports - low) / (self.breaks[piece + 1] - low)
+        constant, linear, square = self.coefficients[:, piece]
+        payments = constant + s * (linear + s * square)
+        others = np.flatnonzero(~self.is_quadratic[piece])
+        if others.size:
+            payments[others] = self.exact(reports[others])
+        payments[reports > self.breaks[-1]] = 0.0
+        return np.asarray(payments)

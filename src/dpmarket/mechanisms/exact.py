@@ -1,0 +1,207 @@
+r"""The exact offline mechanism: the paper's Algorithm 2 on public tables.
+
+All sellers report at once. The mechanism buys the purchase that minimises the announced objective, exactly
+and globally (:mod:`~dpmarket.mechanisms.water_filling`), and pays by the envelope theorem
+(:mod:`~dpmarket.mechanisms.envelope_payments`).
+
+Formal guarantees, whatever the other sellers report and whether or not the announced tables describe them:
+
+- incentive compatible in dominant strategies: no report gives a seller with cost c more than the true one,
+  in payment less c H, up to rounding (and up to less than one minor unit once payments are rounded up);
+- individually rational: the payment of a truthful seller is at least c H;
+- reports below the first knot of the table count as that knot; reports above the reserve price sell nothing.
+
+With the distribution's own virtual cost the purchase also minimises the buyer's expected objective among all
+such mechanisms. It uses all reports to price each: from 50 sellers on,
+:class:`~dpmarket.mechanisms.cross_pricing.CrossPricedMechanism` meets a budget and needs no such thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.costs.distribution import CostDistribution
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.envelope_payments import Payer, largest_increase
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.groups import Group, check_groups, check_membership, quotas, weight_cap
+from dpmarket.mechanisms.objective import AnyObjective
+from dpmarket.mechanisms.outcomes import Outcome, decided
+from dpmarket.mechanisms.water_filling import Market, Stratum, check_terms
+
+_BLOCK = 1 << 14  # sellers paid at a time: they stay in the processor's cache
+
+
+class OfflineMechanism:
+    """Buy the optimum from sellers who all report at once, and pay so that truth is their best report.
+
+    Parameters
+    ----------
+    costs
+        The distribution of costs, or its announced table of virtual costs; None if there are groups, which
+        have their own.
+    objective
+        What the buyer minimises; its payment weight is fixed before anybody reports.
+    epsilon_cost
+        What a share of the total costs its seller; the default is the paper's, pure epsilon at a linear cost.
+    groups
+        Strata with hard quotas; None: one for all.
+
+    Raises
+    ------
+    InvalidInput
+        If the terms do not fit together.
+
+    Notes
+    -----
+    Paper: Algorithm 2 and its payment identity.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> mechanism = OfflineMechanism(Uniform(1, 5), Objective.for_model(10, payment_weight=0.01))
+    >>> outcome = mechanism.run([1.5, 2.0, 4.0])
+    >>> bool((outcome.payments >= np.array([1.5, 2.0, 4.0]) * outcome.epsilons).all())
+    True
+    >>> mechanism.respond([1.5, 2.0, 4.0], 0, 6.0)
+    (0.0, 0.0)
+    """
+
+    def __init__(
+        self,
+        costs: CostDistribution | VirtualCost | None,
+        objective: AnyObjective,
+        *,
+        epsilon_cost: EpsilonCost | None = None,
+        groups: Sequence[Group] | None = None,
+    ) -> None:
+        self.objective = objective
+        self.epsilon_cost = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
+        check_terms(self.objective, self.epsilon_cost)
+        self.groups = groups_of(costs, groups)
+
+    def run(self, reported_costs: object, membership: object = None) -> Outcome:
+        """Decide and pay for all sellers.
+
+        Parameters
+        ----------
+        reported_costs
+            One cost per seller, at least 0.
+        membership
+            Each seller's group as a position in ``groups``; None if there is one.
+
+        Returns
+        -------
+        Outcome
+            In the order of the reports.
+        """
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        members = check_membership(membership, costs.size, len(self.groups))
+        epsilons, payments, weights = np.zeros(costs.size), np.zeros(costs.size), np.zeros(costs.size)
+        solved = self._solve(costs, members)
+        if solved is None:
+            return decided(epsilons, payments, weights, 0.0, self.objective)
+        market, payers = solved
+        for g, payer in payers.items():
+            of = self._sellers(costs, members, g, payer.highest_cost)
+            curve = payer.curve(of.size)
+            for start in range(0, of.size, _BLOCK):
+                block = of[start : start + _BLOCK]
+                bought = payer.pay(costs[block], curve)
+                weights[block], payments[block] = bought.weights, bought.payments
+                epsilons[block] = self.epsilon_cost.epsilon(bought.shares)
+        return decided(epsilons, payments, weights, market.total(market.best()), self.objective)
+
+    def respond(
+        self, reported_costs: object, i: int, report: float, membership: object = None
+    ) -> tuple[float, float]:
+        """Return seller ``i``'s epsilon and payment for another report, the others' reports as given.
+
+        Parameters
+        ----------
+        reported_costs
+            One cost per seller.
+        i
+            The seller's position.
+        report
+            Another report of that seller.
+        membership
+            Each seller's group; None if there is one.
+
+        Returns
+        -------
+        tuple of float
+            Epsilon and payment.
+        """
+        costs = checks.non_negative_vector("reported_costs", reported_costs).copy()
+        members = check_membership(membership, costs.size, len(self.groups))
+        if not 0 <= checks.whole("i", i) < costs.size:
+            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
+        costs[i] = checks.non_negative("report", report)
+        g = int(members[i])
+        if costs[i] > self.groups[g].virtual_cost.reserve_price:
+            return 0.0, 0.0
+        solved = self._solve(costs, members, only=g)
+        assert solved is not None
+        bought = solved[1][g].pay(costs[i : i + 1])
+        return float(self.epsilon_cost.epsilon(bought.shares)[0]), float(bought.payments[0])
+
+    def rules(self) -> dict[str, Any]:
+        """Return all that decides, as plain data: what is announced and certified."""
+        return {
+            "mechanism": "offline",
+            "objective": self.objective.to_dict(),
+            "epsilon_cost": self.epsilon_cost.to_dict(),
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+    def _sellers(self, costs: FloatArray, members: IntArray, g: int, highest: float) -> IntArray:
+        """Return the sellers of a group whose reports are at most this."""
+        low = costs <= highest
+        return np.flatnonzero(low if len(self.groups) == 1 else low & (members == g))
+
+    def _solve(
+        self, costs: FloatArray, members: IntArray, only: int | None = None
+    ) -> tuple[Market, dict[int, Payer]] | None:
+        """Return the solved market with what pays each group (or ``only`` one); None if nobody may sell."""
+        reserves = [group.virtual_cost.reserve_price for group in self.groups]
+        reports = [costs[self._sellers(costs, members, g, price)] for g, price in enumerate(reserves)]
+        sizes = [float(each.size) for each in reports]
+        sellers = sum(sizes)
+        if sellers == 0.0:
+            return None
+        strata, present = [], []
+        for g, quota in enumerate(quotas(self.groups, sizes)):
+            if quota > 0.0:
+                cap = weight_cap(quota, sizes[g], sellers, self.objective.weight_cap)
+                reports[g].sort()
+                strata.append(Stratum.of(np.asarray(self.groups[g].virtual_cost(reports[g])), quota, cap))
+                present.append(g)
+        market = Market(strata, self.objective, self.epsilon_cost)
+        tables = [self.groups[g].virtual_cost for g in present]
+        near = market.near(largest_increase(market, tables))
+        payers = {
+            g: Payer(market, k, table, near)
+            for k, (g, table) in enumerate(zip(present, tables, strict=True))
+            if only in {None, g}
+        }
+        return market, payers
+
+
+def groups_of(
+    costs: CostDistribution | VirtualCost | None, groups: Sequence[Group] | None
+) -> tuple[Group, ...]:
+    """Return the groups of a market: those given, or one for everybody."""
+    if (costs is None) == (groups is None):
+        raise InvalidInput("expected either costs for all sellers or groups with their own.")
+    if groups is not None:
+        return check_groups(groups)
+    table = costs if isinstance(costs, VirtualCost) else VirtualCost.of(costs)  # type: ignore[arg-type]
+    return (Group("all", 1.0, table),)

@@ -1,0 +1,121 @@
+r"""Groups of sellers with hard quotas, and the weight cap that keeps small markets feasible.
+
+A buyer who wants a representative model fixes public strata g with shares :math:`\pi_g`: the weights of a
+stratum's sellers add up to :math:`\pi_g`, and each stratum has its own table of virtual costs. One stratum
+with share 1 is the default. Membership must be verified, and is not protected by any guarantee.
+
+Shares and caps depend on how many sellers each group has, never on a cost below the reserve price, so the
+feasible set of a seller's purchase is free of the own report and quotas keep mechanisms truthful:
+
+- groups from which nobody sells are dropped, and the other shares grow in proportion;
+- the cap on a weight is k/m, but at least :data:`FEASIBLE_MULTIPLE` times :math:`\pi_g/(m_g - 1)`. At the
+  smallest feasible cap every seller would be indispensable and would be paid the reserve price.
+
+Soft quotas, which pull a group towards its share instead of fixing it, couple the groups' levels; no
+mechanism of this package offers them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+
+FEASIBLE_MULTIPLE = 1.5
+"""Of a group's mean weight without one seller: no weight cap is lower than this."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A public stratum of sellers with a hard quota.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    share
+        The sum of its sellers' weights, above 0 and at most 1; shares of all groups add up to 1.
+    virtual_cost
+        The table for its sellers' reports.
+
+    Raises
+    ------
+    InvalidInput
+        If the share is out of range.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> groups = [Group("city", 0.7, VirtualCost.of(Uniform(1, 5))), Group("country", 0.3,
+    ...           VirtualCost.of(Uniform(2, 4)))]
+    >>> quotas(groups, [10, 0])
+    [1.0, 0.0]
+    """
+
+    name: str
+    share: float
+    virtual_cost: VirtualCost
+
+    def __post_init__(self) -> None:
+        share = checks.positive("share", self.share)
+        if share > 1.0:
+            raise InvalidInput(f"expected the share of group {self.name!r} to be at most 1, got {share!r}.")
+        object.__setattr__(self, "share", share)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the public facts as plain data."""
+        return {"name": self.name, "share": self.share, "virtual_cost": self.virtual_cost.to_dict()}
+
+
+def check_groups(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Return the groups if their names differ and their shares add up to 1; refuse them otherwise."""
+    found = tuple(groups)
+    if not found or not all(isinstance(group, Group) for group in found):
+        raise InvalidInput("expected at least one group, each a Group.")
+    if len({group.name for group in found}) < len(found):
+        raise InvalidInput("expected groups with different names.")
+    total = math.fsum(group.share for group in found)
+    if abs(total - 1.0) > 1e-9:
+        raise InvalidInput(f"expected shares of groups that add up to 1, got {total!r}.")
+    return found
+
+
+def check_membership(membership: object, sellers: int, groups: int) -> IntArray:
+    """Return each seller's group as a position in the list of groups; None: there is only one."""
+    if membership is None:
+        if groups > 1:
+            raise InvalidInput(f"expected the group of each seller, as there are {groups} groups.")
+        return np.zeros(sellers, dtype=np.int64)
+    found: npt.NDArray[Any] = np.asarray(membership)
+    if found.shape != (sellers,) or not np.issubdtype(found.dtype, np.integer):
+        raise InvalidInput(f"expected the groups of {sellers} sellers as a vector of whole numbers.")
+    if found.size and (int(found.min()) < 0 or int(found.max()) >= groups):
+        raise InvalidInput(f"expected groups as positions from 0 to {groups - 1}.")
+    return found.astype(np.int64)
+
+
+def quotas(groups: Sequence[Group], sizes: Sequence[float] | FloatArray) -> list[float]:
+    """Return the sum of weights of each group, given how many sellers it has; 0 for an empty one."""
+    present = [group.share if size > 0 else 0.0 for group, size in zip(groups, sizes, strict=True)]
+    total = math.fsum(present)
+    return [share / total if total > 0.0 else 0.0 for share in present]
+
+
+def weight_cap(quota: float, size: float, sellers: float, multiple: float | None) -> float:
+    """Return the largest weight of a seller in a group of ``size``: k/m, raised where the group is too small.
+
+    >>> weight_cap(1.0, 100, 100, 3.0), weight_cap(1.0, 4, 4, 1.0), weight_cap(0.5, 10, 20, None)
+    (0.03, 0.5, 0.5)
+    """
+    if multiple is None or size < 2:
+        return quota
+    return min(quota, max(multiple / sellers, FEASIBLE_MULTIPLE * quota / (size - 1)))

@@ -1,0 +1,318 @@
+r"""What a buyer minimises: expected error plus money, over a public menu of totals.
+
+A purchase gives seller i the weight :math:`a_i` (they sum to 1) and the share :math:`q_i = a_i \eta` of the
+total :math:`\eta`. An objective prices it. Two forms exist:
+
+- :class:`Objective`, the expected squared error of what is released plus weighted money,
+  :math:`A |a|^2 + B/\eta^2 + \gamma \langle \psi, H(a \eta) \rangle`;
+- :class:`PaperObjective`, the paper's bound on the excess risk,
+  :math:`\mu |a| + \sigma/\eta + \gamma \eta \langle a, \psi \rangle`.
+
+**Contract.** The solver (:mod:`~dpmarket.mechanisms.water_filling`) runs over a public geometric *menu*. For
+each entry it minimises one convex function of the weights alone,
+
+.. math:: K = \min_a |a|^2 + 2 u \langle \psi, E(a) \rangle,
+
+and the objective says how large u is (:meth:`~Objective.slope`), what the entry is worth given K
+(:meth:`~Objective.value`, and :meth:`~Objective.increase` without cancellation) and which total belongs to it
+(:meth:`~Objective.total`). The menu contains no report, and for a fixed purchase the objective is linear in
+each virtual cost with slope :math:`\gamma H_i`. Hence its minimum over purchases and entries is concave in
+each virtual cost, what a seller gives up never rises with the own report, and the envelope theorem pays
+exactly. The menu's step of 1/256 costs less than its square of the optimum.
+
+For the paper's form the entries are :math:`\theta = |a| \eta`: since
+:math:`|a| = \min_t (|a|^2/t + t)/2`, its minimum is that of
+:math:`\frac{\mu \eta}{2 \theta} K + (\sigma + \mu \theta/2)/\eta` with :math:`u = \gamma \theta/\mu`, where
+the best :math:`\eta` has a closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.errors import InvalidInput
+
+STEP = 1.0 / 256.0
+"""Between two entries of the menu of totals, as a difference of logarithms."""
+REACH = 40.0
+"""The menu reaches from exp(-40) to exp(40)."""
+MENU: FloatArray = read_only(np.exp(STEP * np.arange(-REACH / STEP, REACH / STEP + 1.0)))
+"""The public entries, before bounds."""
+_USUAL_SPREAD = 0.2  # trace of the covariance of one gradient, in units of R^2; at most 1/4
+
+
+def _check_bounds(objective: Objective | PaperObjective) -> None:
+    if objective.weight_cap is not None:
+        object.__setattr__(objective, "weight_cap", checks.at_least("weight_cap", objective.weight_cap, 1.0))
+    if objective.max_mean_epsilon is not None:
+        bound = checks.positive("max_mean_epsilon", objective.max_mean_epsilon)
+        object.__setattr__(objective, "max_mean_epsilon", bound)
+
+
+@dataclass(frozen=True)
+class Objective:
+    r"""Expected squared error of the release plus weighted money.
+
+    .. math:: A |a|^2 + \frac{B}{\eta^2} + \gamma \sum_i \psi_i H(a_i \eta)
+
+    For records that do not depend on the weights, the first two terms are the expected squared error of the
+    weighted mean gradient (or of a statistic), not a bound on it.
+
+    Parameters
+    ----------
+    sampling_error : float
+        A, the squared error of one single record, above 0.
+    noise_error : float
+        B, the squared error of the noise at a total of 1, above 0.
+    payment_weight : float
+        Gamma, error per unit of money, above 0. Fix it before anybody reports:
+        :func:`~dpmarket.mechanisms.plan.plan` finds the one for a budget.
+    weight_cap : float or None
+        k: no weight above k/m, at least 1. Raised in small markets, see
+        :mod:`~dpmarket.mechanisms.groups`.
+    max_mean_epsilon : float or None
+        L: the total is at most m L. With a delta it bounds the mean of the Gaussian parameter mu.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of its range.
+
+    Examples
+    --------
+    >>> objective = Objective.for_model(n_features=31, payment_weight=1e-3)
+    >>> objective.sampling_error, objective.noise_error
+    (0.2, 3968.0)
+    """
+
+    sampling_error: float
+    noise_error: float
+    payment_weight: float
+    weight_cap: float | None = None
+    max_mean_epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("sampling_error", "noise_error", "payment_weight"):
+            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
+        _check_bounds(self)
+
+    @classmethod
+    def for_model(
+        cls, n_features: int, payment_weight: float = 1.0, row_bound: float = 1.0, **bounds: float | None
+    ) -> Objective:
+        """Return the objective of a private logistic regression with pure epsilon.
+
+        Its noise has a squared length of 4 n (n + 1) R^2 / eta^2 on average; one gradient spreads by 0.2 R^2.
+
+        Parameters
+        ----------
+        n_features
+            n, the number of coefficients, the constant's included.
+        payment_weight
+            Gamma; the default is for plans, which replace it.
+        row_bound
+            R, the length that no row exceeds.
+        **bounds
+            ``weight_cap``, ``max_mean_epsilon``.
+
+        Returns
+        -------
+        Objective
+            From public facts alone.
+        """
+        n = checks.whole("n_features", n_features, minimum=1)
+        squared = checks.positive("row_bound", row_bound) ** 2
+        return cls(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, payment_weight, **bounds)
+
+    @classmethod
+    def for_descent(
+        cls, n_parameters: int, payment_weight: float = 1.0, clip: float = 0.5, **bounds: float | None
+    ) -> Objective:
+        """Return the objective of a model trained by noisy descent with a delta, in units of mu.
+
+        Parameters
+        ----------
+        n_parameters
+            d, the number of trained parameters.
+        payment_weight
+            Gamma; the default is for plans, which replace it.
+        clip
+            C, the length to which a person's gradient is clipped: A = C^2, B = 4 d C^2.
+        **bounds
+            ``weight_cap``, ``max_mean_epsilon``.
+
+        Returns
+        -------
+        Objective
+            From public facts alone.
+        """
+        d = checks.whole("n_parameters", n_parameters, minimum=1)
+        squared = checks.positive("clip", clip) ** 2
+        return cls(squared, 4.0 * d * squared, payment_weight, **bounds)
+
+    def with_payment_weight(self, payment_weight: float) -> Objective:
+        """Return the same objective with another price of money."""
+        return replace(self, payment_weight=payment_weight)
+
+    def errors(self, squared_norm: float, total: float) -> tuple[float, float]:
+        """Return the expected squared error from sampling and from noise."""
+        if total <= 0.0:
+            return math.inf, math.inf
+        return self.sampling_error * squared_norm, self.noise_error / total**2
+
+    def largest_entry(self, most: float, capacity: float) -> float:
+        """Return where the menu ends: at the mean cap, or where everybody sells all they may."""
+        return min(most, capacity)
+
+    def slope(self, entries: FloatArray) -> FloatArray:
+        """Return u of each entry."""
+        return entries * (self.payment_weight / (2.0 * self.sampling_error))
+
+    def total(self, entries: FloatArray, inner: FloatArray, most: float) -> FloatArray:
+        """Return the total of each entry, given K."""
+        return entries
+
+    def value(self, entries: FloatArray, inner: FloatArray, most: float) -> FloatArray:
+        """Return the objective's minimum at each entry, given K."""
+        return self.sampling_error * inner + self.noise_error / entries**2
+
+    def increase(self, entries: FloatArray, inner: FloatArray, more: FloatArray, most: float) -> FloatArray:
+        """Return by how much the minimum rises when K rises by ``more``."""
+        return self.sampling_error * more
+
+    def bound(self, low: FloatArray, high: FloatArray, inner: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """Return a lower bound of the minimum at all entries between two, given K at both: K never falls."""
+        return self.sampling_error * inner[0] + self.noise_error / high**2
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the public numbers, for certificates and rules."""
+        return {"kind": "squared error", **vars(self)}
+
+
+@dataclass(frozen=True)
+class PaperObjective:
+    r"""The paper's objective: a bound on the excess risk plus weighted money.
+
+    .. math:: \mu |a| + \frac{\sigma}{\eta} + \gamma \eta \langle a, \psi \rangle
+
+    Parameters
+    ----------
+    mu, sigma : float
+        The paper's constants for uneven weights and for noise, above 0.
+    gamma : float
+        Payment weight, error per unit of money, above 0.
+    weight_cap : float or None
+        k: no weight above k/m, at least 1.
+    max_mean_epsilon : float or None
+        L: the total epsilon is at most m L.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of its range.
+
+    Notes
+    -----
+    Paper: Algorithm 2. Its costs are linear and its epsilons unbounded, so it goes with the
+    default :class:`~dpmarket.mechanisms.epsilon_cost.EpsilonCost` only.
+
+    Examples
+    --------
+    >>> PaperObjective(mu=1.0, sigma=1.0, gamma=1e-3).errors(squared_norm=0.04, total=10.0)
+    (0.2, 0.1)
+    """
+
+    mu: float
+    sigma: float
+    gamma: float
+    weight_cap: float | None = None
+    max_mean_epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("mu", "sigma", "gamma"):
+            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
+        _check_bounds(self)
+
+    def with_payment_weight(self, payment_weight: float) -> PaperObjective:
+        """Return the same objective with another price of money."""
+        return replace(self, gamma=payment_weight)
+
+    @property
+    def payment_weight(self) -> float:
+        """Gamma, error per unit of money."""
+        return self.gamma
+
+    def errors(self, squared_norm: float, total: float) -> tuple[float, float]:
+        """Return the two parts of the bound: uneven weights, noise."""
+        if total <= 0.0:
+            return math.inf, math.inf
+        return self.mu * math.sqrt(squared_norm), self.sigma / total
+
+    def largest_entry(self, most: float, capacity: float) -> float:
+        """Return where the menu of theta ends: its bounds are in the closed form of eta."""
+        return math.inf
+
+    def slope(self, entries: FloatArray) -> FloatArray:
+        """Return u of each entry theta."""
+        return entries * (self.gamma / self.mu)
+
+    def total(self, entries: FloatArray, inner: FloatArray, most: float) -> FloatArray:
+        """Return the best total epsilon of each entry, given K."""
+        alpha, beta = self._factors(entries)
+        return np.minimum(np.sqrt(beta / (alpha * inner)), most)
+
+    def value(self, entries: FloatArray, inner: FloatArray, most: float) -> FloatArray:
+        """Return the objective's minimum at each entry, given K."""
+        alpha, beta = self._factors(entries)
+        total = self.total(entries, inner, most)
+        return alpha * inner * total + beta / total
+
+    def increase(self, entries: FloatArray, inner: FloatArray, more: FloatArray, most: float) -> FloatArray:
+        """Return by how much the minimum rises when K rises by ``more``: linear at the bound, then a root."""
+        alpha, beta = self._factors(entries)
+        if math.isinf(most):
+            start, risen, linear = inner, more, 0.0 * more
+        else:
+            edge = beta / (alpha * most**2)
+            within = np.clip(edge - inner, 0.0, more)
+            start, risen, linear = np.maximum(inner, edge), more - within, alpha * most * within
+        root = 2.0 * np.sqrt(alpha * beta) * risen / (np.sqrt(start + risen) + np.sqrt(start))
+        return np.asarray(linear + root)
+
+    def bound(self, low: FloatArray, high: FloatArray, inner: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """Return a lower bound of the minimum at all entries between two: K rises and K/theta falls."""
+        rising = self.mu * inner[0] * (2.0 * self.sigma / high + self.mu)
+        falling = self.mu * (inner[1] / high) * (2.0 * self.sigma + self.mu * low)
+        return np.sqrt(np.maximum(rising, falling))
+
+    def _factors(self, entries: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.mu / (2.0 * entries), self.sigma + 0.5 * self.mu * entries
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the public numbers, for certificates and rules."""
+        return {"kind": "paper", **vars(self)}
+
+
+AnyObjective = Objective | PaperObjective
+
+
+def objective_from_dict(data: Mapping[str, Any]) -> AnyObjective:
+    """Make the objective whose ``to_dict`` gave this data.
+
+    >>> objective_from_dict(Objective.for_model(5).to_dict()) == Objective.for_model(5)
+    True
+    """
+    kinds: dict[Any, type[Objective] | type[PaperObjective]] = {
+        "squared error": Objective,
+        "paper": PaperObjective,
+    }
+    if data.get("kind") not in kinds:
+        raise InvalidInput(f"expected an objective of the kind {' or '.join(kinds)}.")
+    return kinds[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})

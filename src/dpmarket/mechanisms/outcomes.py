@@ -1,0 +1,106 @@
+"""What a mechanism decided: one frozen outcome with epsilons, payments and weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.display import html_table, short_repr
+from dpmarket.mechanisms.objective import AnyObjective
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome:
+    """Epsilons and payments of all sellers, in their order; arrays are read-only.
+
+    Attributes
+    ----------
+    epsilons
+        Each seller's privacy budget, shape (m,); 0: sells nothing.
+    payments
+        Money, before rounding to minor units; at least the reported cost of what is sold.
+    weights
+        Weight of each seller's record; they sum to 1 if anything is bought.
+    total
+        Eta, the sum of the shares: of the epsilons, or of the Gaussian parameters mu with a delta.
+    sampling_error, noise_error
+        The two parts of the expected error, in units of the objective.
+
+    Examples
+    --------
+    >>> outcome = Outcome(np.array([1.0, 0.0]), np.array([2.5, 0.0]), np.array([1.0, 0.0]), 1.0, 0.2, 8.0)
+    >>> outcome
+    Outcome(sellers: 2, bought from: 1, total epsilon: 1, total payment: 2.5)
+    >>> outcome.rounded_payments(0.01).tolist()
+    [2.5, 0.0]
+    """
+
+    epsilons: FloatArray
+    payments: FloatArray
+    weights: FloatArray
+    total: float
+    sampling_error: float
+    noise_error: float
+
+    @cached_property
+    def total_epsilon(self) -> float:
+        """The sum of all epsilons."""
+        return math.fsum(self.epsilons)
+
+    @cached_property
+    def total_payment(self) -> float:
+        """The sum of all payments, before rounding to minor units."""
+        return math.fsum(self.payments)
+
+    def rounded_payments(self, minor_unit: float) -> FloatArray:
+        """Return payments rounded up to the minor unit: a misreport then gains less than one of them."""
+        return round_up(self.payments, minor_unit)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per seller."""
+        import polars as pl  # slow to load
+
+        return pl.DataFrame({"epsilon": self.epsilons, "payment": self.payments, "weight": self.weights})
+
+    def __repr__(self) -> str:
+        return short_repr(self, self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table("Outcome", self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [
+            ("sellers", f"{self.epsilons.size:,}"),
+            ("bought from", f"{np.count_nonzero(self.epsilons):,}"),
+            ("total epsilon", f"{self.total_epsilon:.6g}"),
+            ("total payment", f"{self.total_payment:.6g}"),
+        ]
+
+
+def decided(
+    epsilons: FloatArray, payments: FloatArray, weights: FloatArray, total: float, objective: AnyObjective
+) -> Outcome:
+    """Return the outcome with read-only arrays and the error that the objective expects of it."""
+    sampling, noise = objective.errors(float(weights @ weights), total)
+    arrays = read_only(epsilons), read_only(payments), read_only(weights)
+    return Outcome(*arrays, total, sampling, noise)
+
+
+def round_up(payments: FloatArray, minor_unit: float) -> FloatArray:
+    """Return payments rounded up to whole minor units, up to a rounding error of 1e-9 of them; 0 stays 0.
+
+    >>> round_up(np.array([0.0, 0.001, 0.3]), 0.01).tolist()
+    [0.0, 0.01, 0.3]
+    """
+    unit = checks.positive("minor_unit", minor_unit)
+    units = np.ceil(payments / unit * (1.0 - 1e-12) - 1e-9)
+    return np.asarray(np.where(payments > 0.0, np.maximum(units, 1.0) * unit, 0.0))

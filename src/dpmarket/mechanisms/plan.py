@@ -1,0 +1,389 @@
+r"""One plan before anybody reports: the payment weight for a budget, and what the money buys.
+
+A budget may not decide anything once reports are in: a payment weight that depends on reports makes
+misreporting pay. So it is found from the announced distribution, as the weight at which the *expected*
+payments, rounded up to minor units, meet the budget, or at which they stay below it with a stated
+probability.
+
+The typical market stands for any number of sellers: quantile bins with counts, never one number per seller.
+With fewer than :data:`SMALL_MARKET` sellers one seller's report moves everybody's prices, so the exact
+mechanism is run on simulated markets instead.
+
+Beside the optimum a plan has the same figures for simpler rules that cost the same: a price that half of the
+people accept, the best posted price, and one epsilon for everybody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.costs.distribution import CostDistribution
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.display import html_table, short_repr
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.groups import Group, check_groups
+from dpmarket.mechanisms.objective import AnyObjective
+from dpmarket.mechanisms.price_schedule import (
+    CostBins,
+    PricedMarket,
+    PriceSchedule,
+    price_market,
+)
+from dpmarket.mechanisms.water_filling import check_terms
+
+SMALL_MARKET = 100
+"""With fewer sellers, markets are simulated."""
+_SIMULATED = 40  # markets for an expectation
+_SIMULATED_TAIL = 100  # markets for a quantile
+_PRICES = 400  # posted prices that are tried
+_NOBODY = 0.01  # a posted price that nobody accepts more often than this is no choice
+_CLOSE = 2e-3  # relative: how closely simulated payments meet a budget
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What a rule for buying lets expect.
+
+    Attributes
+    ----------
+    name
+        The rule.
+    expected_payment
+        Money, rounding up to minor units included.
+    sampling_error, noise_error
+        The two parts of the expected error, in units of the objective.
+    share_bought
+        Share of the sellers who sell something.
+    mean_epsilon
+        Of all sellers, those who sell nothing included.
+    largest_epsilon, largest_payment
+        Of any seller, whatever their cost.
+    """
+
+    name: str
+    expected_payment: float
+    sampling_error: float
+    noise_error: float
+    share_bought: float
+    mean_epsilon: float
+    largest_epsilon: float
+    largest_payment: float
+
+    @property
+    def error(self) -> float:
+        """Both parts of the expected error together."""
+        return self.sampling_error + self.noise_error
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """What a budget buys, fixed before anybody reports.
+
+    Attributes
+    ----------
+    objective
+        With the payment weight that belongs to the budget.
+    schedules
+        What the typical market offers at each cost, one per group.
+    prospect
+        Of the optimal purchase.
+    alternatives
+        Of simpler rules at the same expected payment.
+    sellers
+        How many are expected.
+    budget
+        Money.
+    probability
+        With which payments stay below the budget; None: they meet it on average.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> found = plan(Uniform(1, 5), Objective.for_model(31), sellers=2000, budget=500)
+    >>> 499.0 < found.prospect.expected_payment <= 500.0
+    True
+    >>> all(rule.error > found.prospect.error for rule in found.alternatives)
+    True
+    """
+
+    objective: AnyObjective
+    schedules: tuple[PriceSchedule, ...]
+    prospect: Prospect
+    alternatives: tuple[Prospect, ...]
+    sellers: int
+    budget: float
+    probability: float | None
+
+    @property
+    def payment_weight(self) -> float:
+        """Gamma, error per unit of money."""
+        return self.objective.payment_weight
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as plain data."""
+        return {
+            "objective": self.objective.to_dict(),
+            "schedules": [schedule.to_dict() for schedule in self.schedules],
+            "prospect": {**vars(self.prospect)},
+            "alternatives": [{**vars(rule)} for rule in self.alternatives],
+            "sellers": self.sellers,
+            "budget": self.budget,
+            "probability": self.probability,
+        }
+
+    def __repr__(self) -> str:
+        return short_repr(self, self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table("Plan", self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        found = self.prospect
+        rows = [
+            ("payment weight", f"{self.payment_weight:.4g}"),
+            ("expected payment", f"{found.expected_payment:.6g}"),
+            ("expected error", f"{found.error:.4g}"),
+            ("share bought", f"{found.share_bought:.1%}"),
+            ("largest epsilon", f"{found.largest_epsilon:.4g}"),
+        ]
+        rows += [(rule.name, f"{rule.error / found.error - 1.0:+.0%} error") for rule in self.alternatives]
+        return rows
+
+
+def plan(
+    costs: CostDistribution | Sequence[CostDistribution],
+    objective: AnyObjective,
+    sellers: int | Sequence[int],
+    budget: float,
+    *,
+    probability: float | None = None,
+    minor_unit: float = 0.01,
+    epsilon_cost: EpsilonCost | None = None,
+    groups: Sequence[Group] | None = None,
+    rng: np.random.Generator | None = None,
+) -> Plan:
+    """Return the payment weight for a budget, and what the money buys.
+
+    Parameters
+    ----------
+    costs
+        The distribution of costs, common knowledge; with groups one for each.
+    objective
+        What the buyer minimises; its payment weight is only where the search starts.
+    sellers
+        How many are expected, at least 2; with groups one number for each.
+    budget
+        Money, above 0.
+    probability
+        With which payments shall stay below the budget, above 0 and below 1; None: they meet it on average.
+        From 100 sellers on it is that of sellers who are quoted by the typical market's schedule.
+    minor_unit
+        Payments are rounded up to it.
+    epsilon_cost
+        What a share of the total costs its seller; the default is pure epsilon at a linear cost.
+    groups
+        Strata with hard quotas and their tables of virtual costs; None: one, with the distribution's own.
+    rng
+        For simulated markets; None: the same ones each time.
+
+    Returns
+    -------
+    Plan
+        Its payment weight is for mechanisms, its schedules are for sellers who come one by one.
+
+    Raises
+    ------
+    InvalidInput
+        If the arguments do not fit together.
+    Infeasible
+        If the budget buys nothing.
+    """
+    tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
+    check_terms(objective, tables)
+    budget, unit = checks.positive("budget", budget), checks.positive("minor_unit", minor_unit)
+    if probability is not None:
+        probability = checks.strictly_between("probability", probability, 0.0, 1.0)
+    people = _people(costs, sellers, groups)
+    bins = [CostBins.typical(group, distribution, size) for group, distribution, size in people]
+    count = sum(size for _, _, size in people)
+    generator = np.random.default_rng(0) if rng is None else rng
+    if probability is None or count < SMALL_MARKET:
+        weight, priced = price_for_budget(bins, objective, tables, budget, unit)
+    else:
+        weight, priced = _price_for_quantile(bins, objective, tables, budget, probability, unit)
+    if count < SMALL_MARKET:
+        markets = _Simulated(
+            people, tables, unit, _SIMULATED if probability is None else _SIMULATED_TAIL, generator
+        )
+        weight = markets.weight_for(objective, budget, probability, weight)
+        priced = price_market(bins, objective.with_payment_weight(weight), tables)
+        prospect = markets.prospect(objective.with_payment_weight(weight))
+    else:
+        prospect = _prospect(priced, bins, objective, unit)
+    money = prospect.expected_payment
+    alternatives = _alternatives(bins[0], objective, tables, money, unit) if len(people) == 1 else ()
+    planned = objective.with_payment_weight(weight)
+    return Plan(planned, priced.schedules, prospect, alternatives, count, budget, probability)
+
+
+_People = list[tuple[Group, CostDistribution, int]]
+
+
+def _people(costs: object, sellers: object, groups: Sequence[Group] | None) -> _People:
+    if groups is None:
+        if not isinstance(costs, CostDistribution):
+            raise InvalidInput(f"expected a cost distribution, got {type(costs).__name__}.")
+        size = checks.whole("sellers", sellers, minimum=2)
+        return [(Group("all", 1.0, VirtualCost.of(costs)), costs, size)]
+    found = check_groups(groups)
+    if not isinstance(costs, Sequence) or not isinstance(sellers, Sequence):
+        raise InvalidInput("expected a distribution and a number of sellers for each group.")
+    checks.same_length("costs", costs, "groups", found)
+    checks.same_length("sellers", sellers, "groups", found)
+    sizes = [checks.whole("sellers", size, minimum=2) for size in sellers]
+    return list(zip(found, costs, sizes, strict=True))
+
+
+def _price_for_quantile(
+    bins: Sequence[CostBins], objective: AnyObjective, tables: EpsilonCost, budget: float,
+    probability: float, unit: float,
+) -> tuple[float, PricedMarket]:  # fmt: skip
+    """Return prices whose total stays below the budget with a probability: sellers are independent."""
+    from scipy.special import ndtri
+
+    found: dict[float, PricedMarket] = {}
+
+    def quantile(weight: float) -> float:
+        found[weight] = priced = price_market(bins, objective.with_payment_weight(weight), tables)
+        variance = priced.squared_payments - priced.payment**2 / sum(b.counts.sum() for b in bins)
+        mean = priced.payment + 0.5 * unit * priced.bought
+        return float(mean + ndtri(probability) * math.sqrt(max(variance, 0.0)))
+
+    weight = weight_for_budget(quantile, budget, objective.payment_weight)
+    return weight, found[weight]
+
+
+def _prospect(
+    priced: PricedMarket, bins: Sequence[CostBins], objective: AnyObjective, unit: float
+) -> Prospect:
+    sampling, noise = objective.errors(priced.squared_norm, priced.total)
+    sellers = sum(float(b.counts.sum()) for b in bins)
+    epsilon = sum(
+        float(b.counts @ schedule.quote(b.costs)[0])
+        for b, schedule in zip(bins, priced.schedules, strict=True)
+    )
+    return Prospect(
+        "optimal prices",
+        priced.payment + 0.5 * unit * priced.bought,
+        sampling,
+        noise,
+        priced.bought / sellers,
+        epsilon / sellers,
+        max(schedule.largest_epsilon for schedule in priced.schedules),
+        max(schedule.largest_payment for schedule in priced.schedules),
+    )
+
+
+class _Simulated:
+    """The exact mechanism on simulated small markets: the same costs for every payment weight."""
+
+    def __init__(
+        self, people: _People, tables: EpsilonCost, unit: float, markets: int, rng: np.random.Generator
+    ) -> None:
+        self.people, self.tables, self.unit = people, tables, unit
+        self.membership = np.repeat(np.arange(len(people)), [size for _, _, size in people])
+        self.markets = [
+            np.concatenate([distribution.sample(size, rng) for _, distribution, size in people])
+            for _ in range(markets)
+        ]
+
+    def weight_for(
+        self, objective: AnyObjective, budget: float, probability: float | None, start: float
+    ) -> float:
+        def spent(weight: float) -> float:
+            totals = [float(o.rounded_payments(self.unit).sum()) for o in self.run(objective, weight)]
+            return float(np.mean(totals) if probability is None else np.quantile(totals, probability))
+
+        return weight_for_budget(spent, budget, start, _CLOSE)
+
+    def run(self, objective: AnyObjective, weight: float) -> list[Any]:
+        groups = [group for group, _, _ in self.people]
+        terms = objective.with_payment_weight(weight)
+        mechanism = OfflineMechanism(None, terms, epsilon_cost=self.tables, groups=groups)
+        return [mechanism.run(costs, self.membership) for costs in self.markets]
+
+    def prospect(self, objective: AnyObjective) -> Prospect:
+        outcomes = self.run(objective, objective.payment_weight)
+        totals = [float(o.rounded_payments(self.unit).sum()) for o in outcomes]
+        return Prospect(
+            "optimal prices",
+            float(np.mean(totals)),
+            float(np.mean([o.sampling_error for o in outcomes])),
+            float(np.mean([o.noise_error for o in outcomes])),
+            float(np.mean([np.mean(o.epsilons > 0.0) for o in outcomes])),
+            float(np.mean([o.epsilons.mean() for o in outcomes])),
+            max(float(o.epsilons.max()) for o in outcomes),
+            max(float(o.payments.max()) for o in outcomes),
+        )
+
+
+def _alternatives(
+    bins: CostBins, objective: AnyObjective, tables: EpsilonCost, budget: float, unit: float
+) -> tuple[Prospect, ...]:
+    """Return rules with one epsilon at one price: the best such price, one that half accept, one for all."""
+    top = bins.group.virtual_cost.reserve_price
+    sellers = float(bins.counts.sum())
+
+    def posted(name: str, price: float) -> Prospect | None:
+        """Return what one price gives for the budget; None if bounds or chance forbid it."""
+        accept = float(bins.counts[bins.costs <= price].sum())
+        each = budget / accept - 0.5 * unit if accept > 0.0 else 0.0
+        if each <= 0.0 or (objective.weight_cap is not None and accept * objective.weight_cap < sellers):
+            return None
+        share = np.array([each / price])
+        if not tables.is_identity:
+            share = np.interp(share, tables.costs, tables.shares)
+        if objective.max_mean_epsilon is not None:
+            share = np.minimum(share, objective.max_mean_epsilon * sellers / accept)
+        epsilon, paid = float(tables.epsilon(share)[0]), price * float(tables.cost(share)[0])
+        # In a small market it is chance how many accept; that nobody does may not happen often.
+        many, chance = _numbers(sellers, accept / sellers)
+        if chance[0] > _NOBODY:
+            return None
+        errors = np.array([objective.errors(1.0 / n, n * float(share[0])) for n in many[1:]])
+        sampling, noise = chance[1:] @ errors / chance[1:].sum()
+        money, bought = accept * (paid + 0.5 * unit), accept / sellers
+        return Prospect(name, money, float(sampling), float(noise), bought, epsilon * bought, epsilon, paid)
+
+    shares = np.linspace(1.0 / _PRICES, 1.0, _PRICES)
+    running = np.cumsum(bins.counts) / sellers
+    prices = bins.costs[np.minimum(np.searchsorted(running, shares - 1e-12), bins.costs.size - 1)]
+    prices = np.append(np.minimum(prices, top), top)
+    tried = [rule for price in prices if (rule := posted("best posted price", float(price))) is not None]
+    half, everybody = (
+        posted("price that half accept", float(prices[_PRICES // 2 - 1])),
+        posted("same for all", top),
+    )
+    best = [min(tried, key=lambda rule: rule.error)] if tried else []
+    return tuple(rule for rule in (*best, half, everybody) if rule is not None)
+
+
+def _numbers(sellers: float, share: float) -> tuple[FloatArray, FloatArray]:
+    """Return how many sellers may accept, from 0, and how likely that is; the mean in large markets."""
+    if sellers >= SMALL_MARKET:
+        return np.array([0.0, sellers * share]), np.array([0.0, 1.0])
+    from scipy.special import bdtr
+
+    many = np.arange(round(sellers) + 1.0)
+    return many, np.diff(bdtr(many, round(sellers), min(share, 1.0)), prepend=0.0)

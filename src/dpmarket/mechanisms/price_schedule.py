@@ -1,0 +1,420 @@
+r"""Price schedules: a public, stateless, never-rising epsilon of the reported cost, with Myerson payments.
+
+Whatever is sold to one seller after the other, or to sellers of one part by prices from the others, is sold
+by a schedule: knots of cost with an epsilon and an amount H (the cost function of epsilon) at each, linear in
+between, nothing above the last knot. A seller with cost c gets
+
+.. math:: t(c) = c\, H(c) + \int_c^{c_K} H(z)\, dz,
+
+so that truth is the best report whatever anybody else does, and taking part never loses money. A schedule is
+also a menu of (epsilon, payment) pairs: the best pair for cost c is the one that reporting c gives.
+
+A schedule knows no budget and no history. Reservations and a hard budget belong to the campaign that quotes.
+
+Here are the schedules of a typical market (:func:`population_schedule`), of one price for one epsilon
+(:func:`posted_price`) and of the paper's Algorithm 3 (:func:`paper_schedule`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.costs.distribution import CostDistribution
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.groups import Group, quotas, weight_cap
+from dpmarket.mechanisms.objective import AnyObjective, PaperObjective
+from dpmarket.mechanisms.water_filling import Entry, Market, Stratum
+
+QUANTILES = 1000
+"""Bins by which a distribution stands for any number of sellers."""
+
+
+@dataclass(frozen=True, eq=False)
+class PriceSchedule:
+    """A never-rising, piecewise-linear epsilon of the reported cost, with Myerson payments.
+
+    Parameters
+    ----------
+    costs
+        Knots, rising strictly; reports below the first count as the first, above the last nothing is bought.
+    epsilons
+        The privacy budget at each knot, never rising, at least 0.
+    amounts
+        The cost function H of it at each knot, never rising: a seller with cost c loses c H. None: epsilon.
+    power
+        How amounts scale: by f to this power when epsilons are multiplied by f; 1 for linear costs, 2 for
+        quadratic ones.
+
+    Raises
+    ------
+    InvalidInput
+        If knots do not rise or epsilons or amounts do.
+
+    Examples
+    --------
+    >>> schedule = PriceSchedule([1.0, 3.0], [2.0, 0.0])
+    >>> epsilons, payments = schedule.quote([1.0, 2.0, 4.0])
+    >>> epsilons.tolist(), payments.tolist()
+    ([2.0, 1.0, 0.0], [4.0, 2.5, 0.0])
+    """
+
+    costs: FloatArray
+    epsilons: FloatArray
+    amounts: FloatArray | None = None
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        costs = checks.non_negative_vector("costs", self.costs).copy()
+        if costs.size < 2 or not (np.diff(costs) > 0.0).all():
+            raise InvalidInput("expected at least two costs that rise strictly.")
+        object.__setattr__(self, "costs", read_only(costs))
+        given = self.epsilons if self.amounts is None else self.amounts
+        for name, values in (("epsilons", self.epsilons), ("amounts", given)):
+            table = checks.non_negative_vector(name, values).copy()
+            checks.same_length(name, table, "costs", costs)
+            if not (np.diff(table) <= 0.0).all():
+                raise InvalidInput(f"expected {name} that never rise with the cost.")
+            object.__setattr__(self, name, read_only(table))
+        object.__setattr__(self, "power", checks.at_least("power", self.power, 1.0))
+
+    @property
+    def reserve_price(self) -> float:
+        """The highest cost that anything is bought at."""
+        return float(self.costs[-1])
+
+    @property
+    def largest_epsilon(self) -> float:
+        """What the lowest cost is offered."""
+        return float(self.epsilons[0])
+
+    @property
+    def largest_payment(self) -> float:
+        """What the lowest cost is paid: what a hard budget must hold for the next seller."""
+        return float(self.quote(self.costs[:1])[1][0])
+
+    @cached_property
+    def _rents(self) -> FloatArray:
+        """The integral of H from each knot to the last."""
+        assert self.amounts is not None
+        areas = 0.5 * (self.amounts[1:] + self.amounts[:-1]) * np.diff(self.costs)
+        return np.append(np.cumsum(areas[::-1])[::-1], 0.0)
+
+    def quote(self, costs: object) -> tuple[FloatArray, FloatArray]:
+        """Return epsilon and payment for each report.
+
+        Parameters
+        ----------
+        costs
+            Reports, a vector.
+
+        Returns
+        -------
+        tuple of FloatArray
+            Epsilons, and money before rounding to minor units.
+        """
+        assert self.amounts is not None
+        reports = np.maximum(checks.non_negative_vector("costs", costs), self.costs[0])
+        above = np.clip(np.searchsorted(self.costs, reports, side="left"), 1, self.costs.size - 1)
+        amounts = np.interp(reports, self.costs, self.amounts)
+        rents = self._rents[above] + 0.5 * (amounts + self.amounts[above]) * (self.costs[above] - reports)
+        payments = reports * amounts + rents
+        epsilons = np.interp(reports, self.costs, self.epsilons)
+        refused = reports > self.reserve_price
+        epsilons[refused] = payments[refused] = 0.0
+        return epsilons, payments
+
+    def menu(self, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the offers as a menu: costs, epsilons and payments, from the lowest cost up.
+
+        Parameters
+        ----------
+        n
+            How many offers, at least 2; costs are spaced evenly up to the reserve price.
+
+        Returns
+        -------
+        tuple of FloatArray
+            The best offer for each of the costs.
+        """
+        costs = np.linspace(float(self.costs[0]), self.reserve_price, checks.whole("n", n, minimum=2))
+        return costs, *self.quote(costs)
+
+    def scale(self, factor: float) -> PriceSchedule:
+        """Return the schedule with all epsilons multiplied by a factor; amounts and payments follow."""
+        factor = checks.positive("factor", factor)
+        assert self.amounts is not None
+        return PriceSchedule(
+            self.costs, self.epsilons * factor, self.amounts * factor**self.power, self.power
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schedule as plain data, for certificates and rules."""
+        assert self.amounts is not None
+        tables = {name: getattr(self, name).tolist() for name in ("costs", "epsilons", "amounts")}
+        return {**tables, "power": self.power}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PriceSchedule:
+        """Make the schedule whose :meth:`to_dict` gave this data."""
+        return cls(data["costs"], data["epsilons"], data["amounts"], data["power"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PriceSchedule) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.costs.tobytes(), self.epsilons.tobytes()))
+
+    def __repr__(self) -> str:
+        return (
+            f"PriceSchedule({self.costs.size} knots, epsilon up to {self.largest_epsilon:.4g}, "
+            f"costs up to {self.reserve_price:.4g})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CostBins:
+    """Sellers of one group as costs with counts.
+
+    Attributes
+    ----------
+    group
+        The stratum, with its virtual costs.
+    costs
+        Rising, shape (n,).
+    counts
+        Sellers at each cost, shape (n,); those above the reserve price sell nothing.
+    """
+
+    group: Group
+    costs: FloatArray
+    counts: FloatArray
+
+    @classmethod
+    def typical(cls, group: Group, distribution: CostDistribution, sellers: float) -> CostBins:
+        """Return mid-quantiles of a distribution, each for the same number of sellers."""
+        n = max(min(QUANTILES, math.ceil(sellers)), 1)
+        costs = np.asarray(distribution.quantile((np.arange(n) + 0.5) / n))
+        return cls(group, costs, np.full(n, sellers / n))
+
+
+@dataclass(frozen=True, eq=False)
+class PricedMarket:
+    """A typical market with its optimal schedules, one per group.
+
+    Attributes
+    ----------
+    schedules
+        In the order of the groups; those that buy nothing have epsilon 0.
+    total
+        Eta, the expected sum of shares.
+    squared_norm
+        Expected squared norm of the weights.
+    payment, squared_payments
+        Expected total of payments, and of their squares, before rounding.
+    bought
+        Expected number of sellers who sell something.
+    """
+
+    schedules: tuple[PriceSchedule, ...]
+    total: float
+    squared_norm: float
+    payment: float
+    squared_payments: float
+    bought: float
+
+
+def price_market(
+    groups: Sequence[CostBins], objective: AnyObjective, epsilon_cost: EpsilonCost
+) -> PricedMarket:
+    """Solve a market of bins, over all totals, and return the schedules of its optimum."""
+    kept = [bins.costs <= bins.group.virtual_cost.reserve_price for bins in groups]
+    sizes = [float(bins.counts[low].sum()) for bins, low in zip(groups, kept, strict=True)]
+    shares = quotas([bins.group for bins in groups], sizes)
+    present = [g for g, share in enumerate(shares) if share > 0.0]
+    nothing = [_no_schedule(bins.group.virtual_cost) for bins in groups]
+    if not present:
+        return PricedMarket(tuple(nothing), 0.0, 0.0, 0.0, 0.0, 0.0)
+    strata = []
+    for g in present:
+        psi = np.asarray(groups[g].group.virtual_cost(groups[g].costs[kept[g]]))
+        cap = weight_cap(shares[g], sizes[g], sum(sizes), objective.weight_cap)
+        strata.append(Stratum.of(psi, shares[g], cap, groups[g].counts[kept[g]]))
+    market = Market(strata, objective, epsilon_cost)
+    entry = market.refined()
+    squared = payment = squared_payments = bought = 0.0
+    for k, g in enumerate(present):
+        nothing[g] = schedule = _schedule(market, k, entry, groups[g].group.virtual_cost)
+        counts = groups[g].counts[kept[g]]
+        weights = _weights(market, k, entry, strata[k].excess)
+        squared += float(counts @ weights**2)
+        paid = schedule.quote(groups[g].costs[kept[g]])[1]
+        payment += float(counts @ paid)
+        squared_payments += float(counts @ paid**2)
+        bought += float(counts[weights > 0.0].sum())
+    return PricedMarket(tuple(nothing), market.total(entry), squared, payment, squared_payments, bought)
+
+
+def _weights(market: Market, k: int, entry: Entry, excess: FloatArray) -> FloatArray:
+    ramps = market.ramps(market.strata[k], np.array([entry.entry]))
+    return ramps.hold(np.zeros(1, dtype=np.int64), excess, np.array([entry.levels[k]])).weights
+
+
+def _schedule(market: Market, k: int, entry: Entry, table: VirtualCost) -> PriceSchedule:
+    """Return what an optimum offers at each cost: linear between knots of the two tables."""
+    stratum, tables = market.strata[k], market.table
+    ramps = market.ramps(stratum, np.array([entry.entry]))
+    turns = np.concatenate((ramps.starts[0], ramps.ends[0]))
+    psi = (entry.levels[k] - turns) / np.tile(ramps.steepness, 2) + stratum.lowest
+    cutoff = float(psi[0])  # the virtual cost at which the first chord starts: nothing is bought beyond
+    if cutoff <= table.values[0]:
+        return _no_schedule(table)
+    inside = psi[(psi > table.values[0]) & (psi < table.values[-1])]
+    costs = np.unique(np.concatenate((table.knots, np.asarray(table.inverse(inside)))))
+    if cutoff < table.values[-1]:
+        costs = costs[costs <= float(table.inverse(cutoff))]
+    # Knots that differ by rounding are one; the first and the last stay.
+    apart = np.diff(costs) > 1e-12 * (table.reserve_price - table.knots[0])
+    costs = np.concatenate((costs[:-1][apart], costs[-1:]))
+    shares = _weights(market, k, entry, np.asarray(table(costs)) - stratum.lowest) * market.total(entry)
+    if cutoff < table.values[-1]:
+        shares[-1] = 0.0
+    shares = np.minimum.accumulate(shares)
+    return PriceSchedule(costs, tables.epsilon(shares), tables.cost(shares), tables.power)
+
+
+def _no_schedule(table: VirtualCost) -> PriceSchedule:
+    return PriceSchedule(table.knots[[0, -1]], np.zeros(2))
+
+
+def population_schedule(
+    costs: CostDistribution,
+    objective: AnyObjective,
+    expected_sellers: int,
+    *,
+    epsilon_cost: EpsilonCost | None = None,
+    virtual_cost: VirtualCost | None = None,
+) -> PriceSchedule:
+    """Return what the optimum of a typical market offers at each cost.
+
+    Parameters
+    ----------
+    costs
+        The distribution of costs, common knowledge.
+    objective
+        What the buyer minimises; weight cap and mean cap hold for the typical market.
+    expected_sellers
+        How many sellers are expected, at least 1.
+    epsilon_cost
+        What a share of the total costs its seller; the default is pure epsilon at a linear cost.
+    virtual_cost
+        The announced table; None: that of the distribution.
+
+    Returns
+    -------
+    PriceSchedule
+        Fixed before the first seller comes.
+
+    Notes
+    -----
+    Departs from the paper's Algorithm 3 (:func:`paper_schedule`), which needs virtual costs around 0.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> schedule = population_schedule(Uniform(1, 5), Objective.for_model(10, 0.001), 1000)
+    >>> 1.0 < schedule.reserve_price < 2.0
+    True
+    """
+    sellers = checks.whole("expected_sellers", expected_sellers, minimum=1)
+    group = Group("all", 1.0, VirtualCost.of(costs) if virtual_cost is None else virtual_cost)
+    tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
+    return price_market([CostBins.typical(group, costs, sellers)], objective, tables).schedules[0]
+
+
+def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None = None) -> PriceSchedule:
+    """Return the schedule of one epsilon at one price, take it or leave it.
+
+    With the highest possible cost as the price, everybody sells the same.
+
+    Parameters
+    ----------
+    price
+        Money per unit of the cost function of epsilon, above 0: sellers with at most this cost sell.
+    epsilon
+        What each of them sells, above 0.
+    epsilon_cost
+        The cost function; the default is linear.
+
+    Returns
+    -------
+    PriceSchedule
+        With one step down.
+
+    Examples
+    --------
+    >>> epsilons, payments = posted_price(3.0, 0.5).quote([1.5, 3.0, 3.1])
+    >>> epsilons.tolist(), payments.tolist()
+    ([0.5, 0.5, 0.0], [1.5, 1.5, 0.0])
+    """
+    tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
+    price, epsilon = checks.positive("price", price), checks.positive("epsilon", epsilon)
+    if epsilon > tables.max_epsilon:
+        raise InvalidInput(f"expected an epsilon of at most {tables.max_epsilon!r}, got {epsilon!r}.")
+    amount = float(tables.cost_of_epsilon(np.array([epsilon]))[0])
+    return PriceSchedule(np.array([0.0, price]), np.full(2, epsilon), np.full(2, amount), tables.power)
+
+
+def paper_schedule(
+    virtual_cost: VirtualCost, objective: PaperObjective, expected_sellers: int, density_at_zero: float
+) -> PriceSchedule:
+    r"""Return the schedule of the paper's Algorithm 3.
+
+    .. math:: \epsilon(c) = \kappa\, (\lambda - \gamma \psi(c))^+, \qquad
+              \lambda = \sqrt{\frac{\mu^2 \gamma}{\sigma m f_\Psi(0)}}, \qquad
+              \kappa = \frac{2 \sqrt 3\, \gamma^{3/2} \mu}{f_\Psi(0)^{3/2} m^{3/2} \lambda^{7/2}}
+
+    Parameters
+    ----------
+    virtual_cost
+        The table of virtual costs.
+    objective
+        The paper's, without bounds.
+    expected_sellers
+        m, at least 1.
+    density_at_zero
+        Density of the virtual cost at 0, above 0; the paper's own experiment has none.
+
+    Returns
+    -------
+    PriceSchedule
+        It buys nothing if lambda does not reach the lowest virtual cost.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> objective = PaperObjective(mu=1.0, sigma=1.0, gamma=1e-3)
+    >>> paper_schedule(VirtualCost.of(Uniform(0, 1)), objective, 100, density_at_zero=0.5).reserve_price < 1.0
+    False
+    """
+    m = checks.whole("expected_sellers", expected_sellers, minimum=1)
+    density = checks.positive("density_at_zero", density_at_zero)
+    gamma, mu = objective.gamma, objective.mu
+    level = math.sqrt(mu**2 * gamma / (objective.sigma * m * density))
+    factor = 2.0 * math.sqrt(3.0) * gamma**1.5 * mu / (density * m) ** 1.5 / level**3.5
+    cutoff = level / gamma
+    costs = virtual_cost.knots
+    if virtual_cost.values[0] < cutoff < virtual_cost.values[-1]:
+        costs = np.unique(np.append(costs, float(virtual_cost.inverse(cutoff))))
+    epsilons = factor * np.maximum(level - gamma * np.asarray(virtual_cost(costs)), 0.0)
+    return PriceSchedule(costs, np.minimum.accumulate(epsilons))

@@ -1,0 +1,464 @@
+r"""The exact, global allocation: water filling for every entry of a public menu of totals.
+
+For one entry (:mod:`~dpmarket.mechanisms.objective`) the weights solve a convex problem,
+
+.. math:: K = \min_a |a|^2 + 2 u \langle \psi, E(a) \rangle, \qquad \sum_{i \in g} a_i = \pi_g, \qquad
+          0 \le a_i \le cap,
+
+E the convex, piecewise-linear cost of a weight with slopes :math:`e_1 \le e_2 \le ...` between knots
+:math:`b_0 = 0 < b_1 < ...`. At the level :math:`\rho` of a group (its multiplier divided by u) a weight is a
+sum of hinges,
+
+.. math:: a(\psi) = \sum_h \left(u (\rho - e_h \psi) - b_{h-1}\right)^+ - \left(u (\rho - e_h \psi) - b_h
+          \right)^+,
+
+and the dual function is :math:`K = \max_\rho 2 u \rho \pi - \sum_i W(\psi_i, \rho)` with W the same sum of
+*squared* hinges: its derivative says that the weights add up. Virtual costs are sorted once per group, with
+running sums of 1, x and x^2 (x = psi less the lowest), so that supply, K and their derivatives at a level are
+a few binary searches; the level is found by safeguarded Newton steps on a piecewise-linear function.
+
+Entries are searched by halving intervals of the menu: the objective bounds all entries between two evaluated
+ones from below, which cuts off whole intervals. Nothing depends on a starting point, and there are no local
+minima to miss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.objective import MENU, AnyObjective, PaperObjective
+
+Missing = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]]
+"""What is missing at a level of some rows, and how fast a rising level makes up for it."""
+_BLOCK = 4096  # running sums restart as often, with an exact carry
+_COARSE = 512  # entries between those that are evaluated first
+_NEWTON_STEPS = 300
+_BALANCED = 1e-13  # relative error of a sum of weights
+_ZOOM = 9  # points of each refinement between entries
+_ZOOM_END = 1e-10  # relative width at which a refinement ends
+
+
+@dataclass(frozen=True, eq=False)
+class Stratum:
+    """The virtual costs of one group in rising order, with their running sums.
+
+    Attributes
+    ----------
+    lowest
+        The lowest virtual cost.
+    excess
+        Virtual costs above it, rising, shape (n,).
+    counts, sums, squares
+        Running sums of sellers, excess and its square, shape (n + 1,).
+    quota
+        Sum of the group's weights.
+    cap
+        Largest weight of one seller.
+    """
+
+    lowest: float
+    excess: FloatArray
+    counts: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+    quota: float
+    cap: float
+
+    @classmethod
+    def of(
+        cls, virtual_costs: FloatArray, quota: float, cap: float, counts: FloatArray | None = None
+    ) -> Stratum:
+        """Make a stratum of rising virtual costs; with ``counts`` each stands for that many sellers."""
+        running = np.arange(virtual_costs.size + 1.0) if counts is None else _running_sums(counts)
+        lowest = float(virtual_costs[0])
+        excess = virtual_costs - lowest
+        weighted = excess if counts is None else excess * counts
+        sums = _running_sums(weighted)
+        squares = _running_sums(weighted * excess)
+        return cls(lowest, excess, running, sums, squares, quota, cap)
+
+    @property
+    def size(self) -> float:
+        """How many sellers there are."""
+        return float(self.counts[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Ramps:
+    """The hinges of a stratum's weights at several entries; levels are counted from the lowest seller's.
+
+    Attributes
+    ----------
+    pull
+        u of each entry, shape (E,).
+    steepness
+        Slope e of each chord, shape (H,).
+    starts
+        Level at which the lowest seller reaches each chord, shape (E, H): for a seller with excess x it is
+        ``starts + steepness * x``.
+    widths
+        Length of each chord in weight, shape (E, H); 0 beyond the cap.
+    base
+        e_1 times the lowest virtual cost: what is added to a level to make it rho.
+    """
+
+    pull: FloatArray
+    steepness: FloatArray
+    starts: FloatArray
+    widths: FloatArray
+    base: float
+
+    @classmethod
+    def of(cls, stratum: Stratum, table: EpsilonCost, pull: FloatArray, totals: FloatArray | None) -> Ramps:
+        """Return the ramps at entries with these u and totals; None: the table knows no knots."""
+        steepness = table.slopes
+        if totals is None:
+            knots = np.tile([0.0, stratum.cap], (pull.size, 1))
+        else:
+            knots = np.minimum(table.shares[None, :] / totals[:, None], stratum.cap)
+        beyond = (steepness - steepness[0]) * stratum.lowest
+        starts = knots[:, :-1] / pull[:, None] + beyond
+        return cls(pull, steepness, starts, np.diff(knots, axis=1), float(steepness[0]) * stratum.lowest)
+
+    @cached_property
+    def ends(self) -> FloatArray:
+        """Level at which the lowest seller has passed each chord, shape (E, H)."""
+        return self.starts + self.widths / self.pull[:, None]
+
+    def at(self, rows: IntArray) -> Ramps:
+        """Return the ramps of some of the entries."""
+        if rows.size == self.pull.size:
+            return self
+        return Ramps(self.pull[rows], self.steepness, self.starts[rows], self.widths[rows], self.base)
+
+    @cached_property
+    def _before(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Sums over the chords before each: widths, times starts, times steepness, and of squared widths."""
+        terms = self.widths, self.widths * self.starts, self.widths * self.steepness, self.widths**2
+        return tuple(np.cumsum(term, axis=1) - term for term in terms)  # type: ignore[return-value]
+
+    def hold(self, entry: IntArray, excess: FloatArray, levels: FloatArray) -> Holding:
+        """Return what sellers hold at levels of entries, elementwise."""
+        pull, n = self.pull[entry], self.steepness.size
+        if n == 1:
+            ramp = (levels - float(self.steepness[0]) * excess) * pull
+            within = np.clip(ramp, 0.0, self.widths[entry, 0])
+            return Holding(within, within * (2.0 * ramp - within), pull * (within == ramp))
+        # The last chord whose start the level has reached, by halving.
+        chord, step = np.zeros(levels.size, dtype=np.int64), 1 << (n - 1).bit_length()
+        while step := step >> 1:
+            further = np.minimum(chord + step, n - 1)
+            reached = self.starts[entry, further] + self.steepness[further] * excess < levels
+            chord = np.where(reached, further, chord)
+        ramp = (levels - self.starts[entry, chord] - self.steepness[chord] * excess) * pull
+        within = np.clip(ramp, 0.0, self.widths[entry, chord])
+        widths, starts, steepness, squares = (term[entry, chord] for term in self._before)
+        before = 2.0 * pull * (levels * widths - starts - excess * steepness) - squares
+        return Holding(widths + within, before + within * (2.0 * ramp - within), pull * (within == ramp))
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """What sellers hold: weight, its squared hinges W, and how fast it grows with the level."""
+
+    weights: FloatArray
+    squares: FloatArray
+    slopes: FloatArray
+
+
+@dataclass(frozen=True)
+class Move:
+    """One seller of a stratum whose virtual cost becomes another: excess before and after."""
+
+    before: float
+    after: float
+
+
+def supply(
+    stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the sum of weights and its derivative at one level per entry.
+
+    Sellers beyond a chord hold exactly its width; only those on it are summed.
+    """
+    reach, started, passed = _reached(stratum, ramps, levels)
+    slope = stratum.counts[started] - stratum.counts[passed]
+    total = slope * reach - (stratum.sums[started] - stratum.sums[passed])
+    total *= ramps.steepness * ramps.pull[:, None]
+    total += stratum.counts[passed] * ramps.widths
+    if move is not None:
+        lengths = ramps.widths / (ramps.steepness * ramps.pull[:, None])
+        for sign, place in ((1.0, move.after), (-1.0, move.before)):
+            ramp = np.clip(reach - place, 0.0, lengths)
+            total += sign * ramp * ramps.steepness * ramps.pull[:, None]
+            slope += sign * ((ramp > 0.0) & (ramp < lengths))
+    return total.sum(axis=1), slope.sum(axis=1) * ramps.pull
+
+
+def inner_values(stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move | None = None) -> FloatArray:
+    """Return K, the dual function, at one level per entry."""
+    reach, started, passed = _reached(stratum, ramps, levels)
+    scale = ramps.steepness * ramps.pull[:, None]
+    count = stratum.counts[started] - stratum.counts[passed]
+    first = stratum.sums[started] - stratum.sums[passed]
+    squares = (count * reach - 2.0 * first) * reach + (stratum.squares[started] - stratum.squares[passed])
+    n = stratum.counts[passed]
+    dual = squares * scale**2
+    dual += ramps.widths * (2.0 * scale * (n * reach - stratum.sums[passed]) - ramps.widths * n)
+    if move is not None:
+        for sign, place in ((1.0, move.after), (-1.0, move.before)):
+            hinge = np.maximum(scale * (reach - place), 0.0)
+            within = np.minimum(hinge, ramps.widths)
+            dual += sign * within * (2.0 * hinge - within)
+    found: FloatArray = 2.0 * ramps.pull * (levels + ramps.base) * stratum.quota - dual.sum(axis=1)
+    return found if move is not None else np.maximum(found, _least_inner_values(stratum, ramps))
+
+
+def _least_inner_values(stratum: Stratum, ramps: Ramps) -> FloatArray:
+    """Return a bound below K, equal weights plus the lowest cost: close where u is too large for the dual."""
+    most = ramps.widths.sum(axis=1)
+    at = np.searchsorted(stratum.counts, stratum.quota / most, side="right") - 1
+    rest = np.maximum(stratum.quota - most * stratum.counts[at], 0.0)
+    cost = most * stratum.sums[at] + rest * stratum.excess[np.minimum(at, stratum.excess.size - 1)]
+    cost = cost * ramps.steepness[0] + ramps.base * stratum.quota
+    found: FloatArray = 2.0 * ramps.pull * cost + stratum.quota**2 / stratum.size
+    return found * (1.0 - 1e-12)
+
+
+def _reached(stratum: Stratum, ramps: Ramps, levels: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return the highest excess on each chord, and how many sellers have started and passed it."""
+    reach = (levels[:, None] - ramps.starts) / ramps.steepness
+    passed = (levels[:, None] - ramps.ends) / ramps.steepness
+    started_at = np.searchsorted(stratum.excess, reach, side="right")
+    return reach, started_at, np.searchsorted(stratum.excess, passed, side="right")
+
+
+def find_levels(
+    stratum: Stratum, ramps: Ramps, guess: FloatArray | None = None, move: Move | None = None
+) -> FloatArray:
+    """Return the level of each entry at which the weights add up to the quota."""
+    furthest = max(float(stratum.excess[-1]), 0.0 if move is None else move.after)
+    high = ramps.ends[:, -1] + ramps.steepness[-1] * furthest
+    if move is None:
+        # The lowest seller alone, where the first chord is long enough.
+        alone = ramps.widths[:, 0] >= stratum.quota
+        high = np.where(alone, np.minimum(high, stratum.quota / ramps.pull), high)
+
+    def missing(levels: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        total, slope = supply(stratum, ramps.at(rows), levels, move)
+        return stratum.quota - total, slope
+
+    start = high if guess is None else guess
+    return balance(missing, high, start, np.full(high.size, _BALANCED * stratum.quota))
+
+
+def balance(missing: Missing, high: FloatArray, start: FloatArray, tolerance: FloatArray) -> FloatArray:
+    """Return where rising piecewise-linear functions make up for what is missing: safeguarded Newton steps.
+
+    ``missing`` takes levels and the rows that they belong to, and returns what is missing there (at least 0
+    at level 0, at most 0 at ``high``) and how fast a rising level makes up for it. Steps that do not halve
+    what is missing give way to chords of the bracket, every other one to its halves; a last Newton step
+    follows where no more than the ``tolerance`` is missing.
+    """
+    found, rows = np.clip(start, 0.0, high), np.arange(high.size)
+    levels, low, high = found.copy(), np.zeros(high.size), high.copy()
+    above = below = before = np.full(high.size, math.inf)
+    for step in range(_NEWTON_STEPS):
+        lack, slope = missing(levels, rows)
+        is_low = lack > 0.0
+        low, above = np.where(is_low, levels, low), np.where(is_low, lack, above)
+        high, below = np.where(is_low, high, levels), np.where(is_low, below, -lack)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton = levels + lack / slope
+            chord = low + (high - low) * (above / (above + below))
+        sound = (slope > 0.0) & (newton >= low) & (newton <= high)
+        done = (np.abs(lack) <= tolerance[rows]) | (high - low <= 4e-16 * high)
+        found[rows] = np.where(sound, newton, levels)
+        going = np.flatnonzero(~done)
+        if not going.size:
+            break
+        between = 0.5 * (low + high)
+        if step % 2:
+            between = np.where((chord > low) & (chord < high), chord, between)
+        falling = np.abs(lack) <= 0.5 * before
+        levels = np.where(sound & falling & (newton > low) & (newton < high), newton, between)
+        before = np.abs(lack)
+        if going.size < rows.size:
+            rows, levels, before = rows[going], levels[going], before[going]
+            low, high, above, below = low[going], high[going], above[going], below[going]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One solved entry of the menu: its inner value K, the objective's value J and a level per stratum."""
+
+    entry: float
+    inner: float
+    value: float
+    levels: tuple[float, ...]
+
+
+class Market:
+    """The allocation problem of a market: strata, an objective and the table of a share's cost.
+
+    Parameters
+    ----------
+    strata
+        Groups with at least one seller each; quotas add up to 1.
+    objective
+        What the buyer minimises.
+    table
+        What a share costs its seller.
+    """
+
+    def __init__(self, strata: Sequence[Stratum], objective: AnyObjective, table: EpsilonCost) -> None:
+        check_terms(objective, table)
+        self.strata = tuple(strata)
+        self.objective = objective
+        self.table = table
+        self.sellers = math.fsum(stratum.size for stratum in strata)
+        bound = objective.max_mean_epsilon
+        self.most = math.inf if bound is None else self.sellers * bound
+        capacity = table.max_share * min(stratum.size / stratum.quota for stratum in strata)
+        last = objective.largest_entry(self.most, capacity)
+        if last < MENU[-1]:
+            self.menu = np.append(MENU[: int(np.searchsorted(MENU, last))], last)
+        else:
+            self.menu = MENU
+        if self.menu.size < 2:
+            raise Infeasible("expected bounds on epsilon that leave room for a purchase.")
+        self._found: dict[int, Entry] = {}
+        self._leaves: list[tuple[int, int]] = []
+
+    def best(self) -> Entry:
+        """Return the entry with the least objective: the exact, global optimum of the announced problem."""
+        return self._found[self._best_index()]
+
+    def near(self, more: float) -> list[Entry]:
+        """Return every entry whose objective is at most ``more`` above the least, the best one first."""
+        self._halve(more)
+        best = self._best_index()
+        limit = self._found[best].value + more
+        others = (entry for index, entry in self._found.items() if index != best and entry.value <= limit)
+        return [self._found[best], *sorted(others, key=lambda entry: entry.value)]
+
+    def refined(self) -> Entry:
+        """Return the optimum over all totals around the best entry, for schedules, which need no menu."""
+        index = self._best_index()
+        low, high = self.menu[max(index - 1, 0)], self.menu[min(index + 1, self.menu.size - 1)]
+        best = self._found[index]
+        while high - low > _ZOOM_END * high:
+            entries = np.geomspace(low, high, _ZOOM)
+            entries[-1] = high
+            found = self._solve(entries, [best] * _ZOOM)
+            k = min(range(_ZOOM), key=lambda j: found[j].value)
+            best = min(best, found[k], key=lambda entry: entry.value)
+            low, high = entries[max(k - 1, 0)], entries[min(k + 1, _ZOOM - 1)]
+        return best
+
+    def ramps(self, stratum: Stratum, entries: FloatArray) -> Ramps:
+        """Return the ramps of a stratum at some entries."""
+        totals = None if self.table.is_identity else entries
+        return Ramps.of(stratum, self.table, self.objective.slope(entries), totals)
+
+    def total(self, entry: Entry) -> float:
+        """Return the total that belongs to an entry."""
+        return float(self.objective.total(np.array([entry.entry]), np.array([entry.inner]), self.most)[0])
+
+    def _best_index(self) -> int:
+        if not self._found:
+            marks = [*range(0, self.menu.size - 1, _COARSE), self.menu.size - 1]
+            self._evaluate(marks, [None] * len(marks))
+            self._leaves = list(pairwise(marks))
+            self._halve(0.0)
+        return min(self._found, key=lambda index: (self._found[index].value, index))
+
+    def _halve(self, more: float) -> None:
+        """Split intervals of the menu until none can hold an entry within ``more`` of the best."""
+        while True:
+            limit = min(entry.value for entry in self._found.values()) + more
+            open_leaves = [leaf for leaf in self._leaves if leaf[1] - leaf[0] > 1]
+            if not open_leaves:
+                return
+            low = [self._found[i] for i, _ in open_leaves]
+            high = [self._found[j] for _, j in open_leaves]
+            inner = (np.array([e.inner for e in low]), np.array([e.inner for e in high]))
+            ends = (np.array([e.entry for e in low]), np.array([e.entry for e in high]))
+            bounds = self.objective.bound(*ends, inner)
+            split = [k for k in range(len(open_leaves)) if bounds[k] <= limit]
+            if not split:
+                return
+            middles = [(open_leaves[k][0] + open_leaves[k][1]) // 2 for k in split]
+            self._evaluate(middles, [_between(low[k], high[k]) for k in split])
+            chosen = {open_leaves[k]: middle for k, middle in zip(split, middles, strict=True)}
+            halves: list[tuple[int, int]] = []
+            for leaf in self._leaves:
+                middle = chosen.get(leaf)
+                halves += [leaf] if middle is None else [(leaf[0], middle), (middle, leaf[1])]
+            self._leaves = halves
+
+    def _evaluate(self, indices: Sequence[int], guesses: Sequence[Entry | None]) -> None:
+        for index, entry in zip(indices, self._solve(self.menu[list(indices)], guesses), strict=True):
+            self._found[index] = entry
+
+    def _solve(self, entries: FloatArray, guesses: Sequence[Entry | None]) -> list[Entry]:
+        inner, levels = np.zeros(entries.size), []
+        for k, stratum in enumerate(self.strata):
+            ramps = self.ramps(stratum, entries)
+            known = [guess.levels[k] for guess in guesses if guess is not None]
+            start = np.array(known) if len(known) == entries.size else None
+            found = find_levels(stratum, ramps, start)
+            inner += inner_values(stratum, ramps, found)
+            levels.append(found)
+        values = self.objective.value(entries, inner, self.most)
+        rows: Iterable[tuple[float, ...]] = zip(*(found.tolist() for found in levels), strict=True)
+        return [
+            Entry(float(entry), float(k), float(value), row)
+            for entry, k, value, row in zip(entries, inner, values, rows, strict=True)
+        ]
+
+
+def check_terms(objective: object, table: object) -> None:
+    """Refuse what is no objective or table, and the paper's objective with a table other than its own."""
+    if not isinstance(objective, AnyObjective):
+        raise InvalidInput(f"expected an Objective, got {type(objective).__name__}.")
+    if not isinstance(table, EpsilonCost):
+        raise InvalidInput(f"expected an EpsilonCost, got {type(table).__name__}.")
+    if isinstance(objective, PaperObjective) and not table.is_identity:
+        raise InvalidInput(
+            "expected unbounded pure epsilons at a linear cost with the paper's objective: take Objective "
+            "for a largest epsilon, a delta or a quadratic cost."
+        )
+
+
+def _between(low: Entry, high: Entry) -> Entry:
+    """Return a guess for the entry in the middle of two."""
+    levels = tuple(math.sqrt(a * b) for a, b in zip(low.levels, high.levels, strict=True))
+    return Entry(math.nan, math.nan, math.nan, levels)
+
+
+def _running_sums(values: FloatArray) -> FloatArray:
+    """Return running sums from 0, restarted block by block with a compensated carry."""
+    found = np.empty(values.size + 1)
+    found[0] = 0.0
+    total, carry = 0.0, 0.0
+    for start in range(0, values.size, _BLOCK):
+        part = found[start + 1 : start + _BLOCK + 1]
+        np.cumsum(values[start : start + _BLOCK], out=part)
+        block = float(part[-1])
+        part += carry
+        part += total
+        following = total + block
+        carry += (total - following) + block if total >= block else (block - following) + total
+        total = following
+    return found

@@ -1,0 +1,101 @@
+"""The table of virtual costs: exact for the uniform, ironed where needed, true to its distribution."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmarket.costs import Empirical, FromScipy, Mixture, Uniform
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+
+DISTRIBUTIONS = {
+    "log-normal": FromScipy(stats.lognorm(s=0.5, scale=2.0)),
+    "beta that vanishes at the top": FromScipy(stats.beta(5, 5, loc=1, scale=4)),
+    "exponential from 0": FromScipy(stats.expon()),
+    "density that rises at the top": FromScipy(stats.beta(0.5, 0.5)),
+    "irregular": Mixture([Uniform(1, 2), Uniform(1, 5), Uniform(3.5, 4)], [0.5, 0.2, 0.3]),
+    "gap": Mixture([Uniform(1, 2), Uniform(3, 4)], [0.5, 0.5]),
+    "pilot": Empirical(np.random.default_rng(0).gamma(3, 1, 200)),
+}
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 5), (0, 1), (0.1, 0.3), (2.5, 1e6)])
+def test_a_uniform_distribution_has_two_exact_knots(low, high):
+    psi = VirtualCost.of(Uniform(low, high))
+    assert psi.knots.tolist() == [low, high]
+    np.testing.assert_allclose(psi.values, [low, 2 * high - low], rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_the_table_is_the_ironed_virtual_cost_within_its_tolerance(name):
+    dist = DISTRIBUTIONS[name]
+    psi = VirtualCost.of(dist)
+    costs = dist.quantile(np.linspace(0.1, 0.99, 400))
+    costs = costs[costs < psi.reserve_price]
+    expected = dist.virtual_cost(costs)
+    off = np.abs(psi(costs) / expected - 1.0)
+    assert np.quantile(off, 0.97) < 1.2e-3  # at jumps of the density the exact one has jumps
+    assert (np.diff(psi.values) >= 0.0).all()
+    assert psi.knots.size < 150
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_buying_up_to_a_price_costs_that_price_in_virtual_costs(name):
+    # The integral of psi dF up to c is c F(c); ironing keeps it at the ends of flat pieces.
+    dist = DISTRIBUTIONS[name]
+    psi = VirtualCost.of(dist, tolerance=1e-5)
+    share = float(dist.cdf(psi.reserve_price))
+    costs = dist.quantile((np.arange(200_000) + 0.5) / 200_000 * share)
+    assert psi(costs).mean() * share == pytest.approx(psi.reserve_price * share, rel=2e-3)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_the_inverse_is_the_highest_cost_of_a_virtual_cost(name):
+    psi = VirtualCost.of(DISTRIBUTIONS[name])
+    values = np.linspace(psi.values[0], psi.values[-1], 300)
+    costs = psi.inverse(values)
+    np.testing.assert_allclose(psi(costs), values, rtol=1e-5, atol=1e-12)  # some pieces are steep
+    above = np.minimum(costs * (1 + 1e-6) + 1e-9, psi.reserve_price)
+    assert ((psi(above) > values) | (above <= costs * (1 + 1e-12))).all()
+    assert np.isnan(psi.inverse(psi.values[0] - 1.0))
+
+
+def test_reports_outside_count_as_the_first_knot_or_buy_nothing():
+    psi = VirtualCost.of(Uniform(1, 5), reserve_price=4.0)
+    assert psi.reserve_price == 4.0
+    assert psi([0.0, 1.0, 4.0, 4.0001]).tolist() == [1.0, 1.0, 7.0, np.inf]
+
+
+@dataclass(frozen=True)
+class Contradictory:
+    """A uniform distribution whose density is off by a factor."""
+
+    factor: float
+
+    def __getattr__(self, name):
+        return getattr(Uniform(1, 5), name)
+
+    def pdf(self, costs):
+        return self.factor * np.asarray(Uniform(1, 5).pdf(costs))
+
+
+def test_a_density_that_contradicts_its_cdf_is_refused():
+    VirtualCost.of(Contradictory(1.0))
+    for factor in (0.98, 1.02, 2.0):
+        with pytest.raises(InvalidInput, match="derivative"):
+            VirtualCost.of(Contradictory(factor))
+
+
+def test_tables_survive_plain_data_and_refuse_what_is_no_table():
+    psi = VirtualCost.of(DISTRIBUTIONS["irregular"])
+    assert VirtualCost.from_dict(psi.to_dict()) == psi
+    for knots, values in (
+        ([1.0], [1.0]),
+        ([1.0, 1.0], [1.0, 2.0]),
+        ([1.0, 2.0], [2.0, 1.0]),
+        ([-1.0, 2.0], [0, 1]),
+    ):
+        with pytest.raises(InvalidInput):
+            VirtualCost(knots, values)

@@ -1,0 +1,105 @@
+"""Cross-pricing: no report moves its own prices, and the budget is met whatever costs really are."""
+
+import numpy as np
+import pytest
+
+from dpmarket.costs import Uniform
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.groups import Group
+from dpmarket.mechanisms.objective import Objective
+
+ANNOUNCED = Uniform(1, 5)
+SALT = bytes(range(16))
+TERMS = {
+    "linear": (Objective.for_model(10), EpsilonCost.identity()),
+    "cap": (Objective.for_model(10, weight_cap=3.0), EpsilonCost.identity(5.0)),
+    "quadratic": (Objective.for_model(10), EpsilonCost.identity(5.0, "quadratic")),
+    "delta": (Objective.for_descent(10), EpsilonCost.of_delta(1e-5, 5.0)),
+}
+
+
+@pytest.mark.parametrize("wrong", [0.8, 1.25])
+@pytest.mark.parametrize("name", TERMS)
+def test_a_thousand_sellers_cost_the_budget_though_announced_costs_are_a_quarter_wrong(name, wrong):
+    objective, table = TERMS[name]
+    budget = 600.0
+    mechanism = CrossPricedMechanism(ANNOUNCED, objective, budget, epsilon_cost=table)
+    costs = ANNOUNCED.sample(1000, np.random.default_rng(3)) * wrong
+    outcome, _ = mechanism.run(range(1000), costs, salt=SALT)
+    assert outcome.total_payment == pytest.approx(budget, rel=0.01)
+    assert outcome.weights.sum() == pytest.approx(1.0)
+
+
+def test_rounding_up_to_cents_is_within_the_budget():
+    objective, table = TERMS["quadratic"]
+    mechanism = CrossPricedMechanism(ANNOUNCED, objective, 60.0, epsilon_cost=table, minor_unit=0.01)
+    outcome, _ = mechanism.run(range(1000), ANNOUNCED.sample(1000, np.random.default_rng(1)), salt=SALT)
+    assert outcome.rounded_payments(0.01).sum() == pytest.approx(60.0, rel=0.01)
+    assert outcome.total_payment < 58.0
+
+
+def test_the_objective_is_close_to_the_exact_optimum():
+    objective = Objective.for_model(10, weight_cap=3.0)
+    costs = ANNOUNCED.sample(1000, np.random.default_rng(5))
+    outcome, prices = CrossPricedMechanism(ANNOUNCED, objective, 600.0).run(range(1000), costs, salt=SALT)
+    planned = objective.with_payment_weight(float(np.mean(prices.payment_weights)))
+    exact = OfflineMechanism(ANNOUNCED, planned).run(costs)
+    psi = np.asarray(VirtualCost.of(ANNOUNCED)(costs))
+
+    def value(o):
+        return o.sampling_error + o.noise_error + planned.payment_weight * float(psi @ o.epsilons)
+
+    assert value(exact) <= value(outcome) <= value(exact) * 1.005
+
+
+def test_no_report_moves_the_prices_of_its_own_part():
+    objective, table = TERMS["delta"]
+    mechanism = CrossPricedMechanism(ANNOUNCED, objective, 300.0, epsilon_cost=table)
+    costs = ANNOUNCED.sample(60, np.random.default_rng(2))
+    parts = split([str(i) for i in range(60)], SALT)
+    _, prices = mechanism.run(range(60), costs, salt=SALT)
+    for report in (0.1, 2.0, 50.0):
+        changed = costs.copy()
+        changed[7] = report
+        _, others = mechanism.run(range(60), changed, salt=SALT)
+        assert others.schedules[parts[7]] == prices.schedules[parts[7]]
+        assert any(others.schedules[p] != prices.schedules[p] for p in range(8))
+
+
+def test_groups_are_priced_apart_and_meet_their_shares():
+    groups = [
+        Group("one", 0.6, VirtualCost.of(ANNOUNCED)),
+        Group("other", 0.4, VirtualCost.of(Uniform(2, 4))),
+    ]
+    mechanism = CrossPricedMechanism(None, Objective.for_model(10), 600.0, groups=groups)
+    rng = np.random.default_rng(0)
+    membership = rng.integers(0, 2, 1000)
+    costs = np.where(membership == 0, rng.uniform(1, 5, 1000), rng.uniform(2, 4, 1000))
+    outcome, _ = mechanism.run(range(1000), costs, membership, salt=SALT)
+    assert outcome.total_payment == pytest.approx(600.0, rel=0.02)
+    assert outcome.weights[membership == 0].sum() == pytest.approx(0.6, abs=0.02)
+
+
+def test_conditions_are_enforced():
+    mechanism = CrossPricedMechanism(ANNOUNCED, Objective.for_model(10), 100.0)
+    costs = ANNOUNCED.sample(60, np.random.default_rng(2))
+    with pytest.raises(InvalidInput, match="one report per id"):
+        mechanism.run([*range(59), 3], costs)
+    with pytest.raises(Infeasible, match="at least 50"):
+        mechanism.run(range(49), costs[:49])
+    with pytest.raises(InvalidInput, match="salt"):
+        mechanism.run(range(60), costs, salt=b"known")
+    salts = {mechanism.run(range(60), costs)[1].salt for _ in range(2)}
+    assert len(salts) == 2  # drawn anew for every frozen list
+
+
+def test_parts_have_about_the_same_size_and_depend_on_the_salt():
+    names = [str(k) for k in range(8000)]
+    parts = split(names, SALT)
+    sizes = np.bincount(parts, minlength=8)
+    assert np.abs(sizes - 1000).max() < 165  # false alarm in 1e-6: 5.5 standard deviations of 8 parts
+    assert (split(names, SALT[::-1]) != parts).mean() > 0.8

@@ -1,0 +1,398 @@
+"""The exact offline mechanism against other ways of solving: optimal, truthful, paid by the identity."""
+
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmarket.costs import FromScipy, Mixture, Uniform
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.groups import Group
+from dpmarket.mechanisms.objective import Objective, PaperObjective
+from support.announced import AnnouncedProblem, integral, menu
+
+UNIFORM = Uniform(1, 5)
+IRREGULAR = Mixture([Uniform(1, 2), Uniform(1, 5), Uniform(3.5, 4)], [0.5, 0.2, 0.3])
+BETA = FromScipy(stats.beta(2, 3, loc=1, scale=4))
+BOUNDED = Objective(0.2, 40.0, 0.02, weight_cap=2.0)
+IDENTITY = EpsilonCost.identity()
+TERMS = {
+    "plain": (UNIFORM, Objective(0.2, 40.0, 0.02), IDENTITY),
+    "paper": (UNIFORM, PaperObjective(1.0, 1.0, 0.05), IDENTITY),
+    "paper, caps": (UNIFORM, PaperObjective(1.0, 1.0, 0.01, weight_cap=2.0, max_mean_epsilon=0.7), IDENTITY),
+    "cap and largest epsilon": (BETA, BOUNDED, EpsilonCost.identity(max_epsilon=3.0)),
+    "mean cap": (BETA, Objective(0.2, 40.0, 0.002, max_mean_epsilon=2.0), IDENTITY),
+    "irregular": (IRREGULAR, Objective(0.2, 40.0, 0.02), IDENTITY),
+    "quadratic": (UNIFORM, BOUNDED, EpsilonCost.identity(2.0, "quadratic")),
+    "delta": (BETA, Objective.for_descent(5, 0.01, weight_cap=2.0), EpsilonCost.of_delta(1e-5, 6.0)),
+    "quadratic delta": (
+        IRREGULAR,
+        Objective.for_descent(5, 0.01),
+        EpsilonCost.of_delta(1e-5, 3.0, "quadratic"),
+    ),
+}
+GROUPS = (
+    Group("one", 0.6, VirtualCost.of(UNIFORM)),
+    Group("other", 0.4, VirtualCost.of(Uniform(2, 4))),
+)
+
+
+def mechanism(name):
+    dist, objective, table = TERMS[name]
+    return OfflineMechanism(dist, objective, epsilon_cost=table)
+
+
+def sample(name, m, seed):
+    """Costs with ties, and one at the lower end of the support."""
+    dist = TERMS[name][0]
+    top = mechanism(name).groups[0].virtual_cost.reserve_price
+    costs = np.minimum(dist.sample(m, np.random.default_rng(seed)), top)
+    if m > 3:
+        costs[1] = costs[0]
+        costs[2] = dist.support[0]
+    return costs
+
+
+def announced(market, m, low, high):
+    """The announced problem of a market with one group, its entries between two totals."""
+    objective, table = market.objective, market.epsilon_cost
+    cap = 1.0
+    if objective.weight_cap is not None and m > 1:
+        cap = min(1.0, max(objective.weight_cap / m, 1.5 / (m - 1)))
+    bounds = []
+    if isinstance(objective, Objective):
+        limits = [table.max_share * m, math.inf]
+        if objective.max_mean_epsilon is not None:
+            limits.append(objective.max_mean_epsilon * m)
+        bounds = [min(limits)] if math.isfinite(min(limits)) and low <= min(limits) <= high * 1.01 else []
+        high = min(high, min(limits))
+    zeros = np.zeros(m, dtype=int)
+    return AnnouncedProblem(objective, table, np.ones(m), np.full(m, cap), zeros, menu(low, high, *bounds))
+
+
+def around(market, outcome, factor):
+    """Entries around the decision; the paper's menu is of |a| eta."""
+    centre = outcome.total
+    if isinstance(market.objective, PaperObjective):
+        centre *= math.sqrt(float(outcome.weights @ outcome.weights))
+    return centre / factor, centre * factor
+
+
+def amounts(market, epsilons):
+    return np.asarray(market.epsilon_cost.cost_of_epsilon(np.asarray(epsilons)))
+
+
+@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("m", [1, 2, 7])
+def test_the_purchase_is_the_global_optimum_of_the_announced_problem(name, m):
+    market = mechanism(name)
+    costs = sample(name, m, seed=m)
+    outcome = market.run(costs)
+    psi = np.asarray(market.groups[0].virtual_cost(costs))
+    problem = announced(market, m, *around(market, outcome, 8.0))
+    value, total, weights = (each[0] for each in problem.solve(psi))
+    assert outcome.weights.sum() == pytest.approx(1.0, rel=1e-12)
+    if isinstance(market.objective, Objective):
+        assert outcome.total == pytest.approx(total, rel=1e-12)
+        money = market.objective.payment_weight * float(psi @ amounts(market, outcome.epsilons))
+        assert outcome.sampling_error + outcome.noise_error + money == pytest.approx(value, rel=1e-9)
+    assert outcome.total == pytest.approx(total, rel=1e-9)
+    np.testing.assert_allclose(outcome.weights, weights, atol=1e-9)
+    np.testing.assert_allclose(
+        outcome.epsilons, market.epsilon_cost.epsilon(weights * total), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_the_weights_at_the_chosen_total_agree_with_a_general_convex_solver():
+    for name in ("cap and largest epsilon", "quadratic", "delta"):
+        market = mechanism(name)
+        costs = sample(name, 6, seed=3)
+        outcome = market.run(costs)
+        psi, table = np.asarray(market.groups[0].virtual_cost(costs)), market.epsilon_cost
+        a, h = cp.Variable(6, nonneg=True), cp.Variable(6)
+        slopes = np.diff(table.costs) / np.diff(table.shares)
+        chords = [
+            h >= table.costs[k] + slopes[k] * (a * outcome.total - table.shares[k])
+            for k in range(slopes.size)
+        ]
+        bounds = [cp.sum(a) == 1, a <= max(2.0 / 6, 1.5 / 5), a * outcome.total <= table.max_share]
+        objective = market.objective.sampling_error * cp.sum_squares(a) + market.objective.payment_weight * (
+            psi @ h
+        )
+        cp.Problem(cp.Minimize(objective), chords + bounds).solve(
+            solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12
+        )
+        np.testing.assert_allclose(outcome.weights, a.value, atol=2e-6)
+
+
+def test_the_papers_objective_is_reached_within_the_menus_step():
+    market = mechanism("paper")
+    costs = sample("paper", 6, seed=1)
+    outcome = market.run(costs)
+    psi = 2.0 * costs - 1.0
+
+    def objective(a, eta):
+        return math.sqrt(a @ a) + 1.0 / eta + 0.05 * eta * float(a @ psi)
+
+    best = math.inf
+    for eta in np.geomspace(outcome.total / 3, outcome.total * 3, 400):
+        a = cp.Variable(6, nonneg=True)
+        if eta == pytest.approx(outcome.total, rel=0.1):
+            cp.Problem(cp.Minimize(cp.norm(a) + 0.05 * eta * (psi @ a)), [cp.sum(a) == 1]).solve(cp.CLARABEL)
+            best = min(best, objective(a.value, eta))
+    assert objective(outcome.weights, outcome.total) <= best * (1.0 + 1.0 / 256**2)
+
+
+LINEAR = [name for name, (_, _, table) in TERMS.items() if table.shares.size == 2]
+
+
+def name_of(market):
+    return market.objective.to_dict()["kind"]
+
+
+def reachable(market, costs, i):
+    """The announced problem with every total that any report of a seller leads to."""
+    table = market.groups[0].virtual_cost
+    ends = []
+    for report in (table.knots[0], costs[i], table.reserve_price):
+        outcome = market.run(np.where(np.arange(costs.size) == i, report, costs))
+        ends.append(around(market, outcome, 1.15 if name_of(market) == "paper" else 1.05))
+    return announced(market, costs.size, min(low for low, _ in ends), max(high for _, high in ends))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if "paper" in name else ()) for name in LINEAR]
+)
+def test_payments_are_the_payment_identity_integrated_independently(name):
+    market = mechanism(name)
+    costs = sample(name, 12, seed=11)
+    outcome = market.run(costs)
+    table = market.groups[0].virtual_cost
+    i = int(np.argsort(costs)[1])
+    problem = reachable(market, costs, i)
+
+    def given(reports):
+        psi = np.tile(np.asarray(table(costs)), (reports.size, 1))
+        psi[:, i] = np.asarray(table(reports))
+        _, total, weights = problem.solve(psi)
+        return weights[:, i] * total
+
+    for z in (costs[i], 0.7 * costs[i] + 0.3 * table.reserve_price):
+        assert market.respond(costs, i, z)[0] == pytest.approx(given(np.array([z]))[0], abs=1e-9)
+    expected = costs[i] * given(costs[i : i + 1])[0] + integral(given, costs[i], table.reserve_price)
+    assert outcome.epsilons[i] > 0.0
+    assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
+    assert market.respond(costs, i, costs[i]) == (
+        outcome.epsilons[i],
+        pytest.approx(outcome.payments[i], rel=1e-12),
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in TERMS if name not in LINEAR or "paper" in name])
+def test_payments_are_differences_of_optima_of_another_solver(name):
+    market = mechanism(name)
+    costs = sample(name, 8, seed=5)
+    outcome = market.run(costs)
+    for i in np.argsort(costs)[[1, 3]]:
+        expected = brute_payment(market, costs, int(i), reachable(market, costs, int(i)))
+        assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
+
+
+def brute_payment(market, costs, i, problem):
+    """A payment by differences of optima of the announced problem, knot by knot of the virtual cost."""
+    table = market.groups[0].virtual_cost
+    knots = np.concatenate((costs[i : i + 1], table.knots[table.knots > costs[i]]))
+    raised = np.tile(np.asarray(table(costs)), (knots.size, 1))
+    raised[:, i] = np.asarray(table(knots))
+    values, totals, weights = problem.solve(raised)
+    given = amounts(market, market.epsilon_cost.epsilon(weights[:, i] * totals))
+    slopes, widths = np.diff(raised[:, i]) / np.diff(knots), np.diff(knots)
+    rents = [
+        rise / (market.objective.payment_weight * slope) if slope > 0.0 else held * width
+        for rise, slope, held, width in zip(np.diff(values), slopes, given[:-1], widths, strict=True)
+    ]
+    return costs[i] * given[0] + math.fsum(rents)
+
+
+def gains(market, costs, i, reports, membership=None):
+    """What each report gains seller ``i`` over the true one, as a share of the money in play."""
+    outcome = market.run(costs, membership)
+    truth = outcome.payments[i] - costs[i] * amounts(market, outcome.epsilons[i : i + 1])[0]
+    assert truth >= -1e-9 * outcome.total_payment
+    found = []
+    for report in reports:
+        epsilon, payment = market.respond(costs, i, report, membership)
+        found.append(payment - costs[i] * amounts(market, [epsilon])[0] - truth)
+    return np.array(found) / max(outcome.total_payment, 1e-12)
+
+
+def misreports(rng, costs, table):
+    """Reports that matter: others' costs, knots, ends, close to the truth, anything."""
+    span = table.reserve_price - table.knots[0]
+    return [
+        float(rng.choice(costs)),
+        float(rng.choice(table.knots)),
+        float(table.reserve_price * rng.choice([1.0, 1.001])),
+        float(np.clip(rng.choice(costs) + span * rng.normal() * 1e-3, 0.0, None)),
+        float(rng.uniform(0.5 * table.knots[0], table.reserve_price)),
+    ]
+
+
+def check_pairs(pairs, seed):
+    """Misreports over all kinds of terms, with groups in every other market of linear terms."""
+    rng = np.random.default_rng(seed)
+    done = 0
+    while done < pairs:
+        name = str(rng.choice(list(TERMS)))
+        m = int(rng.integers(1, 9))
+        costs = sample(name, m, int(rng.integers(1 << 30)))
+        market, membership = mechanism(name), None
+        if name in {"plain", "quadratic", "paper, caps"} and rng.random() < 0.5:
+            _, objective, table = TERMS[name]
+            market = OfflineMechanism(None, objective, epsilon_cost=table, groups=GROUPS)
+            membership = rng.integers(0, 2, m)
+        i = int(rng.integers(m))
+        g = 0 if membership is None else int(membership[i])
+        table = market.groups[g].virtual_cost
+        costs[i] = min(costs[i], table.reserve_price)
+        reports = misreports(rng, costs, table)
+        assert gains(market, costs, i, reports, membership).max() <= 1e-9, (name, costs, i)
+        done += len(reports)
+
+
+def test_no_misreport_gains():
+    check_pairs(200, seed=1)
+
+
+@pytest.mark.slow
+def test_no_misreport_gains_in_twenty_thousand_pairs():
+    check_pairs(20_000, seed=2)
+
+
+def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market():
+    objective = Objective(0.2, 40.0, 0.02, weight_cap=2.0)
+    market = OfflineMechanism(None, objective, groups=GROUPS)
+    costs, membership = np.array([1.2, 2.0, 3.5, 2.1, 2.4, 3.9]), np.array([0, 0, 0, 1, 1, 1])
+    outcome = market.run(costs, membership)
+    assert outcome.weights[:3].sum() == pytest.approx(0.6, rel=1e-12)
+    psi = np.concatenate(
+        [np.asarray(group.virtual_cost(c)) for group, c in zip(GROUPS, (costs[:3], costs[3:]), strict=True)]
+    )
+    caps = np.where(membership == 0, max(2 / 6, 1.5 * 0.6 / 2), max(2 / 6, 1.5 * 0.4 / 2))
+    quotas = np.where(membership == 0, 0.6, 0.4)
+    entries = menu(outcome.total / 4, outcome.total * 4)
+    value, total, weights = AnnouncedProblem(objective, IDENTITY, quotas, caps, membership, entries).solve(
+        psi
+    )
+    assert outcome.total == pytest.approx(total[0], rel=1e-12)
+    np.testing.assert_allclose(outcome.weights, weights[0], atol=1e-12)
+    # The rent of seller 3 on a table with one piece is a difference of two optima.
+    top = psi.copy()
+    top[3] = GROUPS[1].virtual_cost.values[-1]
+    risen = AnnouncedProblem(objective, IDENTITY, quotas, caps, membership, entries).solve(top)[0]
+    rent = float(risen[0] - value[0]) / (objective.payment_weight * 2.0)
+    assert outcome.payments[3] == pytest.approx(costs[3] * outcome.epsilons[3] + rent, rel=1e-9)
+
+
+def test_an_empty_group_leaves_its_quota_to_the_others():
+    market = OfflineMechanism(None, Objective(0.2, 40.0, 0.02), groups=GROUPS)
+    alone = OfflineMechanism(UNIFORM, Objective(0.2, 40.0, 0.02))
+    costs = [1.2, 2.0, 3.5, 4.5]  # the last is above the reserve price of the other group
+    outcome = market.run(costs, [0, 0, 0, 1])
+    np.testing.assert_allclose(outcome.payments[:3], alone.run(costs[:3]).payments, rtol=1e-12)
+    assert outcome.payments[3] == 0.0
+
+
+def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another_solver_says():
+    dist, table = FromScipy(stats.beta(5, 5, loc=1, scale=4)), EpsilonCost.of_delta(1e-5, 8.0)
+    # The payment weight that a plan finds for a budget of 150.
+    market = OfflineMechanism(dist, Objective.for_descent(5, 6.16e-4, weight_cap=3.0), epsilon_cost=table)
+    costs = dist.sample(5, np.random.default_rng(0))
+    outcome = market.run(costs)
+    assert 100.0 < outcome.total_payment < 200.0
+    for i in range(5):
+        expected = brute_payment(market, costs, i, reachable(market, costs, i))
+        assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_hundred_sellers_with_a_delta_are_paid_within_seconds_and_within_reason():
+    table = EpsilonCost.of_delta(1e-5, 8.0)
+    market = OfflineMechanism(BETA, Objective.for_descent(5, 1e-3, weight_cap=3.0), epsilon_cost=table)
+    costs = np.minimum(
+        BETA.sample(100, np.random.default_rng(1)), market.groups[0].virtual_cost.reserve_price
+    )
+    outcome = market.run(costs)
+    sold = outcome.epsilons > 0.0
+    assert (outcome.payments[sold] >= (costs * outcome.epsilons)[sold]).all()
+    assert (outcome.payments <= market.groups[0].virtual_cost.reserve_price * outcome.epsilons + 1e-9).all()
+    i = int(np.argmin(costs))
+    low, high = outcome.total * 0.97, outcome.total * 1.03
+    problem = announced(market, 100, low, high)
+    psi = np.asarray(market.groups[0].virtual_cost(costs))
+    assert problem.solve(psi)[1][0] == pytest.approx(outcome.total, rel=1e-12)
+    assert market.respond(costs, i, costs[i])[1] == pytest.approx(outcome.payments[i], rel=1e-9)
+
+
+def test_large_markets_pay_by_a_curve_what_each_seller_is_paid_alone():
+    for name in ("plain", "paper, caps", "irregular"):
+        market = mechanism(name)
+        market = OfflineMechanism(market.groups[0].virtual_cost, market.objective.with_payment_weight(1e-9))
+        costs = TERMS[name][0].sample(30_000, np.random.default_rng(0))
+        outcome = market.run(costs)
+        sold = np.flatnonzero(outcome.epsilons)
+        assert sold.size > 5000
+        for i in np.random.default_rng(1).choice(sold, 5):
+            epsilon, payment = market.respond(costs, int(i), costs[i])
+            assert outcome.epsilons[i] == epsilon
+            assert outcome.payments[i] == pytest.approx(payment, rel=1e-9)
+        assert outcome.weights.sum() == pytest.approx(1.0, rel=1e-11)
+
+
+def test_reports_outside_the_table_count_as_its_first_knot_or_sell_nothing():
+    market = mechanism("plain")
+    inside, outside = market.run([1.0, 2.0, 3.0]), market.run([0.2, 2.0, 3.0])
+    assert outside.payments.tolist() == inside.payments.tolist()
+    assert market.run([1.0, 2.0, 5.5]).epsilons[2] == 0.0
+    assert market.run([6.0, 7.0]).total_payment == 0.0
+    assert market.respond([1.0, 2.0], 0, 5.01) == (0.0, 0.0)
+
+
+def test_costs_of_nothing_are_bought_up_to_a_bound():
+    bounded = Objective(0.2, 40.0, 0.02, max_mean_epsilon=3.0)
+    outcome = OfflineMechanism(Uniform(0, 1), bounded).run([0.0, 0.0, 0.0])
+    assert outcome.total == 9.0
+    assert outcome.epsilons.tolist() == pytest.approx([3.0] * 3)
+    assert np.isfinite(
+        OfflineMechanism(Uniform(0, 1), Objective(0.2, 40.0, 0.02)).run([0.0, 0.5]).payments
+    ).all()
+
+
+def test_a_weight_cap_that_few_sellers_cannot_meet_is_raised_by_a_published_rule():
+    market = OfflineMechanism(UNIFORM, Objective(0.2, 400.0, 1e-3, weight_cap=1.0))
+    costs = np.linspace(1.5, 3.0, 10)
+    outcome = market.run(costs)
+    assert outcome.weights.max() <= 1.5 / 9 * (1.0 + 1e-12)
+    prices = outcome.payments[outcome.epsilons > 0.0] / outcome.epsilons[outcome.epsilons > 0.0]
+    assert prices.max() < 4.0  # not the reserve price, as if everybody were indispensable
+
+
+def test_rounding_payments_up_never_underpays():
+    outcome = mechanism("plain").run([1.5, 2.0, 4.0])
+    rounded = outcome.rounded_payments(0.01)
+    assert (rounded >= outcome.payments - 1e-9).all()
+    assert (rounded < outcome.payments + 0.01).all()
+    assert (rounded[outcome.payments == 0.0] == 0.0).all()
+
+
+def test_terms_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInput, match="paper"):
+        OfflineMechanism(UNIFORM, PaperObjective(1, 1, 1), epsilon_cost=EpsilonCost.identity(2.0))
+    with pytest.raises(InvalidInput, match="groups"):
+        OfflineMechanism(None, BOUNDED)
+    with pytest.raises(InvalidInput, match="add up"):
+        OfflineMechanism(None, BOUNDED, groups=GROUPS[:1])

@@ -1,0 +1,122 @@
+"""Price schedules: truthful, individually rational, close to the exact optimum."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+
+from dpmarket.costs import FromScipy, Mixture, Uniform
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import Objective, PaperObjective
+from dpmarket.mechanisms.price_schedule import (
+    PriceSchedule,
+    paper_schedule,
+    population_schedule,
+    posted_price,
+)
+
+UNIFORM = Uniform(1, 5)
+IRREGULAR = Mixture([Uniform(1, 2), Uniform(1, 5), Uniform(3.5, 4)], [0.5, 0.2, 0.3])
+QUADRATIC = EpsilonCost.identity(4.0, "quadratic")
+DELTA = EpsilonCost.of_delta(1e-5, 6.0)
+CAPPED = Objective.for_model(10, 1e-3, weight_cap=2.0)
+SCHEDULES = {
+    "population": (population_schedule(UNIFORM, Objective.for_model(10, 1e-4), 500), None),
+    "paper": (population_schedule(UNIFORM, PaperObjective(1, 1, 1e-3), 500), None),
+    "irregular": (population_schedule(IRREGULAR, CAPPED, 500), None),
+    "quadratic": (population_schedule(UNIFORM, CAPPED, 500, epsilon_cost=QUADRATIC), QUADRATIC),
+    "delta": (population_schedule(UNIFORM, CAPPED, 500, epsilon_cost=DELTA), DELTA),
+    "posted price": (posted_price(3.0, 0.5, QUADRATIC), QUADRATIC),
+    "Algorithm 3": (paper_schedule(VirtualCost.of(Uniform(0, 1)), PaperObjective(1, 1, 0.1), 50, 0.5), None),
+    "scaled": (population_schedule(UNIFORM, CAPPED, 500, epsilon_cost=QUADRATIC).scale(0.5), "power"),
+}
+
+
+def losses(schedule, table, epsilons):
+    """H of epsilons; a scaled schedule has the table's at the scale."""
+    if table is None:
+        return epsilons
+    if table == "power":
+        return 0.25 * QUADRATIC.cost_of_epsilon(epsilons * 2.0)
+    return table.cost_of_epsilon(epsilons)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_truth_is_the_best_report_and_taking_part_never_loses(name):
+    schedule, table = SCHEDULES[name]
+    reports = np.unique(np.concatenate((schedule.costs, np.linspace(0.0, 1.1 * schedule.reserve_price, 400))))
+    epsilons, payments = schedule.quote(reports)
+    utilities = payments - reports[:, None] * losses(schedule, table, epsilons)  # of each cost, each report
+    truthful = np.diag(utilities)
+    money = max(float(payments.max()), 1e-12)
+    assert (utilities.max(axis=1) - truthful).max() <= 1e-12 * money
+    assert truthful.min() >= -1e-12 * money
+    assert (np.diff(epsilons) <= 1e-15).all()
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_payments_are_the_payment_identity(name):
+    schedule, table = SCHEDULES[name]
+    top = schedule.reserve_price
+    for cost in np.linspace(schedule.costs[0], top, 5):
+        epsilon, payment = (float(each[0]) for each in schedule.quote([cost]))
+
+        def given(z):
+            return float(losses(schedule, table, schedule.quote([z])[0])[0])
+
+        inner = schedule.costs[(schedule.costs > cost) & (schedule.costs < top)]
+        edges = [cost, *inner, top]
+        area = sum(quad(given, a, b, epsabs=0, epsrel=1e-12)[0] for a, b in pairwise(edges) if b > a)
+        assert payment == pytest.approx(
+            cost * losses(schedule, table, np.array([epsilon]))[0] + area, rel=1e-9
+        )
+
+
+def test_a_population_schedule_buys_nearly_what_the_exact_mechanism_buys():
+    objective = Objective.for_model(10, 1e-5)
+    costs = UNIFORM.quantile((np.arange(2000) + 0.5) / 2000)
+    exact = OfflineMechanism(UNIFORM, objective).run(costs)
+    epsilons, payments = population_schedule(UNIFORM, objective, 2000).quote(costs)
+    assert payments.sum() == pytest.approx(exact.total_payment, rel=5e-3)
+    assert epsilons.sum() == pytest.approx(exact.total_epsilon, rel=5e-3)
+
+
+def test_the_paper_schedule_is_its_formula():
+    objective = PaperObjective(mu=2.0, sigma=3.0, gamma=0.05)
+    schedule = paper_schedule(VirtualCost.of(Uniform(0, 1)), objective, 40, density_at_zero=0.5)
+    lam = np.sqrt(2.0**2 * 0.05 / (3.0 * 40 * 0.5))
+    kappa = 2 * np.sqrt(3) * 0.05**1.5 * 2.0 / (0.5**1.5 * 40**1.5 * lam**3.5)
+    costs = np.linspace(0.0, 1.0, 50)
+    np.testing.assert_allclose(
+        schedule.quote(costs)[0], kappa * np.maximum(lam - 0.05 * 2 * costs, 0.0), rtol=1e-12, atol=1e-15
+    )
+
+
+def test_a_menu_offers_what_reports_get_and_schedules_survive_plain_data():
+    schedule, _ = SCHEDULES["population"]
+    costs, epsilons, payments = schedule.menu(20)
+    assert (np.array(schedule.quote(costs)) == np.array([epsilons, payments])).all()
+    assert schedule.largest_payment == payments[0] == payments.max()
+    assert PriceSchedule.from_dict(schedule.to_dict()) == schedule
+    doubled = schedule.scale(2.0).quote(costs)
+    np.testing.assert_allclose(doubled, [2 * epsilons, 2 * payments], rtol=1e-14)
+
+
+def test_schedules_of_a_million_sellers_and_of_costs_without_end_are_made():
+    dist = FromScipy(stats.lognorm(s=0.5, scale=2.0))
+    schedule = population_schedule(dist, Objective.for_model(30, 1e-6, weight_cap=3.0), 1_000_000)
+    assert 0.0 < schedule.largest_payment < 10.0
+
+
+def test_what_is_no_schedule_is_refused():
+    with pytest.raises(InvalidInput, match="never rise"):
+        PriceSchedule([1.0, 2.0], [1.0, 2.0])
+    with pytest.raises(InvalidInput, match="rise strictly"):
+        PriceSchedule([2.0, 1.0], [2.0, 1.0])
+    with pytest.raises(InvalidInput, match="at most"):
+        posted_price(1.0, 5.0, QUADRATIC)
