@@ -437,3 +437,15 @@ USAGE = [
 def test_wrong_usage_has_an_exit_code_of_its_own_and_does_nothing(quoted):
     for arguments in USAGE:
         refused(quoted, *arguments, code=2)
+
+
+def test_values_outside_public_bounds_are_refused_where_the_rules_say_so(tmp_path):
+    good = GOODS["two classes"]
+    rules = {**good.rules(20), "training": {"outside_bounds": "refuse"}}
+    ids, costs, people = sellers(good, 20)
+    people[3][0]["age"] = 91
+    campaign = FileCampaign(tmp_path, rules, *tables(ids, costs, people))
+    campaign.quote()
+    done = campaign.train(code=1)
+    assert "age" in done.err
+    assert not (campaign / "model.json").exists()
