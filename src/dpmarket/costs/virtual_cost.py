@@ -198,7 +198,7 @@ class VirtualCost:
 
 
 def _points(distribution: CostDistribution, top: float) -> FloatArray:
-    """Return costs up to ``top``, half by cost, half by probability, and both sides of the density's jumps."""
+    """Return costs up to ``top``, half by cost and half by probability, and both sides of density jumps."""
     low = distribution.support[0]
     by_cost = np.linspace(low, top, POINTS)
     by_probability = distribution.quantile(np.linspace(0.0, float(distribution.cdf(top)), POINTS))
