@@ -15,10 +15,10 @@ from dpmarket.mechanisms.objective import Objective
 ANNOUNCED = Uniform(1, 5)
 SALT = bytes(range(16))
 TERMS = {
-    "linear": (Objective.for_model(10), EpsilonCost.identity()),
-    "cap": (Objective.for_model(10, weight_cap=3.0), EpsilonCost.identity(5.0)),
-    "quadratic": (Objective.for_model(10), EpsilonCost.identity(5.0, "quadratic")),
-    "delta": (Objective.for_descent(10), EpsilonCost.of_delta(1e-5, 5.0)),
+    "linear": (Objective.for_model(10, 1e-5), EpsilonCost.identity()),
+    "cap": (Objective.for_model(10, 1e-5, weight_cap=3.0), EpsilonCost.identity(5.0)),
+    "quadratic": (Objective.for_model(10, 1e-5), EpsilonCost.identity(5.0, "quadratic")),
+    "delta": (Objective.for_descent(10, 1e-5), EpsilonCost.of_delta(1e-5, 5.0)),
 }
 
 

@@ -300,13 +300,11 @@ def _is_saturated(points: dict[float, float]) -> bool:
 
 
 def _grid(table: VirtualCost) -> FloatArray:
-    """Return the public grid of costs: half by cost, half by virtual cost."""
-    low, high = float(table.knots[0]), table.reserve_price
-    by_cost = np.linspace(low, high, GRID // 2 + 1)
-    by_value = np.interp(
-        np.linspace(0.0, 1.0, 4 * GRID), np.linspace(0.0, 1.0, table.knots.size), table.knots
-    )
-    even = by_value[np.linspace(0, by_value.size - 1, GRID // 2 + 1).astype(np.int64)]
-    merged = np.unique(np.concatenate((by_cost, even)))
+    """Return the public grid of costs: half evenly spaced, half in proportion to the table's own knots."""
+    even = np.linspace(table.knots[0], table.reserve_price, GRID // 2 + 1)
+    pieces = table.knots.size - 1
+    own = np.interp(np.linspace(0.0, pieces, GRID // 2 + 1), np.arange(pieces + 1), table.knots)
+    merged = np.unique(np.concatenate((even, own)))
     # Exactly GRID cells, whatever coincides.
-    return np.interp(np.linspace(0.0, merged.size - 1.0, GRID + 1), np.arange(merged.size), merged)
+    places = np.linspace(0.0, merged.size - 1.0, GRID + 1)
+    return np.asarray(np.interp(places, np.arange(merged.size), merged))
