@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     port: Port = 8000
     """On which port; 0: a free one."""
     metrics_port: Port = 8001
-    """On which port metrics are told; 0: a free one."""
+    """The port of the metrics; 0: a free one."""
     behind_proxy: bool = False
     """Whether a proxy on this machine says who calls."""
     funding: Literal["paymaster", "buyer"] = "paymaster"

@@ -1,4 +1,4 @@
-"""Turn plain data into a certificate's parts, or refuse them.
+"""Layout of a certificate: plain data, checked part by part.
 
 What has other parts than these, or a part of another type, is refused: True is no number here.
 """
