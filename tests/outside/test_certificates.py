@@ -469,6 +469,48 @@ def test_one_receipt_does_not_open_another_sellers_line(campaign):
     assert not dpm.verify(file, receipt=canonical(mixed) + b"\n").passed
 
 
+# --- the menu of an online campaign ---
+
+
+def with_menu(campaign, folder, change):
+    """Write a certificate whose menu, and what else ``change`` touches, is another; return the campaign."""
+    papers = Papers(campaign.folder)
+    change(papers)
+    papers.write(folder)
+    made = copy.copy(campaign)
+    made.folder = folder
+    return made
+
+
+def dearer_menu(papers):
+    """Raise all costs and payments of the menu by 1%: it is as consistent as before."""
+    for name in ("cost", "payment"):
+        papers.body["menu"][name] = [1.01 * value for value in papers.body["menu"][name]]
+
+
+def menu_of_a_huge_offer(papers):
+    """Offer an epsilon that nobody would want besides, and pay one seller a cent too little."""
+    menu = papers.body["menu"]
+    menu["epsilon"].append(menu["epsilon"][-1] + 1e12)
+    menu["payment"].append(menu["payment"][-1] + 1e12 * menu["cost"][-1])
+    menu["cost"].append(menu["cost"][-1])
+    change_line(papers, payment=papers.bought["payment"] - 1.0)
+
+
+@pytest.mark.parametrize("campaign", ["online"], indirect=True)
+def test_a_menu_other_than_the_published_prices_is_found(campaign, tmp_path):
+    made = with_menu(campaign, tmp_path, dearer_menu)
+    failed = {check["name"] for check in made.verify("--commitment", "commitment.json", code=1).json["checks"]
+              if check["verdict"] == "FAILS"}  # fmt: skip
+    assert any("price" in name for name in failed)
+
+
+@pytest.mark.parametrize("campaign", ["online"], indirect=True)
+def test_an_offer_that_is_not_on_the_menu_is_found_however_large_the_menu(campaign, tmp_path):
+    made = with_menu(campaign, tmp_path, menu_of_a_huge_offer)
+    assert made.verify("--openings", "openings.json", code=1).json["passed"] is False
+
+
 # --- the verifier on its own ---
 
 

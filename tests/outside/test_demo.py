@@ -1,6 +1,7 @@
 """What `make demo` leaves behind: a whole campaign in files that anybody can check."""
 
 import json
+import math
 import re
 import stat
 from fractions import Fraction
@@ -112,3 +113,13 @@ def test_the_summary_says_the_numbers_of_the_files(demonstration):
     assert totals["sellers"] == len(quotes)
     assert totals["bought"] == len(bought)
     assert totals["paid_minor_units"] == sum(int(row["payment_minor_units"]) for row in quotes)
+
+
+def test_the_report_says_how_much_surer_a_guess_can_become(demonstration):
+    meanings = json.loads(demonstration.text("summary.json"))["meanings"]
+    assert len(meanings) > 1
+    for meaning in meanings:
+        factor = math.exp(meaning["epsilon"])
+        assert meaning["odds_factor"] == pytest.approx(factor)
+        expected = [before * factor / (1.0 - before + before * factor) for before in (0.01, 0.1, 0.5)]
+        assert meaning["guesses"] == pytest.approx(expected)

@@ -238,6 +238,15 @@ def test_the_report_names_the_certificate_and_loads_nothing(whole):
     assert [address for address in fetched if not address.startswith(("#", "data:"))] == []
 
 
+def test_no_mean_of_the_report_is_taken_over_fewer_than_ten_sellers(whole):
+    told = whole.campaign.report("--certificate", "certificate.json", "--force", "--json").json
+    groups = [*told["bought_groups"], *told["other_groups"]]
+    assert sum(group["sellers"] for group in groups) == len(whole.costs) - len(whole.left)
+    for part in ("bought_groups", "other_groups"):
+        sizes = [group["sellers"] for group in told[part]]
+        assert len(sizes) <= 1 or min(sizes) >= 10
+
+
 def test_the_same_reports_and_quotes_hand_out_the_same_once_more(whole, tmp_path):
     campaign = copied(whole.campaign, tmp_path)
     before, quotes = (campaign / "model.json").read_bytes(), whole.campaign.quotes()

@@ -309,6 +309,20 @@ def test_escrow_is_never_exceeded_and_a_late_seller_gets_the_place_of_one_who_le
     assert sum(held) <= 3 * largest
 
 
+def test_somebody_new_does_not_pass_the_sellers_who_wait(market):
+    rules = MODEL.rules(60)
+    largest = market.buyer.get(f"/campaigns/{market.service.open(rules)}").json()["largest_payment"]
+    campaign = market.service.open(rules, amount=largest)
+    first, waiting, late = invite(market, campaign, 3)
+    for caller in (first, waiting, late):
+        caller.consent()
+    first.act("menu")
+    assert waiting.act("menu")["state"] == "waiting"
+    first.act("withdrawal")
+    assert late.act("menu")["state"] == "waiting"  # whether the first in line was called already or not
+    until(lambda: waiting.act("menu")["state"] == "seated", 20)
+
+
 def test_a_place_that_is_not_used_in_time_goes_to_the_next(market):
     rules = MODEL.rules(60)
     largest = market.buyer.get(f"/campaigns/{market.service.open(rules)}").json()["largest_payment"]

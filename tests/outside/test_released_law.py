@@ -439,3 +439,13 @@ def test_a_vector_mean_has_radial_noise_of_the_stated_scale_within_everybodys_ep
     for weight, epsilon in zip(weights, PROMISED, strict=True):
         assert Fraction(999, 1000) * Fraction(epsilon) <= 2 * weight * parts * unit / (2 * parts)
         assert weight * unit <= Fraction(epsilon)
+
+
+# --- the paper's own bound ---
+
+
+def test_the_printed_privacy_loss_is_that_of_proposition_1_and_never_below_what_is_charged():
+    weights, rate, l2, people = np.array([0.0, 0.2, 0.3, 0.5]), 8.0, 0.05, 4
+    printed = dpm.privacy.paper_privacy_loss(weights, rate, l2, weight_cap=2.0)
+    assert np.allclose(printed, weights * rate + 2.0 * np.log1p(2.0 / people / l2), rtol=1e-12)
+    assert (printed >= dpm.privacy_loss(weights, rate, l2)).all()
