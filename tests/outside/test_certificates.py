@@ -469,6 +469,61 @@ def test_one_receipt_does_not_open_another_sellers_line(campaign):
     assert not dpm.verify(file, receipt=canonical(mixed) + b"\n").passed
 
 
+# --- statistics ---
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    """A certified campaign that bought two statistics."""
+    good = GOODS["several statistics"]
+    made = FileCampaign(tmp_path_factory.mktemp("numbers"), good.rules(40), *tables(*sellers(good, 40)))
+    made.quote()
+    made.train()
+    made.certify()
+    return made
+
+
+def scaled(papers, name, factor):
+    for one in papers.release["statistics"]:
+        one[name] *= factor
+
+
+def not_whole(papers):
+    """Give two sellers weights that are no whole multiples of the unit; their sum stays."""
+    first, second = (line for line in sorted(papers.lines, key=lambda line: -line["promise"])[:2])
+    first["weight"] -= 1e-3 * math.pi
+    second["weight"] += 1e-3 * math.pi
+    papers.settle()
+
+
+NUMBERS_FORGED = {
+    "nothing": lambda papers: None,
+    "less noise": lambda papers: scaled(papers, "noise_scale", 0.5),
+    "more noise": lambda papers: scaled(papers, "noise_scale", 2.0),
+    "a larger share of the epsilon": lambda papers: scaled(papers, "share", 1.5),
+    "a bound of the mean": lambda papers: papers.release["statistics"][0]["question"].update(high=900.0),
+    "weights that cost more than was spent": not_whole,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS_FORGED)
+def test_a_forged_release_of_statistics_is_found(numbers, name, tmp_path):
+    papers = Papers(numbers.folder)
+    NUMBERS_FORGED[name](papers)
+    papers.write(tmp_path)
+    made = copy.copy(numbers)
+    made.folder = tmp_path
+    done = made.verify("--openings", "openings.json", code=int(name != "nothing")).json
+    assert done["passed"] is (name == "nothing")
+
+
+def test_several_statistics_share_what_was_promised(numbers):
+    for line in Papers(numbers.folder).lines:
+        assert line["spent"] <= line["promise"]
+    shares = [one["share"] for one in Papers(numbers.folder).release["statistics"]]
+    assert sum(shares) <= 1.0
+
+
 # --- the menu of an online campaign ---
 
 

@@ -4,6 +4,7 @@ import copy
 import gzip
 import json
 import shutil
+import sqlite3
 
 import polars as pl
 import pytest
@@ -449,3 +450,21 @@ def test_values_outside_public_bounds_are_refused_where_the_rules_say_so(tmp_pat
     done = campaign.train(code=1)
     assert "age" in done.err
     assert not (campaign / "model.json").exists()
+
+
+def test_a_database_with_a_table_of_something_else_is_left_alone(quoted, tmp_path):
+    with sqlite3.connect(quoted / "market.ledger") as known:
+        names = [name for (name,) in known.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    campaign = FileCampaign(tmp_path, GOOD.rules(NUMBER), *tables(*sellers(GOOD, NUMBER)))
+    for name in names[:3]:
+        (campaign / "market.ledger").unlink(missing_ok=True)
+        with sqlite3.connect(campaign / "market.ledger") as other:
+            other.execute(f'CREATE TABLE "{name}" (mine TEXT)')
+        refused(campaign, "quote", "reports.csv", "-o", "quotes.csv")
+        with sqlite3.connect(campaign / "market.ledger") as other:
+            assert [row[0] for row in other.execute("SELECT name FROM sqlite_master")] == [name]
+
+
+def test_an_act_that_is_refused_for_one_seller_is_done_for_none(quoted):
+    refused(quoted, "withdraw", "seller 7", "nobody of this name", "--quotes", "quotes.csv")
+    assert is_open(quoted)
