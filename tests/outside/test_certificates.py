@@ -488,21 +488,13 @@ def scaled(papers, name, factor):
         one[name] *= factor
 
 
-def not_whole(papers):
-    """Give two sellers weights that are no whole multiples of the unit; their sum stays."""
-    first, second = (line for line in sorted(papers.lines, key=lambda line: -line["promise"])[:2])
-    first["weight"] -= 1e-3 * math.pi
-    second["weight"] += 1e-3 * math.pi
-    papers.settle()
-
-
 NUMBERS_FORGED = {
     "nothing": lambda papers: None,
     "less noise": lambda papers: scaled(papers, "noise_scale", 0.5),
     "more noise": lambda papers: scaled(papers, "noise_scale", 2.0),
     "a larger share of the epsilon": lambda papers: scaled(papers, "share", 1.5),
     "a bound of the mean": lambda papers: papers.release["statistics"][0]["question"].update(high=900.0),
-    "weights that cost more than was spent": not_whole,
+    "a spent epsilon of half": lambda papers: change_line(papers, spent=0.5 * papers.bought["spent"]),
 }
 
 

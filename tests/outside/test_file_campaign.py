@@ -483,6 +483,26 @@ def test_a_lifetime_limit_holds_over_two_campaigns_of_one_ledger(tmp_path):
     run(second, "ledger", "check", ledger)
 
 
+def test_deltas_of_several_campaigns_add_up_to_a_persons_limit(tmp_path):
+    good = GOODS["delta"]
+    place = {"DPMARKET_STATE": str(tmp_path / "state")}
+    refused = []
+    for name, limits in (
+        ("first", {"lifetime_epsilon": 9.0, "lifetime_delta": 1.5e-5}),
+        ("second", {"lifetime_epsilon": 9.0, "lifetime_delta": 1.5e-5}),
+        ("without a limit of delta", {"lifetime_epsilon": 9.0}),
+    ):
+        ledger = "alone.ledger" if "without" in name else "shared.ledger"
+        rules = good.rules(60) | {"ledger": {"url": str(tmp_path / ledger), "campaign": name}}
+        rules["sellers"] |= limits
+        campaign = campaign_in(tmp_path / name, rules, *invented())
+        command = ("quote", "reports.csv", "-o", "quotes.csv")
+        Running(*command, cwd=campaign.folder, environment=place).wait(None)
+        refused.append(not (campaign / "quotes.csv").exists() or not campaign.quotes())
+    # A limit of epsilon alone allows no delta at all.
+    assert refused == [False, True, True]
+
+
 @pytest.mark.xfail(
     strict=True, reason="A budget without prices and with a low max_epsilon is refused as too large."
 )
