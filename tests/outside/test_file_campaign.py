@@ -483,24 +483,26 @@ def test_a_lifetime_limit_holds_over_two_campaigns_of_one_ledger(tmp_path):
     run(second, "ledger", "check", ledger)
 
 
-def test_deltas_of_several_campaigns_add_up_to_a_persons_limit(tmp_path):
-    good = GOODS["delta"]
+@pytest.mark.parametrize(
+    ("campaigns", "refused"),
+    [
+        ([("delta", {"lifetime_delta": 2.5e-5})] * 3, [False, False, True]),
+        ([("two classes", {}), ("delta", {"lifetime_delta": 1.0})], [False, True]),
+    ],
+    ids=["deltas add up", "a campaign without a limit of delta allows none"],
+)
+def test_a_limit_of_delta_holds_over_the_campaigns_of_one_ledger(tmp_path, campaigns, refused):
     place = {"DPMARKET_STATE": str(tmp_path / "state")}
-    refused = []
-    for name, limits in (
-        ("first", {"lifetime_epsilon": 9.0, "lifetime_delta": 1.5e-5}),
-        ("second", {"lifetime_epsilon": 9.0, "lifetime_delta": 1.5e-5}),
-        ("without a limit of delta", {"lifetime_epsilon": 9.0}),
-    ):
-        ledger = "alone.ledger" if "without" in name else "shared.ledger"
-        rules = good.rules(60) | {"ledger": {"url": str(tmp_path / ledger), "campaign": name}}
-        rules["sellers"] |= limits
-        campaign = campaign_in(tmp_path / name, rules, *invented())
-        command = ("quote", "reports.csv", "-o", "quotes.csv")
-        Running(*command, cwd=campaign.folder, environment=place).wait(None)
-        refused.append(not (campaign / "quotes.csv").exists() or not campaign.quotes())
-    # A limit of epsilon alone allows no delta at all.
-    assert refused == [False, True, True]
+    found = []
+    for number, (good, limits) in enumerate(campaigns):
+        ledger = {"url": str(tmp_path / "shared.ledger"), "campaign": f"number {number}"}
+        caps = {} if good == "delta" else {"max_mean_epsilon": 0.3, "weight_cap": 2.0}
+        rules = GOODS[good].rules(60, **caps) | {"ledger": ledger}
+        rules["sellers"] |= {"lifetime_epsilon": 9.0, **limits}
+        campaign = campaign_in(tmp_path / str(number), rules, *invented())
+        Running("quote", "reports.csv", "-o", "quotes.csv", cwd=campaign.folder, environment=place).wait(None)
+        found.append(not (campaign / "quotes.csv").exists() or not campaign.quotes())
+    assert found == refused
 
 
 @pytest.mark.xfail(
