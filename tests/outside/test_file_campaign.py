@@ -487,7 +487,7 @@ def test_a_lifetime_limit_holds_over_two_campaigns_of_one_ledger(tmp_path):
     ("campaigns", "refused"),
     [
         ([("delta", {"lifetime_delta": 2.5e-5})] * 3, [False, False, True]),
-        ([("two classes", {}), ("delta", {"lifetime_delta": 1.0})], [False, True]),
+        ([("two classes", {}), ("delta", {"lifetime_delta": 2.5e-5})], [False, True]),
     ],
     ids=["deltas add up", "a campaign without a limit of delta allows none"],
 )
