@@ -1,7 +1,8 @@
 """Hold what campaigns may ask of people against their limits: of epsilon, and of the deltas of promises.
 
-A promise with a delta holds with probability 1 - delta. Over several campaigns epsilons and deltas add up,
-each by itself. A person's limit of epsilon is their own; deltas may add up to the same for everybody.
+With a delta, a record changes the probability of any result by at most the factor exp(epsilon), plus delta.
+Over several campaigns epsilons and deltas add up, each by itself. A person's limit of epsilon is their own;
+deltas may add up to the same for everybody.
 """
 
 from __future__ import annotations
