@@ -59,8 +59,8 @@ def refuse_many(connection: Connection, found: LiveCampaign, more: int) -> None:
     if int(connection.execute(count).scalar_one()) + more > most_people(delta):
         raise MarketRefusal(
             "invalid",
-            f"expected at most {most_people(delta):,} people, whom a delta of {delta:g} allows: a tenth of "
-            "one of them may fail.",
+            f"expected at most {most_people(delta):,} people, whom a delta of {delta:g} allows: the "
+            "deltas of all add up to at most a tenth.",
         )
 
 

@@ -247,15 +247,15 @@ def gaussian_deltas(epsilons: ArrayLike, mus: ArrayLike) -> FloatArray:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the epsilon at which the Gaussian mechanism has this delta, rounded up; infinite at a delta of 0.
+    """Return the epsilon at which the Gaussian mechanism has this delta, rounded up; infinite at 0.
 
     Examples
     --------
     >>> round(gaussian_epsilon(1.0, 1e-5), 3), gaussian_epsilon(0.0, 1e-5)
     (4.377, 0.0)
     """
-    if mu == 0.0 or delta <= 0.0:
-        return 0.0 if mu == 0.0 else math.inf
+    if gaussian_deltas(0.0, mu) <= delta or delta <= 0.0:
+        return 0.0 if mu == 0.0 or delta > 0.0 else math.inf
     low, high = 0.0, 0.5 * mu * mu + mu * math.sqrt(2.0 * math.log(2.0 / min(delta, 1.0))) + mu
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (low, middle) if gaussian_deltas(middle, mu) <= delta else (middle, high)
