@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy import Account, PrivacyAccount
-from dpmarket.privacy.account import gaussian_deltas, gaussian_epsilon
+from dpmarket.privacy.account import gaussian_deltas, gaussian_epsilons
+
+
+def gaussian_epsilon(mu, delta):
+    return float(gaussian_epsilons(mu, delta))
+
 
 ABOVE = 1 + 1e-9  # far more than what is rounded up
 

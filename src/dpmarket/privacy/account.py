@@ -31,6 +31,7 @@ from dpmarket.display import short_repr
 from dpmarket.errors import Infeasible, InvalidInput
 
 _UP = 1.0 + 1e-12  # far more than floats lose in the formula of delta
+_HALVINGS = 100
 _LEAST_DELTA = 1e-100  # smaller ones leave the range of floats in the formula of delta
 
 
@@ -61,12 +62,20 @@ class PrivacyAccount(Protocol):
         ...
 
 
-class _Spent(NamedTuple):
-    """The sums of what one person was charged, exactly."""
+Exact = int | Fraction
+"""A number in units of 2**-1074, which all floats are whole multiples of."""
+_UNIT = 1 << 1074
 
-    epsilon: Fraction = Fraction(0)
-    squared_mu: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
+
+class _Spent(NamedTuple):
+    """The sums of what one person was charged; squares in squared units."""
+
+    epsilon: Exact = 0
+    squared_mu: Exact = 0
+    delta: Exact = 0
+
+
+_NOTHING = _Spent()
 
 
 class Account:
@@ -111,12 +120,12 @@ class Account:
 
     def __init__(self, limits: Mapping[Any, float] | ArrayLike, delta: float = 0.0) -> None:
         self._delta = _exact("delta", [delta])[0]
-        if self._delta and not _LEAST_DELTA <= self._delta < 1:
+        if self._delta and not _LEAST_DELTA <= delta < 1.0:
             raise InvalidInput(
                 f"expected delta to be 0, or at least {_LEAST_DELTA} and below 1, got {delta!r}."
             )
-        self._common: Fraction | None = None
-        self._limits: dict[Any, Fraction] = {}
+        self._common: Exact | None = None
+        self._limits: dict[Any, Exact] = {}
         if isinstance(limits, Mapping):
             amounts = _exact("limits", list(limits.values())) if limits else []
             self._limits = dict(zip(limits, amounts, strict=True))
@@ -158,22 +167,23 @@ class Account:
             If anybody would exceed the limit. The message says how many, not who.
         """
         names = list(people)
+        absent: list[Exact] = [0] * len(names)
         amounts = [
-            [Fraction(0)] * len(names) if given is None else _exact(name, given)
+            absent if given is None else _exact(name, given)
             for name, given in (("epsilons", epsilons), ("mus", mus))
         ]
         (more,) = _exact("delta", [delta])
         if any(len(column) != len(names) for column in amounts) or len(set(names)) != len(names):
             raise InvalidInput("expected every person once, with one amount each.")
         with self._lock:
-            limits, after = [], {}
+            after = {}
             for name, epsilon, mu in zip(names, *amounts, strict=True):
-                limit, spent = self._limit(name), self._spent.get(name, _Spent())
+                self._limit(name)
                 if epsilon or mu:
-                    own = _Spent(epsilon, mu * mu, more if epsilon else Fraction(0))
-                    after[name] = _Spent(*(a + b for a, b in zip(spent, own, strict=True)))
-                    limits.append(limit)
-            beyond = sum(self._exceeded(limits, list(after.values())))
+                    old = self._spent.get(name, _NOTHING)
+                    own = more if epsilon else 0
+                    after[name] = _Spent(old.epsilon + epsilon, old.squared_mu + mu * mu, old.delta + own)
+            beyond = self._exceeding(after)
             if beyond:
                 raise Infeasible(
                     "expected nobody to exceed their limit, of epsilon at the account's delta, found "
@@ -190,38 +200,41 @@ class Account:
             If a person has no limit.
         """
         with self._lock:
-            rests = [self._limit(name) - self._total(self._spent.get(name, _Spent())) for name in people]
+            spent = self._totals(people)
+            rests = [self._limit(name) - total for name, total in zip(people, spent, strict=True)]
         return read_only(np.array([max(_down(rest), 0.0) for rest in rests]))
 
     def spent(self, people: Sequence[Any]) -> FloatArray:
         """Return the epsilon that all charges together cost each of these people, rounded up."""
         with self._lock:
-            totals = [self._total(self._spent.get(name, _Spent())) for name in people]
-        return read_only(np.array([-_down(-total) for total in totals]))
+            return read_only(np.array([-_down(-total) for total in self._totals(people)]))
 
-    def _limit(self, name: Any) -> Fraction:
+    def _limit(self, name: Any) -> Exact:
         limit = self._limits.get(name, self._common)
         if limit is None:
             raise InvalidInput("expected people with a limit in the account, found somebody without.")
         return limit
 
-    def _exceeded(self, limits: list[Fraction], after: list[_Spent]) -> list[bool]:
-        """Return for each person whether the charges together are above the limit."""
-        rests = [limit - spent.epsilon for limit, spent in zip(limits, after, strict=True)]
-        mus = np.array([_root_up(spent.squared_mu) for spent in after])
-        found = gaussian_deltas([max(_down(rest), 0.0) for rest in rests], mus)
-        return [
-            rest < 0 or spent.delta + Fraction(used) > self._delta
-            for rest, spent, used in zip(rests, after, found.tolist(), strict=True)
-        ]
+    def _exceeding(self, after: Mapping[Any, _Spent]) -> int:
+        """Return how many people would be above their limit."""
+        beyond, gaussian = 0, []
+        for name, own in after.items():
+            rest, delta = self._limit(name) - own.epsilon, self._delta - own.delta
+            if rest < 0 or delta < 0:
+                beyond += 1
+            elif own.squared_mu:
+                gaussian.append((_down(rest), _root_up(own.squared_mu), _down(delta)))
+        if not gaussian:
+            return beyond
+        rests, mus, deltas = np.array(gaussian).T
+        return beyond + int((gaussian_deltas(rests, mus) > deltas).sum())
 
-    def _total(self, spent: _Spent) -> Fraction:
-        """Return what one person's charges cost together, as a number that is not too small."""
-        if not spent.squared_mu:
-            return spent.epsilon
-        return spent.epsilon + Fraction(
-            gaussian_epsilon(_root_up(spent.squared_mu), _down(self._delta - spent.delta))
-        )
+    def _totals(self, people: Sequence[Any]) -> list[Exact]:
+        """Return what each person's charges cost together, as numbers that are not too small."""
+        found = [self._spent.get(name, _NOTHING) for name in people]
+        mus = [_root_up(own.squared_mu) for own in found]
+        epsilons = gaussian_epsilons(mus, [_down(self._delta - own.delta) for own in found])
+        return [own.epsilon + more for own, more in zip(found, _exact("epsilons", epsilons), strict=True)]
 
 
 def gaussian_deltas(epsilons: ArrayLike, mus: ArrayLike) -> FloatArray:
@@ -246,40 +259,42 @@ def gaussian_deltas(epsilons: ArrayLike, mus: ArrayLike) -> FloatArray:
     return np.where(mu > 0.0, np.clip(found, 0.0, 1.0), 0.0)
 
 
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the epsilon at which the Gaussian mechanism has this delta, rounded up; infinite at 0.
+def gaussian_epsilons(mus: ArrayLike, deltas: ArrayLike) -> FloatArray:
+    """Return the epsilons at which Gaussian mechanisms have these deltas, rounded up; 0 where ``mu`` is 0.
 
     Examples
     --------
-    >>> round(gaussian_epsilon(1.0, 1e-5), 3), gaussian_epsilon(0.0, 1e-5)
-    (4.377, 0.0)
+    >>> gaussian_epsilons([1.0, 0.0], [1e-5, 0.0]).round(3).tolist()
+    [4.377, 0.0]
     """
-    if gaussian_deltas(0.0, mu) <= delta or delta <= 0.0:
-        return 0.0 if mu == 0.0 or delta > 0.0 else math.inf
-    low, high = 0.0, 0.5 * mu * mu + mu * math.sqrt(2.0 * math.log(2.0 / min(delta, 1.0))) + mu
-    while low < (middle := 0.5 * (low + high)) < high:
-        low, high = (low, middle) if gaussian_deltas(middle, mu) <= delta else (middle, high)
+    mu, delta = (np.asarray(values, dtype=np.float64) for values in (mus, deltas))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = 0.5 * mu * mu + mu * (1.0 + np.sqrt(2.0 * np.log(2.0 / delta)))
+    low, high = np.zeros(mu.shape), np.where(gaussian_deltas(0.0, mu) <= delta, 0.0, bound)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        enough = gaussian_deltas(middle, mu) <= delta
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return high
 
 
-def _exact(name: str, values: Any) -> list[Fraction]:
-    """Return numbers of at least 0 exactly: floats as the binary fractions they are."""
+def _exact(name: str, values: Any) -> list[Exact]:
+    """Return numbers of at least 0 in units of 2**-1074: floats as the binary fractions they are."""
     if isinstance(values, Sequence) and any(isinstance(value, Fraction) for value in values):
         if not all(isinstance(value, Fraction) and value >= 0 for value in values):
             raise InvalidInput(f"expected {name} to be all of at least 0, and all fractions if one is.")
-        return list(values)
-    return [Fraction(number) for number in checks.non_negative_vector(name, values).tolist()]
+        return [value * _UNIT for value in values]
+    ratios = map(float.as_integer_ratio, checks.non_negative_vector(name, values).tolist())
+    return [numerator * (_UNIT // denominator) for numerator, denominator in ratios]
 
 
-def _down(number: Fraction) -> float:
-    """Return the largest float that is not above a number."""
-    found = float(number)
-    return found if Fraction(found) <= number else math.nextafter(found, -math.inf)
+def _down(number: Exact) -> float:
+    """Return the largest float that is not above a number of units."""
+    found = float(Fraction(number, _UNIT)) if isinstance(number, Fraction) else number / _UNIT
+    numerator, denominator = found.as_integer_ratio()
+    return found if numerator * (_UNIT // denominator) <= number else math.nextafter(found, -math.inf)
 
 
-def _root_up(number: Fraction) -> float:
-    """Return a float that is not below the square root of a number."""
-    root = math.sqrt(number)
-    while Fraction(root) ** 2 < number:
-        root = math.nextafter(root, math.inf)
-    return root
+def _root_up(number: Exact) -> float:
+    """Return a float that is not below the square root of a number of squared units."""
+    return -_down(-math.isqrt(math.ceil(number)) - 1) if number else 0.0
