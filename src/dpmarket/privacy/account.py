@@ -129,7 +129,7 @@ class Account:
         if isinstance(limits, Mapping):
             amounts = _exact("limits", list(limits.values())) if limits else []
             self._limits = dict(zip(limits, amounts, strict=True))
-        elif np.ndim(limits) == 0:  # type: ignore[arg-type]
+        elif np.ndim(limits) == 0:
             self._common = _exact("limits", [limits])[0]
         else:
             self._limits = dict(enumerate(_exact("limits", limits)))

@@ -25,8 +25,8 @@ class PrivateHistogram(Statistic):
     r"""The share of people in each of K public categories, with an epsilon for each person.
 
     A person who moves from one category to another changes two weighted counts, so that each gets noise of
-    scale :math:`2 / \eta`. With two categories only one count is released, with noise of scale
-    :math:`1 / \eta`. The shares are the nearest ones that sum to 1, which never adds to the squared error.
+    scale :math:`2 / \eta`; of two categories only one is counted, with noise of scale :math:`1 / \eta`. The
+    shares are the nearest ones that sum to 1.
 
     Parameters
     ----------
@@ -39,10 +39,11 @@ class PrivateHistogram(Statistic):
 
     Examples
     --------
-    >>> answers = ["train"] * 300 + ["car"] * 150 + ["bicycle"] * 50
-    >>> histogram = PrivateHistogram(("train", "car", "bicycle"), epsilon=1.0).fit(answers)
-    >>> bool(abs(histogram.value_ - [0.6, 0.3, 0.1]).max() < 0.2), round(float(histogram.value_.sum()), 9)
+    >>> histogram = PrivateHistogram(("train", "car"), epsilon=1.0).fit(["train"] * 300 + ["car"] * 100)
+    >>> bool(abs(histogram.value_ - [0.75, 0.25]).max() < 0.2), float(histogram.value_.sum())
     (True, 1.0)
+    >>> PrivateHistogram.from_edges([0, 10, 20]).categories
+    ('0 to 10', '10 to 20')
     """
 
     categories: Sequence[Any]
@@ -63,15 +64,7 @@ class PrivateHistogram(Statistic):
 
     @classmethod
     def from_edges(cls, edges: Sequence[float], **settings: Any) -> PrivateHistogram:
-        """Return the histogram of a number in bins ``[edge, next edge)`` between increasing public edges.
-
-        Values outside count in the first or the last bin.
-
-        Examples
-        --------
-        >>> PrivateHistogram.from_edges([0, 10, 20]).categories
-        ('0 to 10', '10 to 20')
-        """
+        """Return the histogram of a number in bins ``[edge, next edge)``; values outside count at an end."""
         checked = increasing("edges", edges)
         return cls(tuple(f"{low:g} to {high:g}" for low, high in pairwise(checked)), checked, **settings)
 
@@ -109,5 +102,5 @@ class PrivateHistogram(Statistic):
 
 def _nearest_shares(shares: FloatArray) -> FloatArray:
     if math.fsum(np.abs(shares)) == 1.0 and (shares >= 0.0).all():
-        return shares.copy()
+        return shares
     return project_to_capped_simplex(shares)

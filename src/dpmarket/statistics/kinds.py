@@ -26,17 +26,12 @@ def statistic_from_dict(question: Mapping[str, Any]) -> Statistic:
     Parameters
     ----------
     question
-        Its ``kind`` and its public settings by name.
+        Its ``kind`` and its public settings by name. Other settings are refused.
 
     Returns
     -------
     Statistic
         Not yet released.
-
-    Raises
-    ------
-    InvalidInput
-        If the kind or a setting is unknown, or a setting missing or not what it should be.
 
     Examples
     --------
@@ -47,9 +42,8 @@ def statistic_from_dict(question: Mapping[str, Any]) -> Statistic:
     kind = settings.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidInput(f"expected a statistic's kind, one of {', '.join(KINDS)}.")
-    known = {field.name for field in fields(KINDS[kind])} - {"noise_source"}
-    unknown = sorted(str(name) for name in set(settings) - known)
-    if unknown:
+    known = {each.name for each in fields(KINDS[kind])} - {"noise_source"}
+    if unknown := sorted(str(name) for name in set(settings) - known):
         raise InvalidInput(f"expected settings of a {kind}, got {', '.join(unknown)}.")
     try:
         return KINDS[kind](**settings)

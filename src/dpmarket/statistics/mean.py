@@ -32,8 +32,7 @@ class PrivateMean(Statistic):
 
     Examples
     --------
-    >>> ages = np.random.default_rng(0).uniform(20, 60, 500)
-    >>> mean = PrivateMean(low=18, high=90).fit(ages, epsilons=np.full(500, 1.2))
+    >>> mean = PrivateMean(low=18, high=90).fit(np.linspace(20, 60, 500), epsilons=np.full(500, 1.2))
     >>> mean.interval_[0] < 40 < mean.interval_[1], float(mean.epsilons_.max()) <= 1.2
     (True, True)
     """

@@ -25,10 +25,9 @@ from dpmarket.statistics.statistic import Statistic, Values, increasing
 class PrivateQuantile(Statistic):
     r"""A quantile of a number, chosen among public candidates, with an epsilon for each person.
 
-    Every candidate t has a score: by how much the weighted share of records below it exceeds the level, or
-    that of records up to it falls short; 0 for the weighted quantile itself. The candidate with the largest
-    :math:`E_t - (\eta/2)\, score_t` wins, :math:`E_t` independent exponentials (report noisy max). That costs
-    :math:`\epsilon_i = a_i \eta`, as the exponential mechanism does, and its expected score is never larger.
+    The score of a candidate is by how much the weighted share of records below it exceeds the level, or that
+    of records up to it falls short. The largest :math:`E_t - (\eta/2)\, score_t` wins, with independent
+    exponentials :math:`E_t` (report noisy max).
 
     Parameters
     ----------
@@ -38,9 +37,9 @@ class PrivateQuantile(Statistic):
         Increasing numbers, public, at least three. A record counts at the first candidate that is not below
         it; records beyond the last count there.
     interval_share
-        Public share of every epsilon, from 0 and below 1, that pays for an interval: two more choices, for a
-        lower and a higher level. 0 means that there is no interval. Where epsilons are so small that an end
-        would be the end of the range anyway, its part goes to the quantile itself.
+        Public share of every epsilon, from 0 and below 1, that pays for an interval, 0 for none: two more
+        choices, at a lower and a higher level. Where these levels are not within 0 and 1, the interval ends
+        where the candidates do, and the share goes to the quantile itself.
     confidence, epsilon, rows_per_person, noise_source, outside
         As in :class:`Statistic`. A person's records share the person's weight.
 
@@ -108,9 +107,8 @@ class PrivateQuantile(Statistic):
 def scores(below_or_at: Sequence[int], level: Fraction) -> list[int]:
     """Return each candidate's score, in parts of weight times the level's denominator.
 
-    ``below_or_at`` is the weight of the records up to each candidate; the last is all of it. The weighted
-    quantile has the score 0, and a person with d parts of weight changes each score by at most d times the
-    level's denominator.
+    ``below_or_at`` is the weight of the records up to each candidate; the last is all of it. A person with d
+    parts of weight changes each score by at most d times the level's denominator.
     """
     wanted = level.numerator * below_or_at[-1]
     found = [number * level.denominator for number in below_or_at]

@@ -59,7 +59,7 @@ class ReleasedStatistic(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    schema_version: Literal["dpmarket.statistic/2"] = Field("dpmarket.statistic/2", alias="schema")
+    schema_version: Literal["dpmarket.statistic/2"] = Field(default="dpmarket.statistic/2", alias="schema")
     kind: str
     question: dict[str, Any]
     labels: tuple[str, ...]

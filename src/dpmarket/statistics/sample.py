@@ -61,7 +61,7 @@ class WeightedSample:
     @property
     def norm(self) -> float:
         """The norm of the weights, after they are divided by their sum."""
-        return (1.0 / self.effective_people) ** 0.5
+        return float((1.0 / self.effective_people) ** 0.5)
 
     @property
     def spent(self) -> FloatArray:

@@ -37,19 +37,16 @@ class SeveralStatistics:
     releases_, spent_by_
         Under each name the :class:`ReleasedStatistic`, and what it spent on each person, exactly.
     epsilons_, people_
-        What was spent on each person in all, rounded up and never above the person's epsilon: shares and
-        their products are rounded down. The people's names, or None.
+        What was spent on each person in all, rounded up and never above the person's epsilon; the people's
+        names, or None.
 
     Examples
     --------
     >>> from dpmarket.statistics import PrivateMean, PrivateShare
-    >>> both = SeveralStatistics(
-    ...     {"age": PrivateMean(18, 90), "owner": PrivateShare()}, shares={"age": 3, "owner": 1}
-    ... )
+    >>> both = SeveralStatistics({"age": PrivateMean(18, 90), "owner": PrivateShare()})
     >>> columns = {"age": [30.0, 45.0, 60.0], "owner": [True, False, True]}
-    >>> both = both.fit(columns, epsilons=[0.5, 1.0, 2.0])
-    >>> sorted(both.releases_), bool((both.epsilons_ <= [0.5, 1.0, 2.0]).all())
-    (['age', 'owner'], True)
+    >>> bool((both.fit(columns, epsilons=[0.5, 1.0, 2.0]).epsilons_ <= [0.5, 1.0, 2.0]).all())
+    True
     """
 
     statistics: Mapping[str, Statistic]
@@ -82,10 +79,9 @@ class SeveralStatistics:
         people: ArrayLike | None = None,
         account: PrivacyAccount | None = None,
     ) -> Self:
-        """Release all statistics, or none if one is refused: arguments and refusals of :meth:`Statistic.fit`.
+        """Release all statistics, or none, as :meth:`Statistic.fit` does; an account is charged once for all.
 
-        Records stand under the statistics' names, all of the same people in the same order. The account is
-        charged once, for all statistics together.
+        Records stand under the statistics' names, all of the same people in the same order.
         """
         if set(records) != set(self.statistics):
             raise InvalidInput("expected records for every statistic, under the same names.")

@@ -4,11 +4,10 @@ A kind is a subclass with public settings that says three things: its expected `
 whole numbers (``_read``); and which whole numbers are released with which noise, and what they mean
 (``_draw``). Copy :mod:`dpmarket.statistics.share` for the next one.
 
-Guaranteed here for every kind: epsilons become whole weights, rounded down; records of people who spend
-nothing are dropped before any record is read; everything that can be refused is refused first, then an
-account is charged, then noise is drawn. Guaranteed by the kind: replacing all records of a person of weight w
-changes the probability of no set of releases by more than the factor ``exp(w * unit)``, for the whole numbers
-really computed.
+Guaranteed here: epsilons become whole weights, rounded down; records of people who spend nothing are dropped
+before any record is read; refusals come first, then an account is charged, then noise is drawn. Guaranteed by
+the kind: replacing all records of a person of weight w changes the probability of no set of releases by more
+than the factor ``exp(w * unit)``, for the whole numbers really computed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +32,7 @@ from dpmarket.statistics.intervals import mean_interval
 from dpmarket.statistics.release import ReleasedStatistic, StatisticError
 from dpmarket.statistics.sample import RESOLUTION, WeightedSample, read_sample, records_at
 
+Fitted = TypeVar("Fitted")
 _LEAST_RANGE = 1e-60
 _LEFT_OUT = ("epsilon", "noise_source", "outside")
 
@@ -67,12 +67,11 @@ class Statistic(ABC):
     epsilon
         The common epsilon, > 0, used where ``fit`` is given no ``epsilons``.
     rows_per_person
-        Public upper bound on the number of records of one person, used with ``people``. More are refused.
+        Public bound on the number of records of one person, used with ``people``. More are refused.
     noise_source
         Where the noise comes from; None means :class:`~dpmarket.privacy.SecureNoise`.
     outside
-        What happens to values outside the public bounds: "clip" moves them to the nearer bound and counts
-        them, "refuse" refuses all of the records.
+        "clip" moves values outside the public bounds to the nearer one and counts them, "refuse" refuses.
 
     Attributes
     ----------
@@ -128,7 +127,7 @@ class Statistic(ABC):
         people: ArrayLike | None = None,
         account: PrivacyAccount | None = None,
     ) -> Self:
-        """Release the statistic.
+        """Release the statistic; everything that can be refused is refused before noise is drawn.
 
         Parameters
         ----------
@@ -141,17 +140,7 @@ class Statistic(ABC):
             Owner of each record, shape (records,). All records of a person together have the person's weight.
         account
             Keeps what each person has left over many releases (:class:`~dpmarket.privacy.Account`). It is
-            charged before noise is drawn.
-
-        Raises
-        ------
-        InvalidInput
-            For records or epsilons that are not as described, more records of a person than
-            ``rows_per_person``, or a person with an epsilon and no record.
-        Infeasible
-            If the account has too little left for somebody.
-        EntropyUnavailable
-            If the operating system gives no random bits. All other refusals come before noise is drawn.
+            charged before noise is drawn, and refuses with :class:`~dpmarket.errors.Infeasible`.
         """
         prepared = self.prepare(records, epsilons, people)
         sample = prepared.sample
@@ -187,9 +176,9 @@ class Statistic(ABC):
             kind=self.kind,
             question=self.to_dict(),
             labels=found.labels,
-            values=found.values,
-            lows=None if found.intervals is None else found.intervals[:, 0],
-            highs=None if found.intervals is None else found.intervals[:, 1],
+            values=tuple(found.values.tolist()),
+            lows=None if found.intervals is None else tuple(found.intervals[:, 0].tolist()),
+            highs=None if found.intervals is None else tuple(found.intervals[:, 1].tolist()),
             radius=found.radius,
             effective_people=sample.effective_people,
             numerators=found.numerators,
@@ -208,13 +197,13 @@ class Statistic(ABC):
     @property
     def interval_(self) -> Any:
         """The ends of the interval, or None; arrays of ends where there are several intervals."""
-        ends = (self.release_.lows, self.release_.highs)
-        if ends[0] is None or len(ends[0]) > 1:
-            return None if ends[0] is None else tuple(map(np.array, ends))
-        return ends[0][0], ends[1][0]
+        lows, highs = self.release_.lows, self.release_.highs
+        if lows is None or highs is None:
+            return None
+        return (lows[0], highs[0]) if len(lows) == 1 else (np.array(lows), np.array(highs))
 
 
-def without(fitted: Any, released: str, *private: str) -> Any:
+def without(fitted: Fitted, released: str, *private: str) -> Fitted:
     """Return a copy of what was released that lacks some attributes."""
     if not hasattr(fitted, released):
         raise InvalidInput("expected a statistic that was released; call fit first.")

@@ -27,16 +27,15 @@ class PrivateVectorMean(Statistic):
     r"""The mean of vectors no longer than a public bound R, with an epsilon for each person.
 
     The noise has a density proportional to :math:`e^{-\eta |b| / (2R)}`, for n coordinates together, and is
-    rounded down to whole parts, exactly: no part of an epsilon pays for rounding. For few coordinates that
-    each have bounds of their own, several means (:class:`SeveralStatistics`) may be better.
+    rounded down to whole parts, exactly: no part of an epsilon pays for rounding.
 
     Parameters
     ----------
     names, bound
-        A name for each coordinate; and R > 0, public.
+        A name for each coordinate; and R > 0, public. Longer vectors lie outside and are shortened.
     confidence, epsilon, rows_per_person, noise_source, outside
-        As in :class:`Statistic`. Longer vectors lie outside and are shortened. What counts is the mean of
-        each person's records; ``release_.radius`` is that of a ball that holds the population's mean.
+        As in :class:`Statistic`. What counts is the mean of each person's records; ``release_.radius`` is
+        that of a ball around it that holds the population's mean.
 
     Examples
     --------
@@ -52,11 +51,10 @@ class PrivateVectorMean(Statistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
-            raise InvalidInput("expected names to be a text for each coordinate.")
-        self.names = tuple(self.names)
-        if not self.names or len(set(self.names)) < len(self.names):
-            raise InvalidInput("expected names to be at least one, all different.")
+        self.names = () if isinstance(self.names, str) else tuple(self.names)
+        texts = all(isinstance(name, str) for name in self.names)
+        if not texts or not self.names or len(set(self.names)) < len(self.names):
+            raise InvalidInput("expected names to be a text for each coordinate, all different.")
         self.bound = checks.positive("bound", self.bound)
         check_range("bound", self.bound)
 
