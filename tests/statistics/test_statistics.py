@@ -271,7 +271,7 @@ def test_a_statistic_is_its_plain_data(kind):
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        ({"kind": "median"}, "one of mean, share"),
+        ({"kind": "median"}, "kind: mean, share"),
         (None, "kind"),
         ({"kind": ["mean"]}, "kind"),
         ({"kind": "mean", "low": 0}, "missing"),

@@ -1,8 +1,7 @@
 r"""Exact noise in whole numbers: discrete Laplace, report noisy max, rounded radial noise.
 
-Everything is made of exponentials and normals whose bits are drawn as far as a decision needs them
-(:mod:`dpmarket.privacy.noise`). No float takes part: what holds for the ideal distributions holds for the
-numbers that come out.
+All of it is made of exponentials and normals whose bits are drawn as far as a decision needs them
+(:mod:`dpmarket.privacy.noise`). No float takes part: the numbers that come out have the ideal laws.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ def scaled_floor(number: Real, scale: Fraction) -> int:
 def discrete_laplace(stream: Bits, scale: Fraction) -> int:
     r"""Draw a whole number k with probability proportional to :math:`e^{-|k| / scale}`.
 
-    ``floor(scale * E)`` of an exponential E is geometric with ratio ``exp(-1/scale)``, and the difference of
-    two such numbers has this law.
+    ``floor(scale * E)`` of an exponential E is geometric, and the difference of two has this law.
     """
     return scaled_floor(exponential(stream), scale) - scaled_floor(exponential(stream), scale)
 
@@ -41,10 +39,8 @@ def report_noisy_max(stream: Bits, scores: Sequence[int], rate: Fraction) -> int
     """Return the position with the largest ``E - rate * score``, with an independent exponential E for each.
 
     If a person changes every score by at most d, no position's probability changes by more than the factor
-    ``exp(2 * rate * d)``: to win, a position needs ``E > threshold``, and between two neighbours the
-    threshold moves by at most ``2 * rate * d``. The chance that the winner's score is r above the best is at
-    most ``len(scores) * exp(-rate * r)``, and its expected score is never above that of the exponential
-    mechanism with the same epsilon (McKenna and Sheldon, 2020).
+    ``exp(2 * rate * d)``: to win, E must exceed a threshold that moves by at most ``2 * rate * d``. The
+    winner's score is r above the best with probability at most ``len(scores) * exp(-rate * r)``.
     """
     numbers = {k: exponential(stream) for k in range(len(scores))}
     bits = _STEP
@@ -64,8 +60,7 @@ def report_noisy_max(stream: Bits, scores: Sequence[int], rate: Fraction) -> int
 def rounded_radial(stream: Bits, n: int, noise_rate: Fraction) -> tuple[int, ...]:
     r"""Draw noise with density proportional to :math:`e^{-\eta |b| / 2}`, every coordinate rounded down.
 
-    Bits are drawn until no coordinate can lie on either side of a whole number: whole numbers plus this noise
-    are the same as their sum with the real-valued noise, rounded afterwards.
+    Exactly: whole numbers plus this noise are their sums with the real-valued noise, rounded afterwards.
     """
     lengths = [exponential(stream) for _ in range(n)]
     normals = [half_normal(stream) for _ in range(n)]

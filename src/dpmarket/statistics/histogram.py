@@ -92,12 +92,13 @@ class PrivateHistogram(Statistic):
         counts = sample.sums_at(numbers, len(self.categories))
         # Two counts have a known sum, so that the second alone says all; else a person changes two of them.
         told, changed = (counts[1:], 1) if len(counts) == 2 else (counts, 2)
-        released, whole, shares, ends = noisy_shares(sample, told, changed, self.confidence, stream)
+        labels = tuple(str(category) for category in self.categories)
+        found = noisy_shares(labels, sample, told, changed, self.confidence, stream)
+        shares, ends = found.values, found.intervals
         if len(counts) == 2:
             shares = np.array([1.0 - shares[0], shares[0]])
             ends = np.array([1.0 - ends[0, ::-1], ends[0]])
-        labels = tuple(str(category) for category in self.categories)
-        return Values(labels, _nearest_shares(shares), released, whole, ends)
+        return found._replace(values=_nearest_shares(shares), intervals=ends)
 
 
 def _nearest_shares(shares: FloatArray) -> FloatArray:

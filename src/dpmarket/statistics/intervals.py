@@ -34,9 +34,8 @@ def mean_interval(
 ) -> tuple[float, float]:
     """Return the ends of an interval for the mean of numbers within [0, 1].
 
-    What was released, before any rounding, lies between ``low_value`` and ``high_value``; ``norm`` is that of
-    the weights, which sum to 1, ``noise_scale`` the scale of the Laplace noise, and ``risk`` the probability
-    with which the population's mean may lie outside.
+    The release, before any rounding, lies between ``low_value`` and ``high_value``. ``norm`` is that of the
+    weights, ``risk`` the probability with which the population's mean may lie outside.
     """
     low = 1.0 - _upper_end(1.0 - low_value, norm, noise_scale, 0.5 * risk)
     return max(low, 0.0), _upper_end(high_value, norm, noise_scale, 0.5 * risk)
@@ -45,8 +44,8 @@ def mean_interval(
 def _upper_end(value: float, norm: float, noise_scale: float, risk: float) -> float:
     """Return a number such that the released value is too low, but for a risk, under every larger mean.
 
-    A whole cell of means is rejected at once, by the distance of its lower edge and its largest spread. Cells
-    are rejected from 1 downwards, and where one is not, narrower ones go on.
+    Cells of means are rejected from 1 downwards, each by the distance of its lower edge and its largest
+    spread; where one is not rejected, narrower ones go on.
     """
     if value >= 1.0:
         return 1.0

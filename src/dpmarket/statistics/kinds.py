@@ -14,10 +14,7 @@ from dpmarket.statistics.share import PrivateShare
 from dpmarket.statistics.statistic import Statistic
 from dpmarket.statistics.vector import PrivateVectorMean
 
-KINDS: dict[str, type[Statistic]] = {
-    each.kind: each
-    for each in (PrivateMean, PrivateShare, PrivateHistogram, PrivateQuantile, PrivateVectorMean)
-}
+KINDS = (PrivateMean, PrivateShare, PrivateHistogram, PrivateQuantile, PrivateVectorMean)
 
 
 def statistic_from_dict(question: Mapping[str, Any]) -> Statistic:
@@ -40,12 +37,13 @@ def statistic_from_dict(question: Mapping[str, Any]) -> Statistic:
     """
     settings = dict(question) if isinstance(question, Mapping) else {}
     kind = settings.pop("kind", None)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidInput(f"expected a statistic's kind, one of {', '.join(KINDS)}.")
-    known = {each.name for each in fields(KINDS[kind])} - {"noise_source"}
-    if unknown := sorted(str(name) for name in set(settings) - known):
-        raise InvalidInput(f"expected settings of a {kind}, got {', '.join(unknown)}.")
+    made = next((each for each in KINDS if each.kind == kind), None)
+    if made is None:
+        raise InvalidInput(f"expected a statistic's kind: {', '.join(each.kind for each in KINDS)}.")
+    unknown = set(settings) - {each.name for each in fields(made)} | ({"noise_source"} & set(settings))
+    if unknown:
+        raise InvalidInput(f"expected settings of a {kind}, got {', '.join(sorted(map(str, unknown)))}.")
     try:
-        return KINDS[kind](**settings)
+        return made(**settings)
     except TypeError:
         raise InvalidInput(f"expected all settings of a {kind}: one is missing or of a wrong type.") from None

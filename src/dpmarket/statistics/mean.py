@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, IntArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.noise import Bits
 from dpmarket.statistics.release import StatisticError
@@ -63,8 +63,8 @@ class PrivateMean(Statistic):
 
     def _draw(self, sample: WeightedSample, numbers: IntArray, stream: Bits) -> Values:
         # A person's mean moves by at most RESOLUTION parts, the weighted sum by that times the weight.
-        sums = [sample.sum_of_means(numbers)]
-        released, whole, shares, ends = noisy_shares(sample, sums, 1, self.confidence, stream)
-        size = self.high - self.low
-        value, *interval = np.clip(self.low + size * np.concatenate((shares, ends[0])), self.low, self.high)
-        return Values((self.kind,), np.array([value]), released, whole, np.array([interval]))
+        found = noisy_shares((self.kind,), sample, [sample.sum_of_means(numbers)], 1, self.confidence, stream)
+        return found._replace(values=self._in_range(found.values), intervals=self._in_range(found.intervals))
+
+    def _in_range(self, shares: FloatArray) -> FloatArray:
+        return np.clip(self.low + (self.high - self.low) * shares, self.low, self.high)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 CAUTION = (
     "This describes the people who sold, and people with a larger epsilon count more. If what privacy costs "
-    "people goes with their records, it is biased towards people who sell cheaply, and no interval covers "
-    "that."
+    "goes with the records, it is biased towards people who sell cheaply, and no interval covers that."
 )
 _SHOWN = 12  # values in a table
 
@@ -30,11 +29,9 @@ class ReleasedStatistic(BaseModel):
     ----------
     kind, question
         Which statistic, and its public settings as plain data: bounds, categories, confidence.
-    labels, values
-        A name for each value; the values, brought into their public range.
-    lows, highs
-        Ends of the intervals that hold the population's values, all of them together, with the stated
-        confidence; None where single values have none.
+    labels, values, lows, highs
+        A name for each value; the values, brought into their public range; and ends of intervals that hold
+        the population's values, all of them together, with the stated confidence, or None.
     radius
         Of a vector mean: the population's mean is within this distance with the stated confidence; else None.
     effective_people
@@ -43,11 +40,8 @@ class ReleasedStatistic(BaseModel):
         The release itself: whole numbers, from which the values follow with public settings.
     total_weight, unit_exponent
         The sum of the whole weights, and what a weight of one spent: 2 to this power.
-    certifiable
-        Whether the noise was secret.
-    caution, schema
-        What the numbers do not say, since they come from people who chose to take part; and the version of
-        the plain data.
+    certifiable, caution, schema
+        Whether the noise was secret; what the numbers do not say; the version of the plain data.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-r"""Weighted samples: whole-number weights from epsilons, rounded down, and exact sums over people.
+"""Weighted samples: whole-number weights from epsilons, rounded down, and exact sums over people.
 
-A weight of one is worth ``unit`` of epsilon, a power of two: person i has the weight
-``floor(epsilon_i / unit)`` and spends ``weight * unit``, which a float holds exactly and which is never above
-the person's epsilon. If a sum changes by at most ``change`` per unit of weight when a person's records are
-replaced, discrete Laplace noise of scale ``change / unit`` costs that person exactly ``weight * unit``.
+A weight of one is worth ``unit`` of epsilon, a power of two. A person of weight ``floor(epsilon / unit)``
+spends ``weight * unit``, which a float holds exactly. If replaced records change a sum by at most ``change``
+per unit of weight, discrete Laplace noise of scale ``change / unit`` costs exactly that.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class WeightedSample:
 
     @property
     def total_epsilon(self) -> float:
-        """The sum of all epsilons that are spent: the noise rate of a statistic with range 1."""
+        """The sum of all epsilons that are spent."""
         return float(self.total * self.unit)
 
     @property
@@ -79,8 +78,8 @@ class WeightedSample:
     def sums_at(self, positions: IntArray, count: int) -> list[int]:
         """Return the weight at each of ``count`` positions, in parts of :data:`RESOLUTION`.
 
-        A person's records share the weight: the first j of r records, in the order of their positions, have
-        ``floor(RESOLUTION * j / r)`` parts of it, so that all of them have all of it.
+        A person's records share the weight: the first j of r, in the order of their positions, have
+        ``floor(RESOLUTION * j / r)`` parts of it.
         """
         order = np.lexsort((positions, self.owners))
         owners = self.owners[order]

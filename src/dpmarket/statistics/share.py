@@ -47,6 +47,5 @@ class PrivateShare(Statistic):
         return answers.astype(np.int64) * RESOLUTION, np.zeros(answers.size, dtype=bool)
 
     def _draw(self, sample: WeightedSample, numbers: IntArray, stream: Bits) -> Values:
-        sums = [sample.sum_of_means(numbers)]
-        released, whole, shares, ends = noisy_shares(sample, sums, 1, self.confidence, stream)
-        return Values(("yes",), np.clip(shares, 0.0, 1.0), released, whole, ends)
+        found = noisy_shares(("yes",), sample, [sample.sum_of_means(numbers)], 1, self.confidence, stream)
+        return found._replace(values=np.clip(found.values, 0.0, 1.0))

@@ -52,7 +52,7 @@ class Values(NamedTuple):
     values: FloatArray
     numerators: tuple[int, ...]
     denominator: int
-    intervals: FloatArray | None = None  # shape (values, 2)
+    intervals: Any = None  # shape (values, 2)
     radius: float | None = None
 
 
@@ -68,10 +68,9 @@ class Statistic(ABC):
         The common epsilon, > 0, used where ``fit`` is given no ``epsilons``.
     rows_per_person
         Public bound on the number of records of one person, used with ``people``. More are refused.
-    noise_source
-        Where the noise comes from; None means :class:`~dpmarket.privacy.SecureNoise`.
-    outside
-        "clip" moves values outside the public bounds to the nearer one and counts them, "refuse" refuses.
+    noise_source, outside
+        Where the noise comes from; None means :class:`~dpmarket.privacy.SecureNoise`. And whether values
+        outside the public bounds are moved to the nearer one, "clip", or refused, "refuse".
 
     Attributes
     ----------
@@ -228,14 +227,18 @@ def increasing(name: str, values: Any) -> tuple[float, ...]:
 
 
 def noisy_shares(
-    sample: WeightedSample, sums: list[int], changed: int, confidence: float, stream: Bits
-) -> tuple[tuple[int, ...], int, FloatArray, FloatArray]:
-    """Add discrete Laplace noise to weighted sums of parts; return them, their divisor, shares, intervals.
+    labels: tuple[str, ...],
+    sample: WeightedSample,
+    sums: list[int],
+    changed: int,
+    confidence: float,
+    stream: Bits,
+) -> Values:
+    """Add discrete Laplace noise to weighted sums of parts, and return what they say as shares.
 
     Replacing the records of a person of weight w changes the sums by at most ``changed * w * RESOLUTION``,
-    their absolute changes added up. All intervals hold together with the confidence. Records, and a person's
-    mean of them, are rounded by half a part and by less than a part; the discrete noise is within one unit of
-    a Laplace number: the intervals, shape (sums, 2), add all of that.
+    their absolute changes added up. All intervals hold together with the confidence. They also cover that a
+    record and a person's mean are rounded by less than 1.5 parts, the noise by less than a unit.
     """
     scale, whole = changed * RESOLUTION / sample.unit, sample.total * RESOLUTION
     released = tuple(number + discrete_laplace(stream, scale) for number in sums)
@@ -243,4 +246,4 @@ def noisy_shares(
     norm, risk = sample.norm, (1.0 - confidence) / len(sums)
     shares = [float(Fraction(number, whole)) for number in released]
     ends = [mean_interval(share - grid, share + grid, norm, noise_scale, risk) for share in shares]
-    return released, whole, np.array(shares), np.array(ends)
+    return Values(labels, np.array(shares), released, whole, np.array(ends))
