@@ -63,7 +63,9 @@ def release_statistics(
 
 def _several(market: Market, noise: SecureNoise | None) -> SeveralStatistics:
     asked = questions_of(market)
-    statistics = {name: question.statistic(market.sellers.rows_per_person) for name, question in asked.items()}
+    statistics = {
+        name: question.statistic(market.sellers.rows_per_person) for name, question in asked.items()
+    }
     for statistic in statistics.values():
         statistic.noise_source = noise
     return SeveralStatistics(statistics, {name: question.share or 1.0 for name, question in asked.items()})

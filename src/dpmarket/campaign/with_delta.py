@@ -46,8 +46,8 @@ def refuse_too_many(market: Market, people: int) -> None:
     if delta and people > most_people(delta):
         raise LedgerRefusal(
             f"objective.delta = {delta:g} allows promises to at most {most_people(delta):,} people, whose "
-            f"deltas add up to a tenth, and these would be {people:,}: publishing the records of a few people "
-            "drawn at random would keep such promises. Nothing was promised."
+            f"deltas add up to a tenth, and these would be {people:,}: publishing the records of a few "
+            "people drawn at random would keep such promises. Nothing was promised."
         )
 
 
