@@ -1,6 +1,7 @@
 """Accounts: exact sums, composition of epsilons and Gaussian distances, all or nothing."""
 
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -216,11 +217,22 @@ def test_the_delta_of_an_account_is_below_1_and_not_too_small(delta):
 
 def test_charges_from_many_threads_are_all_or_nothing_and_never_exceed_a_limit():
     """Each charge is of two people; both have room for ten, and none is charged without the other."""
+
+    class Slow(str):
+        """A name that lets other threads in whenever somebody is looked up."""
+
+        __slots__ = ()
+
+        def __hash__(self):
+            time.sleep(1e-4)
+            return str.__hash__(self)
+
     account = Account({"a": 1.0, "b": 2.0})
+    people = [Slow("a"), Slow("b")]
 
     def charge(_):
         try:
-            account.charge(["a", "b"], [Fraction(1, 10), Fraction(1, 10)])
+            account.charge(people, [Fraction(1, 10), Fraction(1, 10)])
         except Infeasible:
             return 0
         return 1
