@@ -121,11 +121,12 @@ def intervals():
             promises = rng.uniform(least, most, SELLERS)
             for name, statistic, records, truth in asked(rng):
                 release = statistic.fit(records, epsilons=promises).release_
-                error = release.values - truth
+                error = np.array(release.values) - truth
                 off.setdefault(name, []).append((error**2).sum())
                 if release.radius is None:
-                    held = np.all((release.lows <= truth) & (truth <= release.highs))
-                    width = float(np.mean(release.highs - release.lows)) / 2.0
+                    lows, highs = np.array(release.lows), np.array(release.highs)
+                    held = np.all((lows <= truth) & (truth <= highs))
+                    width = float(np.mean(highs - lows)) / 2.0
                 else:
                     held, width = np.linalg.norm(error) <= release.radius, release.radius
                 covered.setdefault(name, []).append(bool(held))
@@ -154,7 +155,7 @@ def other_libraries():
     records = np.random.default_rng(7).random(200)
     worker = Path(__file__).with_name("_means_worker.py")
     for epsilon in (0.01, 0.1, 1.0):
-        found = {"dpmarket": [MEAN.fit(records, np.full(200, epsilon)).mean_ for _ in range(count)]}
+        found = {"dpmarket": [MEAN.fit(records, np.full(200, epsilon)).value_ for _ in range(count)]}
         jobs = [
             json.dumps({"library": name, "records": records.tolist(), "epsilon": epsilon, "count": count})
             for name in ("diffprivlib", "OpenDP")

@@ -29,7 +29,7 @@ check_certificate new_signing_key read_certificate read_signature sign write_cer
 PublishedRules RulesReference publishable_rules read_rules InnerProblem Statistic
 InnerSolution InnerSolver JointMarket PaperAllocation PaymentRule Reading affairs german_health
 health_insurance batters diamonds football free_light_chain unemployment_benefits wives_at_work young_workers
-PrivacyAccount DeltaAccount GaussianSource GaussianPurchase NoiseComparison GaussianPlan
+PrivacyAccount GaussianSource GaussianPurchase NoiseComparison GaussianPlan
 GaussianTask gaussian_prices plan_gaussian_market"""
 
 

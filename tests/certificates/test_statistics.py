@@ -87,7 +87,7 @@ def test_every_kind_of_statistic_is_certified_and_every_line_checked(outcome, ki
     body = body_of(certificate)
     assert body["release"]["kind"] == "statistic"
     stated = body["release"]["statistics"][0]
-    assert stated["values"] == fitted.release_.values.tolist()
+    assert stated["values"] == list(fitted.release_.values)
     lines = json.loads(certificate.openings())
     assert lines["spent"] == lines["weight"] == fitted.epsilons_.tolist()
 

@@ -147,28 +147,14 @@ def test_other_deltas_are_refused(delta):
 
 def test_an_account_is_charged_epsilon_and_delta_before_noise_is_drawn():
     x, y = records(30)
-    account = Account(3.0, delta_cap=2.5 * DELTA)
+    account = Account(3.0, delta=2.5 * DELTA)
     for _ in range(2):
         model(epsilon=1.0).fit(x, y, account=account)
-    with pytest.raises(Infeasible, match="cap of delta"):
+    with pytest.raises(Infeasible, match="limit"):
         model(epsilon=0.5).fit(x, y, account=account)
     assert account.left([0])[0] == pytest.approx(1.0, abs=1e-5)
-    assert account.left_of_delta([0])[0] == pytest.approx(0.5 * DELTA)
     # Without a delta there is room for another model.
     model(delta=None, epsilon=0.5).fit(x, y, account=account)
-
-
-def test_an_account_that_cannot_count_delta_is_refused():
-    class OnlyEpsilon:
-        def charge(self, people, epsilons):
-            raise AssertionError("charged")
-
-        def left(self, people):
-            return np.ones(len(people))
-
-    x, y = records(30)
-    with pytest.raises(InvalidInput, match="counts delta"):
-        model(epsilon=1.0).fit(x, y, account=OnlyEpsilon())
 
 
 def test_a_source_without_gaussian_noise_is_refused():

@@ -246,7 +246,7 @@ class Machine(RuleBasedStateMachine):
             patch.setattr(spending, "_fitted", _broken)
         elif end == "after the mark":
             patch.setattr(noise, "_draw", _broken)
-            patch.setattr("dpmarket.statistics.histogram.discrete_laplace", _broken)  # of the third statistic
+            patch.setattr("dpmarket.statistics.histogram.noisy_shares", _broken)  # of the third statistic
         try:
             state = live.train()
         except DpmarketError:

@@ -305,11 +305,11 @@ def test_several_rows_of_a_person_are_one_promise(settings):
 
 def test_an_account_is_charged_once_for_every_model_and_stops_before_noise_is_drawn():
     x, y = records(4)
-    account = Account([1.0, 1.0, 1.0, 5.0], delta_cap=1e-5)
+    account = Account([1.0, 1.0, 1.0, 5.0], delta=1e-5)
     fitted = seeded(epsilon=0.6).fit(x, y, account=account)
     left = np.asarray(account.left([0, 1, 2, 3]))
     np.testing.assert_allclose(left + fitted.epsilons_, [1.0, 1.0, 1.0, 5.0], rtol=1e-12)
-    with pytest.raises(dpm.Infeasible, match="cap"):
+    with pytest.raises(dpm.Infeasible, match="limit"):
         Model(epsilon=0.6, classes=(0, 1), noise_source=NoNoise()).fit(x, y, account=account)
     assert (np.asarray(account.left([0, 1, 2, 3])) == left).all()
     seeded(delta=1e-5).fit(x, y, epsilons=[0.1] * 4, account=account)

@@ -394,7 +394,7 @@ def quantile(**settings):
 def test_a_quantile_wins_as_often_as_its_exact_probability():
     records, promises = [1.0, 2.0, 4.0, 5.0], [2.0, 3.0, 4.0, 1.0]
     fits = [quantile(noise_source=SeededNoise(k)).fit(records, epsilons=promises) for k in range(FITS)]
-    counts = np.array([sum(fitted.quantile_ == c for fitted in fits) for c in CANDIDATES])
+    counts = np.array([sum(fitted.value_ == c for fitted in fits) for c in CANDIDATES])
     unit = Fraction(2) ** fits[0].release_.unit_exponent
     weights = [int(Fraction(spent) / unit) for spent in fits[0].epsilons_.tolist()]
     exact = winning(records, weights, unit, 0.4, CANDIDATES)

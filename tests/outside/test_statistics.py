@@ -43,7 +43,7 @@ def test_several_statistics_share_one_promise():
     several = SeveralStatistics({"a": PrivateMean(0, 1), "b": PrivateMean(0, 1)}, shares={"a": 3, "b": 1})
     several.fit({"a": np.ones(30), "b": np.ones(30)}, epsilons=epsilons)
     assert (several.epsilons_ <= epsilons).all()
-    spent = {name: release.total_promise for name, release in several.releases_.items()}
+    spent = {name: release.total_epsilon for name, release in several.releases_.items()}
     assert spent["a"] == pytest.approx(9.0, rel=1e-3)
     assert spent["b"] == pytest.approx(3.0, rel=1e-3)
     assert sum(spent.values()) <= epsilons.sum()

@@ -52,7 +52,7 @@ def test_a_shape_is_compared_on_its_own_rows():
 
 def test_the_sentence_says_who_wins():
     assert "gain nothing" in compare_noises([1.0] * 100, 2, 1e-5).sentence()
-    assert "1 - delta" in compare_noises([1.0] * 100, 100, 1e-5).sentence()
+    assert "comes with this delta" in compare_noises([1.0] * 100, 100, 1e-5).sentence()
 
 
 def test_a_plan_tells_what_a_delta_would_gain():

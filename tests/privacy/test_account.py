@@ -1,129 +1,242 @@
-"""An account of what people have left over many models."""
+"""Accounts: exact sums, composition of epsilons and Gaussian distances, all or nothing."""
 
+import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.privacy import Account, DeltaAccount, PrivacyAccount
+from dpmarket.privacy import Account, PrivacyAccount
+from dpmarket.privacy.account import gaussian_deltas, gaussian_epsilons
+
+
+def gaussian_epsilon(mu, delta):
+    return float(gaussian_epsilons(mu, delta))
+
+
+ABOVE = 1 + 1e-9  # far more than what is rounded up
 
 
 def test_an_account_obeys_the_protocol():
     assert isinstance(Account(1.0), PrivacyAccount)
-    assert isinstance(Account(1.0), DeltaAccount)
 
 
-def test_deltas_add_up_exactly_beside_the_epsilons():
-    account = Account({"ann": 1.0, "bob": 1.0}, delta_cap=3e-6)
-    account.charge_with_delta(["ann", "bob"], [0.25, 0.0], 1e-6)
-    account.charge_with_delta(["ann", "bob"], [0.25, 0.5], 1.5e-6)
-    assert account.left_of_delta(["ann", "bob"]).tolist() == pytest.approx([0.5e-6, 1.5e-6], rel=1e-9)
-    with pytest.raises(Infeasible, match=r"cap of delta, found 1 of 2 people"):
-        account.charge_with_delta(["ann", "bob"], [0.1, 0.1], 1e-6)
-    with pytest.raises(Infeasible, match=r"their cap, found 1 of 2 people"):
-        account.charge_with_delta(["ann", "bob"], [0.6, 0.1], 1e-7)
-    # Both refusals charged nobody anything, of epsilon or of delta.
-    assert account.left(["ann", "bob"]).round(9).tolist() == [0.5, 0.5]
-    assert account.left_of_delta(["ann", "bob"]).tolist() == pytest.approx([0.5e-6, 1.5e-6], rel=1e-9)
-    account.charge_with_delta(["bob"], [0.1], 1.5e-6)
-    assert float(account.left_of_delta(["bob"])[0]) <= float(
-        Fraction(3e-6) - Fraction(1.5e-6) - Fraction(1.5e-6)
-    )
+# --- epsilons, exactly ---
 
 
-def test_an_account_without_a_cap_of_delta_charges_no_promise_that_has_one():
-    account = Account(5.0)
-    with pytest.raises(Infeasible, match="cap of delta"):
-        account.charge_with_delta(["ann"], [1.0], 1e-9)
-    assert account.left(["ann"]).tolist() == [5.0]
-    account.charge_with_delta(["ann"], [1.0], 0.0)
-    assert float(account.left(["ann"])[0]) == pytest.approx(4.0)
+def test_a_limit_can_be_spent_to_the_last_bit():
+    account = Account({"a": 1.0})
+    for left in (0.5, 0.0):
+        account.charge(["a"], [0.5])
+        assert account.left(["a"]).tolist() == [left]
+    with pytest.raises(Infeasible):
+        account.charge(["a"], [5e-324])
 
 
-@pytest.mark.parametrize("cap", [-1e-9, 1.0, float("nan")])
-def test_a_cap_of_delta_is_a_probability(cap):
-    with pytest.raises(InvalidInput):
-        Account(1.0, delta_cap=cap)
+@pytest.mark.parametrize(("tenth", "fit"), [(0.1, 9), (Fraction(1, 10), 10), (math.nextafter(0.1, 0), 10)])
+def test_floats_are_charged_as_the_binary_fractions_they_are(tenth, fit):
+    """The float 0.1 is above one tenth, so that ten of it exceed 1; a fraction is charged as it is."""
+    account = Account(1.0)
+    for _ in range(fit):
+        account.charge(["a"], [tenth])
+    assert account.spent(["a"])[0] == pytest.approx(0.1 * fit)
+    with pytest.raises(Infeasible):
+        account.charge(["a"], [tenth])
 
 
 @given(st.floats(0.01, 5.0), st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=30))
-def test_the_exact_sum_of_charges_never_exceeds_the_cap(cap, charges):
-    account = Account({"a": cap})
+def test_a_charge_is_refused_if_and_only_if_the_exact_sum_exceeds_the_limit(limit, charges):
+    account = Account({"a": limit})
     spent = Fraction(0)
     for charge in charges:
         try:
             account.charge(["a"], [charge])
         except Infeasible:
-            assert spent + Fraction(charge) > Fraction(cap) * (1 - Fraction(1, 10**12))
+            assert spent + Fraction(charge) > Fraction(limit)
         else:
             spent += Fraction(charge)
-    assert spent <= Fraction(cap)
-    assert Fraction(float(account.left(["a"])[0])) <= Fraction(cap) - spent
+            assert spent <= Fraction(limit)
+    assert Fraction(account.left(["a"])[0]) <= Fraction(limit) - spent
+    assert Fraction(account.spent(["a"])[0]) >= spent
+    assert account.spent(["a"])[0] == pytest.approx(float(spent), rel=1e-15)
 
 
-def test_a_cap_can_be_used_to_the_last_bit():
-    account = Account({"a": 1.0})
-    for _ in range(4):
-        account.charge(["a"], [0.25 - 1e-12])
-    assert 0.0 < float(account.left(["a"])[0]) < 1e-11
+# --- Gaussian distances and deltas ---
 
 
-def test_a_refused_charge_changes_nothing_for_anybody():
-    account = Account({"a": 1.0, "b": 0.1})
-    with pytest.raises(Infeasible, match=r"found 1 of 2 people who would\. Nobody was charged"):
-        account.charge(["a", "b"], [0.5, 0.5])
-    assert account.left(["a", "b"]) == pytest.approx([1.0, 0.1])
+def exact_delta(epsilon, mu):
+    """The delta of the Gaussian mechanism, to fifty digits."""
+    with mpmath.workdps(50):
+        x = mpmath.mpf(epsilon) / mu
+        return mpmath.ncdf(-x + mu / 2) - mpmath.exp(epsilon) * mpmath.ncdf(-x - mu / 2)
 
 
-def test_who_is_charged_nothing_may_be_at_the_cap():
+@pytest.mark.parametrize("mu", [1e-6, 0.01, 0.3, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12, 1e-60])
+def test_the_epsilon_of_a_gaussian_mechanism_is_rounded_up_and_hardly_more(mu, delta):
+    epsilon = gaussian_epsilon(mu, delta)
+    assert exact_delta(epsilon, mpmath.mpf(mu)) <= delta
+    assert epsilon == 0.0 or exact_delta(epsilon / ABOVE, mpmath.mpf(mu)) > delta * (1 - 1e-4)
+    assert gaussian_deltas(epsilon, mu) <= delta
+
+
+def test_many_gaussian_releases_cost_as_one_with_all_their_squares():
+    account = Account(3.0, delta=1e-5)
+    for mu in (0.3, 0.4):
+        account.charge(["a"], mus=[mu])
+    together = gaussian_epsilon(0.5, 1e-5)
+    assert together <= account.spent(["a"])[0] <= together * ABOVE
+    alone = gaussian_epsilon(0.3, 0.5e-5) + gaussian_epsilon(0.4, 0.5e-5)
+    assert together < 0.75 * alone  # what adding up epsilons and deltas would charge
+
+
+def test_epsilons_and_distances_compose_by_the_sum_of_both_and_never_exceed_the_limit():
+    account = Account({"a": 2.5, "b": 2.5}, delta=1e-5)
+    account.charge(["a", "b"], [0.5, 0.0], mus=[0.3, 0.3])
+    gaussian = gaussian_epsilon(0.3, 1e-5)
+    assert account.spent(["a", "b"]) == pytest.approx([0.5 + gaussian, gaussian])
+    assert account.left(["a", "b"]) == pytest.approx([2.0 - gaussian, 2.5 - gaussian])
+    # What is left for an epsilon is exactly what can be charged.
+    left = float(account.left(["a"])[0])
+    with pytest.raises(Infeasible, match="found 1 of 2"):
+        account.charge(["a", "b"], [left * ABOVE, 0.1])
+    account.charge(["a"], [left / ABOVE])
+    assert account.left(["b"])[0] == pytest.approx(2.5 - gaussian)
+    # The largest distance that fits has the delta of what is left.
+    low, high = 0.3, 3.0
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if gaussian_epsilon(middle, 1e-5) <= 2.5 else (low, middle)
+    with pytest.raises(Infeasible):
+        account.charge(["b"], mus=[math.sqrt(high**2 * ABOVE - 0.09)])
+    account.charge(["b"], mus=[math.sqrt(low**2 / ABOVE - 0.09)])
+    assert 2.5 / ABOVE**3 <= account.spent(["b"])[0] <= 2.5
+
+
+def test_two_gaussian_releases_together_have_the_composed_law():
+    """Their privacy loss is that of one release: adding noisy answers with variances 1/mu^2 is sufficient."""
+    rng = np.random.default_rng(0)
+    mus, n = np.array([0.6, 0.8]), 400_000
+    answers = rng.normal(size=(n, 2)) + mus  # under the first of two neighbours
+    losses = answers @ mus - 0.5 * (mus**2).sum()
+    epsilon = 1.0
+    found = np.maximum(0.0, 1.0 - np.exp(epsilon - losses)).mean()
+    error = np.maximum(0.0, 1.0 - np.exp(epsilon - losses)).std() / math.sqrt(n)
+    expected = float(gaussian_deltas(epsilon, 1.0))
+    assert abs(found - expected) < 5.0 * error  # a false alarm in 1.7e6, with a fixed seed
+    assert abs(found - float(gaussian_deltas(epsilon, 1.4))) > 5.0 * error
+
+
+def test_a_known_delta_is_taken_off_the_accounts_delta():
+    account = Account({"ann": 1.0, "bob": 1.0}, delta=3e-6)
+    account.charge(["ann", "bob"], [0.25, 0.0], delta=1e-6)
+    account.charge(["ann", "bob"], [0.25, 0.5], delta=1.5e-6)
+    with pytest.raises(Infeasible, match="found 1 of 2 people"):
+        account.charge(["ann", "bob"], [0.1, 0.1], delta=1e-6)
+    assert account.left(["ann", "bob"]).tolist() == [0.5, 0.5]
+    account.charge(["ann", "bob"], mus=[0.02, 0.02])
+    rest = [gaussian_epsilon(0.02, 0.5e-6), gaussian_epsilon(0.02, 1.5e-6)]
+    assert account.left(["ann", "bob"]) == pytest.approx([0.5 - rest[0], 0.5 - rest[1]])
+
+
+def test_an_account_without_a_delta_charges_epsilons_only():
+    account = Account(5.0)
+    for charge in ({"mus": [1e-9]}, {"epsilons": [1.0], "delta": 1e-9}):
+        with pytest.raises(Infeasible, match="delta"):
+            account.charge(["ann"], **charge)
+    account.charge(["ann"], [1.0], mus=[0.0])
+    assert account.left(["ann"]).tolist() == [4.0]
+
+
+# --- all or nothing, and what is refused ---
+
+
+def test_a_refused_charge_changes_nothing_and_names_nobody():
+    account = Account({"ann": 1.0, "bob": 0.1})
+    with pytest.raises(Infeasible, match=r"found 1 of 2 people who would\. Nobody was charged") as refusal:
+        account.charge(["ann", "bob"], [0.5, 0.5])
+    assert account.left(["ann", "bob"]).tolist() == [1.0, 0.1]
+    assert not any(word in str(refusal.value) for word in ("ann", "bob", "0."))
+    assert repr(account) == "Account(people: 2)"
+
+
+def test_people_who_are_charged_nothing_may_be_at_their_limit():
     account = Account({"a": 0.0, "b": 1.0})
     account.charge(["a", "b"], [0.0, 0.5])
-    assert account.left(["a"])[0] == 0.0
+    assert account.left(["a", "b"]).tolist() == [0.0, 0.5]
 
 
-def test_one_cap_for_anybody():
+def test_one_limit_for_anybody_and_limits_by_number():
     account = Account(1.0)
     account.charge(["new"], [0.75])
-    assert account.left(["new", "unseen"]) == pytest.approx([0.25, 1.0])
     with pytest.raises(Infeasible):
         account.charge(["unseen", "new"], [0.5, 0.5])
-    assert account.left(["unseen"])[0] == pytest.approx(1.0)
+    assert account.left(["new", "unseen"]).tolist() == [0.25, 1.0]
+    account = Account(np.array([1.0, 2.0]))
+    account.charge(range(2), np.array([1.0, 1.0]))
+    assert account.left(np.arange(2)).tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(
-    ("people", "epsilons"),
-    [(["a", "a"], [0.1, 0.1]), (["c"], [0.1]), (["a"], [0.1, 0.2]), (["a"], [-0.1]), (["a"], [np.nan])],
+    ("people", "charge"),
+    [
+        (["a", "a"], {"epsilons": [0.1, 0.1]}),
+        (["a", "c"], {"epsilons": [0.1, 0.1]}),
+        (["a"], {"epsilons": [0.1, 0.2]}),
+        (["a"], {"epsilons": [-0.1]}),
+        (["a"], {"epsilons": [Fraction(-1, 10)]}),
+        (["a"], {"mus": [np.nan]}),
+        (["a"], {"mus": ["0.1"]}),
+        (["a"], {"epsilons": [0.1], "delta": -1e-9}),
+    ],
 )
-def test_charges_that_make_no_sense_are_refused(people, epsilons):
-    account = Account({"a": 1.0, "b": 1.0})
+def test_charges_that_make_no_sense_are_refused(people, charge):
+    account = Account({"a": 1.0, "b": 1.0}, delta=1e-5)
     with pytest.raises(InvalidInput):
-        account.charge(people, epsilons)
-    assert account.left(["a", "b"]) == pytest.approx([1.0, 1.0])
+        account.charge(people, **charge)
+    assert account.left(["a", "b"]).tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("caps", [{"a": -1.0}, [np.inf], "1", {"a": None}])
-def test_caps_that_make_no_sense_are_refused(caps):
+@pytest.mark.parametrize("limits", [{"a": -1.0}, [np.inf], "1", {"a": None}])
+def test_limits_that_make_no_sense_are_refused(limits):
     with pytest.raises(InvalidInput):
-        Account(caps)
+        Account(limits)
 
 
-def test_charges_from_many_threads_never_exceed_the_cap():
-    account = Account({"a": 1.0})
+@pytest.mark.parametrize("delta", [-1e-9, 1e-101, 1.0, float("nan")])
+def test_the_delta_of_an_account_is_below_1_and_not_too_small(delta):
+    with pytest.raises(InvalidInput):
+        Account(1.0, delta=delta)
+
+
+def test_charges_from_many_threads_are_all_or_nothing_and_never_exceed_a_limit():
+    """Each charge is of two people; both have room for ten, and none is charged without the other."""
+
+    class Slow(str):
+        """A name that lets other threads in whenever somebody is looked up."""
+
+        __slots__ = ()
+
+        def __hash__(self):
+            time.sleep(1e-4)
+            return str.__hash__(self)
+
+    account = Account({"a": 1.0, "b": 2.0})
+    people = [Slow("a"), Slow("b")]
 
     def charge(_):
         try:
-            account.charge(["a"], [0.1 - 1e-9])
+            account.charge(people, [Fraction(1, 10), Fraction(1, 10)])
         except Infeasible:
             return 0
         return 1
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(charge, range(200))) == 10
-
-
-def test_what_is_shown_names_nobody():
-    assert repr(Account({"ann": 1.0})) == "Account(people: 1)"
+    assert account.left(["a", "b"]).tolist() == [0.0, 1.0]

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, gamma, kstest
 
-from dpmarket.errors import InvalidInput
-from dpmarket.privacy import SecureNoise, SeededNoise
+from dpmarket.privacy import SeededNoise
 from dpmarket.privacy.noise import Bits, Real
-from dpmarket.statistics.exact import discrete_laplace, race, random_bits, rounded_sphere, scaled_floor
+from dpmarket.statistics.exact import discrete_laplace, report_noisy_max, rounded_radial, scaled_floor
 
 FALSE_ALARM = 1e-6
 
@@ -77,7 +76,7 @@ def test_a_floor_that_the_first_bits_leave_open_is_decided_by_later_ones():
     assert scaled_floor(above, Fraction(3)) == 7
 
 
-def race_law(handicaps):
+def noisy_max_law(handicaps):
     """Exact chances to win: integrate over the winner's number and expand the product over all others."""
     chances = []
     for t, own in enumerate(handicaps):
@@ -94,11 +93,11 @@ def race_law(handicaps):
 
 
 @pytest.mark.parametrize("scores", [(0, 1, 2, 5), (3, 0, 0, 1), (7, 7, 7, 7)])
-def test_a_race_is_won_with_its_exact_chances_and_another_rate_is_noticed(scores):
+def test_noisy_max_has_its_exact_chances_and_another_rate_is_noticed(scores):
     stream = stream_of(3)
-    wins = np.bincount([race(stream, scores, Fraction(1, 3)) for _ in range(20_000)], minlength=4)
+    wins = np.bincount([report_noisy_max(stream, scores, Fraction(1, 3)) for _ in range(20_000)], minlength=4)
     for rate, fits in ((1 / 3, True), (1 / 2, False), (2 / 9, False)):
-        law = race_law([rate * score for score in scores])
+        law = noisy_max_law([rate * score for score in scores])
         assert abs(law.sum() - 1.0) < 1e-12
         found = chisquare(wins, 20_000 * law).pvalue
         assert (found > FALSE_ALARM) == (fits or len(set(scores)) == 1)
@@ -110,39 +109,39 @@ def test_no_exponential_mechanism_with_the_same_rate_has_a_smaller_expected_scor
         handicaps = rng.exponential(2.0, 5)
         handicaps -= handicaps.min()
         other = np.exp(-handicaps) / np.exp(-handicaps).sum()
-        assert race_law(handicaps.tolist()) @ handicaps <= other @ handicaps + 1e-12
+        assert noisy_max_law(handicaps.tolist()) @ handicaps <= other @ handicaps + 1e-12
 
 
-def test_a_race_that_the_first_bits_leave_open_goes_on():
+def test_a_maximum_that_the_first_bits_leave_open_is_decided_by_later_ones():
     """Two exponentials with the same first 64 bits: the next ones decide."""
     half = 1 << 63
     words = iter([half, half + 5, half, half + 5, 1, 2])  # runs of one: both are 1/2 so far
     stream = Bits(lambda count: b"")
     stream.word = lambda: next(words)
-    assert race(stream, [4, 4], Fraction(1)) == 1
+    assert report_noisy_max(stream, [4, 4], Fraction(1)) == 1
 
 
-def test_a_race_is_decided_by_the_winner_and_not_by_who_leads_at_first():
+def test_a_maximum_is_decided_by_all_bits_and_not_by_the_first():
     """After 64 bits the second leads by a third of a unit in the last place; further bits turn that round."""
     first = 1 << 63
     second = first - (2**64 - 1) // 3  # about a third below, as is the handicap of the first
     words = iter([first, first + 5, second, second + 5, 2**64 - 1, 0])
     stream = Bits(lambda count: b"")
     stream.word = lambda: next(words)
-    assert race(stream, [1, 0], Fraction(1, 3)) == 0
+    assert report_noisy_max(stream, [1, 0], Fraction(1, 3)) == 0
 
 
-def test_rounded_noise_is_the_noise_rooms_own_draw_rounded_down():
+def test_rounded_noise_is_the_estimators_draw_rounded_down():
     for seed in range(30):
         for n in (1, 2, 5):
             draw = SeededNoise(seed).draw(n, 0.25, 1e-60)
             wanted = tuple(numerator >> draw.bits for numerator in draw.numerators)
-            assert rounded_sphere(stream_of(seed), n, Fraction(1, 4)) == wanted
+            assert rounded_radial(stream_of(seed), n, Fraction(1, 4)) == wanted
 
 
 def test_in_one_dimension_rounded_noise_has_the_mass_of_a_laplace_law_between_whole_numbers():
     stream = stream_of(8)
-    draws = [rounded_sphere(stream, 1, Fraction(1))[0] for _ in range(10_000)]
+    draws = [rounded_radial(stream, 1, Fraction(1))[0] for _ in range(10_000)]
 
     def mass(k, scale=2.0):
         inside = 0.5 * np.exp(-abs(k) / scale), 0.5 * np.exp(-abs(k + 1) / scale)
@@ -155,19 +154,6 @@ def test_in_one_dimension_rounded_noise_has_the_mass_of_a_laplace_law_between_wh
 
 def test_the_length_of_rounded_noise_is_gamma_distributed():
     stream = stream_of(9)
-    lengths = [np.linalg.norm(rounded_sphere(stream, 3, Fraction(1, 10_000))) for _ in range(1_500)]
+    lengths = [np.linalg.norm(rounded_radial(stream, 3, Fraction(1, 10_000))) for _ in range(1_500)]
     assert kstest(lengths, gamma(3, scale=20_000.0).cdf).pvalue > FALSE_ALARM
     assert kstest(lengths, gamma(3, scale=30_000.0).cdf).pvalue < FALSE_ALARM
-
-
-def test_bits_come_from_the_two_sources_of_the_noise_room_only():
-    class Own:
-        certifiable = True
-
-        def draw(self, *arguments):
-            raise AssertionError
-
-    assert random_bits(SeededNoise(4)).word() == random_bits(SeededNoise(4)).word()
-    assert random_bits(SecureNoise()).word() != random_bits(SecureNoise()).word()
-    with pytest.raises(InvalidInput, match="SecureNoise or SeededNoise"):
-        random_bits(Own())

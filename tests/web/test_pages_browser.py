@@ -280,7 +280,7 @@ def test_the_pages_of_a_delta_and_of_statistics_with_report_statement_and_refund
         for k in range(11):
             shop.seller(campaign, *SOLD[:-1], cost=1.0 + 0.1 * k).deliver(answers)
         (token,) = shop.invite(campaign)
-        sure = "holds with probability 1 - delta" if rules is WITH_DELTA else ""
+        sure = "is an epsilon and a delta" if rules is WITH_DELTA else ""
         with window(browser, shop, *look) as seen:
             seen.go(f"/i/{token}")
             seen.press("Read on")

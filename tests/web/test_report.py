@@ -155,4 +155,4 @@ def test_a_campaign_with_a_delta_is_reported_on_as_well(tmp_path, monkeypatch, o
         auditor = member_of(shop, "auditor")
         assert auditor.send("GET", f"/b/{campaign}/report.html").status_code == 200
         for path in (f"/b/{campaign}", f"/b/{campaign}/report"):
-            assert "holds with probability 1 - delta; delta is at most 1 in 1,666" in auditor.see(path).text
+            assert "added to the chance of any result; delta is at most 1 in 1,666" in auditor.see(path).text

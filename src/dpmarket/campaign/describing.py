@@ -109,7 +109,7 @@ def _model(path: str | os.PathLike[str]) -> Description:
         ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
     ]
     if model.delta:
-        rows.insert(2, ("promises hold with probability", f"1 - delta, delta = {model.delta:g}"))
+        rows.insert(2, ("delta beside each epsilon", f"{model.delta:g}"))
     for label, values in model.by_label():
         of = f" for {label!r}" if model.has_many_labels else ""
         names = [f"coefficient of {feature.name}{of}" for feature in model.features]

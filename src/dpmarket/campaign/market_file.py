@@ -159,9 +159,10 @@ class Objective(Table):
     delta: float | None = key(
         None,
         "a number of at least 1e-17, and at most 1 / (10 * sellers.expected)",
-        "Promises hold with probability 1 - delta: noise is then Gaussian, and smaller where there are many "
-        "features ('dpmarket plan budget' says what it would gain). The same for everybody; people report "
-        "what an epsilon costs them at this delta. Left out: promises hold always.",
+        "Promises are then (epsilon, delta): a person changes the chance of any result by at most the factor "
+        "of the epsilon, plus delta. Noise is Gaussian, and smaller where there are many features ('dpmarket "
+        "plan budget' says what it would gain). The same for everybody; people report what an epsilon costs "
+        "them at this delta. Left out: no delta.",
         example=1e-6,
         ge=1e-17,
         lt=1,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-from typing import Any
-
 import numpy as np
 
 from dpmarket.arrays import FloatArray
@@ -13,14 +9,13 @@ from dpmarket.campaign.market_file import Market, questions_of
 from dpmarket.campaign.statistic_file import StatisticFile, statistic_file
 from dpmarket.campaign.statistic_records import StatisticRecords
 from dpmarket.privacy.noise import SecureNoise
-from dpmarket.statistics.weights import integer_weights
+from dpmarket.statistics import SeveralStatistics
 
 
 def shares_of(market: Market) -> dict[str, float]:
-    """Return each statistic's part of every promise: rounded down, so that they add up to at most 1."""
-    asked = questions_of(market)
-    given = {name: Fraction(question.share or 1.0) for name, question in asked.items()}
-    return {name: _down(share / sum(given.values())) for name, share in given.items()}
+    """Return each statistic's part of every epsilon: rounded down, so that they add up to at most 1."""
+    several = _several(market, None)
+    return {name: several.share(name) for name in several.statistics}
 
 
 def release_statistics(
@@ -42,34 +37,23 @@ def release_statistics(
     Notes
     -----
     Guaranteed: what all statistics spend on a person together is never above the promise, in exact
-    arithmetic. A share is rounded down, its product with a promise again, and whole weights once more.
+    arithmetic (:class:`~dpmarket.statistics.SeveralStatistics`).
     """
-    rows = market.sellers.rows_per_person
-    asked, shares = questions_of(market), shares_of(market)
-    several = rows > 1
-    sellers = np.unique(records.owners) if several else records.owners
-    prepared = []
-    for name, question in asked.items():
-        statistic: Any = question.statistic(rows)
-        statistic.noise_source = noise
-        part = promised if len(asked) == 1 else np.nextafter(promised * shares[name], 0.0)
-        part = np.maximum(part, 0.0)
-        integer_weights(part[sellers])  # refuses now what it would refuse after others drew noise
-        prepared.append((name, statistic, part))
+    asked, several = questions_of(market), _several(market, noise)
+    rows, owners = market.sellers.rows_per_person, records.owners
+    sellers = np.unique(owners) if rows > 1 else owners
+    if rows > 1:
+        budgets = dict(zip(sellers.tolist(), promised[sellers].tolist(), strict=True))
+        several.fit(records.columns, epsilons=budgets, people=owners)
+    else:
+        several.fit(records.columns, epsilons=promised[sellers])
     spent = np.zeros(promised.size)
-    releases = {}
-    for name, statistic, part in prepared:
-        if several:
-            budgets = dict(zip(sellers.tolist(), part[sellers].tolist(), strict=True))
-            statistic.fit(records.columns[name], epsilons=budgets, people=records.owners)
-        else:
-            statistic.fit(records.columns[name], epsilons=part[sellers])
-        releases[name] = statistic.release_
-        spent[sellers] += statistic.epsilons_  # exact: shares differ by less than the bits that are left
+    for own in several.spent_by_.values():
+        spent[sellers] += own  # exact: shares differ by less than the bits that are left
     file = statistic_file(
-        releases,
+        several.releases_,
         columns={name: question.names for name, question in asked.items()},
-        shares=shares,
+        shares={name: several.share(name) for name in asked},
         records=sellers.size,  # people, not rows: how many somebody has is private
         rows_per_person=rows,
         outside_bounds=market.training.outside_bounds,
@@ -77,6 +61,11 @@ def release_statistics(
     return file, spent
 
 
-def _down(exact: Fraction) -> float:
-    share = float(exact)
-    return share if Fraction(share) <= exact else math.nextafter(share, 0.0)
+def _several(market: Market, noise: SecureNoise | None) -> SeveralStatistics:
+    asked = questions_of(market)
+    statistics = {
+        name: question.statistic(market.sellers.rows_per_person) for name, question in asked.items()
+    }
+    for statistic in statistics.values():
+        statistic.noise_source = noise
+    return SeveralStatistics(statistics, {name: question.share or 1.0 for name, question in asked.items()})

@@ -27,7 +27,7 @@ def delta_of(market: Market) -> float:
 
 
 def most_people(delta: float) -> int:
-    """Return how many people may have promises with a delta together: a tenth of one may fail."""
+    """Return how many people may have promises with a delta together: the deltas of all add up to a tenth."""
     most = max(math.floor(0.1 / delta) - 1, 0)
     while 1.0 / (10.0 * (most + 1)) >= delta:
         most += 1
@@ -45,9 +45,9 @@ def refuse_too_many(market: Market, people: int) -> None:
     delta = delta_of(market)
     if delta and people > most_people(delta):
         raise LedgerRefusal(
-            f"objective.delta = {delta:g} allows promises to at most {most_people(delta):,} people, a tenth "
-            f"of one of whom may fail, and these would be {people:,}: publishing the records of a few people "
-            "drawn at random would keep such promises. Nothing was promised."
+            f"objective.delta = {delta:g} allows promises to at most {most_people(delta):,} people, whose "
+            f"deltas add up to a tenth, and these would be {people:,}: publishing the records of a few "
+            "people drawn at random would keep such promises. Nothing was promised."
         )
 
 

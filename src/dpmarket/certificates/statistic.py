@@ -15,7 +15,7 @@ from dpmarket.certificates.verifier.constants import LARGEST_NUMBER
 from dpmarket.certificates.verifier.numbers_released import STATISTIC, statistic_release, wrong_parts
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.statistics import ReleasedStatistic, SeveralStatistics
-from dpmarket.statistics.crowd import RESOLUTION
+from dpmarket.statistics.sample import RESOLUTION
 
 
 @dataclass(frozen=True)

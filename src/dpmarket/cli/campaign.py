@@ -161,7 +161,7 @@ def train(
         ("noise in a coefficient, at most", number(model.noise_standard_error)),
     ]
     if model.delta:
-        rows.append(("promises hold with probability", f"1 - delta, delta = {model.delta:g}"))
+        rows.append(("delta beside each epsilon", f"{model.delta:g}"))
     title = (
         "A new model, all promises kept" if result.is_new else "The model that these quotes already bought"
     )

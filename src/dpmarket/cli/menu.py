@@ -94,5 +94,5 @@ def _note(curve: Curve | OnlineGaussianMechanism, figure: Path | None) -> str | 
     lines = [] if figure is None else [f"The menu is drawn in {figure}."]
     delta = getattr(curve.objective, "delta", 0.0)
     if delta:
-        lines.append(f"Promises hold with probability 1 - delta, delta = {delta:g}.")
+        lines.append(f"Each epsilon comes with a delta of {delta:g}.")
     return "\n".join(lines) or None

@@ -278,7 +278,7 @@ def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool)
         "sellers.expected": sellers,
         "objective.delta": plan.objective.delta,
     }
-    lines = [plan.error.sentence(), "Promises hold with the probability 1 - delta."]
+    lines = [plan.error.sentence(), f"Each epsilon comes with a delta of {plan.objective.delta:g}."]
     if plan.mean_promise > 0.0:
         lines.append(noises_for(market, plan).sentence())
     lines.append(f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}")

@@ -99,7 +99,7 @@ def quote(
         ("round in the ledger", f"{entered.number} ({'new' if quoting.is_new else entered.state})"),
     ]
     if entered.delta:
-        rows.append(("promises hold with probability", f"1 - delta, delta = {entered.delta:g}"))
+        rows.append(("delta beside each epsilon", f"{entered.delta:g}"))
     if quoting.weakly_protected:
         voice.remark(
             f"These promises protect little: {quoting.weakly_protected:,} sellers are promised an epsilon "

@@ -22,7 +22,7 @@ from dpmarket.learning.rows import Rows
 from dpmarket.learning.softmax_geometry import SoftmaxGeometry, SoftmaxProblem
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import GaussianWeights, NoiseShape, gaussian_plan_release, gaussian_weights_for
-from dpmarket.privacy.account import DeltaAccount, PrivacyAccount
+from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.gaussian_noise import GaussianSource
 from dpmarket.privacy.gaussian_penalty import gaussian_suggest_l2, gaussian_suggest_stretch
 from dpmarket.privacy.release import ReleasePlan
@@ -111,9 +111,7 @@ class GaussianGeometry:
         refuse_large_delta(self.delta, people)
         if account is None:
             return lambda names, epsilons: None
-        if not isinstance(account, DeltaAccount):
-            raise InvalidInput("expected an account that counts delta, too, such as an Account.")
-        return lambda names, epsilons: account.charge_with_delta(names, epsilons, self.delta)
+        return lambda names, epsilons: account.charge(names, epsilons, delta=self.delta)
 
     def suggested_l2(self, usable: FloatArray, rows_per_person: int) -> float:
         """Return the default penalty for these promises, less what is set aside of them."""

@@ -71,7 +71,14 @@ class LedgerAccount:
         self._limit = checks.positive("limit", limit)
         self._campaign = campaign
 
-    def charge(self, people: Sequence[Any], epsilons: ArrayLike) -> None:
+    def charge(
+        self,
+        people: Sequence[Any],
+        epsilons: ArrayLike | None = None,
+        *,
+        mus: ArrayLike | None = None,
+        delta: float = 0.0,
+    ) -> None:
         """Charge everybody, or nobody.
 
         Parameters
@@ -81,37 +88,23 @@ class LedgerAccount:
             of the same letters (Unicode's form NFC) are one person.
         epsilons
             What each is charged, shape (people,), at least 0.
+        mus
+            None: a ledger counts epsilons and deltas only.
+        delta
+            Charged to everybody who is charged an epsilon above 0; at least 0 and below 1.
 
         Raises
         ------
         InvalidInput
             If a person is named twice or not by such a text, or for amounts that are no amounts.
         Infeasible
-            If anybody would exceed the limit. The message says how many, not who.
+            If anybody would exceed the limit, of epsilon or of delta. The message says how many, not who.
         LedgerRefusal
             An older copy of the ledger was put back, or another copy spent something meanwhile. Nobody was
             charged.
         """
-        self.charge_with_delta(people, epsilons, 0.0)
-
-    def charge_with_delta(self, people: Sequence[Any], epsilons: ArrayLike, delta: float) -> None:
-        """Charge everybody an epsilon of their own and this delta, or nobody anything.
-
-        Parameters
-        ----------
-        people, epsilons
-            As for :meth:`charge`. Who is charged an epsilon of 0 is charged no delta: nothing of theirs was
-            used.
-        delta
-            The delta of these promises, at least 0 and below 1.
-
-        Raises
-        ------
-        InvalidInput, LedgerRefusal
-            As :meth:`charge`.
-        Infeasible
-            If anybody would exceed the limit, of epsilon or of delta. The message says how many, not who.
-        """
+        if epsilons is None or mus is not None:
+            raise InvalidInput("expected epsilons and no mus: a ledger counts epsilons and deltas only.")
         sellers = _sellers(people)
         amounts = checks.non_negative_vector("epsilons", epsilons)
         checks.same_length("epsilons", amounts, "people", people)

@@ -35,7 +35,7 @@ class StatementLine:
     state
         The round's state, or ``withdrawn``.
     delta
-        With which probability the promise need not hold; 0 without one, and for who withdrew.
+        The delta beside the epsilon; 0 without one, and for sellers who withdrew.
     """
 
     campaign: str

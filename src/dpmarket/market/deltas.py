@@ -1,7 +1,8 @@
 """Hold what campaigns may ask of people against their limits: of epsilon, and of the deltas of promises.
 
-A promise with a delta holds with probability 1 - delta. Over several campaigns epsilons and deltas add up,
-each by itself. A person's limit of epsilon is their own; deltas may add up to the same for everybody.
+With a delta, a record changes the probability of any result by at most the factor exp(epsilon), plus delta.
+Over several campaigns epsilons and deltas add up, each by itself. A person's limit of epsilon is their own;
+deltas may add up to the same for everybody.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def refuse_many(connection: Connection, found: LiveCampaign, more: int) -> None:
     if int(connection.execute(count).scalar_one()) + more > most_people(delta):
         raise MarketRefusal(
             "invalid",
-            f"expected at most {most_people(delta):,} people, whom a delta of {delta:g} allows: a tenth of "
-            "one of them may fail.",
+            f"expected at most {most_people(delta):,} people, whom a delta of {delta:g} allows: the "
+            "deltas of all add up to at most a tenth.",
         )
 
 

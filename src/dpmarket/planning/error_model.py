@@ -24,7 +24,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import NoiseShape, noise_power
-from dpmarket.statistics.released import StatisticError
+from dpmarket.statistics import StatisticError
 
 SCHEMA = "dpmarket.expected-error/1"
 # tr Cov(g) in units of R^2: at most 1/4, reached by coefficients of 0 and rows of full length.

@@ -102,7 +102,7 @@ class NoiseComparison:
             return f"A delta would gain nothing here: {_NAMES[self.best]} is the smaller one."
         return (
             f"With a delta of {self.delta:.2g} the expected error would be {self.gain:.0%} of what it is "
-            "without: promises then hold with the probability 1 - delta."
+            "without: each epsilon then comes with this delta."
         )
 
     def to_dict(self) -> dict[str, Any]:

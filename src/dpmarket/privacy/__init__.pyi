@@ -1,5 +1,4 @@
 from .account import Account as Account
-from .account import DeltaAccount as DeltaAccount
 from .account import PrivacyAccount as PrivacyAccount
 from .accounting import privacy_loss as privacy_loss
 from .exact_density import log_density as log_density

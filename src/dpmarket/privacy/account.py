@@ -1,269 +1,300 @@
-"""Keep what every person has left over many models.
+r"""Privacy accounts: what each person has left of a limit over many releases.
 
-Promises add up: who is promised 0.5 in each of three models gives up at most 1.5 in all (basic composition,
-whatever the models are), and so do the deltas of promises that have one. An account holds everybody's cap and
-refuses, before any noise is drawn, what would exceed it for anybody.
+A release costs a person an epsilon, or a distance :math:`\mu` of Gaussian differential privacy. Epsilons add
+up, and so do the squares of distances; all releases together are
+
+.. math:: \left(\sum \epsilon + \epsilon_G\Bigl(\sqrt{\textstyle\sum \mu^2};\, \delta\Bigr),\; \delta\right)
+          \text{-differentially private}, \qquad \delta_G(\epsilon_G(\mu; \delta); \mu) = \delta,
+
+.. math:: \delta_G(\epsilon; \mu) = \Phi\left(-\frac{\epsilon}{\mu} + \frac{\mu}{2}\right)
+          - e^{\epsilon} \Phi\left(-\frac{\epsilon}{\mu} - \frac{\mu}{2}\right)
+
+(Dong, Roth and Su, 2022). A release of which only :math:`(\epsilon, \delta_1)` is known costs the epsilon and
+takes :math:`\delta_1` off the account's delta. Amounts are kept as exact rational numbers.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import erfcx, ndtr
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.display import short_repr
 from dpmarket.errors import Infeasible, InvalidInput
 
+_UP = 1.0 + 1e-12  # far more than floats lose in the formula of delta
+_HALVINGS = 100
+_LEAST_DELTA = 1e-100  # smaller ones leave the range of floats in the formula of delta
+
 
 @runtime_checkable
 class PrivacyAccount(Protocol):
-    """What charges people for what a model spends on them.
+    """What charges people for releases.
 
     A protocol: :class:`Account` obeys it in memory, :class:`dpmarket.ledger.LedgerAccount` in a ledger.
     """
 
-    def charge(self, people: Sequence[Any], epsilons: FloatArray) -> None:
-        """Charge everybody, or nobody: all of it is kept before this returns, or it raises.
+    def charge(
+        self,
+        people: Sequence[Any],
+        epsilons: ArrayLike | None = None,
+        *,
+        mus: ArrayLike | None = None,
+        delta: float = 0.0,
+    ) -> None:
+        """Charge everybody, or nobody; :meth:`Account.charge` says what.
 
-        Parameters
-        ----------
-        people
-            Who, each once.
-        epsilons
-            What each is charged, shape (people,), at least 0.
-
-        Raises
-        ------
-        Infeasible
-            If anybody has too little left. The message says how many, not who.
+        All of it is stored before this returns, or it raises :class:`~dpmarket.errors.Infeasible` with a
+        message that says how many people have too little left, not who.
         """
         ...
 
     def left(self, people: Sequence[Any]) -> FloatArray:
-        """Return what each of these people has left (epsilon), rounded down."""
+        """Return the epsilon that each of these people has left, rounded down."""
         ...
 
 
-@runtime_checkable
-class DeltaAccount(Protocol):
-    """What charges people for promises with a delta, too.
+Exact = int | Fraction
+"""A number in units of 2**-1074, which all floats are whole multiples of."""
+_UNIT = 1 << 1074
 
-    A protocol: :class:`Account` obeys it.
-    """
 
-    def charge_with_delta(self, people: Sequence[Any], epsilons: FloatArray, delta: float) -> None:
-        """Charge everybody an epsilon of their own and this delta, or nobody anything.
+class _Spent(NamedTuple):
+    """The sums of what one person was charged; squares in squared units."""
 
-        Raises
-        ------
-        Infeasible
-            If anybody has too little left of either. The message says how many, not who.
-        """
-        ...
+    epsilon: Exact = 0
+    squared_mu: Exact = 0
+    delta: Exact = 0
+
+
+_NOTHING = _Spent()
 
 
 class Account:
-    """Everybody's cap and what is left of it, in memory.
+    r"""Everybody's limit and what is left of it, in memory.
 
     Parameters
     ----------
-    caps
-        The most that may ever be spent on a person (epsilon), at least 0: a mapping from person to cap; an
-        array for people numbered from 0; or one number for anybody.
-    delta_cap
-        The most that the deltas of a person's promises may ever add up to, at least 0 and below 1. Without it
-        no promise with a delta is charged.
+    limits
+        The most that all releases together may cost a person (epsilon), at least 0: a mapping from person to
+        limit; an array for people numbered from 0; or one number for anybody. Numbers are taken exactly: the
+        float 0.1 is a little above one tenth, so that ten charges of it exceed a limit of 1, and ten of
+        ``Fraction(1, 10)`` do not.
+    delta
+        The delta at which limits hold, at least 0 and below 1. Without it only epsilons are charged.
 
     Notes
     -----
-    Guaranteed:
+    Guaranteed, for every person and at every time:
 
-    * The sum of what a person was charged never exceeds the cap, also where floats round: sums are kept in
-      pairs of floats and rounded up.
-    * A charge that is refused changes nothing; charges from several threads come one after the other.
+    * All charges together are (limit, delta)-differentially private by the formula of this module. Sums are
+      exact; what the formula needs floats for is rounded up.
+    * A refused charge changes nothing for anybody; charges from several threads come one after the other.
 
-    Only what goes through the account is counted, and it is gone with the process: a market's own account is
-    its ledger.
+    Releases may depend on earlier results. That the *amounts* do as well is covered where all charges of a
+    person are epsilons, or all are distances. With both kinds, let amounts not depend on earlier results, or
+    keep an account for each kind.
+
+    Only charges to the account are counted, and they are gone with the process: a market's own account is its
+    ledger.
 
     Examples
     --------
-    >>> account = Account({"ann": 1.0, "bob": 0.3})
-    >>> account.charge(["ann", "bob"], [0.25, 0.25])
-    >>> account.left(["ann", "bob"]).round(12).tolist()
-    [0.75, 0.05]
+    >>> account = Account({"ann": 1.0, "bob": 0.5})
+    >>> account.charge(["ann", "bob"], [0.5, 0.5])
+    >>> account.left(["ann", "bob"]).tolist()
+    [0.5, 0.0]
     >>> account.charge(["ann", "bob"], [0.25, 0.25])
     Traceback (most recent call last):
         ...
-    dpmarket.errors.Infeasible: expected nobody to exceed their cap, found 1 of 2 people who would. ...
+    dpmarket.errors.Infeasible: expected nobody to exceed their limit, of epsilon at the account's delta, ...
     """
 
-    def __init__(self, caps: Mapping[Any, float] | ArrayLike, delta_cap: float = 0.0) -> None:
-        if not checks.non_negative("delta_cap", delta_cap) < 1.0:
-            raise InvalidInput(f"expected delta_cap below 1, got {delta_cap!r}.")
-        self._delta_cap = Fraction(float(delta_cap))
-        self._deltas: dict[Any, Fraction] = {}
-        self._lock = threading.Lock()
-        self._common: float | None = None
-        if isinstance(caps, Mapping):
-            names = tuple(caps)
-            limits = checks.non_negative_vector("caps", list(caps.values())) if names else np.zeros(0)
-        elif np.ndim(caps) == 0:
-            self._common = checks.non_negative("caps", caps)
-            names, limits = (), np.zeros(0)
+    def __init__(self, limits: Mapping[Any, float] | ArrayLike, delta: float = 0.0) -> None:
+        self._delta = _exact("delta", [delta])[0]
+        if self._delta and not _LEAST_DELTA <= delta < 1.0:
+            raise InvalidInput(
+                f"expected delta to be 0, or at least {_LEAST_DELTA} and below 1, got {delta!r}."
+            )
+        self._common: Exact | None = None
+        self._limits: dict[Any, Exact] = {}
+        if isinstance(limits, Mapping):
+            amounts = _exact("limits", list(limits.values())) if limits else []
+            self._limits = dict(zip(limits, amounts, strict=True))
+        elif np.ndim(limits) == 0:
+            self._common = _exact("limits", [limits])[0]
         else:
-            limits = checks.non_negative_vector("caps", caps)
-            names = tuple(range(limits.size))
-        self._places = {name: place for place, name in enumerate(names)}
-        self._caps = limits.copy()
-        self._high, self._low = np.zeros(limits.size), np.zeros(limits.size)
+            self._limits = dict(enumerate(_exact("limits", limits)))
+        self._spent: dict[Any, _Spent] = {}
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return short_repr(self, [("people", f"{len(self._places):,}")])
+        return short_repr(self, [("people", f"{len(self._limits or self._spent):,}")])
 
-    def charge(self, people: Sequence[Any], epsilons: ArrayLike) -> None:
+    def charge(
+        self,
+        people: Sequence[Any],
+        epsilons: ArrayLike | Sequence[Fraction] | None = None,
+        *,
+        mus: ArrayLike | Sequence[Fraction] | None = None,
+        delta: float = 0.0,
+    ) -> None:
         """Charge everybody, or nobody.
 
         Parameters
         ----------
         people
-            Who, each once.
-        epsilons
-            What each is charged, shape (people,), at least 0.
-
-        Raises
-        ------
-        InvalidInput
-            If a person is named twice or has no cap, or for amounts that are no amounts.
-        Infeasible
-            If anybody would exceed their cap. The message says how many, not who.
-        """
-        self.charge_with_delta(people, epsilons, 0.0)
-
-    def charge_with_delta(self, people: Sequence[Any], epsilons: ArrayLike, delta: float) -> None:
-        """Charge everybody an epsilon of their own and this delta, or nobody anything.
-
-        Parameters
-        ----------
-        people, epsilons
-            As for :meth:`charge`. Who is charged an epsilon of 0 is charged no delta: nothing of theirs was
-            used.
+            The people charged, each once.
+        epsilons, mus
+            What each is charged, shape (people,), at least 0; None charges nothing of that kind.
         delta
-            The delta of these promises, at least 0 and below 1.
+            Charged to everybody who is charged an epsilon above 0: of a release that is known to be
+            (epsilon, delta)-differentially private, and no more.
 
         Raises
         ------
         InvalidInput
-            As :meth:`charge`.
+            If a person is named twice or has no limit, or an amount is no number of at least 0.
         Infeasible
-            If anybody would exceed their cap, of epsilon or of delta. The message says how many, not who.
+            If anybody would exceed the limit. The message says how many, not who.
         """
         names = list(people)
-        amounts = checks.non_negative_vector("epsilons", epsilons)
-        if len(names) != amounts.size or len(set(names)) != len(names):
-            raise InvalidInput("expected every person once, with one epsilon each.")
-        more = Fraction(checks.non_negative("delta", delta))
+        absent: list[Exact] = [0] * len(names)
+        amounts = [
+            absent if given is None else _exact(name, given)
+            for name, given in (("epsilons", epsilons), ("mus", mus))
+        ]
+        (more,) = _exact("delta", [delta])
+        if any(len(column) != len(names) for column in amounts) or len(set(names)) != len(names):
+            raise InvalidInput("expected every person once, with one amount each.")
         with self._lock:
-            after = self._deltas_after(names, amounts, more)
-            self._welcome(names)
-            at = self._positions(names)
-            high, lost = _two_sum(self._high[at], amounts)
-            # Outward: what two floats cannot hold is counted as a little more.
-            low = np.where(amounts > 0.0, np.nextafter(self._low[at] + lost, np.inf), self._low[at])
-            beyond = int((((high - self._caps[at]) + low > 0.0) & (amounts > 0.0)).sum())
+            after = {}
+            for name, epsilon, mu in zip(names, *amounts, strict=True):
+                self._limit(name)
+                if epsilon or mu:
+                    old = self._spent.get(name, _NOTHING)
+                    own = more if epsilon else 0
+                    after[name] = _Spent(old.epsilon + epsilon, old.squared_mu + mu * mu, old.delta + own)
+            beyond = self._exceeding(after)
             if beyond:
                 raise Infeasible(
-                    f"expected nobody to exceed their cap, found {beyond} of {len(names)} people who would. "
-                    "Nobody was charged."
+                    "expected nobody to exceed their limit, of epsilon at the account's delta, found "
+                    f"{beyond} of {len(names)} people who would. Nobody was charged."
                 )
-            self._high[at], self._low[at] = high, low
-            self._deltas |= after
+            self._spent = self._spent | after
 
     def left(self, people: Sequence[Any]) -> FloatArray:
-        """Return what each of these people has left (epsilon), rounded down, at least 0.
-
-        Parameters
-        ----------
-        people
-            Names, or numbers where caps were an array.
-
-        Returns
-        -------
-        FloatArray
-            Shape (people,), read-only.
+        """Return the epsilon that each of these people has left, rounded down, at least 0.
 
         Raises
         ------
         InvalidInput
-            If a person has no cap.
-        """
-        names = list(people)
-        with self._lock:
-            known = [name for name in names if name in self._places or self._common is None]
-            at = self._positions(known)
-            rest = np.nextafter((self._caps[at] - self._high[at]) - self._low[at], -np.inf)
-        found = dict(zip(known, np.maximum(rest, 0.0).tolist(), strict=True))
-        return read_only(np.array([found.get(name, self._common) for name in names], dtype=np.float64))
-
-    def left_of_delta(self, people: Sequence[Any]) -> FloatArray:
-        """Return what of delta each of these people has left, rounded down.
-
-        Parameters
-        ----------
-        people
-            Names, or numbers where caps were an array.
-
-        Returns
-        -------
-        FloatArray
-            Shape (people,), read-only.
+            If a person has no limit.
         """
         with self._lock:
-            rest = [float(self._delta_cap - self._deltas.get(name, 0)) for name in people]
-        return read_only(np.maximum(np.nextafter(np.array(rest, dtype=np.float64), -np.inf), 0.0))
+            spent = self._totals(people)
+            rests = [self._limit(name) - total for name, total in zip(people, spent, strict=True)]
+        return read_only(np.array([max(_down(rest), 0.0) for rest in rests]))
 
-    def _deltas_after(self, names: list[Any], amounts: FloatArray, more: Fraction) -> dict[Any, Fraction]:
-        """Return the sums of deltas, exactly, of those who are charged, or refuse."""
-        if not more:
-            return {}
-        after = {
-            name: self._deltas.get(name, Fraction(0)) + more
-            for name, amount in zip(names, amounts.tolist(), strict=True)
-            if amount > 0.0
-        }
-        beyond = sum(total > self._delta_cap for total in after.values())
-        if beyond:
-            raise Infeasible(
-                f"expected nobody to exceed their cap of delta, found {beyond} of {len(names)} people who "
-                "would. Nobody was charged."
-            )
-        return after
+    def spent(self, people: Sequence[Any]) -> FloatArray:
+        """Return the epsilon that all charges together cost each of these people, rounded up."""
+        with self._lock:
+            return read_only(np.array([-_down(-total) for total in self._totals(people)]))
 
-    def _welcome(self, names: list[Any]) -> None:
-        """Give a new person the common cap, if there is one."""
-        if self._common is None:
-            return
-        new = [name for name in names if name not in self._places]
-        self._places |= {name: len(self._places) + k for k, name in enumerate(new)}
-        self._caps = np.concatenate([self._caps, np.full(len(new), self._common)])
-        self._high, self._low = (
-            np.concatenate([part, np.zeros(len(new))]) for part in (self._high, self._low)
-        )
+    def _limit(self, name: Any) -> Exact:
+        limit = self._limits.get(name, self._common)
+        if limit is None:
+            raise InvalidInput("expected people with a limit in the account, found somebody without.")
+        return limit
 
-    def _positions(self, names: list[Any]) -> Any:
-        unknown = sum(name not in self._places for name in names)
-        if unknown:
-            raise InvalidInput(f"expected people with a cap in the account, found {unknown} without.")
-        return np.array([self._places[name] for name in names], dtype=np.intp)
+    def _exceeding(self, after: Mapping[Any, _Spent]) -> int:
+        """Return how many people would be above their limit."""
+        beyond, gaussian = 0, []
+        for name, own in after.items():
+            rest, delta = self._limit(name) - own.epsilon, self._delta - own.delta
+            if rest < 0 or delta < 0:
+                beyond += 1
+            elif own.squared_mu:
+                gaussian.append((_down(rest), _root_up(own.squared_mu), _down(delta)))
+        if not gaussian:
+            return beyond
+        rests, mus, deltas = np.array(gaussian).T
+        return beyond + int((gaussian_deltas(rests, mus) > deltas).sum())
+
+    def _totals(self, people: Sequence[Any]) -> list[Exact]:
+        """Return what each person's charges cost together, as numbers that are not too small."""
+        found = [self._spent.get(name, _NOTHING) for name in people]
+        mus = [_root_up(own.squared_mu) for own in found]
+        epsilons = gaussian_epsilons(mus, [_down(self._delta - own.delta) for own in found])
+        return [own.epsilon + more for own, more in zip(found, _exact("epsilons", epsilons), strict=True)]
 
 
-def _two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the rounded sum, and exactly what rounding lost."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
+def gaussian_deltas(epsilons: ArrayLike, mus: ArrayLike) -> FloatArray:
+    """Return the delta of Gaussian mechanisms with distances ``mus`` at ``epsilons``, rounded up.
+
+    Examples
+    --------
+    >>> gaussian_deltas([0.0, 1.0, 1.0], [1.0, 1.0, 0.0]).round(4).tolist()
+    [0.3829, 0.1269, 0.0]
+    """
+    epsilon = np.asarray(epsilons, dtype=np.float64)
+    mu = np.asarray(mus, dtype=np.float64)
+    distance = np.where(mu > 0.0, mu, 1.0) * _UP
+    x = epsilon / distance / _UP - 0.5 * distance
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        density = 0.5 * np.exp(-0.5 * x * x)
+        first = np.where(x >= 0.0, density * erfcx(np.maximum(x, 0.0) / math.sqrt(2.0)), ndtr(-x))
+        second = density * erfcx((x + distance) / math.sqrt(2.0))
+    # Both terms are off by a few rounding errors of x * x; below 1e-300 they leave the range of floats.
+    off = 1e-14 + 1e-15 * np.minimum(x * x, 1e6)
+    found = np.minimum((first - second) + off * first, 1.0) * _UP + 1e-300
+    return np.where(mu > 0.0, np.clip(found, 0.0, 1.0), 0.0)
+
+
+def gaussian_epsilons(mus: ArrayLike, deltas: ArrayLike) -> FloatArray:
+    """Return the epsilons at which Gaussian mechanisms have these deltas, rounded up; 0 where ``mu`` is 0.
+
+    Examples
+    --------
+    >>> gaussian_epsilons([1.0, 0.0], [1e-5, 0.0]).round(3).tolist()
+    [4.377, 0.0]
+    """
+    mu, delta = (np.asarray(values, dtype=np.float64) for values in (mus, deltas))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = 0.5 * mu * mu + mu * (1.0 + np.sqrt(2.0 * np.log(2.0 / delta)))
+    low, high = np.zeros(mu.shape), np.where(gaussian_deltas(0.0, mu) <= delta, 0.0, bound)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        enough = gaussian_deltas(middle, mu) <= delta
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
+
+
+def _exact(name: str, values: Any) -> list[Exact]:
+    """Return numbers of at least 0 in units of 2**-1074: floats as the binary fractions they are."""
+    if isinstance(values, Sequence) and any(isinstance(value, Fraction) for value in values):
+        if not all(isinstance(value, Fraction) and value >= 0 for value in values):
+            raise InvalidInput(f"expected {name} to be all of at least 0, and all fractions if one is.")
+        return [value * _UNIT for value in values]
+    ratios = map(float.as_integer_ratio, checks.non_negative_vector(name, values).tolist())
+    return [numerator * (_UNIT // denominator) for numerator, denominator in ratios]
+
+
+def _down(number: Exact) -> float:
+    """Return the largest float that is not above a number of units."""
+    found = float(Fraction(number, _UNIT)) if isinstance(number, Fraction) else number / _UNIT
+    numerator, denominator = found.as_integer_ratio()
+    return found if numerator * (_UNIT // denominator) <= number else math.nextafter(found, -math.inf)
+
+
+def _root_up(number: Exact) -> float:
+    """Return a float that is not below the square root of a number of squared units."""
+    return -_down(-math.isqrt(math.ceil(number)) - 1) if number else 0.0

@@ -139,7 +139,7 @@ def gaussian_weights_for(
     epsilons
         The promise to each person (epsilon), shape (people,), at least 0.
     delta
-        The probability with which a promise need not hold, the same for everybody, above 0 and below 1.
+        What a replaced record may add to the probability of any result, the same for everybody, in (0, 1).
     l2
         The ridge penalty Lambda, > 0.
     row_bound

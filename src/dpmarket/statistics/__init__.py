@@ -1,10 +1,6 @@
-"""Private means, shares, histograms, quantiles and vector means: the same promises, no model.
+"""Private means, shares, histograms, quantiles and vector means, with an epsilon for each person.
 
-Each is asked with public bounds or categories and fitted to records with one promise (epsilon) per person;
-``release_`` is then the only thing to publish (:mod:`~dpmarket.statistics.released`), ``epsilons_`` what it
-cost whom. All arithmetic between records and release is in whole numbers
-(:mod:`~dpmarket.statistics.weights`, :mod:`~dpmarket.statistics.exact`), and intervals are computed from what
-is public (:mod:`~dpmarket.statistics.intervals`).
+Their contract and all that they share stand in :mod:`~dpmarket.statistics.statistic`; each kind is a file.
 """
 
 import lazy_loader

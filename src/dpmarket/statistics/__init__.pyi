@@ -1,11 +1,10 @@
-from .asking import release_statistic as release_statistic
-from .asking import statistic_from_dict as statistic_from_dict
 from .histogram import PrivateHistogram as PrivateHistogram
+from .kinds import statistic_from_dict as statistic_from_dict
 from .mean import PrivateMean as PrivateMean
-from .mean import PrivateShare as PrivateShare
 from .quantile import PrivateQuantile as PrivateQuantile
-from .released import ReleasedStatistic as ReleasedStatistic
-from .released import StatisticError as StatisticError
+from .release import ReleasedStatistic as ReleasedStatistic
+from .release import StatisticError as StatisticError
 from .several import SeveralStatistics as SeveralStatistics
-from .several import Statistic as Statistic
+from .share import PrivateShare as PrivateShare
+from .statistic import Statistic as Statistic
 from .vector import PrivateVectorMean as PrivateVectorMean

@@ -1,8 +1,7 @@
-r"""Turn random bits into whole-number noise, exactly: discrete Laplace, a race, rounded spherical noise.
+r"""Exact noise in whole numbers: discrete Laplace, report noisy max, rounded radial noise.
 
-Everything is made of the noise room's exponentials and normals, real numbers whose bits are drawn as far as a
-decision needs them (:mod:`dpmarket.privacy.noise`). No float takes part, so what is promised about the ideal
-distributions is true of the numbers that come out.
+All of it is made of exponentials and normals whose bits are drawn as far as a decision needs them
+(:mod:`dpmarket.privacy.noise`). No float takes part: the numbers that come out have the ideal laws.
 """
 
 from __future__ import annotations
@@ -10,36 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpmarket.errors import InvalidInput
-from dpmarket.privacy.noise import (
-    Bits,
-    NoiseSource,
-    Real,
-    SecureNoise,
-    SeededNoise,
-    cut_off,
-    exponential,
-    half_normal,
-)
+from dpmarket.privacy.noise import Bits, Real, cut_off, exponential, half_normal
 
 _STEP = 64  # bits by which a number is continued
-
-
-def random_bits(source: NoiseSource | None) -> Bits:
-    """Return a stream of random bits: the operating system's, for None as well, or a seed's.
-
-    Raises
-    ------
-    InvalidInput
-        If the source is another one: only the noise room's two give bits.
-    """
-    if source is None:
-        return SecureNoise().bits()
-    if isinstance(source, SecureNoise | SeededNoise):
-        return source.bits()
-    raise InvalidInput(
-        f"expected noise_source to be None, SecureNoise or SeededNoise, got {type(source).__name__}."
-    )
 
 
 def scaled_floor(number: Real, scale: Fraction) -> int:
@@ -58,20 +30,17 @@ def scaled_floor(number: Real, scale: Fraction) -> int:
 def discrete_laplace(stream: Bits, scale: Fraction) -> int:
     r"""Draw a whole number k with probability proportional to :math:`e^{-|k| / scale}`.
 
-    ``floor(scale * E)`` of an exponential E is geometric with ratio ``exp(-1/scale)``, and the difference of
-    two such numbers has this law.
+    ``floor(scale * E)`` of an exponential E is geometric, and the difference of two has this law.
     """
     return scaled_floor(exponential(stream), scale) - scaled_floor(exponential(stream), scale)
 
 
-def race(stream: Bits, scores: Sequence[int], rate: Fraction) -> int:
-    """Return the position with the largest ``E - rate * score``, E an exponential of its own for each.
+def report_noisy_max(stream: Bits, scores: Sequence[int], rate: Fraction) -> int:
+    """Return the position with the largest ``E - rate * score``, with an independent exponential E for each.
 
-    If a person can change every score by at most d, the probability of no position changes by more than the
-    factor ``exp(2 * rate * d)``: to win, a position needs ``E > threshold``, and between two neighbours the
-    threshold moves by at most ``2 * rate * d``. The chance that the winner's score is r above the best is at
-    most ``len(scores) * exp(-rate * r)``, and its expected score is never above that of the exponential
-    mechanism with the same promise.
+    If a person changes every score by at most d, no position's probability changes by more than the factor
+    ``exp(2 * rate * d)``: to win, E must exceed a threshold that moves by at most ``2 * rate * d``. The
+    winner's score is r above the best with probability at most ``len(scores) * exp(-rate * r)``.
     """
     numbers = {k: exponential(stream) for k in range(len(scores))}
     bits = _STEP
@@ -88,12 +57,10 @@ def race(stream: Bits, scores: Sequence[int], rate: Fraction) -> int:
         bits += _STEP
 
 
-def rounded_sphere(stream: Bits, n: int, noise_rate: Fraction) -> tuple[int, ...]:
+def rounded_radial(stream: Bits, n: int, noise_rate: Fraction) -> tuple[int, ...]:
     r"""Draw noise with density proportional to :math:`e^{-\eta |b| / 2}`, every coordinate rounded down.
 
-    Rounded down is the exact real-valued noise, not an approximation of it: bits are drawn until no
-    coordinate can lie on either side of a whole number. Whole numbers plus this noise are therefore the same
-    as their sum with the real noise, rounded afterwards.
+    Exactly: whole numbers plus this noise are their sums with the real-valued noise, rounded afterwards.
     """
     lengths = [exponential(stream) for _ in range(n)]
     normals = [half_normal(stream) for _ in range(n)]

@@ -1,12 +1,11 @@
-r"""Turn public bounds, weights and a released number into intervals that cover both sampling and noise.
+r"""Confidence intervals that cover both sampling and noise, from public bounds and released numbers.
 
 No record takes part: a sample variance would be a release of its own. Records are taken as independent draws
 from one population, independent of the weights, within the public bounds. Then a weighted mean of numbers
 within [0, 1] strays from the population's mean :math:`\mu` by more than x in one direction with probability
 at most :math:`e^{-x^2 / (2 v |a|^2)}`, where v depends on :math:`\mu` and the direction and is at most 1/4
 (:func:`largest_spread`), and the noise has a known law. A mean :math:`\mu` is in the interval unless the
-released number is too unlikely under it. All of this is valid for any number of people; nothing is an
-approximation for large samples.
+released number is too unlikely under it. All bounds hold for any number of people.
 """
 
 from __future__ import annotations
@@ -35,21 +34,8 @@ def mean_interval(
 ) -> tuple[float, float]:
     """Return the ends of an interval for the mean of numbers within [0, 1].
 
-    Parameters
-    ----------
-    low_value, high_value
-        Between these lies what was released, before any rounding.
-    norm
-        The norm of the weights, which sum to 1.
-    noise_scale
-        Scale of the Laplace noise.
-    risk
-        Probability with which the population's mean may lie outside.
-
-    Returns
-    -------
-    tuple of float
-        Within [0, 1].
+    The release, before any rounding, lies between ``low_value`` and ``high_value``. ``norm`` is that of the
+    weights, ``risk`` the probability with which the population's mean may lie outside.
     """
     low = 1.0 - _upper_end(1.0 - low_value, norm, noise_scale, 0.5 * risk)
     return max(low, 0.0), _upper_end(high_value, norm, noise_scale, 0.5 * risk)
@@ -58,8 +44,8 @@ def mean_interval(
 def _upper_end(value: float, norm: float, noise_scale: float, risk: float) -> float:
     """Return a number such that the released value is too low, but for a risk, under every larger mean.
 
-    A whole cell of means is rejected at once, by the distance of its lower edge and its largest spread. Cells
-    are rejected from 1 downwards, and where one is not, narrower ones go on.
+    Cells of means are rejected from 1 downwards, each by the distance of its lower edge and its largest
+    spread; where one is not rejected, narrower ones go on.
     """
     if value >= 1.0:
         return 1.0
@@ -85,17 +71,8 @@ def largest_spread(lows: Any, highs: Any) -> FloatArray:
     For a number within [0, 1] with mean :math:`\mu` the logarithm of :math:`E e^{-t (X - \mu)}`, t > 0, is at
     most that of a yes-or-no answer. Its second derivative is the variance of the answer tilted towards no,
     which is at most :math:`\mu (1 - \mu)` if :math:`\mu \le 1/2`. Otherwise the best constant is
-    :math:`(1 - 2\mu) / (2 \log((1 - \mu) / \mu))` (Kearns and Saul). Both rise towards 1/4 at 1/2.
-
-    Parameters
-    ----------
-    lows, highs
-        Ends of ranges of means, within [0, 1].
-
-    Returns
-    -------
-    FloatArray
-        At most 1/4.
+    :math:`(1 - 2\mu) / (2 \log((1 - \mu) / \mu))` (Kearns and Saul). Both rise towards 1/4 at 1/2. Ranges
+    of means lie within [0, 1].
     """
     means = np.clip(0.5, lows, highs)
     above = np.clip(means, 0.5 + 1e-6, 1.0 - 1e-15)  # nearer to 1/2 the quotient loses digits
@@ -108,21 +85,10 @@ def largest_spread(lows: Any, highs: Any) -> FloatArray:
 def mean_tail(distances: FloatArray, deviations: FloatArray, noise_scale: float) -> FloatArray:
     r"""Bound the probability that sampling and noise together exceed x, in one direction.
 
-    .. math:: E_Z \min(1, e^{-(x - Z)_+^2 / (2 \sigma^2)}), \quad Z \sim Laplace(b).
+    .. math:: E_Z \min(1, e^{-(x - Z)_+^2 / (2 \sigma^2)}), \quad Z \sim Laplace(b)
 
-    Parameters
-    ----------
-    distances
-        x, at least 0.
-    deviations
-        sigma, in the same unit and shape.
-    noise_scale
-        b, in the same unit.
-
-    Returns
-    -------
-    FloatArray
-        Rises with sigma and falls with x.
+    with distances x of at least 0, deviations sigma and the noise's scale b in the same unit. It rises with
+    sigma and falls with x.
     """
     x, sigma = np.asarray(distances, dtype=np.float64), np.asarray(deviations, dtype=np.float64)
     apart = np.exp(-0.5 * (np.maximum(x - _APART * noise_scale, 0.0) / sigma) ** 2) + math.exp(-_APART)
@@ -143,22 +109,7 @@ def vector_radius(n: int, deviation: float, noise_scale: float, risk: float) -> 
 
     The length of the sampling error is at most ``deviation`` in expectation (root mean square) and changes
     by at most twice a person's weight times the bound (McDiarmid); the noise's length has a Gamma(n) law.
-
-    Parameters
-    ----------
-    n
-        Number of coordinates.
-    deviation
-        The bound on lengths times the norm of the weights.
-    noise_scale
-        Scale of the noise's length.
-    risk
-        Probability with which the mean may lie outside.
-
-    Returns
-    -------
-    float
-        The same unit, rounded up.
+    ``deviation`` is the bound on lengths times the norm of the weights. The radius is rounded up.
     """
     sampling = deviation * (1.0 + np.sqrt(2.0 * np.log(1.0 / (risk * (1.0 - _SPLITS)))))
     noise = noise_scale * gammainccinv(n, risk * _SPLITS)
@@ -168,26 +119,12 @@ def vector_radius(n: int, deviation: float, noise_scale: float, risk: float) -> 
 def level_margin(norm: float, candidates: int, rate: float, risk: float) -> float:
     """Return by how much the level of a released quantile may be off in one direction, but for a risk.
 
-    Sampling at one fixed point (Hoeffding) and the race among the candidates each take part of the risk.
-
-    Parameters
-    ----------
-    norm
-        The norm of the weights, which sum to 1.
-    candidates
-        How many candidates race.
-    rate
-        What a score of 1 (a whole level) is multiplied by in the race.
-    risk
-        Probability with which the margin may be exceeded.
-
-    Returns
-    -------
-    float
-        A difference of levels, rounded up; above 1 means that nothing is known.
+    Sampling at one fixed point (Hoeffding) and the choice among the candidates each take part of the risk.
+    ``rate`` is what a score of 1 (a whole level) is multiplied by there. A margin above 1 means that nothing
+    is known; it is rounded up.
     """
     sampling = norm * np.sqrt(0.5 * np.log(1.0 / (risk * (1.0 - _SPLITS))))
-    if rate <= 0.0:  # a share of the promises too small for a float
+    if rate <= 0.0:  # a share of the epsilons too small for a float
         return _NOTHING_KNOWN
     noise = np.log(candidates / (risk * _SPLITS)) / rate
     return min(float((sampling + noise).min()) * _UP, _NOTHING_KNOWN)

@@ -1,162 +1,91 @@
-"""Turn vectors of bounded length into a private mean vector."""
+"""The private mean of vectors of bounded length."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput, NotConverged
-from dpmarket.privacy.noise import NoiseSource
-from dpmarket.statistics.crowd import (
-    RESOLUTION,
-    Crowd,
-    check_outside,
-    check_terms,
-    count_outside,
-    kept,
-    read_crowd,
-    refuse_far_range,
-)
-from dpmarket.statistics.exact import random_bits, rounded_sphere
+from dpmarket.privacy.noise import Bits
+from dpmarket.statistics.exact import rounded_radial
 from dpmarket.statistics.intervals import vector_radius
-from dpmarket.statistics.released import ReleasedStatistic, StatisticError, publish
+from dpmarket.statistics.release import StatisticError
+from dpmarket.statistics.sample import RESOLUTION, WeightedSample
+from dpmarket.statistics.statistic import Statistic, Values, check_range
 
 _SHORTER = 1.0 - 2.0**-20  # for a row that rounding left longer than the bound
 
 
 @dataclass(eq=False)
-class PrivateVectorMean:
-    r"""The mean of vectors no longer than a public bound R, with a promise (epsilon) to every person.
+class PrivateVectorMean(Statistic):
+    r"""The mean of vectors no longer than a public bound R, with an epsilon for each person.
 
-    The noise has a density proportional to :math:`e^{-\eta |b| / (2R)}`, for n coordinates together, as in
-    the private estimator. For coordinates that each have bounds of their own, and for few of them, several
-    means (:class:`SeveralStatistics`) may be better.
+    The noise has a density proportional to :math:`e^{-\eta |b| / (2R)}`, for n coordinates together, and is
+    rounded down to whole parts, exactly: no part of an epsilon pays for rounding.
 
     Parameters
     ----------
-    names
-        A name for each coordinate.
-    bound
-        R > 0, public.
-    confidence
-        Probability, strictly between 0 and 1, with which the population's mean is within ``radius_``.
-    epsilon, rows_per_person, noise_source
-        As in :class:`PrivateMean`.
-    outside
-        What happens to vectors longer than the bound: "clip" shortens them to it and counts them, "refuse"
-        refuses all of the records.
-
-    Attributes
-    ----------
-    release_, epsilons_, people_, outside_
-        As in :class:`PrivateMean`.
-    mean_, radius_
-        The mean, shape (n,), and the radius of a ball around it that holds the population's mean.
-
-    Notes
-    -----
-    Guaranteed: as in :class:`PrivateMean`. The noise is rounded down to whole parts, exactly: what is
-    released is the sum with real-valued noise, rounded, and no part of the promise goes into rounding.
+    names, bound
+        A name for each coordinate; and R > 0, public. Longer vectors lie outside and are shortened.
+    confidence, epsilon, rows_per_person, noise_source, outside
+        As in :class:`Statistic`. What counts is the mean of each person's records; ``release_.radius`` is
+        that of a ball around it that holds the population's mean.
 
     Examples
     --------
     >>> points = np.random.default_rng(0).uniform(-0.5, 0.5, (400, 2))
     >>> mean = PrivateVectorMean(("east", "north"), bound=1.0, epsilon=1.0).fit(points)
-    >>> float(np.linalg.norm(mean.mean_)) < mean.radius_
+    >>> float(np.linalg.norm(mean.value_)) < mean.release_.radius
     True
     """
 
     names: Sequence[str]
     bound: float
-    confidence: float = 0.95
-    epsilon: float | None = None
-    rows_per_person: int = 1
-    noise_source: NoiseSource | None = None
-    outside: Literal["clip", "refuse"] = "clip"
     kind: ClassVar[str] = "vector mean"
 
     def __post_init__(self) -> None:
-        if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
-            raise InvalidInput("expected names to be a text for each coordinate.")
-        self.names = tuple(self.names)
-        if not self.names or len(set(self.names)) < len(self.names):
-            raise InvalidInput("expected names to be at least one, all different.")
+        super().__post_init__()
+        self.names = () if isinstance(self.names, str) else tuple(self.names)
+        texts = all(isinstance(name, str) for name in self.names)
+        if not texts or not self.names or len(set(self.names)) < len(self.names):
+            raise InvalidInput("expected names to be a text for each coordinate, all different.")
         self.bound = checks.positive("bound", self.bound)
-        refuse_far_range("bound", self.bound)
-        check_outside(self.outside)
-        check_terms(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the public settings as plain data, for :func:`statistic_from_dict`."""
-        return {
-            "kind": self.kind,
-            "names": list(self.names),
-            "bound": self.bound,
-            "confidence": self.confidence,
-            "rows_per_person": self.rows_per_person,
-        }
+        check_range("bound", self.bound)
 
     @property
     def error(self) -> StatisticError:
         """``R^2 n / (n + 2)`` and ``4 n (n + 1) R^2``: what spread and noise cost."""
         n, squared = len(self.names), self.bound**2
         usual = squared * n / (n + 2.0)
-        return StatisticError(usual, squared, 4.0 * n * (n + 1.0) * squared, usual)
+        return StatisticError(usual, 4.0 * n * (n + 1.0) * squared, usual)
 
-    def fit(
-        self,
-        records: ArrayLike,
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
-        people: ArrayLike | None = None,
-    ) -> Self:
-        """Release the mean vector.
-
-        Parameters
-        ----------
-        records
-            Finite numbers, shape (records, n).
-        epsilons, people
-            As in :meth:`PrivateMean.fit`.
-
-        Returns
-        -------
-        Self
-
-        Raises
-        ------
-        InvalidInput, EntropyUnavailable
-            As :meth:`PrivateMean.fit`.
-        """
+    def _read(self, records: Any) -> tuple[IntArray, BoolArray]:
         rows = checks.finite_numbers("records", records)
-        if rows.ndim != 2 or rows.shape[1] != len(self.names) or not len(rows):
+        if rows.ndim != 2 or rows.shape[1] != len(self.names):
             raise InvalidInput(
                 f"expected records of shape (records, {len(self.names)}), got an array of shape {rows.shape}."
             )
-        whole, beyond = whole_rows(rows, self.bound)
-        count = count_outside(self.outside, beyond)
-        crowd = read_crowd(self, records, len(rows), epsilons, people)
-        release = _release(self, crowd, crowd.means(whole))
-        self.outside_ = count
-        self.release_, self.epsilons_, self.people_ = kept(crowd, release)
-        return self
+        return whole_rows(rows, self.bound)
 
-    @property
-    def mean_(self) -> FloatArray:
-        """The released mean vector."""
-        return self.release_.values
-
-    @property
-    def radius_(self) -> float:
-        """The radius of the ball around it."""
-        assert self.release_.radius is not None
-        return self.release_.radius
+    def _draw(self, sample: WeightedSample, numbers: IntArray, stream: Bits) -> Values:
+        n, bound, whole = numbers.shape[1], self.bound, sample.total * RESOLUTION
+        # A replaced row moves the sum by at most twice the weight times RESOLUTION.
+        noise = rounded_radial(stream, n, sample.unit / RESOLUTION)
+        released = tuple(sample.sum_of_means(numbers[:, j]) + noise[j] for j in range(n))
+        mean = np.array([bound * (number / whole) for number in released])
+        length = float(np.linalg.norm(mean))
+        deviation = bound * sample.norm
+        radius = vector_radius(n, deviation, 2.0 * bound / sample.total_epsilon, 1.0 - self.confidence)
+        # Rows and a person's mean are cut off by less than a part each, the noise by less than a unit.
+        radius += bound * math.sqrt(n) * (2.0 / RESOLUTION + 1.0 / whole)
+        inside = mean * min(1.0, bound / length) if length > 0.0 else mean
+        return Values(tuple(self.names), inside, released, whole, radius=radius)
 
 
 def whole_rows(rows: FloatArray, bound: float) -> tuple[IntArray, BoolArray]:
@@ -177,27 +106,3 @@ def whole_rows(rows: FloatArray, bound: float) -> tuple[IntArray, BoolArray]:
     if ((whole**2).sum(axis=1) > RESOLUTION**2).any():
         raise NotConverged("a record could not be shortened to the public bound; nothing was released.")
     return whole, beyond
-
-
-def _release(statistic: PrivateVectorMean, crowd: Crowd, rows: IntArray) -> ReleasedStatistic:
-    stream = random_bits(statistic.noise_source)
-    weights, bound, n = crowd.weights, statistic.bound, rows.shape[1]
-    # Somebody's replaced row moves the sum by at most twice the weight times RESOLUTION.
-    noise = rounded_sphere(stream, n, weights.unit / RESOLUTION)
-    released = tuple(crowd.sum(rows[:, j]) + noise[j] for j in range(n))
-    whole = weights.total * RESOLUTION
-    mean = np.array([bound * (number / whole) for number in released])
-    length = float(np.linalg.norm(mean))
-    deviation = bound * math.sqrt(weights.squared_norm)
-    radius = vector_radius(n, deviation, 2.0 * bound / weights.total_promise, 1.0 - statistic.confidence)
-    # Rows and a person's mean are cut off by less than a part each, the noise by less than a unit.
-    grid = bound * math.sqrt(n) * (2.0 / RESOLUTION + 1.0 / whole)
-    return publish(
-        statistic,
-        weights,
-        labels=tuple(statistic.names),
-        values=mean * min(1.0, bound / length) if length > 0.0 else mean,
-        radius=radius + grid,
-        numerators=released,
-        denominator=whole,
-    )

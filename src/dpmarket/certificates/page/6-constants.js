@@ -42,9 +42,9 @@ function publicChecks(body) {
   ];
 }
 
-// What must stand wherever epsilons do: the probability with which they need not hold.
+// What must stand wherever epsilons do: the delta that each of them comes with.
 function withDelta(delta) {
-  return delta > 0 ? ` with probability 1 - delta: all promises have a delta of ${floatText(delta)}` : "";
+  return delta > 0 ? `; each epsilon comes with a delta of ${floatText(delta)}` : "";
 }
 
 // Whether a delta is at most the one at which the market has people price an epsilon, if it states one.

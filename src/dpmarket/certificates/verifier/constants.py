@@ -102,10 +102,10 @@ def _row_lengths(release: Release | StatisticRelease) -> list[Check]:
 
 
 def with_delta(delta: float) -> str:
-    """Return what must stand wherever epsilons do: the probability with which they need not hold."""
+    """Return what must stand wherever epsilons do: the delta that each of them comes with."""
     if not delta > 0.0:
         return ""
-    return f" with probability 1 - delta: all promises have a delta of {delta!r}"
+    return f"; each epsilon comes with a delta of {delta!r}"
 
 
 def priced_delta(market: Any) -> float | None:

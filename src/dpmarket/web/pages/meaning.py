@@ -62,7 +62,7 @@ def epsilon_shown(epsilon: float) -> float:
 
 
 def chance_of(delta: float | None) -> int | None:
-    """Return in how many cases a promise need not hold once, at most; None where it always holds.
+    """Return the number of which delta is one part, rounded down; None where there is no delta.
 
     Examples
     --------

@@ -51,7 +51,7 @@ class Planned:
     ceiling, guesses
         The largest promise, epsilon and right guesses of 100, rounded up.
     chance
-        In how many cases a promise need not hold once, at most; None where it always holds.
+        The number of which delta is one part, rounded down; None where there is no delta.
     problem
         Why the campaign could not be opened like this, or None.
     """
