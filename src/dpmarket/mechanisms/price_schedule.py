@@ -134,20 +134,29 @@ class PriceSchedule:
         return epsilons, payments
 
     def menu(self, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the offers as a menu: costs, epsilons and payments, from the lowest cost up.
+        """Return the offers that differ, as a menu: costs, epsilons and payments, from the lowest cost up.
 
         Parameters
         ----------
         n
-            How many offers, at least 2; costs are spaced evenly up to the reserve price.
+            How many costs are tried, at least 2, evenly spaced up to the reserve price; of those with the
+            same offer the highest stays. Costs at which nothing is sold are left out.
 
         Returns
         -------
         tuple of FloatArray
             The best offer for each of the costs.
+
+        Examples
+        --------
+        >>> [column.tolist() for column in posted_price(3.0, 0.5).menu(50)]
+        [[3.0], [0.5], [1.5]]
         """
         costs = np.linspace(float(self.costs[0]), self.reserve_price, checks.whole("n", n, minimum=2))
-        return costs, *self.quote(costs)
+        epsilons, payments = self.quote(costs)
+        # Offers that differ by rounding only are one.
+        last = np.append(-np.diff(epsilons) > 1e-9 * epsilons[0], epsilons[-1] > 0.0)
+        return costs[last], epsilons[last], payments[last]
 
     def scale(self, factor: float) -> PriceSchedule:
         """Return the schedule with all epsilons multiplied by a factor; amounts and payments follow."""
