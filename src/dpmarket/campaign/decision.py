@@ -180,7 +180,11 @@ def name_of(decide: Decide) -> str:
 
 def ceiling_of(market: Market, decide: Decide) -> float:
     """Return what nobody can be asked to exceed, known before any report."""
-    return online_schedule(market)[0].largest_epsilon if decide is decide_online else market.objective.max_epsilon
+    return (
+        online_schedule(market)[0].largest_epsilon
+        if decide is decide_online
+        else market.objective.max_epsilon
+    )
 
 
 def largest_amount(schedule: PriceSchedule, minor_units: int) -> int:

@@ -37,6 +37,7 @@ from dpmarket.ledger.keyed import keyed
 from dpmarket.ledger.odometer import open_promises
 from dpmarket.ledger.rounds import EPSILON, PAYMENT, SELLER, CampaignEntry, NewRound
 
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """A decision about a file of reports.
@@ -99,6 +100,7 @@ def choose(
     decide: Decide,
     connection: Connection | None,
     campaign: CampaignEntry | None,
+    *,
     salt: bytes,
 ) -> Choice:
     """Decide about a file of reports by the state of the ledger; None: there is no ledger yet.
@@ -124,9 +126,7 @@ def choose(
     if invited.costs.size == 0:
         raise nobody_invited(excluded.size, over.size)
     ids = invited.sellers.get_column(SELLER).to_list()
-    decision = decide(
-        market, Reported(ids, invited.costs, salt, available_of(market, connection, campaign))
-    )
+    decision = decide(market, Reported(ids, invited.costs, salt, available_of(market, connection, campaign)))
     everybody = bool(decision.quoted.all())
     left = [
         (reports.sellers[excluded.tolist()], EXCLUDED),

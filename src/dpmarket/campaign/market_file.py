@@ -48,7 +48,7 @@ class Sellers(Table):
     cost_column: str = key(
         "cost",
         "the name of a column",
-        "Column with the reported costs, money per unit of epsilon (of epsilon squared with quadratic costs). "
+        "Column with the reported costs, money per unit of epsilon, or of its square with quadratic costs. "
         "Confidential.",
         min_length=1,
     )
@@ -104,7 +104,7 @@ class Costs(Table):
         ...,
         "a cost distribution: a formula such as 'uniform(1, 5)', a .json file that 'dpmarket costs fit' "
         "wrote (beside the market file), or its content as a table",
-        "The distribution of costs, money per unit of epsilon (of epsilon squared with quadratic costs).",
+        "The distribution of costs, money per unit of epsilon, or of its square with quadratic costs.",
         example="uniform(1, 5)",
     )
     shape: Literal["linear", "quadratic"] = key(
@@ -122,8 +122,8 @@ class Objective(Table):
     payment_weight: float | None = key(
         None,
         "a number > 0",
-        "Expected squared error that a unit of money must save (the paper's gamma): higher buys less. This or "
-        "a budget.",
+        "Expected squared error that a unit of money must save (the paper's gamma): higher buys less. This "
+        "or a budget.",
         example=0.001,
         gt=0,
     )

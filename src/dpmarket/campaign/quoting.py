@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -59,6 +59,8 @@ class Quoting:
         Promises and payments, in the order of the quotes, without who withdrew. Confidential.
     round
         As the ledger knows these quotes.
+    rules
+        All that decided, as plain data: the public tables, and a schedule or a salt.
     payments
         What is paid for them in all, in minor units, net of who withdrew.
     currency
@@ -78,6 +80,7 @@ class Quoting:
 
     outcome: Outcome
     round: Round
+    rules: Mapping[str, Any]
     payments: int
     currency: str
     is_new: bool
@@ -191,7 +194,9 @@ def quote_file(
         below, above = outside_distribution(market, found.costs)
         progress("Deciding promises and payments", 0.15)
         # Without a ledger decide first: what the market refuses leaves none behind.
-        choice = None if place.is_there else choose(market, folder, found, decide, None, None, new_salt())
+        choice = (
+            None if place.is_there else choose(market, folder, found, decide, None, None, salt=new_salt())
+        )
     with opened(place) as opened_ledger:
         rules = rules_of(market)
         digest = round_digest(opened_ledger.key, place.campaign, market, name_of(decide), found)
@@ -206,12 +211,13 @@ def quote_file(
                     kept = rounds.kept_quotes(connection, entered.number)
                     _tell_again(market, entered, kept, left, outputs)
                     outcome = outcome_of(connection, entered, kept)
+                    decided = rounds.decision_of(connection, entered.number), outcome
                     return _result(
-                        market, entered, outcome, kept, left, outputs, is_new=False, outside=(below, above)
+                        market, entered, decided, kept, left, outputs, is_new=False, outside=(below, above)
                     )
                 if choice is None:
                     salt = salt_of(opened_ledger.key, digest)
-                    choice = choose(market, folder, found, decide, connection, campaign, salt)
+                    choice = choose(market, folder, found, decide, connection, campaign, salt=salt)
                 draft = draft_of(market, choice, opened_ledger.key, digest, connection, campaign)
             outputs.refuse_no_list(draft.left_out)
             progress("Entering promises in the ledger", 0.5)
@@ -225,8 +231,9 @@ def quote_file(
                 if told.height < draft.new.quotes.height:
                     with reading(opened_ledger) as connection:
                         outcome = outcome_of(connection, new, told)
+                decided = dict(draft.new.parameters), outcome
                 return _result(
-                    market, new, outcome, told, draft.left_out, outputs, is_new=True, outside=(below, above)
+                    market, new, decided, told, draft.left_out, outputs, is_new=True, outside=(below, above)
                 )
             choice = None
     raise LedgerRefusal("others have been quoting all the time: nothing was entered; try again.")
@@ -307,7 +314,7 @@ def _tell_again(
 def _result(
     market: Market,
     entered: Round,
-    outcome: Outcome,
+    decided: tuple[dict[str, Any], Outcome],
     quotes: pl.DataFrame,
     left_out: pl.DataFrame | None,
     outputs: _Outputs,
@@ -315,6 +322,7 @@ def _result(
     is_new: bool,
     outside: tuple[int, int],
 ) -> Quoting:
+    rules, outcome = decided
     reasons: dict[str, int] = {}
     if left_out is not None:
         reasons = dict(Counter(left_out.get_column("reason").to_list()))
@@ -323,6 +331,7 @@ def _result(
     return Quoting(
         outcome=outcome,
         round=entered,
+        rules=rules,
         payments=rounds.totals(quotes)[1],
         currency=market.money.currency,
         is_new=is_new,

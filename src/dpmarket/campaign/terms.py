@@ -93,8 +93,12 @@ def terms_of(market: Market) -> Terms:
     if wanted.concentration is not None and wanted.noise is not None:
         objective, epsilon_cost = _paper_terms(market), EpsilonCost.identity()
     else:
-        bounds = {"weight_cap": wanted.weight_cap, "max_mean_epsilon": wanted.max_mean_epsilon}
-        objective = replace(_error_constants(market), payment_weight=wanted.payment_weight or 1.0, **bounds)
+        objective = replace(
+            _error_constants(market),
+            payment_weight=wanted.payment_weight or 1.0,
+            weight_cap=wanted.weight_cap,
+            max_mean_epsilon=wanted.max_mean_epsilon,
+        )
         if delta:
             epsilon_cost = EpsilonCost.of_delta(delta, wanted.max_epsilon, shape)
         else:
@@ -105,7 +109,8 @@ def terms_of(market: Market) -> Terms:
 def _paper_terms(market: Market) -> PaperObjective:
     """Return the paper's objective, whose bounds together keep ``max_epsilon``: it has no table that ends."""
     wanted = market.objective
-    assert wanted.concentration is not None and wanted.noise is not None
+    assert wanted.concentration is not None
+    assert wanted.noise is not None
     cap = _PAPER_CAP if wanted.weight_cap is None else wanted.weight_cap
     mean = wanted.max_epsilon / max(cap, _PAPER_CAP)
     if wanted.max_mean_epsilon is not None:
@@ -245,16 +250,34 @@ def outcome_of_rules(rules: Mapping[str, Any], epsilons: FloatArray, payments: F
     return decided(epsilons, payments, weights, total, objective_from_dict(rules["objective"]))
 
 
-def typical_schedule(rules: Mapping[str, Any], costs: FloatArray, minor_unit: float) -> PriceSchedule:
-    """Return what was offered at each cost: the schedule itself, or what these reports make optimal."""
+def schedule_of(rules: Mapping[str, Any], reported_costs: FloatArray | int) -> PriceSchedule:
+    """Return what rules offer at each cost: their schedule, or the optimum of a market.
+
+    Offline, one seller's own report moves the exact mechanism's prices a little, and each part of a
+    cross-priced market has its own: this is the schedule of all of them together.
+
+    Parameters
+    ----------
+    rules
+        All that decided, as plain data.
+    reported_costs
+        The market: everybody's report, or how many people the typical one has.
+    """
     if "schedule" in rules:
         return PriceSchedule.from_dict(rules["schedule"])
+    from dpmarket.costs import distribution_from_dict
+
     group = Group("all", 1.0, VirtualCost.from_dict(rules["virtual_cost"]))
-    bins = CostBins(group, np.sort(costs), np.ones(costs.size))
+    if isinstance(reported_costs, int):
+        bins = CostBins.typical(group, distribution_from_dict(rules["distribution"]), reported_costs)
+    else:
+        bins = CostBins(group, np.sort(reported_costs), np.ones(reported_costs.size))
     objective, table = objective_from_dict(rules["objective"]), EpsilonCost.from_dict(rules["epsilon_cost"])
     if "budget" in rules:
-        return price_for_budget([bins], objective, table, rules["budget"], minor_unit)[1].schedules[0]
-    return price_market([bins], objective, table).schedules[0]
+        priced = price_for_budget([bins], objective, table, rules["budget"], rules["minor_unit"])[1]
+    else:
+        priced = price_market([bins], objective, table)
+    return priced.schedules[0]
 
 
 def is_one_by_one(mechanism: str) -> bool:

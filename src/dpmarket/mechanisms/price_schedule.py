@@ -133,6 +133,11 @@ class PriceSchedule:
         epsilons[refused] = payments[refused] = 0.0
         return epsilons, payments
 
+    def amount(self, costs: FloatArray) -> FloatArray:
+        """Return the amount H that each report sells: a seller with cost c loses c H."""
+        assert self.amounts is not None
+        return np.where(costs > self.reserve_price, 0.0, np.interp(costs, self.costs, self.amounts))
+
     def menu(self, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the offers that differ, as a menu: costs, epsilons and payments, from the lowest cost up.
 

@@ -6,8 +6,8 @@ This folder can be read in one sitting, copied away and run alone:
 
 In the order in which it is read: ``verdicts`` (what a check says), ``reading`` (bytes to plain data),
 ``layout`` (plain data to a certificate's parts), ``rounding`` and ``losses`` (what a weight costs),
-``constants``, ``commitments``, ``menus``, ``prices``, ``receipts``, ``openings``, ``rules``, ``statements`` and
-``signatures``, joined in ``certificate``.
+``constants``, ``commitments``, ``menus``, ``prices``, ``receipts``, ``openings``, ``rules``, ``statements``
+and ``signatures``, joined in ``certificate``.
 """
 
 from .certificate import verify as verify
