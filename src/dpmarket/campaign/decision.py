@@ -23,10 +23,10 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.delta import refuse_too_many
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.terms import (
-    CROSS_PRICED,
     OFFLINE,
     ONLINE,
     POSTED,
+    cross_priced_rules,
     online_schedule,
     outcome_of_rules,
     plan_for,
@@ -35,6 +35,7 @@ from dpmarket.campaign.terms import (
 from dpmarket.errors import Infeasible, LedgerRefusal
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
 from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.outcomes import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
@@ -111,15 +112,12 @@ def decide_offline(market: Market, reported: Reported) -> Decision:
     terms, wanted, costs = terms_of(market), market.objective, reported.costs
     budget_in_minor_units(market)  # refuses one with which nobody can be paid
     if wanted.budget is not None and wanted.confidence is None and costs.size >= LEAST_SELLERS:
-        unit = 1.0 / market.money.minor_units
+        rules = cross_priced_rules(market) | {"salt": reported.salt.hex()}
         mechanism = CrossPricedMechanism(
-            terms.virtual_cost, terms.objective, wanted.budget,
-            epsilon_cost=terms.epsilon_cost, minor_unit=unit,
+            terms.virtual_cost, objective_from_dict(rules["objective"]), wanted.budget,
+            epsilon_cost=terms.epsilon_cost, minor_unit=rules["minor_unit"],
         )  # fmt: skip
         outcome = mechanism.run(reported.ids, costs, salt=reported.salt)[0]
-        rules = terms.rules(
-            CROSS_PRICED, terms.objective, budget=wanted.budget, minor_unit=unit, salt=reported.salt.hex()
-        )
     else:
         objective = terms.objective
         if wanted.budget is not None:
@@ -180,11 +178,9 @@ def name_of(decide: Decide) -> str:
 
 def ceiling_of(market: Market, decide: Decide) -> float:
     """Return what nobody can be asked to exceed, known before any report."""
-    return (
-        online_schedule(market)[0].largest_epsilon
-        if decide is decide_online
-        else market.objective.max_epsilon
-    )
+    if decide is decide_online:
+        return online_schedule(market)[0].largest_epsilon
+    return market.objective.max_epsilon
 
 
 def largest_amount(schedule: PriceSchedule, minor_units: int) -> int:

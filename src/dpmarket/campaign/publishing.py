@@ -13,7 +13,15 @@ from typing import Any
 
 from dpmarket.campaign.market_file import Market, check_market, read_market, to_distribution
 from dpmarket.campaign.rules import changed_keys, rules_of
-from dpmarket.campaign.terms import CROSS_PRICED, OFFLINE, POSTED, online_schedule, plan_for, terms_of
+from dpmarket.campaign.terms import (
+    CROSS_PRICED,
+    OFFLINE,
+    POSTED,
+    cross_priced_rules,
+    online_schedule,
+    plan_for,
+    terms_of,
+)
 from dpmarket.certificates import PublishedRules, Verification, publishable_rules, read_rules
 from dpmarket.certificates.checking import examined_files
 from dpmarket.certificates.verifier.rules import PRICES
@@ -128,8 +136,5 @@ def _mechanisms(market: Market) -> dict[str, Any]:
     if wanted.budget is None:
         found[OFFLINE] = terms.rules(OFFLINE, terms.objective)
     elif wanted.mechanism != POSTED:
-        unit = 1.0 / market.money.minor_units
-        found[CROSS_PRICED] = terms.rules(
-            CROSS_PRICED, terms.objective, budget=wanted.budget, minor_unit=unit
-        )
+        found[CROSS_PRICED] = cross_priced_rules(market)
     return found

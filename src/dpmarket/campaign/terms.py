@@ -185,6 +185,20 @@ def _posted(market: Market, terms: Terms, people: int, budget: float) -> PriceSc
     return posted_price(best.largest_payment / float(amount[0]), best.largest_epsilon, terms.epsilon_cost)
 
 
+def cross_priced_rules(market: Market) -> dict[str, Any]:
+    """Return all that decides where parts of the sellers are priced by the others, but the salt.
+
+    The search for each part's payment weight starts from that of the typical market: a function of the rules
+    alone, as everything here.
+    """
+    terms, unit, budget = terms_of(market), 1.0 / market.money.minor_units, market.objective.budget
+    assert budget is not None
+    bins = terms.bins(_expected(market))
+    start, _ = price_for_budget([bins], terms.objective, terms.epsilon_cost, budget, unit)
+    objective = terms.objective.with_payment_weight(start)
+    return terms.rules(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
+
+
 def plan_for(market: Market, people: int, budget: float) -> Plan:
     """Return what a budget buys from so many people: payment weight, expected error, simpler rules.
 

@@ -68,7 +68,7 @@ def menu(
         )
         table = EpsilonCost.identity(max_epsilon)
         schedule = population_schedule(read_distribution(costs), objective, sellers, epsilon_cost=table)
-    offers = [column.tolist() for column in schedule.menu(max(points, 2))]
+    offers = [column.tolist() for column in schedule.menu(points)]
     if figure is not None:
         from dpmarket.figures import new_figure, save
 

@@ -29,7 +29,7 @@ def quote(
         bool,
         typer.Option(
             "--online",
-            help="Quote seller by seller, in the file's order, by a schedule fixed before any report is read.",
+            help="Quote seller by seller, in the file's order, by a schedule fixed before reports are read.",
         ),
     ] = False,
     not_quoted: Annotated[

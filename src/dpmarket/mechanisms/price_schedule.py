@@ -144,8 +144,7 @@ class PriceSchedule:
         Parameters
         ----------
         n
-            How many costs are tried, at least 2, evenly spaced up to the reserve price; of those with the
-            same offer the highest stays. Costs at which nothing is sold are left out.
+            How many offers, at least 1, evenly spaced in epsilon; fewer where the schedule has steps.
 
         Returns
         -------
@@ -157,11 +156,18 @@ class PriceSchedule:
         >>> [column.tolist() for column in posted_price(3.0, 0.5).menu(50)]
         [[3.0], [0.5], [1.5]]
         """
-        costs = np.linspace(float(self.costs[0]), self.reserve_price, checks.whole("n", n, minimum=2))
+        levels = np.linspace(self.largest_epsilon, 0.0, checks.whole("n", n, minimum=1) + 1)[:-1] * (
+            1.0 - 1e-9
+        )
+        # The highest cost that is offered each level: within the piece that falls below it.
+        last = np.searchsorted(-self.epsilons, -levels, side="right") - 1
+        following = np.minimum(last + 1, self.costs.size - 1)
+        fall = self.epsilons[last] - self.epsilons[following]
+        share = np.divide(self.epsilons[last] - levels, fall, out=np.zeros(levels.size), where=fall > 0.0)
+        costs = np.unique(self.costs[last] + share * (self.costs[following] - self.costs[last]))
         epsilons, payments = self.quote(costs)
-        # Offers that differ by rounding only are one.
-        last = np.append(-np.diff(epsilons) > 1e-9 * epsilons[0], epsilons[-1] > 0.0)
-        return costs[last], epsilons[last], payments[last]
+        sold = epsilons > 0.0
+        return costs[sold], epsilons[sold], payments[sold]
 
     def scale(self, factor: float) -> PriceSchedule:
         """Return the schedule with all epsilons multiplied by a factor; amounts and payments follow."""
