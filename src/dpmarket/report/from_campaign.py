@@ -58,7 +58,7 @@ from dpmarket.ledger.rounds import (
     withdrawn_of,
 )
 from dpmarket.mechanisms.outcomes import Outcome
-from dpmarket.mechanisms.plan import Prospect
+from dpmarket.mechanisms.plan import SMALL_MARKET, Prospect
 from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.numbers import spending_of
 from dpmarket.report.options import Option, budget_options, crowd_options
@@ -200,9 +200,10 @@ def material_of(
     money = paid if budget is None else budget
     planned: Prospect | None = None
     alternatives: tuple[Prospect, ...] = ()
-    if money > 0.0:
+    people = campaign.outcome.epsilons.size
+    if money > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
         with contextlib.suppress(Infeasible):
-            plan = plan_for(campaign.market, campaign.outcome.epsilons.size, money)
+            plan = plan_for(campaign.market, people, money)
             planned, alternatives = plan.prospect, plan.alternatives
     return Material(
         title=title,
