@@ -13,7 +13,7 @@ from support.desks import Desk, copy_ledger, market_text
 
 pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
 
-CAPPED = {"weight_cap": 5.0, "max_mean_epsilon": 0.2}  # nobody is asked for more than 1
+CAPPED = {"max_epsilon": 1.0}
 
 
 def shared(tmp_path, name, ledger="people.ledger", **tables):

@@ -27,9 +27,9 @@ from dpmarket.campaign.terms import (
     ONLINE,
     POSTED,
     cross_priced_rules,
+    objective_for,
     online_schedule,
     outcome_of_rules,
-    plan_for,
     terms_of,
 )
 from dpmarket.errors import Infeasible, LedgerRefusal
@@ -119,9 +119,7 @@ def decide_offline(market: Market, reported: Reported) -> Decision:
         )  # fmt: skip
         outcome = mechanism.run(reported.ids, costs, salt=reported.salt)[0]
     else:
-        objective = terms.objective
-        if wanted.budget is not None:
-            objective = plan_for(market, costs.size, wanted.budget).objective
+        objective = objective_for(market, costs.size)
         outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)
         rules = terms.rules(OFFLINE, objective)
     amounts = whole_units(outcome.payments, market.money.minor_units)

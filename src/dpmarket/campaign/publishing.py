@@ -18,8 +18,8 @@ from dpmarket.campaign.terms import (
     OFFLINE,
     POSTED,
     cross_priced_rules,
+    objective_for,
     online_schedule,
-    plan_for,
     terms_of,
 )
 from dpmarket.certificates import PublishedRules, Verification, publishable_rules, read_rules
@@ -106,10 +106,7 @@ def _planned_again(published: PublishedRules, sellers: int, certified: Mapping[s
     planned = f"planned again from the published rules for {sellers:,} sellers, they are"
     try:
         market = check_market(_as_in_a_file(published))
-        budget = market.objective.budget
-        objective = terms_of(market).objective
-        if budget is not None:
-            objective = plan_for(market, sellers, budget).objective
+        objective = objective_for(market, sellers)
     except DpmarketError:
         return Check(PRICES, FAILS, f"{planned} others")
     same = objective.to_dict() == dict(certified)

@@ -20,12 +20,13 @@ from dpmarket.campaign.features import rows_of_market
 from dpmarket.campaign.market_file import Market, label_of, questions_of, to_distribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import FileProblem, Infeasible
-from dpmarket.mechanisms.cross_pricing import price_for_budget
+from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
 from dpmarket.mechanisms.outcomes import Outcome, decided
-from dpmarket.mechanisms.plan import Plan, Prospect, plan
+from dpmarket.mechanisms.plan import SMALL_MARKET, Plan, Prospect, plan
 from dpmarket.mechanisms.price_schedule import (
     CostBins,
     PriceSchedule,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
 
 ONLINE, POSTED, OFFLINE, CROSS_PRICED = "online", "posted price", "offline", "cross-priced"
+_MARKETS = 8  # of spread-out quantiles, on which a small market's payments are simulated
+_CLOSE = 5e-3  # relative: how closely they meet a budget
 _PAPER_CAP = 3.0  # small markets raise a weight cap to at most 2.25 times the mean
 
 
@@ -197,6 +200,33 @@ def cross_priced_rules(market: Market) -> dict[str, Any]:
     start, _ = price_for_budget([bins], terms.objective, terms.epsilon_cost, budget, unit)
     objective = terms.objective.with_payment_weight(start)
     return terms.rules(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
+
+
+def objective_for(market: Market, people: int) -> AnyObjective:
+    """Return the exact mechanism's objective for so many reports, with the payment weight for a budget.
+
+    In a small market one seller's report moves everybody's prices, so that the typical market pays too little
+    attention to money: the weight is corrected until the mechanism itself, on a few markets of spread-out
+    quantiles, spends the budget. They are the same each time, so that anybody can plan again.
+    """
+    terms, wanted = terms_of(market), market.objective
+    if wanted.budget is None:
+        return terms.objective
+    if wanted.confidence is not None or people >= SMALL_MARKET:
+        return plan_for(market, people, wanted.budget).objective
+    unit, rng = 1.0 / market.money.minor_units, np.random.default_rng(0)
+    quantiles = (np.arange(people) + rng.random((_MARKETS, people))) / people
+    markets = [np.asarray(terms.distribution.quantile(row)) for row in quantiles]
+
+    def spent(weight: float) -> float:
+        objective = terms.objective.with_payment_weight(weight)
+        mechanism = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost)
+        return sum(float(mechanism.run(costs).rounded_payments(unit).sum()) for costs in markets) / _MARKETS
+
+    bins = [terms.bins(people)]
+    start, _ = price_for_budget(bins, terms.objective, terms.epsilon_cost, wanted.budget, unit)
+    weight = weight_for_budget(spent, wanted.budget, start, _CLOSE)
+    return terms.objective.with_payment_weight(weight)
 
 
 def plan_for(market: Market, people: int, budget: float) -> Plan:

@@ -21,7 +21,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.campaign.decision import Decision, Reported, decide_offline
-from dpmarket.campaign.drafting import new_salt
+from dpmarket.campaign.drafting import salt_of
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.terms import terms_of
 from dpmarket.errors import Infeasible, MarketRefusal
@@ -113,7 +113,9 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
     """
     found = begin_clearing(desk, campaign, now)
     sellers, costs = open_costs(desk, found)
-    decision = _decided(market_of(found.market), [person for _, person in sellers], costs)
+    # Drawn by the ledger's secret key: a killed worker's successor decides the same.
+    salt = salt_of(desk.ledger.key, campaign)
+    decision = _decided(market_of(found.market), Reported([who for who, _ in sellers], costs, salt))
     if decision is None:
         with acting(desk) as connection:
             lock_ledger(connection)
@@ -129,14 +131,12 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
         return done
 
 
-def _decided(
-    market: Market, people: list[str], costs: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> Decision | None:
+def _decided(market: Market, reported: Reported) -> Decision | None:
     """Return the decision about a frozen list of reports; None where nothing can be bought."""
-    if not (costs <= terms_of(market).virtual_cost.reserve_price).any():
+    if not (reported.costs <= terms_of(market).virtual_cost.reserve_price).any():
         return None
     try:
-        return decide_offline(market, Reported(people, costs, new_salt()))
+        return decide_offline(market, reported)
     except Infeasible:
         return None
 

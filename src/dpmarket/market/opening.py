@@ -16,7 +16,7 @@ import numpy as np
 from dpmarket.campaign.decision import budget_in_minor_units, largest_amount
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.market_file import check_market as checked_market
-from dpmarket.campaign.terms import POSTED, Terms, online_schedule, plan_for, terms_of
+from dpmarket.campaign.terms import POSTED, Terms, objective_for, online_schedule, terms_of
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger.keyed import canonical
 from dpmarket.market.people import on_grid
@@ -117,10 +117,7 @@ def _likely_total(market: Market, people: int) -> int:
     terms, wanted, units = terms_of(market), market.objective, market.money.minor_units
     if wanted.budget is not None and wanted.confidence is None and people >= LEAST_SELLERS:
         return math.ceil(wanted.budget * units * (1.0 + _CROSS_PRICED * max(SMALL_MARKET / people, 1.0)))
-    objective = terms.objective
-    if wanted.budget is not None:
-        objective = plan_for(market, people, wanted.budget).objective
-    mean, deviation = _moments(terms, objective, people, units)
+    mean, deviation = _moments(terms, objective_for(market, people), people, units)
     return math.ceil(mean + _SURE * deviation)
 
 
