@@ -13,7 +13,7 @@ from dpmarket.ledger import existing_ledger, found_again, outside, quotes_of, re
 from support.campaigns import read_rows, seller_ids
 from support.desks import Desk, copy_ledger, market_text
 
-CAPPED = {"max_epsilon": 0.5}
+CAPPED = {"max_epsilon": 0.35}
 
 
 @pytest.fixture
@@ -263,7 +263,7 @@ def shared(tmp_path, name, **tables):
 
 
 def test_after_a_repair_nobody_gives_more_than_a_lifetime_allows(tmp_path):
-    keys = {"sellers": {"lifetime_epsilon": 0.5}, "objective": CAPPED}
+    keys = {"sellers": {"lifetime_epsilon": 0.35}, "objective": CAPPED}
     spring, autumn, other = (shared(tmp_path, name, **keys) for name in ("spring", "autumn", "other"))
     ledger, copies = tmp_path / "people.ledger", [tmp_path / name for name in ("first", "second", "third")]
     other.report("reports.csv", [("somebody", 2.0), ("else", 3.0)])
@@ -282,13 +282,13 @@ def test_after_a_repair_nobody_gives_more_than_a_lifetime_allows(tmp_path):
     with pytest.raises(LedgerRefusal, match="would give more than a lifetime allows") as refusal:
         autumn.train()
     promised = {row["seller"]: float(row["epsilon"]) for row in read_rows(spring / "quotes.csv")}
-    over = [seller for seller, epsilon in promised.items() if 2 * epsilon > 0.5]
+    over = [seller for seller, epsilon in promised.items() if 2 * epsilon > 0.35]
     assert 0 < len(over) < 60
     assert str(refusal.value).startswith(f"{len(over)} sellers")
     autumn.withdraw(*over)
     autumn.train()
     for seller in seller_ids(60):
-        assert sum(line.spent for line in autumn.statement(seller)) <= 0.5
+        assert sum(line.spent for line in autumn.statement(seller)) <= 0.35
 
 
 def test_a_limit_that_came_later_does_not_bind_who_is_not_in_its_campaign(tmp_path):
