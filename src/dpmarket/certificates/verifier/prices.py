@@ -19,8 +19,8 @@ _ROOM = Fraction(1, 100)
 
 
 def shows_prices(body: Body) -> bool | None:
-    """Whether a certificate's menu shows its market's schedule; None where it has no menu."""
-    if body.menu is None:
+    """Whether a certificate's menu shows its market's schedule; None where it has no menu or schedule."""
+    if body.menu is None or "schedule" not in body.market:
         return None
     menu = menu_of(body)
     if menu is None:
