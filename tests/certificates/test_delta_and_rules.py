@@ -35,7 +35,7 @@ def at_delta(priced):
     table = EpsilonCost.of_delta(priced, 1.0)
     mechanism = OfflineMechanism(dpm.Uniform(1, 5), Objective.for_descent(3, 1e-2), epsilon_cost=table)
     costs = np.random.default_rng(0).uniform(1.0, 5.0, SELLERS)
-    return mechanism.run(costs), mechanism.rules() | {"delta": priced}
+    return mechanism.run(costs), mechanism.rules() | {"delta": priced, "distribution": {"kind": "uniform"}}
 
 
 def fitted(outcome, delta):
