@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpmarket.campaign import certify_quotes, decide_offline, pay_out, quote_file
-from dpmarket.errors import FileProblem, LedgerRefusal, NotCertifiable
+from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.ledger import existing_ledger, outside, payouts, repair
-from support.campaigns import HEADER, read_rows, seller_ids, write_rows
+from support.campaigns import read_rows, seller_ids, write_rows
 from support.desks import Desk, copy_ledger, market_text
 
 pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from outside.driver import FileCampaign, read_table, write_table
+from outside.driver import FileCampaign, read_table
 from outside.goods import GOODS, sellers, tables
 
 GOOD, NUMBER = GOODS["two classes"], 30
