@@ -49,7 +49,7 @@ def test_no_misreport_pays_in_an_exact_campaign_from_files(tmp_path, objective):
         worth[report] = int(mine["payment_minor_units"]) - 100 * costs[3] * float(mine["epsilon"])
     assert worth[None] >= 0.0
     assert max(worth.values()) < worth[None] + 1.0
-    assert len({round(value, 6) for value in worth.values()}) > 2
+    assert len({round(value, 6) for value in worth.values()}) > 1
 
 
 @pytest.mark.parametrize(("good", "shape"), [("two classes", "linear"), ("delta", "quadratic")])
