@@ -167,3 +167,16 @@ def test_a_receipt_in_another_money_or_with_other_limits_is_refused(papers):
     for change in ({"money": {"currency": "JPY", "minor_units": 100}}, {"not_promised": []}):
         other = canonical(receipt | change) + b"\n"
         assert failing(verify(papers.certificate, receipt=other)) == {"receipt's words"}
+
+
+def test_a_menu_that_is_not_the_published_one_is_found():
+    papers = Papers.read("version-2", "online")
+    rules = (FILES / "version-2" / "online.rules.json").read_bytes()
+    assert verify(papers.certificate, commitment=rules).passed
+    for factor in (0.9, 1.001):
+        forged = papers.copy()
+        menu = forged.body["menu"]
+        for name in ("cost", "payment"):
+            menu[name] = [factor * value for value in menu[name]]
+        assert verify(forged.certificate).passed
+        assert failing(verify(forged.certificate, commitment=rules)) == {"prices fixed beforehand"}

@@ -218,3 +218,34 @@ def left_out(papers, count):
             lines[k].update(promise=0.0, payment=0.0, spent=0.0, weight=0.0)
 
     return papers.with_lines(leave_out)
+
+
+def test_a_posted_price_other_than_the_published_one_is_found_in_the_menu():
+    """The menu of one price was not compared with the price: sellers were paid a third of it."""
+    papers, rules = published(Papers.read("version-2", "posted"))
+    assert verify(papers.certificate, commitment=rules).passed
+    forged = paid_a_third(papers)
+    found = verify(forged.certificate, receipt=forged.receipt(largest(forged)), commitment=rules)
+    assert failing(found) == {"prices fixed beforehand"}
+
+
+def test_a_menu_too_coarse_to_say_what_an_offer_pays_is_found():
+    """Two points of the published curve leave room between them for two thirds of what it pays."""
+    papers = Papers.read("version-2", "online")
+    for kept in (2, 4, 12):
+        forged = papers.copy()
+        menu = forged.body["menu"]
+        places = np.linspace(0, len(menu["cost"]) - 1, kept).astype(int).tolist()
+        for name in menu:
+            menu[name] = [menu[name][k] for k in places]
+
+        def rob(lines, menu=menu):
+            for line in lines:
+                chord = np.interp(line["promise"], menu["epsilon"], menu["payment"])
+                line["payment"] = float(math.ceil(chord * 100.0 * (1.0 - 1e-12)))
+
+        forged = forged.with_lines(rob)
+        found = failing(verify(forged.certificate, openings=forged.openings, commitment=RULES))
+        assert found == (
+            {"menu", "offers", "prices fixed beforehand"} if kept < 12 else {"prices fixed beforehand"}
+        )
