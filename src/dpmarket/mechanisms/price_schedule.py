@@ -156,14 +156,12 @@ class PriceSchedule:
         >>> [column.tolist() for column in posted_price(3.0, 0.5).menu(50)]
         [[3.0], [0.5], [1.5]]
         """
-        levels = np.linspace(self.largest_epsilon, 0.0, checks.whole("n", n, minimum=1) + 1)[:-1] * (
-            1.0 - 1e-9
-        )
-        # The highest cost that is offered each level: within the piece that falls below it.
-        last = np.searchsorted(-self.epsilons, -levels, side="right") - 1
+        levels = np.linspace(self.largest_epsilon, 0.0, checks.whole("n", n, minimum=1) + 1)[:-1]
+        # The highest cost that is offered each level, up to rounding: within the piece that falls below it.
+        last = np.searchsorted(-self.epsilons, -levels * (1.0 - 1e-9), side="right") - 1
         following = np.minimum(last + 1, self.costs.size - 1)
-        fall = self.epsilons[last] - self.epsilons[following]
-        share = np.divide(self.epsilons[last] - levels, fall, out=np.zeros(levels.size), where=fall > 0.0)
+        above, fall = self.epsilons[last] - levels, self.epsilons[last] - self.epsilons[following]
+        share = np.divide(np.maximum(above, 0.0), fall, out=np.zeros(levels.size), where=fall > 0.0)
         costs = np.unique(self.costs[last] + share * (self.costs[following] - self.costs[last]))
         epsilons, payments = self.quote(costs)
         sold = epsilons > 0.0
