@@ -42,7 +42,7 @@ class Verification:
     >>> from dpmarket.mechanisms.exact import OfflineMechanism
     >>> from dpmarket.mechanisms.objective import PaperObjective
     >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(1.0, 1.0, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
     >>> certificate = dpm.certify(outcome, model, mechanism.rules())
