@@ -97,7 +97,7 @@ def first_quote():
     with tempfile.TemporaryDirectory() as folder:
         write_campaign(folder)
         cache = str(Path(folder) / "compiled")
-        words = ["quote", "reports.csv", "--again", "--output"]
+        words = ["quote", "reports.csv", "--output"]
         first = spent(["-c", COMMAND, *words, "first.csv"], folder, cache)
         second = spent(["-c", COMMAND, *words, "second.csv"], folder, cache)
     yield Table(

@@ -93,12 +93,14 @@ class NotCertifiable(DpmarketError, ValueError):
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> market = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
+    >>> from dpmarket.mechanisms.exact import OfflineMechanism
+    >>> from dpmarket.mechanisms.objective import PaperObjective
+    >>> market = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(1.0, 1.0, 0.1))
     >>> outcome = market.run([1.5, 2.0, 2.5])
     >>> rows, labels = [[0.2, 0.1], [0.4, -0.3], [-0.5, 0.2]], [0, 1, 1]
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1), noise_source=dpm.privacy.SeededNoise(0))
     >>> model = model.fit(rows, labels, epsilons=outcome.epsilons)
-    >>> dpm.certify(outcome, model)  # doctest: +ELLIPSIS
+    >>> dpm.certify(outcome, model, market.rules())  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     dpmarket.errors.NotCertifiable: expected a model with secret noise; ...

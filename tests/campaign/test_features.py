@@ -31,6 +31,8 @@ distribution = "uniform(1, 5)"
 
 [objective]
 payment_weight = 0.001
+concentration = 1
+noise = 1
 
 [features]
 age = {{ low = 18, high = 90, missing = 40 }}

@@ -1,6 +1,6 @@
 """Whatever people do with a campaign, in whatever order: promises, money and spending add up.
 
-A machine of rules: quote, quote again, withdraw, train, be killed, pay out, confirm, return, take a snapshot
+A machine of rules: quote, withdraw, train, be killed, pay out, confirm, return, take a snapshot
 of the ledger, put an older one back. It keeps its own books, from the files that were written.
 """
 
@@ -107,16 +107,15 @@ class Machine(RuleBasedStateMachine):
         name=st.sampled_from(sorted(CAMPAIGNS)),
         who=st.sets(st.sampled_from(PEOPLE), min_size=1, max_size=5),
         seed=st.integers(0, 3),
-        again=st.booleans(),
     )
-    def quote(self, name, who, seed, again):
+    def quote(self, name, who, seed):
         desk = self.desks[name]
         costs = np.random.default_rng(seed).uniform(1.0, 3.0, len(who)).round(2)
         self.files += 1
         reports, output = f"r{self.files}.csv", f"q{self.files}.csv"
         write_rows(desk / reports, ["seller", "cost"], zip(sorted(who), costs.tolist(), strict=True))
         try:
-            found = desk.quote(reports, output, online=name == "online", again=again)
+            found = desk.quote(reports, output, online=name == "online")
         except DpmarketError:
             assert not (desk / output).exists()
             return

@@ -33,9 +33,8 @@ def test_the_template_is_a_valid_market_with_every_key_in_it():
         for key, entry in keys.items():
             assert entry.description
             assert entry.json_schema_extra["expected"] in " ".join(text.replace("\n# ", " ").split()), key
-    # All keys together contradict each other: a budget and a payment weight, and what a delta excludes.
-    excluded = ("weight_cap", "max_mean_epsilon", "concentration", "noise", "confidence")
-    assert list(problems(every)) == ["objective", *(f"objective.{name}" for name in excluded)]
+    # All keys together contradict each other: a budget and a payment weight, the paper's prices and a delta.
+    assert list(problems(every)) == ["objective", "objective.concentration"]
 
 
 def test_wrong_keys_and_values_are_reported_all_at_once_with_path_and_expectation():
@@ -71,7 +70,7 @@ def test_wrong_keys_and_values_are_reported_all_at_once_with_path_and_expectatio
         "costs.distribution": "costs.distribution: expected low < high, got low=5.0, high=1.0.",
         "objective.payment_weight": "objective.payment_weight: expected a number > 0, got -1.",
         "objective.noise": "objective.noise: expected a number > 0, got nan.",
-        "objective.concentration": "objective.concentration: expected a number >= 0, got True.",
+        "objective.concentration": "objective.concentration: expected a number > 0, got True.",
         "money.minor_units": "money.minor_units: expected a whole number >= 1, got 1.5.",
         "features.age": "features.age: expected low < high, got low = 90, high = 18.",
         "features.height.high": "features.height.high: missing; expected a number above low.",

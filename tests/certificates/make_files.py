@@ -18,7 +18,11 @@ import numpy as np
 import dpmarket as dpm
 from dpmarket.campaign import certify_quotes, decide_offline, quote_file, train_file
 from dpmarket.certificates import Purchase, ReleasedModel, certify, certify_purchase, publishable_rules
-from dpmarket.mechanisms import OnlineMechanism, population_curve
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import PaperObjective
+from dpmarket.mechanisms.outcomes import Outcome, whole_units
+from dpmarket.mechanisms.price_schedule import population_schedule, posted_price
 from dpmarket.statistics import PrivateHistogram, PrivateMean, PrivateQuantile, PrivateVectorMean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -47,26 +51,41 @@ def fitted(epsilons, rows_per_person=1, **settings):
 
 
 def offline(payment_weight=2e-2):
-    objective = dpm.BuyerObjective(1.0, 1.0, payment_weight)
-    return dpm.OfflineMechanism(DIST, objective).run(costs(), seller_ids=IDS)
+    """Return what the exact mechanism decides, and its rules."""
+    mechanism = OfflineMechanism(DIST, PaperObjective(1.0, 1.0, payment_weight))
+    return mechanism.run(costs()), mechanism.rules()
+
+
+def quoted(schedule, mechanism):
+    """Return what a schedule offers, and its rules."""
+    epsilons, payments = schedule.quote(costs())
+    total = float(epsilons.sum())
+    rules = {
+        "mechanism": mechanism,
+        "distribution": DIST.to_dict(),
+        "epsilon_cost": EpsilonCost.identity().to_dict(),
+        "schedule": schedule.to_dict(),
+    }
+    return Outcome(epsilons, payments, epsilons / total, total, 0.1, 0.1), rules
 
 
 def withdrawn():
     """Certify a market in which two have left: one who was bought from, and one who was not."""
-    outcome = offline()
+    outcome, rules = offline()
     left = [int(np.flatnonzero(outcome.epsilons > 0.0)[1]), int(np.flatnonzero(outcome.epsilons == 0.0)[0])]
     withdrew = np.isin(np.arange(SELLERS), left)
     model = fitted(np.where(withdrew, 0.0, outcome.epsilons))
     return certify(
-        outcome, model, minor_units=100, currency="EUR", features=FEATURES, withdrawn=[IDS[k] for k in left]
-    )
+        outcome, model, rules, seller_ids=IDS, minor_units=100, currency="EUR", features=FEATURES,
+        withdrawn=[IDS[k] for k in left],
+    )  # fmt: skip
 
 
-def purchase_of(outcome, model, mechanism, minor_units):
-    payments = outcome.payments if minor_units is None else outcome.in_minor_units(minor_units).amounts
+def purchase_of(outcome, rules, model, minor_units):
+    payments = outcome.payments if minor_units is None else whole_units(outcome.payments, minor_units)
     return Purchase(
-        mechanism=mechanism,
-        parameters=outcome.parameters,
+        mechanism=rules["mechanism"],
+        parameters=rules,
         seller_ids=np.array(IDS),
         promises=outcome.epsilons,
         payments=np.array(payments, dtype=np.float64),
@@ -81,17 +100,17 @@ def purchase_of(outcome, model, mechanism, minor_units):
 
 def online():
     """Certify sellers who came one by one, by rules that were published."""
-    objective = dpm.BuyerObjective(1.0, 1.0, 1e-2)
-    outcome = OnlineMechanism(DIST, population_curve(DIST, objective, SELLERS)).run(costs(), seller_ids=IDS)
+    schedule = population_schedule(DIST, PaperObjective(1.0, 1.0, 1e-2), SELLERS)
+    outcome, decided = quoted(schedule, "online")
     market = {
         "features": {name: {"low": low, "high": high} for name, (low, high) in FEATURES.items()},
         "label": {"column": "label", "values": ["no", "yes"]},
         "money": {"currency": "EUR", "minor_units": 100},
     }
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    rules = publishable_rules(DIST.to_dict(), market, {"online": outcome.parameters}, at)
+    rules = publishable_rules(DIST.to_dict(), market, {"online": decided}, at)
     model = fitted(outcome.epsilons)
-    purchase = purchase_of(outcome, model, mechanism="online", minor_units=100)
+    purchase = purchase_of(outcome, decided, model, minor_units=100)
     reference = rules.reference("2026-02-01T00:00:00+00:00")
     (FOLDER / "online.rules.json").write_bytes(rules.data)
     return certify_purchase(purchase, ReleasedModel.of(model, FEATURES), rules=reference)
@@ -99,14 +118,19 @@ def online():
 
 def curved():
     """Certify a model with a small penalty and several rows for each, whose losses are no straight line."""
-    outcome = offline(payment_weight=1e-3)
+    outcome, rules = offline(payment_weight=1e-3)
     model = fitted(outcome.epsilons, rows_per_person=3, l2=0.02, fit_intercept=False)
-    return certify(outcome, model, features=FEATURES)
+    return certify(outcome, model, rules, seller_ids=IDS, features=FEATURES)
 
 
 def posted():
-    outcome = dpm.mechanisms.PostedPrice(DIST, 0.5, 3.0).run(costs(), seller_ids=IDS)
-    return certify(outcome, fitted(outcome.epsilons), minor_units=100, currency="EUR", features=FEATURES)
+    outcome, rules = quoted(posted_price(3.0, 0.5), "posted price")
+    model = fitted(outcome.epsilons)
+    return named(outcome, model, rules, features=FEATURES)
+
+
+def named(outcome, model, rules, **options):
+    return certify(outcome, model, rules, seller_ids=IDS, minor_units=100, currency="EUR", **options)
 
 
 def shaped(**settings):
@@ -125,44 +149,44 @@ def shaped(**settings):
         "own": (rng.uniform(size=SELLERS) < 0.5).tolist(),
     }
     table |= {f"answer {k}": rng.choice(letters, SELLERS).tolist() for k in range(4)}
-    outcome = offline(payment_weight=1e-3)
+    outcome, rules = offline(payment_weight=1e-3)
     model = dpm.PrivateLogisticRegression(classes=("no", "yes"), **settings)
     y = np.where(rng.uniform(size=SELLERS) < 0.5, "no", "yes")
     model.fit(encoder.fit_transform(table), y, epsilons=outcome.epsilons)
     names = encoder.get_feature_names_out().tolist()
-    purchase = purchase_of(outcome, model, mechanism="offline", minor_units=None)
+    purchase = purchase_of(outcome, rules, model, minor_units=None)
     released = ReleasedModel.of(model, dict.fromkeys(names, (-1.0, 1.0)))
     return certify_purchase(purchase, replace(released, encoder=encoder.to_dict()))
 
 
 def softmax(rows_per_person):
     """Certify a model of four classes; with more rows than columns the other bound on losses decides."""
-    outcome = offline(payment_weight=1e-3)
+    outcome, rules = offline(payment_weight=1e-3)
     rng = np.random.default_rng(7)
     x = rng.uniform(-0.5, 0.5, size=(SELLERS, 3))
     y = np.array(["bus", "car", "ship", "train"])[rng.integers(0, 4, SELLERS)]
     model = dpm.PrivateLogisticRegression(
         classes=("bus", "car", "ship", "train"), rows_per_person=rows_per_person, l2=0.25
     ).fit(x, y, epsilons=outcome.epsilons)
-    return certify(outcome, model, minor_units=100, currency="EUR", features=FEATURES)
+    return named(outcome, model, rules, features=FEATURES)
 
 
 def gaussian(classes, rows_per_person=1):
     """Certify a model with a delta."""
-    outcome = offline(payment_weight=1e-3)
+    outcome, rules = offline(payment_weight=1e-3)
     rng = np.random.default_rng(8)
     x = rng.uniform(-0.5, 0.5, size=(SELLERS * rows_per_person, 3))
     y = np.array(classes)[rng.integers(0, len(classes), len(x))]
     model = dpm.PrivateLogisticRegression(classes=classes, rows_per_person=rows_per_person, delta=1e-6)
     promises = dict(zip(IDS, outcome.epsilons.tolist(), strict=True))
     model.fit(x, y, epsilons=promises, people=IDS * rows_per_person)
-    return certify(outcome, model, minor_units=100, currency="EUR", features=FEATURES)
+    return named(outcome, model, rules, features=FEATURES)
 
 
 def statistic(asked, records):
     """Certify one statistic."""
-    outcome = offline(payment_weight=1e-3)
-    return certify(outcome, asked.fit(records, epsilons=outcome.epsilons), minor_units=100, currency="EUR")
+    outcome, rules = offline(payment_weight=1e-3)
+    return named(outcome, asked.fit(records, epsilons=outcome.epsilons), rules)
 
 
 def several_statistics():
@@ -178,8 +202,8 @@ def several_statistics():
 
 
 def offline_certificate():
-    model = fitted(offline().epsilons)
-    return certify(offline(), model, minor_units=100, currency="EUR", features=FEATURES)
+    outcome, rules = offline()
+    return named(outcome, fitted(outcome.epsilons), rules, features=FEATURES)
 
 
 def main(names):

@@ -24,13 +24,13 @@ from dpmarket.certificates import (
     read_signature,
     sign,
     verify,
-    verify_payments,
     write_certificate,
 )
 from dpmarket.certificates.verifier.losses import loss_up, losses
 from dpmarket.certificates.verifier.rounding import log1p_up, sqrt_down, sqrt_up
 from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
-from support.certificates import DIST, IDS, OBJECTIVE, SELLERS, constants, costs_of, failing, verdicts
+from dpmarket.mechanisms.exact import OfflineMechanism
+from support.certificates import DIST, IDS, OBJECTIVE, RULES, SELLERS, constants, costs_of, verdicts
 from support.forging import Papers
 
 pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
@@ -49,7 +49,7 @@ def costs():
 
 @pytest.fixture(scope="module")
 def outcome(costs):
-    return dpm.OfflineMechanism(DIST, OBJECTIVE).run(costs, seller_ids=IDS)
+    return OfflineMechanism(DIST, OBJECTIVE).run(costs)
 
 
 def fitted(outcome, **changes):
@@ -64,30 +64,7 @@ def model(outcome):
 
 @pytest.fixture(scope="module")
 def certificate(outcome, model):
-    return certify(outcome, model)
-
-
-def test_what_was_certified_verifies_with_everything_at_hand(certificate, costs):
-    assert 0 < np.count_nonzero(certificate.lines.values[:, 0]) < SELLERS  # some are not bought from
-    assert verify(certificate).passed
-    for k, (seller, receipt) in enumerate(certificate.receipts()):
-        result = verify(certificate, receipt=receipt, cost=costs[k], digest=certificate.digest)
-        assert result.passed, (seller, result)
-        assert verdicts(result)["participation"] == "holds"
-    reports = dict(zip(IDS.tolist(), costs.tolist(), strict=True))
-    result = verify_payments(certificate, certificate.openings(), reports, payments_checked=4)
-    assert result.passed
-    assert verdicts(result)["payments"] == verdicts(result)["allocation"] == "holds"
-
-
-def test_minor_units_are_certified_as_whole_numbers_that_cover_the_cost(outcome, model, costs):
-    certificate = certify(outcome, model, minor_units=100)
-    line = json.loads(certificate.receipt("sëller 0"))["line"]
-    assert line["payment"] == outcome.in_minor_units(100).amounts[0]
-    for k, (_, receipt) in enumerate(certificate.receipts()):
-        assert verdicts(verify(certificate, receipt=receipt, cost=costs[k]))["participation"] == "holds"
-    reports = dict(zip(IDS.tolist(), costs.tolist(), strict=True))
-    assert verify_payments(certificate, certificate.openings(), reports, payments_checked=2).passed
+    return certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)])
 
 
 def test_a_payment_below_the_holders_own_cost_is_found(certificate, outcome):
@@ -181,32 +158,6 @@ def test_lies_that_are_consistent_are_found_by_recomputing_the_epsilon(certifica
         assert verdicts(verify(forged.certificate, openings=forged.openings))["spent epsilons"] == "FAILS"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["lognorm(s=0.5, scale=2, low=0.5, high=8)", "beta(2, 2, low=0.1, high=1)", "expon(low=0.1, high=4)"],
-)
-def test_payments_are_recomputed_for_other_distributions(text):
-    dist = dpm.costs.parse_distribution(text)
-    costs = dist.sample(12, np.random.default_rng(1))
-    outcome = dpm.OfflineMechanism(dist, replace(OBJECTIVE, weight_cap=3.0)).run(costs)
-    certificate = certify(outcome, fitted(outcome))
-    reports = dict(enumerate(costs.tolist()))
-    result = verify_payments(certificate, certificate.openings(), reports)
-    assert result.passed
-    assert verdicts(result)["payments"] == "holds"
-    papers = Papers.of(bytes(certificate), certificate.openings())
-    less = papers.with_lines(lambda lines: [line.update(payment=0.9999 * line["payment"]) for line in lines])
-    assert "payments" in failing(verify_payments(less.certificate, less.openings, reports))
-
-
-def test_what_is_not_known_is_said_not_to_be_checked(costs):
-    dist = dpm.Mixture([dpm.Uniform(1, 2), dpm.Uniform(4, 5)], [0.5, 0.5])
-    outcome = dpm.OfflineMechanism(dist, OBJECTIVE).run(np.linspace(1.1, 1.9, 9))
-    certificate = certify(outcome, fitted(outcome))
-    result = verify_payments(certificate, certificate.openings(), dict(enumerate(np.linspace(1.1, 1.9, 9))))
-    assert verdicts(result)["payments"] == "not made"
-
-
 def rewritten(receipt, **changes):
     data = json.loads(receipt)
     for name, value in changes.items():
@@ -253,16 +204,6 @@ def test_a_receipt_shows_what_it_speaks_of(certificate):
 def test_a_certificate_cut_to_its_first_line_is_not_whole(certificate):
     first = bytes(certificate).split(b"\n")[0] + b"\n"
     assert not verify(first, digest=certificate.digest).passed
-
-
-def test_a_market_that_cannot_be_recomputed_fails_without_a_traceback(certificate, costs):
-    reports = dict(zip(IDS.tolist(), costs.tolist(), strict=True))
-    body = json.loads(certificate.body) | {"market": {}}
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    other = replace(certificate, body=text)
-    assert verdicts(verify_payments(other, other.openings(), reports))["payments"] == "FAILS"
-    far = dict.fromkeys(IDS.tolist(), 99.0)
-    assert verdicts(verify_payments(certificate, certificate.openings(), far))["payments"] == "FAILS"
 
 
 # --- the recomputed privacy loss ---
@@ -321,55 +262,71 @@ def test_the_verifiers_logarithm_and_root_are_rounded_up_by_next_to_nothing(x):
 
 def test_seeded_noise_gets_no_certificate(outcome):
     with pytest.raises(NotCertifiable, match="seed"):
-        certify(outcome, fitted(outcome, noise_source=dpm.privacy.SeededNoise(1)))
+        certify(
+            outcome,
+            fitted(outcome, noise_source=dpm.privacy.SeededNoise(1)),
+            RULES,
+            seller_ids=IDS[: len(outcome.epsilons)],
+        )
 
 
 def test_undeclared_classes_get_no_certificate(outcome):
     with pytest.raises(NotCertifiable, match="classes"):
-        certify(outcome, fitted(outcome, classes=None))
+        certify(outcome, fitted(outcome, classes=None), RULES, seller_ids=IDS[: len(outcome.epsilons)])
 
 
 def test_an_exceeded_promise_gets_no_certificate(outcome, model):
     smaller = np.array(outcome.epsilons)
     smaller[int(np.argmax(smaller))] *= 0.9
     with pytest.raises(NotCertifiable, match="1 sellers"):
-        certify(replace(outcome, epsilons=smaller), model)
+        certify(replace(outcome, epsilons=smaller), model, RULES, seller_ids=IDS[: len(outcome.epsilons)])
 
 
 def test_a_promise_that_was_spent_before_gets_no_certificate(outcome, model):
     seller = IDS[int(np.argmax(outcome.epsilons))].item()
-    certify(outcome, model, already_spent={seller: 0.0})
+    certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)], already_spent={seller: 0.0})
     with pytest.raises(NotCertifiable, match="1 sellers"):
-        certify(outcome, model, already_spent={seller: 1e-3})
+        certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)], already_spent={seller: 1e-3})
     with pytest.raises(InvalidInput):
-        certify(outcome, model, already_spent={seller: float("nan")})
+        certify(
+            outcome,
+            model,
+            RULES,
+            seller_ids=IDS[: len(outcome.epsilons)],
+            already_spent={seller: float("nan")},
+        )
 
 
 def test_other_things_than_an_outcome_and_a_fitted_model_get_no_certificate(outcome, model):
     for thing in ({}, None, outcome.to_dict()):
         with pytest.raises(NotCertifiable):
-            certify(thing, model)
+            certify(thing, model, RULES, seller_ids=IDS[: len(outcome.epsilons)])
     for thing in (None, dpm.PrivateLogisticRegression(classes=("no", "yes"))):
         with pytest.raises(NotCertifiable):
-            certify(outcome, thing)
+            certify(outcome, thing, RULES, seller_ids=IDS[: len(outcome.epsilons)])
 
 
 def test_a_model_of_other_sellers_gets_no_certificate(outcome):
     x, y = data()
     with pytest.raises(NotCertifiable, match="trained with"):
-        certify(outcome, dpm.PrivateLogisticRegression(epsilon=1.0, classes=("no", "yes")).fit(x[:5], y[:5]))
+        certify(
+            outcome,
+            dpm.PrivateLogisticRegression(epsilon=1.0, classes=("no", "yes")).fit(x[:5], y[:5]),
+            RULES,
+            seller_ids=IDS[: len(outcome.epsilons)],
+        )
     people = [f"stranger {k}" for k in range(SELLERS)]
     promises = dict(zip(people, outcome.epsilons.tolist(), strict=True))
     model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=promises, people=people)
     with pytest.raises(NotCertifiable, match="some are not"):
-        certify(outcome, model)
+        certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)])
 
 
 def test_weights_that_were_not_charged_get_no_certificate(outcome):
     model = fitted(outcome)
     model.loss_weights_ = model.loss_weights_ * 1.1
     with pytest.raises(NotCertifiable, match="follow from"):
-        certify(outcome, model)
+        certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)])
 
 
 def test_sellers_without_a_record_have_spent_nothing(outcome):
@@ -378,7 +335,12 @@ def test_sellers_without_a_record_have_spent_nothing(outcome):
     names = IDS[there].tolist()
     promises = dict(zip(names, outcome.epsilons[there].tolist(), strict=True))
     model = dpm.PrivateLogisticRegression(classes=("no", "yes"))
-    certificate = certify(outcome, model.fit(x[there], y[there], epsilons=promises, people=names))
+    certificate = certify(
+        outcome,
+        model.fit(x[there], y[there], epsilons=promises, people=names),
+        RULES,
+        seller_ids=IDS[: len(outcome.epsilons)],
+    )
     assert certificate.lines.values[1::2, 2].tolist() == [0.0] * (SELLERS // 2)
     assert verify(certificate, openings=certificate.openings()).passed
 
@@ -412,7 +374,10 @@ def test_a_dictionary_of_all_lines_opens_no_commitment(certificate):
 
 
 def test_salts_are_new_for_every_certificate_and_order_says_nothing(outcome, model):
-    one, two = certify(outcome, model), certify(outcome, model)
+    one, two = (
+        certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)]),
+        certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)]),
+    )
     assert one.digest != two.digest
     assert (
         len({one.lines.salt(k) for k in range(SELLERS)} | {two.lines.salt(k) for k in range(SELLERS)}) == 74
@@ -421,7 +386,7 @@ def test_salts_are_new_for_every_certificate_and_order_says_nothing(outcome, mod
 
 
 def test_the_number_one_and_the_text_one_are_different_sellers(outcome):
-    numbers = certify(replace(outcome, seller_ids=np.arange(SELLERS)), fitted(outcome))
+    numbers = certify(outcome, fitted(outcome), RULES)
     line = json.loads(numbers.receipt(1))
     line["line"]["id"] = "1"
     text = json.dumps(line, sort_keys=True, separators=(",", ":")).encode() + b"\n"
@@ -449,7 +414,11 @@ def test_files_are_read_back_and_must_belong_together(certificate, outcome, mode
         write_certificate(certificate, tmp_path / "same", tmp_path / "same")
     with pytest.raises(InvalidInput, match="stream"):
         write_certificate(certificate, target, "-")
-    write_certificate(certify(outcome, model), tmp_path / "other.json", tmp_path / "other-openings.json")
+    write_certificate(
+        certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)]),
+        tmp_path / "other.json",
+        tmp_path / "other-openings.json",
+    )
     with pytest.raises(FileProblem, match="belong"):
         read_certificate(target, tmp_path / "other-openings.json")
     with pytest.raises(FileProblem, match="expected"):
@@ -470,7 +439,11 @@ def test_a_signature_holds_for_its_key_and_its_certificate_only(certificate, out
     assert verdicts(good)["signature"] == "holds"
     another = bytes.fromhex(new_signing_key(tmp_path / "another.pem"))
     for case in (
-        verify(certify(outcome, model), signature=signature, public_key=named),
+        verify(
+            certify(outcome, model, RULES, seller_ids=IDS[: len(outcome.epsilons)]),
+            signature=signature,
+            public_key=named,
+        ),
         verify(certificate, signature=signature, public_key=another),
         verify(certificate, signature=bytes([signature[0] ^ 1]) + signature[1:], public_key=named),
         verify(certificate, signature=b"short", public_key=named),
@@ -517,9 +490,14 @@ def test_rubbish_is_called_rubbish_without_a_traceback(certificate, rubbish):
 
 
 def test_a_certificate_of_one_seller_works():
-    outcome = dpm.OfflineMechanism(DIST, OBJECTIVE).run([2.0])
+    outcome = OfflineMechanism(DIST, OBJECTIVE).run([2.0])
     x, y = data(2)
     model = dpm.PrivateLogisticRegression(classes=("no", "yes"))
-    certificate = certify(outcome, model.fit(x[:1], y[:1], epsilons=outcome.epsilons))
+    certificate = certify(
+        outcome,
+        model.fit(x[:1], y[:1], epsilons=outcome.epsilons),
+        RULES,
+        seller_ids=IDS[: len(outcome.epsilons)],
+    )
     assert verify(certificate, receipt=certificate.receipt(0), cost=2.0).passed
     assert verify(certificate, openings=certificate.openings()).passed

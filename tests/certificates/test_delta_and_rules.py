@@ -11,8 +11,11 @@ import dpmarket as dpm
 from dpmarket.campaign import certify_quotes, commit_market, decide_offline, quote_file, train_file
 from dpmarket.certificates import verify
 from dpmarket.errors import FileProblem, NotCertifiable
-from dpmarket.mechanisms import GaussianMechanism, GaussianObjective
-from support.certificates import failing
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import Objective
+from support.certificates import RULES as OFFLINE
+from support.certificates import bought, failing
 from support.forging import FILES, Papers, canonical
 from support.statistics import BASE, SEVERAL, make_statistic_campaign
 
@@ -27,11 +30,12 @@ def published(papers, rules):
     return papers.changed("commitment", to=told | {"digest": hashlib.sha256(text).hexdigest()}), text
 
 
-def bought(priced):
-    """Return an outcome whose epsilons were priced at a delta."""
-    objective = GaussianObjective(0.2, 400.0, 1e-3, delta=priced, ratio=2.0, expected_sellers=SELLERS)
+def at_delta(priced):
+    """Return an outcome whose epsilons were priced at a delta, and the market's rules."""
+    table = EpsilonCost.of_delta(priced, 1.0)
+    mechanism = OfflineMechanism(dpm.Uniform(1, 5), Objective.for_descent(3, 1e-2), epsilon_cost=table)
     costs = np.random.default_rng(0).uniform(1.0, 5.0, SELLERS)
-    return GaussianMechanism(dpm.Uniform(1, 5), objective).run(costs)
+    return mechanism.run(costs), mechanism.rules() | {"delta": priced, "distribution": {"kind": "uniform"}}
 
 
 def fitted(outcome, delta):
@@ -43,19 +47,19 @@ def fitted(outcome, delta):
 
 @pytest.fixture(scope="module")
 def with_delta():
-    outcome = bought(1e-4)
-    certificate = dpm.certify(outcome, fitted(outcome, 1e-4))
+    outcome, rules = at_delta(1e-4)
+    certificate = dpm.certify(outcome, fitted(outcome, 1e-4), rules)
     return Papers.of(certificate, certificate.openings())
 
 
 def test_a_larger_delta_than_the_priced_one_gets_no_certificate_and_is_not_believed(with_delta):
-    outcome = bought(1e-8)
+    outcome, rules = at_delta(1e-8)
     model = fitted(outcome, 4e-3)
     with pytest.raises(NotCertifiable, match="at which epsilons were priced"):
-        dpm.certify(outcome, model)
+        dpm.certify(outcome, model, rules)
     assert verify(with_delta.certificate, openings=with_delta.openings).passed
     for stated in (1e-8, "1e-4", None):
-        forged = with_delta.changed("market", "objective", "delta", to=stated)
+        forged = with_delta.changed("market", "delta", to=stated)
         assert failing(verify(forged.certificate)) == {"public numbers"}
 
 
@@ -70,8 +74,8 @@ def test_whoever_checks_is_told_the_delta(with_delta):
 
 def test_a_delta_of_just_a_tenth_of_a_person_is_not_refused_by_rounding():
     costs = np.linspace(1.0, 1.5, 5)
-    outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.01)).run(costs)
-    certificate = dpm.certify(outcome, fitted(outcome, 1.0 / 50.0))
+    outcome = bought(costs, 0.01)
+    certificate = dpm.certify(outcome, fitted(outcome, 1.0 / 50.0), OFFLINE)
     assert verify(certificate).passed
     papers = Papers.of(certificate, certificate.openings())
     beyond = papers.changed("release", "delta", to=float(np.nextafter(1.0 / 50.0, 1.0)))
@@ -79,15 +83,15 @@ def test_a_delta_of_just_a_tenth_of_a_person_is_not_refused_by_rounding():
 
 
 def test_with_a_delta_nothing_may_have_been_spent_before():
-    outcome = bought(1e-4)
+    outcome, _ = at_delta(1e-4)
     half = dpm.PrivateLogisticRegression(classes=(0, 1), delta=1e-4).fit(
         np.random.default_rng(1).uniform(-0.6, 0.6, (SELLERS, 2)),
         np.arange(SELLERS) % 2,
         epsilons=outcome.epsilons / 2.0,
     )
-    assert dpm.certify(outcome, half, already_spent={}).digest
+    assert dpm.certify(outcome, half, OFFLINE, already_spent={}).digest
     with pytest.raises(NotCertifiable, match="deltas add up"):
-        dpm.certify(outcome, half, already_spent={0: float(outcome.epsilons[0]) / 4.0})
+        dpm.certify(outcome, half, OFFLINE, already_spent={0: float(outcome.epsilons[0]) / 4.0})
 
 
 def test_published_rules_without_a_delta_are_not_those_of_a_release_with_one(with_delta):

@@ -11,6 +11,8 @@ import dpmarket as dpm
 from dpmarket.certificates import Purchase, ReleasedModel, certify, certify_purchase, read_certificate, verify
 from dpmarket.certificates.commitments import Lines, commit, fresh_salts
 from dpmarket.errors import EntropyUnavailable, FileProblem, InvalidInput, NotCertifiable
+from dpmarket.mechanisms.outcomes import whole_units
+from support.certificates import RULES, bought
 
 DIST = dpm.Uniform(1.0, 5.0)
 SELLERS = 12
@@ -20,7 +22,7 @@ PEOPLE = [f"p{k}" for k in range(SELLERS)]
 @pytest.fixture(scope="module")
 def outcome():
     costs = DIST.sample(SELLERS, np.random.default_rng(3))
-    return dpm.OfflineMechanism(DIST, dpm.BuyerObjective(1.0, 1.0, 2e-2)).run(costs, seller_ids=PEOPLE)
+    return bought(costs)
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +45,13 @@ def model(outcome):
 
 @pytest.fixture(scope="module")
 def certificate(outcome, model):
-    return certify(outcome, model)
+    return certify(outcome, model, RULES, seller_ids=PEOPLE)
 
 
 def test_the_body_tells_the_market_the_model_and_its_constants_as_they_are(certificate, outcome, model):
     body, plan = json.loads(certificate.body), model.release_plan_
-    assert body["mechanism"] == outcome.mechanism
-    assert body["market"] == json.loads(json.dumps(outcome.parameters))
+    assert body["mechanism"] == RULES["mechanism"]
+    assert body["market"] == json.loads(json.dumps(RULES))
     weight_total = body["release"].pop("weight_total")
     assert weight_total == pytest.approx(model.loss_weights_.sum(), rel=1e-8)
     assert body["release"] == {
@@ -94,11 +96,13 @@ def test_the_body_says_what_is_not_promised(certificate):
 
 def test_features_are_told_with_their_public_bounds(outcome, model):
     bounds = {"age": (18, 90), "income": (0.0, 1e5), "size": (0.5, 2.5)}
-    told = json.loads(certify(outcome, model, features=bounds).body)["release"]["features"]
+    told = json.loads(certify(outcome, model, RULES, seller_ids=PEOPLE, features=bounds).body)["release"][
+        "features"
+    ]
     assert told == {"name": list(bounds), "low": [18.0, 0.0, 0.5], "high": [90.0, 1e5, 2.5]}
     for wrong in ({"age": (18, 90)}, {**bounds, "age": (90, 18)}, {**bounds, "age": (18, float("inf"))}):
         with pytest.raises(InvalidInput, match=r"features|high"):
-            certify(outcome, model, features=wrong)
+            certify(outcome, model, RULES, seller_ids=PEOPLE, features=wrong)
 
 
 def test_everybody_gets_the_receipt_of_their_own_line(certificate, outcome):
@@ -159,8 +163,8 @@ def test_withdrawals_and_minor_units_are_told(outcome):
     y = np.where(x[:, 0] > 0.0, "yes", "no")
     model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=promises)
     names = [PEOPLE[k] for k in left]
-    made = certify(outcome, model, minor_units=100, currency="EUR", withdrawn=names)
-    body, whole = json.loads(made.body), outcome.in_minor_units(100).amounts
+    made = certify(outcome, model, RULES, seller_ids=PEOPLE, minor_units=100, currency="EUR", withdrawn=names)
+    body, whole = json.loads(made.body), whole_units(outcome.payments, 100)
     assert body["totals"]["withdrawn"] == 2
     assert body["money"] == {"currency": "EUR", "minor_units": 100}
     paid = whole.sum() - whole[left].sum()
@@ -170,13 +174,13 @@ def test_withdrawals_and_minor_units_are_told(outcome):
     assert (line["promise"], line["payment"]) == (outcome.epsilons[left[0]], whole[left[0]])
     assert verify(made, openings=made.openings()).passed
     with pytest.raises(InvalidInput, match="withdrawn"):
-        certify(outcome, model, withdrawn=["nobody"])
+        certify(outcome, model, RULES, seller_ids=PEOPLE, withdrawn=["nobody"])
 
 
 def test_who_withdrew_and_was_trained_on_gets_no_certificate(outcome, model):
     seller = PEOPLE[int(np.argmax(outcome.epsilons))]
     with pytest.raises(NotCertifiable, match="withdrew"):
-        certify(outcome, model, withdrawn=[seller])
+        certify(outcome, model, RULES, seller_ids=PEOPLE, withdrawn=[seller])
 
 
 def test_constants_that_no_verifier_accepts_get_no_certificate(certificate, model):
@@ -248,7 +252,7 @@ def test_without_the_operating_systems_random_bits_there_is_no_certificate(outco
 
     monkeypatch.setattr("dpmarket.certificates.commitments.os.urandom", fail)
     with pytest.raises(EntropyUnavailable):
-        certify(outcome, model)
+        certify(outcome, model, RULES, seller_ids=PEOPLE)
 
 
 def test_salts_are_as_many_as_asked_for_and_all_different():

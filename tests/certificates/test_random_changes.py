@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmarket.certificates import read_certificate, read_rules, verify, verify_payments
+from dpmarket.certificates import read_certificate, read_rules, verify
 from dpmarket.certificates.verifier.layout import body_of, lines_of, receipt_of
 from dpmarket.certificates.verifier.reading import MOST_BODY, leaves_of, parsed
 from dpmarket.certificates.verifier.verdicts import Broken
 from dpmarket.errors import FileProblem
-from support.certificates import failing
 from support.forged_receipts import changed_somewhere
 from support.forging import FILES, Papers, canonical
 from support.second_arithmetic import lies
@@ -279,8 +278,3 @@ def test_files_of_nonsense_are_refused_in_one_line(tmp_path_factory, data):
         with pytest.raises(FileProblem) as refusal:
             call()
         assert "\n" not in str(refusal.value)
-
-
-def test_reports_of_any_kind_of_id_are_looked_up_and_not_believed():
-    reports = {True: 1.0, 2: 2.0, 1.5: 3.0, "": 4.0}
-    assert failing(verify_payments(SOME.certificate, SOME.openings, reports)) == {"payments"}

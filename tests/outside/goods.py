@@ -57,7 +57,7 @@ class Good:
         """Return the rules of a campaign; ``objective`` adds to its table, such as ``budget=30``."""
         aims = {"max_epsilon": 1.0, **objective}
         if not {"budget", "payment_weight"} & set(aims):
-            aims["payment_weight"] = 0.001
+            aims["payment_weight"] = 1.5e-4
         if self.delta is not None:
             aims["delta"] = self.delta
         return {

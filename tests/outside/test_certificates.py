@@ -20,8 +20,11 @@ import polars
 import pytest
 
 import dpmarket as dpm
-from dpmarket.certificates import verify_payments
-from dpmarket.mechanisms import GaussianMechanism, GaussianObjective
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import Objective
+from dpmarket.mechanisms.outcomes import Outcome
+from dpmarket.mechanisms.price_schedule import population_schedule
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import (
     PrivateHistogram,
@@ -44,15 +47,39 @@ JOBS = polars.DataFrame(
 )
 DELTA = 1e-4
 
-OFFLINE = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 1e-3)).run(COSTS, IDS)
-ONLINE = dpm.OnlineMechanism(
-    dpm.Uniform(1, 5), dpm.population_curve(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 1e-3), M)
-).run(COSTS, IDS)
+UNIFORM, OBJECTIVE = dpm.Uniform(1, 5), Objective.for_model(3, payment_weight=1e-2)
+LINEAR = EpsilonCost.identity(max_epsilon=1.0)
 
 
-def with_delta():
-    wanted = GaussianObjective(0.2, 40.0, 3e-3, delta=DELTA, ratio=2.0, expected_sellers=M, grid=60, knots=12)
-    return GaussianMechanism(dpm.Uniform(1, 5), wanted).run(COSTS, IDS)
+def offline(objective=OBJECTIVE, table=LINEAR):
+    """Return what the exact mechanism decides, and its rules."""
+    mechanism = OfflineMechanism(UNIFORM, objective, epsilon_cost=table)
+    return mechanism.run(COSTS), mechanism.rules()
+
+
+def online(table=LINEAR):
+    """Return what a schedule offers everybody, and its rules."""
+    schedule = population_schedule(UNIFORM, OBJECTIVE, M, epsilon_cost=table)
+    epsilons, payments = schedule.quote(COSTS)
+    rules = {"mechanism": "online", "schedule": schedule.to_dict(), "epsilon_cost": table.to_dict()}
+    weights = epsilons / epsilons.sum()
+    return Outcome(epsilons, payments, weights, float(epsilons.sum()), 0.1, 0.1), rules
+
+
+QUADRATIC = EpsilonCost.identity(max_epsilon=1.0, shape="quadratic")
+MARKETS = {
+    "offline": offline(),
+    "online": online(),
+    "quadratic": offline(table=QUADRATIC),
+    "quadratic online": online(table=QUADRATIC),
+    "delta": offline(Objective.for_descent(3, 1e-2), EpsilonCost.of_delta(DELTA, 1.0)),
+}
+OFFLINE, ONLINE = MARKETS["offline"][0], MARKETS["online"][0]
+
+
+def certified(kind, release, **options):
+    outcome, rules = MARKETS[kind]
+    return dpm.certify(outcome, release, rules, seller_ids=IDS, **options)
 
 
 def model(outcome, x=X, y=Y, people=None, **settings):
@@ -67,37 +94,39 @@ def encoded(outcome, **settings):
 
 
 RELEASES = {
-    "two classes": (OFFLINE, model),
-    "two classes, online": (ONLINE, model),
-    "categories": (OFFLINE, encoded),
+    "two classes": ("offline", model),
+    "two classes, online": ("online", model),
+    "two classes, quadratic": ("quadratic", model),
+    "two classes, quadratic online": ("quadratic online", model),
+    "categories": ("offline", encoded),
     "several rows": (
-        OFFLINE,
+        "offline",
         lambda o: model(o, np.tile(X, (2, 1)), np.tile(Y, 2), np.tile(IDS, 2), rows_per_person=2),
     ),
     "softmax": (
-        OFFLINE, lambda o: model(o, y=np.array(["a", "b", "c"])[np.arange(M) % 3], classes=("a", "b", "c"))
+        "offline", lambda o: model(o, y=np.array(["a", "b", "c"])[np.arange(M) % 3], classes=("a", "b", "c"))
     ),
-    "delta": (with_delta(), lambda o: model(o, delta=DELTA)),
-    "mean": (OFFLINE, lambda o: PrivateMean(0.0, 10.0).fit(np.arange(M) / 2.0, epsilons=o.epsilons)),
-    "share": (ONLINE, lambda o: PrivateShare().fit(Y == 1, epsilons=o.epsilons)),
+    "delta": ("delta", lambda o: model(o, delta=DELTA)),
+    "mean": ("offline", lambda o: PrivateMean(0.0, 10.0).fit(np.arange(M) / 2.0, epsilons=o.epsilons)),
+    "share": ("online", lambda o: PrivateShare().fit(Y == 1, epsilons=o.epsilons)),
     "histogram": (
-        OFFLINE,
+        "offline",
         lambda o: PrivateHistogram(("a", "b", "c")).fit(list("abcab" * 4), epsilons=o.epsilons),
     ),
     "quantile": (
-        OFFLINE,
+        "offline",
         lambda o: PrivateQuantile(0.5, candidates=range(0, 21, 2)).fit(np.arange(M), epsilons=o.epsilons),
     ),
     "vector mean": (
-        OFFLINE, lambda o: PrivateVectorMean(("east", "north"), bound=1.0).fit(X, epsilons=o.epsilons)
+        "offline", lambda o: PrivateVectorMean(("east", "north"), bound=1.0).fit(X, epsilons=o.epsilons)
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_an_honest_certificate_of_every_release_verifies_and_names_nobody(name):
-    outcome, release = RELEASES[name]
-    certificate = dpm.certify(outcome, release(outcome), minor_units=100, currency="EUR")
+    kind, release = RELEASES[name]
+    certificate = certified(kind, release(MARKETS[kind][0]), minor_units=100, currency="EUR")
     file = bytes(certificate)
     assert dpm.verify(certificate, openings=certificate.openings(), digest=certificate.digest).passed
     for k in (0, M - 1):
@@ -105,37 +134,32 @@ def test_an_honest_certificate_of_every_release_verifies_and_names_nobody(name):
         assert dpm.verify(file, receipt=receipt, cost=float(COSTS[k])).passed
         assert IDS[k].encode() in receipt
         assert IDS[k].encode() not in file
-    found = verify_payments(file, certificate.openings(), dict(zip(IDS, COSTS.tolist(), strict=True)))
-    assert found.passed, found
-    recomputed = any(check.verdict == "holds" and "pay" in check.name for check in found.checks)
-    assert recomputed or name == "delta"  # whose payments no verifier recomputes yet
 
 
 @pytest.mark.xfail(strict=True, reason="a campaign certifies a delta with a mixed norm, `certify` refuses it")
 def test_a_model_with_categories_and_a_delta_is_certified():
-    outcome = RELEASES["delta"][0]
-    certificate = dpm.certify(outcome, encoded(outcome, delta=DELTA))
+    certificate = certified("delta", encoded(MARKETS["delta"][0], delta=DELTA))
     assert dpm.verify(certificate, openings=certificate.openings()).passed
 
 
 def test_what_must_not_be_certified_is_refused():
     honest = model(OFFLINE)
     refused = {
-        "repeatable noise": lambda: dpm.certify(OFFLINE, model(OFFLINE, noise_source=SeededNoise(0))),
-        "classes from the data": lambda: dpm.certify(OFFLINE, model(OFFLINE, classes=None)),
-        "other promises": lambda: dpm.certify(ONLINE, honest),
-        "no outcome": lambda: dpm.certify(OFFLINE.epsilons, honest),
-        "a promise spent before": lambda: dpm.certify(OFFLINE, honest, already_spent={IDS[0]: 1e3}),
-        "a seller who withdrew": lambda: dpm.certify(OFFLINE, honest, withdrawn=[IDS[int(COSTS.argmin())]]),
-        "repeatable statistics": lambda: dpm.certify(
-            OFFLINE, PrivateShare(noise_source=SeededNoise(0)).fit(Y == 1, epsilons=OFFLINE.epsilons)
+        "repeatable noise": lambda: certified("offline", model(OFFLINE, noise_source=SeededNoise(0))),
+        "classes from the data": lambda: certified("offline", model(OFFLINE, classes=None)),
+        "other promises": lambda: certified("quadratic", honest),
+        "no outcome": lambda: dpm.certify(OFFLINE.epsilons, honest, {"mechanism": "offline"}),
+        "a promise spent before": lambda: certified("offline", honest, already_spent={IDS[0]: 1e3}),
+        "a seller who withdrew": lambda: certified("offline", honest, withdrawn=[IDS[int(COSTS.argmin())]]),
+        "repeatable statistics": lambda: certified(
+            "offline", PrivateShare(noise_source=SeededNoise(0)).fit(Y == 1, epsilons=OFFLINE.epsilons)
         ),
     }
     for name, act in refused.items():
         with pytest.raises(dpm.DpmarketError):
             pytest.fail(f"{name} was certified: {act()!r}")
     with pytest.raises(dpm.InvalidInput):
-        dpm.certify(OFFLINE, honest, withdrawn=["nobody"])
+        certified("offline", honest, withdrawn=["nobody"])
 
 
 # --- a campaign's papers, and a forger who knows their format ---
@@ -265,7 +289,6 @@ OPTIONS = {
     "nothing": lambda made: (),
     "receipt": lambda made: ("--receipt", "receipt.json"),
     "openings": lambda made: ("--openings", "openings.json"),
-    "reports": lambda made: ("--openings", "openings.json", "--reports", "reports.csv"),
     "rules": lambda made: ("--commitment", "commitment.json"),
     "digest": lambda made: ("--digest", made.digest),
     "signature": lambda made: ("--signature", "certificate.json.sig", "--public-key", made.public_key),
@@ -329,15 +352,15 @@ FORGERIES = {
     "an epsilon promised below what was spent": (
         "openings", lambda p: change_line(p, promise=0.9 * p.bought["spent"])),
     "an epsilon promised above the quoted one": (
-        "reports", lambda p: change_line(p, promise=1.5 * p.bought["promise"])),
+        "openings", lambda p: change_line(p, promise=1.5 * p.bought["promise"])),
     "a spent epsilon of half": ("openings", lambda p: change_line(p, spent=0.5 * p.bought["spent"])),
     "a spent epsilon without the cost of rounding": (
         "openings", lambda p: change_line(p, spent=p.bought["spent"] - 0.9 * p.release["numerical_epsilon"])),
     "a negative epsilon": ("openings", lambda p: change_line(p, spent=-1.0)),
     "a weight that costs more than was spent": (
         "openings", lambda p: change_line(p, weight=1.2 * p.bought["weight"])),
-    "a payment of one cent less": ("reports", lambda p: change_line(p, payment=p.bought["payment"] - 1.0)),
-    "a payment of ten cents more": ("reports", lambda p: change_line(p, payment=p.bought["payment"] + 10.0)),
+    "a payment of one cent less": ("openings", lambda p: change_line(p, payment=p.bought["payment"] - 1.0)),
+    "a payment of ten cents more": ("openings", lambda p: change_line(p, payment=p.bought["payment"] + 10.0)),
     "a payment in parts of a cent": ("openings", lambda p: change_line(p, payment=p.bought["payment"] + 0.5)),
     "a seller who withdrew and was used": (
         "openings", lambda p: (withdrawn(p).update(spent=0.01, weight=0.01), p.settle())),
@@ -397,6 +420,9 @@ FORGERIES = {
     "another signature": ("signature", lambda p: rewrite(
         p, "certificate.json.sig", lambda s: s.update(signature=flip(s["signature"])))),
 }  # fmt: skip
+RECOMPUTED = (  # found by recomputing the market from everybody's report
+    "an epsilon promised above the quoted one", "a payment of one cent less", "a payment of ten cents more",
+)  # fmt: skip
 KEEP_LEAVES = {"another salt"}  # the commitments stay those of the true salts
 
 
@@ -413,7 +439,10 @@ def forged(campaign, name, folder):
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_every_forgery_is_found(campaign, name, tmp_path):
+def test_every_forgery_is_found(campaign, name, tmp_path, request):
+    if name in RECOMPUTED and campaign.kind == "offline":
+        reason = "waits for certificates from descriptions"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     made, shown = forged(campaign, name, tmp_path)
     assert any(
         (made / file).read_bytes() != (campaign / file).read_bytes() for file in Papers(tmp_path).files
@@ -576,16 +605,16 @@ def alone(verifier, folder, *arguments):
 
 @pytest.fixture(scope="module")
 def verifier(tmp_path_factory):
-    """Return a folder with a copy of the verifier and the two packages that it needs, numpy and mpmath."""
+    """Return a folder with a copy of the verifier and the package that it needs, numpy."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     shutil.copytree(VERIFIER, elsewhere / "verifier", ignore=shutil.ignore_patterns("__pycache__"))
-    for needed in ("numpy", "numpy.libs", "mpmath"):
+    for needed in ("numpy", "numpy.libs"):
         (elsewhere / needed).symlink_to(Path(np.__file__).parents[1] / needed)
     return str(elsewhere)
 
 
 def test_the_verifier_copied_away_accepts_the_honest_campaign(campaign, verifier):
-    shown = ("--receipt", "receipt.json", "--openings", "openings.json", "--reports", "reports.csv")
+    shown = ("--receipt", "receipt.json", "--openings", "openings.json")
     done = alone(verifier, campaign.folder, "certificate.json", *shown, "--digest", campaign.digest)
     assert done.returncode == 0, done.stdout
     assert "FAILS" not in done.stdout
@@ -593,7 +622,7 @@ def test_the_verifier_copied_away_accepts_the_honest_campaign(campaign, verifier
 
 @pytest.mark.parametrize(
     "name",
-    ["a spent epsilon of half", "a payment of one cent less", "a smaller penalty", "a finer grid",
+    ["a spent epsilon of half", "a smaller penalty", "a finer grid",
      "another coefficient, against the digest", "a receipt's payment", "another salt"],
 )  # fmt: skip
 def test_the_verifier_copied_away_finds_the_forgeries_that_the_command_finds(

@@ -19,8 +19,8 @@ from outside.processes import Running
 GOOD = GOODS["two classes"]
 MARKETS = {  # how many sellers, what the buyer wants, and options of `quote`
     "offline": (60, {}, ()),
-    "online": (60, {"budget": 20, "concentration": 1}, ("--online",)),
-    "posted price": (120, {"budget": 60, "concentration": 1, "mechanism": "posted price"}, ()),
+    "online": (60, {"budget": 40}, ("--online",)),
+    "posted price": (120, {"budget": 60, "mechanism": "posted price"}, ()),
 }
 PUBLIC = ("model.json", "certificate.json", "commitment.json", "report.html", "page.html")
 
@@ -94,7 +94,8 @@ class Whole:
 def run_to_the_end(folder, kind):
     number, objective, how = MARKETS[kind]
     ids, costs, people = invented(number)
-    campaign = campaign_in(folder, GOOD.rules(number, **objective), ids, costs, people)
+    expected = number + 20  # fewer come: nobody finds the budget full
+    campaign = campaign_in(folder, GOOD.rules(expected, **objective), ids, costs, people)
     private = {*costs, *(str(row["income"]) for person in people for row in person), *ids[2:4], *ids[18:]}
     whole = Whole(campaign, dict(zip(ids, costs, strict=True)), private, how)
     whole.hear(campaign.run("commit", "market.toml", "-o", "commitment.json"))
@@ -191,10 +192,9 @@ def test_nobody_spends_more_than_was_promised(whole):
     )
 
 
-def test_the_certificate_holds_with_openings_reports_rules_and_signature(whole):
+def test_the_certificate_holds_with_openings_rules_and_signature(whole):
     given = {
         "--openings": "openings.json",
-        "--reports": "reports.csv",
         "--commitment": "commitment.json",
         "--signature": "certificate.json.sig",
         "--public-key": whole.public_key,
@@ -375,19 +375,19 @@ def test_rules_that_change_after_the_first_quote_are_refused(quoted, tmp_path):
     campaign.train()
 
 
-def test_quotes_that_were_spent_can_be_promised_once_more_and_both_are_paid(trained, tmp_path):
-    campaign = copied(trained, tmp_path)
-    said = campaign.quote("--again", "--force")
-    assert "EUR" in said.err + said.out  # how much it costs on top
-    assert campaign.train("--force", "--json").json["is_new"]
-    campaign.payouts()
-    rows = read_table(campaign / "payouts.csv")
-    assert len(rows) == 120
-    assert len({row["reference"] for row in rows}) == 120
-    both = statement(campaign, "seller 20")
-    assert [part["state"] for part in both] == ["released", "released"]
-    assert both[0]["spent"] > 0 < both[1]["spent"]
-    campaign.check_books()
+def test_an_offline_campaign_is_quoted_once(trained, quoted, tmp_path):
+    """Sellers who could report in two rounds of one campaign would gain by a misreport in the first."""
+    for k, before in enumerate((quoted, trained)):
+        campaign = copied(before, tmp_path / str(k))
+        ids, costs, _ = invented()
+        write_table(campaign / "later.csv", {"seller": ids, "cost": [f"{cost}1" for cost in costs]})
+        for options in ((), ("--online",)):
+            refused = campaign.run("quote", "later.csv", "-o", "later-quotes.csv", *options, code=1)
+            assert "another campaign" in refused.err
+        write_table(campaign / "later.csv", {"seller": ["somebody else"], "cost": ["1.5"]})
+        campaign.run("quote", "later.csv", "-o", "later-quotes.csv", code=1)
+        assert not (campaign / "later-quotes.csv").exists()
+        campaign.check_books()
 
 
 def test_two_commands_at_once_quote_and_train_once(tmp_path):
@@ -420,7 +420,7 @@ def test_two_commands_at_once_quote_and_train_once(tmp_path):
 def test_a_budget_online_is_never_exceeded_over_many_days(tmp_path, mechanism):
     """Everybody has the lowest cost, which is the worst for a budget."""
     ids, _, people = invented(18)
-    rules = GOOD.rules(30, budget=10, concentration=1, mechanism=mechanism)
+    rules = GOOD.rules(30, budget=10, max_epsilon=0.5, mechanism=mechanism)
     campaign = campaign_in(tmp_path, rules, ids, ["1"] * 18, people)
     spent, told, codes = 0, [], []
     for day in range(3):
@@ -505,20 +505,14 @@ def test_a_limit_of_delta_holds_over_the_campaigns_of_one_ledger(tmp_path, campa
     assert found == refused
 
 
-@pytest.mark.xfail(
-    strict=True, reason="A budget without prices and with a low max_epsilon is refused as too large."
-)
 def test_a_budget_that_sellers_could_be_paid_is_quoted_under_a_low_limit(tmp_path):
     """60 sellers for 10 EUR are promised about 0.1 each, far below 1."""
     campaign_in(tmp_path, GOOD.rules(60, budget=10, max_epsilon=1.0), *invented()).quote()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="At a posted price a binding max_epsilon leaves most of the budget unspent."
-)
 def test_a_posted_price_under_a_low_limit_spends_its_budget(tmp_path):
     """At 0.3 for 0.77 EUR, 23 of 60 would sell on average: together about 18 EUR."""
-    rules = GOOD.rules(60, budget=20, concentration=1, max_epsilon=0.3, mechanism="posted price")
+    rules = GOOD.rules(60, budget=20, max_epsilon=0.3, mechanism="posted price")
     campaign = campaign_in(tmp_path, rules, *invented())
     campaign.quote()
     assert sum(in_cents(campaign.quotes().values()).values()) > 1000

@@ -9,21 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmarket import (
-    BuyerObjective,
     InvalidInput,
-    OfflineMechanism,
-    OnlineMechanism,
-    Outcome,
     Uniform,
-    population_curve,
 )
 from dpmarket.costs import parse_distribution
-from dpmarket.mechanisms import SameForAll
-from dpmarket.planning import logistic_error, plan_prices
+from dpmarket.errors import Infeasible
+from dpmarket.mechanisms.objective import Objective
+from dpmarket.mechanisms.plan import plan
 from dpmarket.report.groups import group_ends, group_sellers
 from dpmarket.report.options import budget_options
 from dpmarket.report.promise import guess_after, meaning
-from dpmarket.report.rule import planned_rule, rule_of
 from dpmarket.report.score import score_model
 
 
@@ -54,45 +49,6 @@ def test_ends_of_groups_rise_start_at_the_support_and_contain_the_cutoff(formula
         assert cutoff in ends
 
 
-@pytest.mark.parametrize(
-    ("formula", "objective"),
-    [
-        ("uniform(1, 5)", BuyerObjective(1.0, 1.0, 1e-3)),
-        ("uniform(1, 5)", BuyerObjective(1.0, 20.0, 1e-3, weight_cap=3.0)),
-        ("uniform(0, 1)", BuyerObjective(1.0, 1.0, 1e-3, weight_cap=2.0, max_mean_epsilon=0.01)),
-        ("0.5*uniform(0.1, 1) + 0.5*uniform(2, 3)", BuyerObjective(2.0, 5.0, 1e-3)),
-        ("lognorm(s=0.5, scale=2)", BuyerObjective(1.0, 1.0, 1e-2, weight_cap=4.0)),
-    ],
-)
-def test_every_promise_lies_on_the_rule_and_payments_nearly_do(formula, objective):
-    """An independent road from costs to promises: three numbers of the outcome instead of the solver."""
-    dist = parse_distribution(formula)
-    costs = dist.sample(2000, np.random.default_rng(3))
-    outcome = OfflineMechanism(dist, objective).run(costs)
-    offers = rule_of(outcome).offers(costs)
-    np.testing.assert_allclose(offers.epsilons, outcome.epsilons, atol=1e-9 * outcome.epsilons.max())
-    np.testing.assert_allclose(offers.payments, outcome.payments, atol=0.01 * outcome.payments.max())
-    planned = planned_rule(outcome).epsilons(costs)
-    assert np.abs(planned - outcome.epsilons).mean() < 0.05 * outcome.epsilons.max()
-
-
-def test_the_rule_of_an_online_outcome_is_its_curve():
-    dist = Uniform(1, 5)
-    curve = population_curve(dist, BuyerObjective(1.0, 1.0, 1e-3), 500)
-    costs = dist.sample(500, np.random.default_rng(0))
-    outcome = OnlineMechanism(dist, curve).run(costs)
-    assert rule_of(outcome) == planned_rule(outcome) == curve
-    again = Outcome.from_dict(outcome.to_dict())
-    assert rule_of(again).cutoff == curve.cutoff
-
-
-def test_the_rule_of_another_buyer_is_refused():
-    with pytest.raises(InvalidInput, match="offline or the online"):
-        rule_of(SameForAll(Uniform(1, 5), 0.5).run([1.5, 2.0]))
-    with pytest.raises(InvalidInput, match="Outcome"):
-        rule_of(None)
-
-
 @given(st.floats(0.0, 8.0), st.floats(0.001, 0.999))
 def test_the_limit_of_a_guess_is_reached_by_randomised_response_and_never_exceeded(epsilon, before):
     """Bayes' rule for somebody who tells one bit truly with probability e^eps/(1+e^eps): the worst case."""
@@ -111,13 +67,13 @@ def test_no_epsilon_teaches_nothing_and_bad_epsilons_are_refused():
 
 
 def test_budgets_that_cannot_be_spent_are_left_out():
-    model = logistic_error(n_features=3, row_bound=1.2)
-
     def expect(money):
-        return plan_prices(Uniform(1, 5), 200, money, model, max_mean_epsilon=0.1).prospect
+        if money < 15.0:
+            raise Infeasible("too little")
+        return plan(Uniform(1, 5), Objective.for_model(3), 200, money).prospect
 
     options = budget_options(expect, 40.0)
-    assert [option.factor for option in options] == [0.25, 0.5, 1.0, 2.0]
+    assert [option.factor for option in options] == [0.5, 1.0, 2.0, 4.0]
     errors = [option.expected_error for option in options]
     assert errors == sorted(errors, reverse=True)
     assert all(0.0 < option.noise_share < 1.0 for option in options)

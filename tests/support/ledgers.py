@@ -74,8 +74,6 @@ def new_round(table, digest=None, repetition=0, **more):
         minor_units=100,
         ceiling=more.pop("ceiling", None),
         parameters={},
-        plan=None,
-        header=None,
         **more,
     )
 

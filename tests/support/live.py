@@ -13,7 +13,7 @@ RECORD = {"age": 41, "income": 2.5e4, "bought": "yes"}
 MARKET = {
     "sellers": {"expected": 30},
     "costs": {"distribution": "uniform(1, 5)"},
-    "objective": {"payment_weight": 0.001, "max_epsilon": 1.0},
+    "objective": {"payment_weight": 0.005, "concentration": 1.0, "noise": 1.0, "max_epsilon": 1.0},
     "money": {"currency": "EUR"},
     "features": {"age": {"low": 18, "high": 90}, "income": {"low": 0, "high": 1e5}},
     "label": {"column": "bought", "values": ["no", "yes"]},

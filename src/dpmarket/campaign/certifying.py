@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from dpmarket.campaign.deciding import is_one_by_one
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile
 from dpmarket.campaign.place import opened_existing, place_of
@@ -19,6 +18,7 @@ from dpmarket.campaign.released import released_from_json
 from dpmarket.campaign.rules import refuse_changed
 from dpmarket.campaign.spending import people_of
 from dpmarket.campaign.statistic_file import StatisticFile
+from dpmarket.campaign.terms import is_one_by_one
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import (
     Certificate,
@@ -133,12 +133,12 @@ def purchase_of(connection: Connection, whole: Release) -> Purchase:
         If its rounds were decided by different parameters.
     """
     spent = [rounds.round_of(connection, number) for number in whole.rounds]
-    decisions = [rounds.decision_of(connection, number)[0] for number in whole.rounds]
+    decisions = [rounds.decision_of(connection, number) for number in whole.rounds]
     apart = len(spent) > 1 and any(not is_one_by_one(one.mechanism) for one in spent)
     if apart or any(other != decisions[0] for other in decisions):
         raise NotCertifiable(
             "this model was trained on rounds that were decided apart, by different parameters: only rounds "
-            "of one curve (quote --online) are certified together."
+            "of one schedule (quote --online) are certified together."
         )
     people = people_of(connection, whole.rounds)
     names = ("payments", "spent", "weights", "quotes", "left_promises", "left_payments", "left")

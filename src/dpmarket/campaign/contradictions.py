@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpmarket.campaign.delta_keys import delta_problems
+from dpmarket.campaign.delta import delta_problems
 from dpmarket.campaign.questions import LEAST_SHARE, question_problems
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import column_from
@@ -48,10 +48,10 @@ def contradictions(data: Mapping[str, Any], feature_keys: set[str], features: st
         if objective.get("mechanism") == "posted price" and "budget" not in objective:
             line = "objective.mechanism: expected a budget beside a posted price, found none."
             found.append(("objective.mechanism", line))
-        for name in ("confidence", "shares"):
-            if name in objective and "budget" not in objective:
-                path = f"objective.{name}"
-                found.append((path, f"{path}: expected a budget beside it, found none."))
+        if "confidence" in objective and "budget" not in objective:
+            line = "objective.confidence: expected a budget beside it, found none."
+            found.append(("objective.confidence", line))
+        found += _paper_problems(data, objective)
         if "budget" in objective and "expected" not in sellers:
             line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
             found.append(("sellers.expected", line))
@@ -66,6 +66,22 @@ def contradictions(data: Mapping[str, Any], feature_keys: set[str], features: st
                 line = f"{path}: expected a number with low and high only, with more than two labels."
                 found.append((path, line))
     return found + _clashes(data, sellers)
+
+
+def _paper_problems(data: Mapping[str, Any], objective: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Find what the paper's objective excludes: it has two prices, pure epsilon and linear costs."""
+    given = [name for name in ("concentration", "noise") if name in objective]
+    if not given:
+        return []
+    path = f"objective.{given[0]}"
+    if len(given) == 1:
+        other = "noise" if given[0] == "concentration" else "concentration"
+        return [(path, f"{path}: expected objective.{other} beside it: the paper's objective has both.")]
+    if "delta" in objective:
+        return [(path, f"{path}: expected none beside objective.delta: the paper's objective has no delta.")]
+    if _table(data, "costs").get("shape", "linear") != "linear":
+        return [(path, f"{path}: expected linear costs beside it, as in the paper.")]
+    return []
 
 
 def _purposes(data: Mapping[str, Any], features: str) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.reports import Reports
 from dpmarket.campaign.rules import rules_of
+from dpmarket.campaign.terms import OFFLINE, ONLINE, is_one_by_one
 from dpmarket.ledger.digests import reports_digest
 from dpmarket.ledger.keyed import canonical, keyed
 from dpmarket.ledger.rounds import SELLER, Round
@@ -40,5 +41,5 @@ def round_identity(key: bytes, digest: str, repetition: int) -> str:
 
 def was_reported(key: bytes, campaign: str, market: Market, entered: Round, reports: Reports) -> bool:
     """Tell whether these are the reports that a round was decided from."""
-    way = entered.mechanism.removesuffix(" with a delta")
+    way = ONLINE if is_one_by_one(entered.mechanism) else OFFLINE
     return round_digest(key, campaign, market, way, reports) == entered.digest

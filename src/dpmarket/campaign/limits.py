@@ -13,10 +13,11 @@ import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.campaign.amounts import money_text
-from dpmarket.campaign.deciding import budget_in_minor_units, is_one_by_one
+from dpmarket.campaign.decision import budget_in_minor_units
+from dpmarket.campaign.delta import refuse_too_many
 from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.reports import delta_limit_in
-from dpmarket.campaign.with_delta import refuse_too_many
+from dpmarket.campaign.terms import is_one_by_one
 from dpmarket.errors import LedgerRefusal
 from dpmarket.ledger import Connection, Round, balance_of, money, rounds
 from dpmarket.ledger.odometer import delta_charges, of_sellers

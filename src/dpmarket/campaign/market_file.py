@@ -6,7 +6,6 @@ commented template and the reference page all come from them.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,13 +39,6 @@ def _labels(values: list[Any]) -> list[Any]:
     return values
 
 
-def _shares(values: list[Any] | None) -> list[Any] | None:
-    numbers = [value for value in values or [] if isinstance(value, int | float) and value > 0]
-    if values is not None and (not values or len(numbers) < len(values) or math.fsum(numbers) > 1.0 + 1e-12):
-        raise ValueError("numbers > 0 that add up to at most 1")
-    return values
-
-
 class Sellers(Table):
     """Who sells, and where the reports say so."""
 
@@ -56,15 +48,17 @@ class Sellers(Table):
     cost_column: str = key(
         "cost",
         "the name of a column",
-        "Column with the reported costs, money per unit of epsilon. Confidential.",
+        "Column with the reported costs, money per unit of epsilon, or of its square with quadratic costs. "
+        "Confidential.",
         min_length=1,
     )
     rows_per_person: int = key(
         1,
-        "a whole number >= 1",
+        "a whole number from 1 to 10,000",
         "How many rows of data one seller may have: public, a fact about the study, never about the data. "
         "More are refused. A seller's promise covers all of them together.",
         ge=1,
+        le=10_000,
     )
     expected: int | None = key(
         None,
@@ -78,9 +72,9 @@ class Sellers(Table):
         None,
         "a number > 0",
         "Nobody gives more than this over all campaigns of the ledger. A campaign counts with the most that "
-        "it could ask of anybody while it is open, and with what was spent afterwards; who has less left is "
-        "not quoted. Offline it needs objective.weight_cap and objective.max_mean_epsilon. The least limit "
-        "of any campaign holds for all of the ledger.",
+        "it could ask of anybody while it is open, offline objective.max_epsilon, and with what was spent "
+        "afterwards; sellers with less left are not quoted. The least limit of any campaign holds for all of "
+        "the ledger.",
         example=5.0,
         gt=0,
     )
@@ -110,8 +104,15 @@ class Costs(Table):
         ...,
         "a cost distribution: a formula such as 'uniform(1, 5)', a .json file that 'dpmarket costs fit' "
         "wrote (beside the market file), or its content as a table",
-        "The distribution of costs, money per unit of epsilon.",
+        "The distribution of costs, money per unit of epsilon, or of its square with quadratic costs.",
         example="uniform(1, 5)",
+    )
+    shape: Literal["linear", "quadratic"] = key(
+        "linear",
+        '"linear" or "quadratic"',
+        "What a reported cost multiplies: epsilon (linear, as in the paper) or its square (quadratic, where "
+        "the first bit of privacy hardly matters to people and a large loss matters much). Quadratic costs "
+        "spread a purchase over more people, at smaller epsilons.",
     )
 
 
@@ -121,31 +122,25 @@ class Objective(Table):
     payment_weight: float | None = key(
         None,
         "a number > 0",
-        "Error units per unit of money (the paper's gamma): higher buys less. This or a budget.",
+        "Expected squared error that a unit of money must save (the paper's gamma): higher buys less. This "
+        "or a budget.",
         example=0.001,
         gt=0,
     )
     budget: float | None = key(
         None,
         "a number > 0",
-        "Total of all payments, in money, rounding included: prices and payment weight are planned from it, "
-        "the cost distribution, sellers.expected, or the number of reports if fewer come, and the number of "
-        "features. Offline it is met on average; online it is never exceeded. This or a payment weight.",
+        "Total of all payments, in money, rounding included. Offline, from 50 reports on, each part of the "
+        "sellers is priced by the other parts' reports, and the budget is met within a few percent; with "
+        "fewer reports it is met on average. Online it is never exceeded. This or a payment weight.",
         example=500.0,
         gt=0,
-    )
-    shares: Annotated[list[Any] | None, AfterValidator(_shares)] = key(
-        None,
-        "numbers > 0 that add up to at most 1, in brackets",
-        "With a budget and several offline rounds, or one after online quotes: each offline round's share of "
-        "the budget, in order, declared beforehand. Left out: there is one round, before any online quotes.",
-        example=[0.6, 0.4],
     )
     confidence: float | None = key(
         None,
         "a number strictly between 0 and 1",
-        "With a budget: the probability with which payments stay within it. Left out: they meet it on "
-        "average.",
+        "With a budget: the probability with which payments stay within it, as far as the cost distribution "
+        "is right; offline, the exact mechanism then decides at any size. Left out: they meet it.",
         example=0.95,
         gt=0,
         lt=1,
@@ -169,16 +164,16 @@ class Objective(Table):
     )
     concentration: float | None = key(
         None,
-        "a number >= 0",
-        "Price of uneven weights (the paper's mu). Leave it and noise out with a budget: both are then "
-        "suggested, for the least expected error. Left out otherwise: 1.",
+        "a number > 0",
+        "The paper's mu, the price of uneven weights. With noise, in place of the expected squared error of "
+        "what is released, the paper's bound is minimised.",
         example=1.0,
-        ge=0,
+        gt=0,
     )
     noise: float | None = key(
         None,
         "a number > 0",
-        "Price of noise (the paper's sigma). Left out: as concentration.",
+        "The paper's sigma, the price of noise; beside concentration.",
         example=1.0,
         gt=0,
     )
@@ -192,15 +187,16 @@ class Objective(Table):
     max_mean_epsilon: float | None = key(
         None,
         "a number > 0",
-        "Upper bound of the mean epsilon over all sellers (the paper's L).",
+        "Upper bound of the mean epsilon over all sellers (the paper's L); with a delta, of the mean of the "
+        "Gaussian parameter mu.",
         example=1.0,
         gt=0,
     )
     max_epsilon: float = key(
         10.0,
         "a number > 0",
-        "Nobody is asked for more than this. Offline it is kept by weight_cap times max_mean_epsilon: what "
-        "is not given of these is chosen as wide as this limit allows, without a look at any report.",
+        "Nobody is asked for more than this. With the paper's objective, whose weight cap is then 3 if left "
+        "out, it is kept by bounding the mean epsilon.",
         gt=0,
     )
 

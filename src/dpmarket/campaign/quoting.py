@@ -5,25 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dpmarket.campaign.deciding import Decide, mechanism_of, way_to_decide
-from dpmarket.campaign.drafting import (
-    Draft,
-    OnTop,
-    choose,
-    draft_again,
-    draft_of,
-    enter_draft,
-    is_over,
-    refuse_on_top,
-)
-from dpmarket.campaign.identity import round_digest, round_identity
+from dpmarket.campaign.decision import Decide, name_of, way_to_decide
+from dpmarket.campaign.drafting import Draft, choose, draft_of, enter_draft, new_salt, salt_of
+from dpmarket.campaign.identity import round_digest
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.pilots import refuse_own_reports
 from dpmarket.campaign.place import opened, place_of
@@ -51,13 +42,10 @@ from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
-    from dpmarket.mechanisms import Outcome
+    from dpmarket.mechanisms.outcomes import Outcome
 
 _WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
-EVERYBODY_LEFT = (
-    "everybody who was quoted by these reports has withdrawn. If they come back, use --again to promise them "
-    "the same once more."
-)
+EVERYBODY_LEFT = "everybody who was quoted by these reports has withdrawn: begin another campaign."
 _ATTEMPTS = 50  # to enter a round before others change what it was decided by
 
 
@@ -71,6 +59,8 @@ class Quoting:
         Promises and payments, in the order of the quotes, without who withdrew. Confidential.
     round
         As the ledger knows these quotes.
+    rules
+        All that decided, as plain data: the public tables, and a schedule or a salt.
     payments
         What is paid for them in all, in minor units, net of who withdrew.
     currency
@@ -90,6 +80,7 @@ class Quoting:
 
     outcome: Outcome
     round: Round
+    rules: Mapping[str, Any]
     payments: int
     currency: str
     is_new: bool
@@ -145,12 +136,10 @@ def quote_file(
     output: str | os.PathLike[str],
     decide: Decide,
     *,
-    again: bool = False,
     overwrite: bool = False,
     progress: StageProgress = lambda what, share: None,
     ledger: str | None = None,
     not_quoted: str | os.PathLike[str] | None = None,
-    before_again: Callable[[OnTop], None] = lambda on_top: None,
 ) -> Quoting:
     """Quote every seller of a file of reports, enter the promises in the ledger, and write the quotes.
 
@@ -167,11 +156,8 @@ def quote_file(
         .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units; the first row also
         says currency, minor units and round. Confidential, because a promise tells what was reported.
     decide
-        The mechanism: :func:`~dpmarket.campaign.deciding.decide_offline` or
-        :func:`~dpmarket.campaign.deciding.decide_online`.
-    again
-        Whether sellers who have an open promise are promised something on top, and quotes that were spent are
-        promised a second time.
+        The mechanism: :func:`~dpmarket.campaign.decision.decide_offline` or
+        :func:`~dpmarket.campaign.decision.decide_online`.
     overwrite
         Whether existing outputs may be replaced.
     ledger
@@ -179,8 +165,6 @@ def quote_file(
     not_quoted
         Where sellers who were not quoted are listed, with the reason; None: beside the output, with
         ``-not-quoted`` after its name. Written only if there are any.
-    before_again
-        Called with what is promised on top before it is entered.
 
     Raises
     ------
@@ -210,38 +194,35 @@ def quote_file(
         below, above = outside_distribution(market, found.costs)
         progress("Deciding promises and payments", 0.15)
         # Without a ledger decide first: what the market refuses leaves none behind.
-        choice = None if place.is_there else choose(market, folder, found, decide, None, None)
+        choice = (
+            None if place.is_there else choose(market, folder, found, decide, None, None, salt=new_salt())
+        )
     with opened(place) as opened_ledger:
         rules = rules_of(market)
-        digest = round_digest(opened_ledger.key, place.campaign, market, mechanism_of(decide), found)
+        digest = round_digest(opened_ledger.key, place.campaign, market, name_of(decide), found)
         for _ in range(_ATTEMPTS):
             with reading(opened_ledger) as connection:
                 campaign = rounds.campaign_named(connection, place.campaign)
                 if campaign is not None:
                     refuse_changed(campaign.rules, market)
                 known = rounds.rounds_with_digest(connection, digest)
-                if known and not (again and is_over(connection, known[-1])):
+                if known:
                     entered, left = known[-1], rounds.left_out_of(connection, known[-1].number)
                     kept = rounds.kept_quotes(connection, entered.number)
                     _tell_again(market, entered, kept, left, outputs)
                     outcome = outcome_of(connection, entered, kept)
+                    decided = rounds.decision_of(connection, entered.number), outcome
                     return _result(
-                        market, entered, outcome, kept, left, outputs, is_new=False, outside=(below, above)
+                        market, entered, decided, kept, left, outputs, is_new=False, outside=(below, above)
                     )
-                if known:
-                    draft = draft_again(opened_ledger.key, known[-1], connection, market, folder)
-                    outcome = outcome_of(connection, known[-1], draft.new.quotes)
-                else:
-                    if choice is None:
-                        choice = choose(market, folder, found, decide, connection, campaign)
-                    draft = draft_of(market, choice, opened_ledger.key, digest, connection, campaign)
-                    outcome = choice.decision.outcome
-            refuse_on_top(draft, market, again=again)
+                if choice is None:
+                    salt = salt_of(opened_ledger.key, digest)
+                    choice = choose(market, folder, found, decide, connection, campaign, salt=salt)
+                draft = draft_of(market, choice, opened_ledger.key, digest, connection, campaign)
             outputs.refuse_no_list(draft.left_out)
-            if draft.on_top is not None:
-                before_again(draft.on_top)
             progress("Entering promises in the ledger", 0.5)
-            draft, told = _as_told(opened_ledger, draft, again=again)
+            told = _told(opened_ledger, draft)
+            outcome = choice.decision.outcome
             new = _enter_and_tell(
                 opened_ledger, place.campaign, rules, market, draft, kept=told, outputs=outputs
             )
@@ -250,34 +231,30 @@ def quote_file(
                 if told.height < draft.new.quotes.height:
                     with reading(opened_ledger) as connection:
                         outcome = outcome_of(connection, new, told)
+                decided = dict(draft.new.parameters), outcome
                 return _result(
-                    market, new, outcome, told, draft.left_out, outputs, is_new=True, outside=(below, above)
+                    market, new, decided, told, draft.left_out, outputs, is_new=True, outside=(below, above)
                 )
             choice = None
     raise LedgerRefusal("others have been quoting all the time: nothing was entered; try again.")
 
 
-def _as_told(ledger: Ledger, draft: Draft, *, again: bool) -> tuple[Draft, pl.DataFrame]:
-    """Return a draft, and its quotes without those who left it already.
+def _told(ledger: Ledger, draft: Draft) -> pl.DataFrame:
+    """Return a draft's quotes without those of sellers who left it already.
 
     A backup from before a round has forgotten who left it; the same reports are the same round, and the log
-    outside remembers. If everybody left, they are promised the same once more if that was asked for.
+    outside remembers.
 
     Raises
     ------
     LedgerRefusal
-        Everybody left, and it was not.
+        Everybody left.
     """
-    while True:
-        quotes, gone = draft.new.quotes, logged_leaving(ledger.id, draft.new.identity)
-        told = quotes.filter(~pl.col(SELLER).is_in(gone)) if gone else quotes
-        if told.height:
-            return draft, told
-        if not again:
-            raise LedgerRefusal(EVERYBODY_LEFT)
-        repetition = draft.new.repetition + 1
-        identity = round_identity(ledger.key, draft.new.digest, repetition)
-        draft = replace(draft, new=replace(draft.new, repetition=repetition, identity=identity))
+    quotes, gone = draft.new.quotes, logged_leaving(ledger.id, draft.new.identity)
+    told = quotes.filter(~pl.col(SELLER).is_in(gone)) if gone else quotes
+    if not told.height:
+        raise LedgerRefusal(EVERYBODY_LEFT)
+    return told
 
 
 def _enter_and_tell(
@@ -292,7 +269,7 @@ def _enter_and_tell(
 ) -> Round | None:
     """Enter a draft while its file is being written; None if the ledger has changed since it was drafted.
 
-    ``kept`` are the quotes that are told, by :func:`_as_told`.
+    ``kept`` are the quotes that are told, by :func:`_told`.
     """
     quotes = Quotes(kept, draft.new.minor_units, market.money.currency, draft.new.identity)
     told = quotes.as_written(market.sellers.id_column)
@@ -337,7 +314,7 @@ def _tell_again(
 def _result(
     market: Market,
     entered: Round,
-    outcome: Outcome,
+    decided: tuple[dict[str, Any], Outcome],
     quotes: pl.DataFrame,
     left_out: pl.DataFrame | None,
     outputs: _Outputs,
@@ -345,6 +322,7 @@ def _result(
     is_new: bool,
     outside: tuple[int, int],
 ) -> Quoting:
+    rules, outcome = decided
     reasons: dict[str, int] = {}
     if left_out is not None:
         reasons = dict(Counter(left_out.get_column("reason").to_list()))
@@ -353,6 +331,7 @@ def _result(
     return Quoting(
         outcome=outcome,
         round=entered,
+        rules=rules,
         payments=rounds.totals(quotes)[1],
         currency=market.money.currency,
         is_new=is_new,

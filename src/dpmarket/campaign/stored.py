@@ -1,24 +1,23 @@
-"""Turn what the ledger keeps about a round into the outcome that was decided."""
+"""The outcome of a round, from what the ledger keeps about it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
-from dpmarket.arrays import FloatArray
+from dpmarket.campaign.terms import outcome_of_rules
 from dpmarket.errors import LedgerRefusal
 from dpmarket.ledger import Connection, Round, rounds
 
 if TYPE_CHECKING:
-    from dpmarket.mechanisms import Outcome
+    from dpmarket.mechanisms.outcomes import Outcome
 
 
 def stored_outcome(connection: Connection, found: Round) -> Outcome:
     """Return the outcome of a round as it was decided, with the payments as they were rounded.
 
-    Who withdrew since is in it.
+    Sellers who withdrew since are in it.
 
     Raises
     ------
@@ -30,26 +29,10 @@ def stored_outcome(connection: Connection, found: Round) -> Outcome:
 
 def outcome_of(connection: Connection, found: Round, quotes: pl.DataFrame) -> Outcome:
     """Return the outcome of some of a round's quotes; refuses as :func:`stored_outcome` does."""
-    from dpmarket.mechanisms import Outcome  # takes a compiler along
-
-    _, _, header = rounds.decision_of(connection, found.number)
-    if header is None:
+    rules = rounds.decision_of(connection, found.number)
+    if not rules:
         raise LedgerRefusal(
             f"what was decided for round {found.number} is not in the ledger: a repair entered the round."
         )
     epsilons, amounts = rounds.amounts_of(quotes)
-    return Outcome.from_dict(
-        {
-            **header,
-            "seller_ids": None,
-            "epsilons": epsilons,
-            "payments": amounts / found.minor_units,
-            "payment_errors": np.zeros(epsilons.size),
-            "planned_weights": _shares(epsilons),
-        }
-    )
-
-
-def _shares(epsilons: FloatArray) -> FloatArray:
-    total = float(epsilons.sum())
-    return epsilons / total if total > 0.0 else epsilons
+    return outcome_of_rules(rules, epsilons, amounts / found.minor_units)

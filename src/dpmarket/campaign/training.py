@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign.amounts import money_text
 from dpmarket.campaign.ids import tidy_ids, tidy_names
 from dpmarket.campaign.market_file import Market, read_market
 from dpmarket.campaign.place import opened_existing, place_of
@@ -260,20 +259,18 @@ def _is_written(connection: Connection, found: Round, quotes: Quotes) -> bool:
 
 
 def spent_already(connection: Connection, found: Round) -> str:
-    """Say why a round whose promises are spent cannot be trained on, and what promising it again costs."""
+    """Say why a round whose promises are spent cannot be trained on."""
     if found.state in ("debited", "marked"):
         return (
             f"a training on these quotes is under way since {found.debited_at}: wait for its end, or end "
             "that process."
         )
-    epsilon, payment = rounds.totals(rounds.kept_quotes(connection, found.number))
     campaign = rounds.campaign_of(connection, found.campaign)
     asks = {"statistic", "statistics"} & set(campaign.rules or ())
     work = "a release that ended without a number" if asks else "a training that ended without a model"
     return (
         f"the promises of these quotes were spent at {found.debited_at} by {work} after noise may have "
-        "been drawn: sellers are paid. 'dpmarket quote --again' would promise epsilon "
-        f"{epsilon:.6g} in sum and {money_text(payment, found.minor_units, campaign.currency)} on top."
+        "been drawn: sellers are paid. To buy from them once more, begin another campaign."
     )
 
 

@@ -19,4 +19,3 @@ from .storing import write_certificate as write_certificate
 from .verifier import Check as Check
 from .verifier import Verification as Verification
 from .verifier import verify as verify
-from .verifier import verify_payments as verify_payments

@@ -18,10 +18,8 @@ from dpmarket.certificates.rules import RulesReference
 from dpmarket.certificates.statistic import ReleasedStatistics, statistic_part
 from dpmarket.certificates.verifier.constants import LARGEST_NUMBER, ranges_of
 from dpmarket.certificates.verifier.statements import NOT_PROMISED
-from dpmarket.costs import distribution_from_dict
 from dpmarket.errors import NotCertifiable
-from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
-from dpmarket.mechanisms.quotes import menu_of
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.version import __version__
 
 SCHEMA = "dpmarket.certificate/2"
@@ -58,7 +56,7 @@ def body_of(
         "schema": SCHEMA,
         "mechanism": purchase.mechanism,
         "market": dict(purchase.parameters),
-        "menu": _menu(purchase.mechanism, purchase.parameters),
+        "menu": _menu(purchase.parameters),
         "release": release,
         "money": {"currency": purchase.currency, "minor_units": purchase.minor_units},
         "totals": totals,
@@ -137,25 +135,18 @@ def _refuse_unusual(release: Mapping[str, Any], lines: Lines) -> None:
         raise NotCertifiable(f"expected promises and payments up to {LARGEST_NUMBER:.0e}, got larger ones.")
 
 
-def _menu(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, list[float]] | None:
-    """Return the public menu of a mechanism whose offers do not depend on others, or None."""
-    if mechanism in ("online", OnlineGaussianMechanism.name):
-        rule: Curve | OnlineGaussianMechanism
-        if mechanism == "online":
-            rule = Curve.from_dict(parameters["curve"])
-        else:
-            rule = OnlineGaussianMechanism.from_dict({"mechanism": mechanism, **parameters})
-        menu = menu_of(rule, _MENU_POINTS)
-        columns = (menu.costs, menu.epsilons, menu.payments)
-        return dict(zip(("cost", "epsilon", "payment"), (column.tolist() for column in columns), strict=True))
-    if mechanism in ("posted price", "same for all"):
-        epsilon = float(parameters["epsilon"])
-        if mechanism == "posted price":
-            price = float(parameters["price"])
-        else:
-            price = float(distribution_from_dict(parameters["distribution"]).support[1])
-        return {"cost": [price, price], "epsilon": [0.0, epsilon], "payment": [0.0, price * epsilon]}
-    return None
+def _menu(rules: Mapping[str, Any]) -> dict[str, list[float]] | None:
+    """Return the public menu of a schedule, by rising epsilon from nothing; None where there is none.
+
+    With quadratic costs there is none: payments follow from the square of epsilon.
+    """
+    if "schedule" not in rules or rules["epsilon_cost"]["shape"] != "linear":
+        return None
+    schedule = PriceSchedule.from_dict(rules["schedule"])
+    columns = (column[::-1].tolist() for column in schedule.menu(_MENU_POINTS))
+    nothing = (schedule.reserve_price, 0.0, 0.0)
+    names = ("cost", "epsilon", "payment")
+    return {name: [first, *column] for name, first, column in zip(names, nothing, columns, strict=True)}
 
 
 def _totals(lines: Lines) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray
@@ -31,7 +32,7 @@ from dpmarket.certificates.statistic import (
 from dpmarket.certificates.verifier.constants import priced_delta
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.mechanisms import Outcome
+from dpmarket.mechanisms.outcomes import Outcome, whole_units
 from dpmarket.privacy import gaussian_privacy_loss, privacy_loss, softmax_privacy_loss
 from dpmarket.privacy.gaussian_weights import exact_delta
 from dpmarket.statistics import SeveralStatistics, Statistic
@@ -57,11 +58,13 @@ class Certificate:
     The buyer publishes the file, and gives every seller a receipt.
 
     >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> from dpmarket.mechanisms.exact import OfflineMechanism
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), Objective.for_model(2, payment_weight=0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model)
+    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
     >>> file, receipt = bytes(certificate), certificate.receipt("ann")
     >>> b"ann" in file, b"ann" in receipt, len(certificate.digest)
     (False, True, 64)
@@ -141,7 +144,9 @@ class Certificate:
 def certify(
     outcome: Outcome,
     model: PrivateLogisticRegression | Statistic | SeveralStatistics,
+    market: Mapping[str, Any],
     *,
+    seller_ids: Iterable[Any] | None = None,
     minor_units: int | None = None,
     currency: str = "",
     already_spent: Mapping[Any, float] | None = None,
@@ -157,9 +162,13 @@ def certify(
     model
         A model, a statistic or several, fitted with these promises: either one record per seller in the
         outcome's order, or with ``people`` named by seller ids. Sellers without a record have spent nothing.
+    market
+        All that decided, as plain data with the mechanism's name: ``rules()`` of the mechanism.
+    seller_ids
+        Texts or whole numbers, all different, in the outcome's order; None: 0, 1, 2, ...
     minor_units
         How many smallest units of the currency make one unit of money, if payments are certified as whole
-        numbers of them (``outcome.in_minor_units``); None certifies the unrounded payments.
+        numbers of them, rounded up; None certifies the unrounded payments.
     currency
         Its short name, such as EUR, which stands beside every amount; empty: none.
     already_spent
@@ -198,11 +207,13 @@ def certify(
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> from dpmarket.mechanisms.exact import OfflineMechanism
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), Objective.for_model(2, payment_weight=0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model)
+    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
     >>> dpm.verify(certificate, openings=certificate.openings()).passed
     True
     """
@@ -216,21 +227,22 @@ def certify(
         _refuse_uncertifiable(model)
     elif not all(one.release.certifiable for one in statistic.statistics):
         raise NotCertifiable("expected a statistic with secret noise; this one's can be repeated.")
-    spent, weights = _by_seller(outcome, model)
-    if minor_units is None:
-        payments = outcome.payments
-    else:
-        payments = outcome.in_minor_units(minor_units).amounts.astype(np.float64)
+    names = np.arange(outcome.epsilons.size) if seller_ids is None else np.array(list(seller_ids))
+    checks.same_length("seller_ids", names, "outcome.epsilons", outcome.epsilons)
+    spent, weights = _by_seller(names, model)
+    payments = outcome.payments
+    if minor_units is not None:
+        payments = whole_units(payments, minor_units).astype(np.float64)
     purchase = Purchase(
-        mechanism=outcome.mechanism,
-        parameters=outcome.parameters,
-        seller_ids=outcome.seller_ids,
+        mechanism=str(market["mechanism"]),
+        parameters=market,
+        seller_ids=names,
         promises=outcome.epsilons,
         payments=payments,
         minor_units=minor_units,
         spent=spent,
         weights=weights,
-        withdrew=_named(outcome, withdrawn),
+        withdrew=_named(names, withdrawn),
         quotes=np.ones(outcome.epsilons.size, dtype=np.int64),
         currency=currency,
     )
@@ -309,12 +321,12 @@ def _refuse_uncertifiable(model: object) -> None:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated by its seed.")
 
 
-def _by_seller(outcome: Outcome, model: Any) -> tuple[FloatArray, FloatArray]:
-    """Return what was spent on each seller and the seller's weight, in the outcome's order.
+def _by_seller(names: npt.NDArray[Any], model: Any) -> tuple[FloatArray, FloatArray]:
+    """Return what was spent on each seller and the seller's weight, in the order of their ids.
 
     The weight in a statistic is told as what it spends.
     """
-    sellers = outcome.epsilons.size
+    sellers = names.size
     if isinstance(model, SeveralStatistics):
         own = weights_of_several(model)
     else:
@@ -326,7 +338,7 @@ def _by_seller(outcome: Outcome, model: Any) -> tuple[FloatArray, FloatArray]:
                 f"{model.epsilons_.size}; name the sellers with people= if some have no record."
             )
         return np.array(model.epsilons_), np.array(own)
-    place = {name: k for k, name in enumerate(outcome.seller_ids.tolist())}
+    place = {name: k for k, name in enumerate(names.tolist())}
     known = [place.get(name) for name in model.people_]
     if None in known:
         raise NotCertifiable(
@@ -350,12 +362,12 @@ def _spent_before(purchase: Purchase, already_spent: Mapping[Any, float] | None)
     return checks.non_negative_vector("already_spent", [already_spent.get(name, 0.0) for name in names])
 
 
-def _named(outcome: Outcome, names: Iterable[Any]) -> BoolArray:
-    """Return which sellers of an outcome are named."""
-    wanted = set(names)
+def _named(names: npt.NDArray[Any], withdrawn: Iterable[Any]) -> BoolArray:
+    """Return which sellers are named as withdrawn."""
+    wanted = set(withdrawn)
     if not wanted:
-        return np.zeros(len(outcome.seller_ids), dtype=bool)
-    place = {name: k for k, name in enumerate(outcome.seller_ids.tolist())}
+        return np.zeros(names.size, dtype=bool)
+    place = {name: k for k, name in enumerate(names.tolist())}
     strangers = len(wanted - place.keys())
     if strangers:
         raise InvalidInput(

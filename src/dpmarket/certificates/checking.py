@@ -25,8 +25,6 @@ def check_certificate(
     signature: Path | None = None,
     public_key: str | None = None,
     openings: Path | None = None,
-    reports: Path | None = None,
-    payments_checked: int | None = None,
     commitment: Path | None = None,
 ) -> Verification:
     """Check all that can be checked with the files given.
@@ -40,18 +38,13 @@ def check_certificate(
     signature, public_key
         A signature file, and the signer's public key in hexadecimal digits. It must be known from elsewhere:
         a signature file names a key, but anybody can make one.
-    reports
-        A .csv or .parquet file with the columns seller and cost; needs ``openings``.
-    payments_checked
-        How many payments to recompute with ``reports``; None: all, or as many as take less than a minute.
     commitment
         The rules as they were published before anybody reported.
 
     Returns
     -------
     Verification
-        Every check, as :func:`~dpmarket.certificates.verifier.certificate.verify` and
-        :func:`~dpmarket.certificates.verifier.payments.verify_payments` make them.
+        Every check, as :func:`~dpmarket.certificates.verifier.certificate.verify` makes them.
 
     Raises
     ------
@@ -68,8 +61,6 @@ def check_certificate(
         signature=signature,
         public_key=public_key,
         openings=openings,
-        reports=reports,
-        payments_checked=payments_checked,
         commitment=commitment,
     )[0]
 
@@ -83,8 +74,6 @@ def examined_files(
     signature: Path | None = None,
     public_key: str | None = None,
     openings: Path | None = None,
-    reports: Path | None = None,
-    payments_checked: int | None = None,
     commitment: Path | None = None,
 ) -> tuple[Verification, Body | None]:
     """Return what :func:`check_certificate` does, and the certificate's public part if it could be read."""
@@ -92,17 +81,13 @@ def examined_files(
         raise InvalidInput("expected a receipt with a cost: it says which payment to compare with.")
     if (signature is None) != (public_key is None):
         raise InvalidInput("expected a signature together with the signer's public key.")
-    if reports is not None and openings is None:
-        raise InvalidInput("expected the openings with the reports: they say what was promised and paid.")
-    if payments_checked is not None and payments_checked < 1:
-        raise InvalidInput(f"expected at least one payment to check, got {payments_checked}.")
     # Everything is read once: a file that changes, or a stream, must not be seen in two states.
     opened = None if openings is None else read_bytes(openings)
     whole = receipt is None or opened is not None
     if not whole and not os.path.isfile(certificate):
         raise FileProblem(f"cannot read {certificate}: there is no such file.")
     proof: Path | bytes = read_bytes(certificate) if whole else certificate
-    result, body, lines = examined(
+    result, body, _ = examined(
         proof,
         receipt=None if receipt is None else read_bytes(receipt, _LARGEST),
         cost=cost,
@@ -112,17 +97,7 @@ def examined_files(
         public_key=None if public_key is None else _key(public_key),
         commitment=None if commitment is None else read_bytes(commitment, _LARGEST),
     )
-    if reports is None or body is None or lines is None or not result.passed:
-        return result, body
-    # Tables and payments take polars and mpmath along, which most checks do not need.
-    from dpmarket.certificates.verifier.payments import payment_checks
-    from dpmarket.files import number_column, read_table
-
-    table = read_table(reports, ["seller", "cost"], ["seller"], ["cost"])
-    costs = dict(
-        zip(table.get_column("seller").to_list(), number_column(table, "cost", reports).tolist(), strict=True)
-    )
-    return Verification((*result.checks, *payment_checks(body, lines, costs, payments_checked))), body
+    return result, body
 
 
 def _key(text: str) -> bytes:

@@ -214,26 +214,11 @@ def verify(
         Path | None,
         typer.Option("--openings", help="The buyer's openings: checks every line."),
     ] = None,
-    reports: Annotated[
-        Path | None,
-        typer.Option(
-            "--reports",
-            help="With --openings: disclosed reports (columns seller, cost); checks payments.",
-        ),
-    ] = None,
     commitment: Annotated[
         Path | None,
         typer.Option(
             "--commitment",
             help="The rules as they were published before the reports: checks that nothing was changed.",
-        ),
-    ] = None,
-    payments_checked: Annotated[
-        int | None,
-        typer.Option(
-            "--payments",
-            help="How many payments to recompute with --reports, drawn at random; left out: all, or as many "
-            "as take less than a minute.",
         ),
     ] = None,
     as_json: JsonFlag = False,
@@ -255,7 +240,7 @@ def verify(
     cost = None
     if ask_cost:
         cost = typer.prompt(
-            "Your cost per unit of epsilon", type=float, hide_input=sys.stdin.isatty(), err=True
+            "Your cost, as you reported it", type=float, hide_input=sys.stdin.isatty(), err=True
         )
     with busy("Checking"):
         result = check(
@@ -266,8 +251,6 @@ def verify(
             signature=signature,
             public_key=public_key,
             openings=openings,
-            reports=reports,
-            payments_checked=payments_checked,
         )
     lines = [f"{check.verdict:9} {check.name}: {check.detail}" for check in result.checks]
     left = sum(check.verdict == "not made" for check in result.checks)

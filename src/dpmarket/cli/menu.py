@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dpmarket.cli.arguments import (
     DISTRIBUTION_HELP,
-    ConcentrationOption,
     ForceFlag,
     JsonFlag,
     MaxMeanEpsilonOption,
-    NoiseOption,
     WeightCapOption,
     read_distribution,
 )
-
-if TYPE_CHECKING:
-    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
 
 
 def menu(
@@ -33,11 +28,11 @@ def menu(
     ] = None,
     payment_weight: Annotated[
         float | None,
-        typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less."),
+        typer.Option(help="Expected squared error that a unit of money must save: higher buys less."),
     ] = None,
     sellers: Annotated[int | None, typer.Option(help="How many sellers are expected.")] = None,
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
+    features: Annotated[int, typer.Option(help="Number of coefficients of the model that is trained.")] = 10,
+    max_epsilon: Annotated[float, typer.Option(help="Nobody sells more than this epsilon.")] = 10.0,
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
     points: Annotated[int, typer.Option(help="How many choices to show, besides selling nothing.")] = 10,
@@ -51,48 +46,49 @@ def menu(
 
     Picking one's best choice is reporting one's true cost.
     """
-    from dpmarket.allocation import BuyerObjective
     from dpmarket.campaign import read_market
-    from dpmarket.campaign.deciding import online_curve
+    from dpmarket.campaign.terms import online_schedule
     from dpmarket.cli.render import number, print_table
     from dpmarket.files import to_json
-    from dpmarket.mechanisms import population_curve
-    from dpmarket.mechanisms.quotes import menu_of
+    from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+    from dpmarket.mechanisms.objective import Objective
+    from dpmarket.mechanisms.price_schedule import population_schedule
 
+    delta = 0.0
     if market is not None:
         if (costs, payment_weight, sellers) != (None, None, None):
             raise typer.BadParameter("leave out --costs, --payment-weight and --sellers: the file says it.")
-        curve, _ = online_curve(read_market(market))
+        schedule, rules = online_schedule(read_market(market))
+        delta = rules["delta"]
     elif costs is None or payment_weight is None or sellers is None:
         raise typer.BadParameter("name a market file, or --costs, --payment-weight and --sellers.")
     else:
-        objective = BuyerObjective(concentration, noise, payment_weight, weight_cap, max_mean_epsilon)
-        curve = population_curve(read_distribution(costs), objective, sellers)
-    shown = menu_of(curve, points)
+        objective = Objective.for_model(
+            features, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
+        )
+        table = EpsilonCost.identity(max_epsilon)
+        schedule = population_schedule(read_distribution(costs), objective, sellers, epsilon_cost=table)
+    offers = [column.tolist() for column in schedule.menu(points)]
     if figure is not None:
-        from dpmarket.figures import draw_choices, draw_menu, new_figure, save
+        from dpmarket.figures import new_figure, save
 
-        canvas, axes = new_figure(2)
-        dense = menu_of(curve, 400)
-        draw_menu(axes[0], dense)
-        draw_choices(axes[1], dense)
+        canvas, (left, right) = new_figure(2)
+        dense_costs, epsilons, payments = schedule.menu(400)
+        left.plot(epsilons, payments)
+        left.set(xlabel="epsilon", ylabel="payment")
+        right.plot(dense_costs, epsilons)
+        right.set(xlabel="cost", ylabel="epsilon chosen")
         save(canvas, figure, overwrite=force)
-    choices = zip(shown.epsilons.tolist(), shown.payments.tolist(), shown.costs.tolist(), strict=True)
     if as_json:
-        rows = [{"epsilon": e, "payment": t, "cost": c} for e, t, c in choices]
-        typer.echo(to_json({"curve": curve.to_dict(), "menu": rows}), nl=False)
+        rows = [{"cost": c, "epsilon": e, "payment": t} for c, e, t in zip(*offers, strict=True)]
+        typer.echo(to_json({"schedule": schedule.to_dict(), "menu": rows}), nl=False)
         return
-    print_table(
-        f"What {curve.expected_sellers:,} expected sellers may choose from",
-        ["epsilon", "payment", "best for cost"],
-        [[number(e), number(t), number(c) + (" or more" if e == 0.0 else "")] for e, t, c in choices],
-        _note(curve, figure),
-    )
-
-
-def _note(curve: Curve | OnlineGaussianMechanism, figure: Path | None) -> str | None:
-    lines = [] if figure is None else [f"The menu is drawn in {figure}."]
-    delta = getattr(curve.objective, "delta", 0.0)
+    notes = [] if figure is None else [f"The menu is drawn in {figure}."]
     if delta:
-        lines.append(f"Each epsilon comes with a delta of {delta:g}.")
-    return "\n".join(lines) or None
+        notes.append(f"Each epsilon comes with a delta of {delta:g}.")
+    print_table(
+        "What sellers may choose from",
+        ["best for cost", "epsilon", "payment"],
+        [[number(value) for value in row] for row in zip(*offers, strict=True)],
+        "\n".join([f"Above a cost of {schedule.reserve_price:.4g} nothing is bought.", *notes]),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,10 +81,9 @@ def budget(
     """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
     from dpmarket.campaign import read_market
     from dpmarket.campaign.market_file import to_distribution
-    from dpmarket.campaign.pricing import error_model_of
-    from dpmarket.campaign.with_delta import gain_by_delta
+    from dpmarket.campaign.terms import terms_of
     from dpmarket.cli.render import progress_bar
-    from dpmarket.planning import plan_budget
+    from dpmarket.planning import ErrorModel, plan_budget
 
     if market is not None and features is not None:
         raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
@@ -110,7 +108,10 @@ def budget(
             raise typer.BadParameter("leave out prices, bounds and confidence: the market has a delta.")
         _show_with_delta(planned, sellers, budget, as_json)
         return
-    model = None if planned is None else error_model_of(planned)
+    model = None
+    if planned is not None:
+        terms = terms_of(planned).objective
+        model = ErrorModel(terms.sampling_error, terms.noise_error, 0.2 * terms.sampling_error)  # type: ignore[union-attr]
     if costs is not None:
         dist = read_distribution(costs)
     elif planned is not None:
@@ -132,8 +133,6 @@ def budget(
             error_model=model,
             progress=progress,
         )
-    if planned is not None and found.prices_are_suggested:
-        found = replace(found, delta=gain_by_delta(planned, found.plan))
     sentences = found.sentences()
     if planned is not None and found.plan.expected_error is not None:
         sentences = [*_about_numbers(planned, found.plan.expected_error.total), *sentences]
@@ -144,8 +143,6 @@ def budget(
 def _budget_of(market: Market, options: dict[str, float | None]) -> float | None:
     """Return a market file's budget; what it says beside it holds for options that were left out."""
     wanted = market.objective
-    if wanted.shares is not None:
-        raise typer.BadParameter("say --budget: the market file divides its own into shares.")
     if wanted.delta is None:
         for name, value in options.items():
             options[name] = getattr(wanted, name) if value is None else value
@@ -264,25 +261,19 @@ def _show(
 
 def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool) -> None:
     """Print the plan of a market whose promises have a delta."""
-    from dpmarket.campaign.with_delta import noises_for, plan_for_budget
+    from dpmarket.campaign.terms import plan_for
     from dpmarket.cli.render import busy, print_table
     from dpmarket.files import to_json
 
     with busy("Planning"):
-        plan = plan_for_budget(market, sellers, budget)
+        plan = plan_for(market, sellers, budget)
     if as_json:
         typer.echo(to_json(plan.to_dict()), nl=False)
         return
-    settings = {
-        "objective.budget": budget,
-        "sellers.expected": sellers,
-        "objective.delta": plan.objective.delta,
-    }
-    lines = [plan.error.sentence(), f"Each epsilon comes with a delta of {plan.objective.delta:g}."]
-    if plan.mean_promise > 0.0:
-        lines.append(noises_for(market, plan).sentence())
-    lines.append(f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}")
-    print_table("A plan for this budget", ["", ""], plan.summary(), "\n".join(lines))
+    rows = [("expected payment", f"{plan.prospect.expected_payment:.6g}"),
+            ("expected error", f"{plan.prospect.error:.4g}"),
+            ("share bought", f"{plan.prospect.share_bought:.1%}")]  # fmt: skip
+    print_table("A plan for this budget", ["", ""], rows, "Promises hold with the probability 1 - delta.")
 
 
 def _about_numbers(market: Market, error: float) -> list[str]:

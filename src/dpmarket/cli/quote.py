@@ -10,7 +10,9 @@ import typer
 from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 if TYPE_CHECKING:
-    from dpmarket.campaign import Market, OnTop
+    from dpmarket.mechanisms.outcomes import Outcome
+
+_ENOUGH = 10  # sellers whose median tells little about each
 
 
 def quote(
@@ -27,14 +29,7 @@ def quote(
         bool,
         typer.Option(
             "--online",
-            help="Quote seller by seller, in the file's order, by a curve fixed before any report is read.",
-        ),
-    ] = False,
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again",
-            help="Promise on top: to who has an open promise, or all of quotes that were trained on before.",
+            help="Quote seller by seller, in the file's order, by a schedule fixed before reports are read.",
         ),
     ] = False,
     not_quoted: Annotated[
@@ -54,30 +49,23 @@ def quote(
     The promises are entered in the ledger before the quotes are written. Reported costs are
     confidential: they are neither printed nor written. Quotes tell much about them: keep them confidential.
     """
-    from dpmarket.campaign import decide_offline, decide_online, money_text, quote_file, read_market
+    from dpmarket.campaign import decide_offline, decide_online, money_text, quote_file
     from dpmarket.cli.render import Voice
 
     voice = Voice(as_json, quiet, str(output))
-    promised_again: list[OnTop] = []
-
-    def say_first(on_top: OnTop) -> None:
-        money = read_market(market).money
-        voice.remark(
-            f"On top of earlier promises: epsilon {on_top.epsilon:.6g} in sum and "
-            f"{money_text(on_top.payment, money.minor_units, money.currency)} to {on_top.sellers:,} sellers."
-        )
-        promised_again[:] = [on_top]
-
     with voice.progress() as progress:
         decide = decide_online if online else decide_offline
         quoting = quote_file(
-            market, reports, output, decide, again=again, overwrite=force, progress=progress,
-            ledger=ledger, not_quoted=not_quoted, before_again=say_first,
+            market, reports, output, decide,
+            overwrite=force, progress=progress, ledger=ledger, not_quoted=not_quoted,
         )  # fmt: skip
     entered, outcome = quoting.round, quoting.outcome
     data = {
-        **outcome.header(),
-        "total_promise": outcome.total_promise,
+        "mechanism": entered.mechanism,
+        "rules": quoting.rules,
+        "total_promise": outcome.total_epsilon,
+        "sampling_error": outcome.sampling_error,
+        "noise_error": outcome.noise_error,
         "sellers": outcome.epsilons.size,
         "total_payment_minor_units": quoting.payments,
         "minor_units": entered.minor_units,
@@ -89,10 +77,10 @@ def quote(
         "delta": entered.delta,
         "not_quoted": quoting.left_out,
         "costs_outside_distribution": {"below": quoting.below, "above": quoting.above},
-        "on_top": vars(promised_again[0]) if promised_again else None,
     }
     rows = [
-        *outcome.summary(),
+        ("mechanism", entered.mechanism),
+        *_summary(outcome),
         ("to pay, rounded up", money_text(quoting.payments, entered.minor_units, quoting.currency)),
         ("costs below and above the distribution", f"{quoting.below:,} and {quoting.above:,}"),
         *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in quoting.left_out.items()),
@@ -105,7 +93,7 @@ def quote(
             f"These promises protect little: {quoting.weakly_protected:,} sellers are promised an epsilon "
             f"above {quoting.weak_epsilon:g}, with which an even guess about them can become 95% sure."
         )
-    notes = [_bought(read_market(market))]
+    notes = []
     if str(output) != "-":
         notes.append(f"The quotes are in {output}.")
     if quoting.not_quoted is not None:
@@ -113,18 +101,26 @@ def quote(
     voice.tell("Quotes: every seller's best report was the truth", rows, data, "\n".join(notes))
 
 
-def _bought(market: Market) -> str:
-    """Say what becomes of the promises."""
-    from dpmarket.campaign.market_file import questions_of
+def _summary(outcome: Outcome) -> list[tuple[str, str]]:
+    """Return an outcome as rows that show no individual: no extreme, and no median of few."""
+    import numpy as np
 
-    if questions_of(market):
-        return "The total promise is what these quotes buy: the release uses all of it but who withdraws."
-    if market.objective.delta is not None:
-        return "The noise rate is planned for rows no longer than 1, with Gaussian noise."
-    return (
-        "The total promise is what these quotes buy. The noise rate is planned for rows no longer than 1: "
-        "training divides by its bound on rows, and leaves out who withdraws."
-    )
+    bought = outcome.epsilons > 0.0
+    count = int(bought.sum())
+    rows = [
+        ("sellers", f"{bought.size:,}"),
+        ("bought from", f"{count:,} ({count / bought.size:.1%})"),
+        ("total epsilon", f"{outcome.total_epsilon:,.6g}"),
+    ]
+    if count >= _ENOUGH:
+        rows += [
+            ("median epsilon of those", f"{np.median(outcome.epsilons[bought]):.4g}"),
+            ("median payment of those", f"{np.median(outcome.payments[bought]):.4g}"),
+        ]
+    if count:
+        rows.append(("expected error, from noise", f"{outcome.noise_error:.4g}"))
+        rows.append(("expected error, from sampling", f"{outcome.sampling_error:.4g}"))
+    return rows
 
 
 _REASONS = {

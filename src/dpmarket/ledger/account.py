@@ -210,7 +210,5 @@ def _round(sellers: pl.DataFrame, amounts: FloatArray, delta: float) -> NewRound
         minor_units=_MINOR_UNITS,
         ceiling=None,
         parameters={},
-        plan=None,
-        header=None,
         delta=delta,
     )

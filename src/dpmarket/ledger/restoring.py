@@ -329,8 +329,6 @@ def _entered_round(connection: Connection, known: Mapping[str, Any], page: pl.Da
         ceiling=known["ceiling"],
         delta=known.get("delta", 0.0),
         parameters={},
-        plan=None,
-        header=None,
     )
     return rounds.enter_round(connection, campaign.id, new)
 

@@ -110,9 +110,8 @@ class NewRound:
         The quotes as a Parquet file, kept as it is.
     identity, digest, repetition, mechanism, minor_units, ceiling, delta
         As in :class:`Round`.
-    parameters, plan, header
-        What was decided: the mechanism's public parameters, the budget's plan, the outcome without its
-        arrays.
+    parameters
+        All that decided, as plain data.
     left_out
         Who reported and was not quoted, columns seller and reason; None if nobody.
     """
@@ -126,8 +125,6 @@ class NewRound:
     minor_units: int
     ceiling: float | None
     parameters: Mapping[str, Any]
-    plan: Mapping[str, Any] | None
-    header: Mapping[str, Any] | None
     left_out: bytes | None = None
     delta: float = 0.0
 
@@ -225,8 +222,6 @@ def enter_round(connection: Connection, campaign: str, new: NewRound) -> Round:
         "minor_units": new.minor_units,
         "ceiling": new.ceiling,
         "parameters": json.dumps(new.parameters),
-        "plan": None if new.plan is None else json.dumps(new.plan),
-        "header": None if new.header is None else json.dumps(new.header),
     }
     done = connection.execute(tables.round_.insert().values(values).returning(tables.round_.c.number))
     number = int(done.scalar_one())
@@ -259,14 +254,11 @@ def rounds_with_digest(connection: Connection, digest: str) -> list[Round]:
     return sorted(_rounds(connection, tables.round_.c.digest == digest), key=lambda found: found.repetition)
 
 
-def decision_of(connection: Connection, number: int) -> tuple[dict[str, Any], Any, Any]:
-    """Return what was decided for a round: parameters, plan (or None), the outcome's header (or None)."""
+def decision_of(connection: Connection, number: int) -> dict[str, Any]:
+    """Return all that decided a round, as plain data; empty where a repair entered it."""
     columns = tables.round_.c
-    query = sa.select(columns.parameters, columns.plan, columns.header).where(columns.number == number)
-    row = connection.execute(query).one()
-    what = f"what was decided for round {number}"
-    plan, header = (None if text is None else read_object(text, what) for text in (row.plan, row.header))
-    return read_object(row.parameters, what), plan, header
+    text = connection.execute(sa.select(columns.parameters).where(columns.number == number)).scalar_one()
+    return read_object(text, f"what was decided for round {number}")
 
 
 def quotes_of(connection: Connection, number: int) -> pl.DataFrame:

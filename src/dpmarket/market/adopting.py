@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from dpmarket.campaign.deciding import is_one_by_one
+from dpmarket.campaign.terms import is_one_by_one
 from dpmarket.ledger import Connection, Round, outside, reading, rounds
 from dpmarket.ledger import tables as ledger_tables
 from dpmarket.ledger.engine import new_id

@@ -20,9 +20,11 @@ import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
-from dpmarket.campaign.deciding import Decision, decide_offline
-from dpmarket.campaign.market_file import to_distribution
-from dpmarket.errors import MarketRefusal
+from dpmarket.campaign.decision import Decision, Reported, decide_offline
+from dpmarket.campaign.drafting import salt_of
+from dpmarket.campaign.market_file import Market
+from dpmarket.campaign.terms import terms_of
+from dpmarket.errors import Infeasible, MarketRefusal
 from dpmarket.files import table_from_bytes, table_to_bytes
 from dpmarket.ledger import Connection, reading
 from dpmarket.ledger import tables as ledger_tables
@@ -56,8 +58,8 @@ class Clearing:
         What the buyer must pay before sellers are asked for anything, in whole steps: 0 or more than is
         missing.
     state
-        The campaign's: ``deciding``, ``unpaid``, or ``cancelled`` if nobody reported whom the market knows a
-        price for.
+        The campaign's: ``deciding``, ``unpaid``, or ``cancelled`` if nothing can be bought from anybody who
+        reported.
     """
 
     reports: int
@@ -106,13 +108,15 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
         It is too early, or all were quoted before.
     FileProblem
         The campaign's private key is gone.
-    InvalidInput, Infeasible, NotConverged
+    InvalidInput
         What the mechanism refuses.
     """
     found = begin_clearing(desk, campaign, now)
     sellers, costs = open_costs(desk, found)
-    market = market_of(found.market)
-    if not (costs <= to_distribution(market.costs.distribution).support[1]).any():
+    # Drawn by the ledger's secret key: a killed worker's successor decides the same.
+    salt = salt_of(desk.ledger.key, campaign)
+    decision = _decided(market_of(found.market), Reported([who for who, _ in sellers], costs, salt))
+    if decision is None:
         with acting(desk) as connection:
             lock_ledger(connection)
             if not step(connection, campaign, ("clearing",), state="cancelled"):
@@ -120,12 +124,21 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
             end_for_all(connection, campaign, time_text(now))
             enter_event(connection, campaign, None, "cancelled", time_text(now))
         return Clearing(len(sellers), 0, 0, 0, "cancelled")
-    decision = decide_offline(market, costs)
     sealed = _seal_costs(desk, campaign, sellers, costs)
     with acting(desk) as connection:
         done = enter_quotes(connection, found, sellers, decision, now, desk.terms)
         connection.execute(tables.cleared_costs.insert().values(campaign=campaign, sealed=sealed))
         return done
+
+
+def _decided(market: Market, reported: Reported) -> Decision | None:
+    """Return the decision about a frozen list of reports; None where nothing can be bought."""
+    if not (reported.costs <= terms_of(market).virtual_cost.reserve_price).any():
+        return None
+    try:
+        return decide_offline(market, reported)
+    except Infeasible:
+        return None
 
 
 def costs_of(desk: Desk, campaign: str) -> pl.DataFrame:
@@ -220,12 +233,7 @@ def enter_quotes(
     at = time_text(now)
     lock_ledger(connection)
     outcome = decision.outcome
-    kept = {
-        "mechanism": outcome.mechanism,
-        "parameters": dict(outcome.parameters),
-        "header": outcome.header(),
-    }
-    text = canonical({**kept, "plan": decision.plan, "ceiling": decision.ceiling})
+    text = canonical(decision.rules)
     if not step(connection, found.campaign, ("clearing",), state="deciding", decision=text, cleared_at=at):
         raise MarketRefusal("state", "this campaign was cleared already.")
     # Who withdrew while it was decided has no quote; nobody else's changes.

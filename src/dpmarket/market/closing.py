@@ -24,7 +24,7 @@ from dpmarket.market.desk import lock_ledger, time_text
 from dpmarket.market.events import enter_event, enter_event_for_all
 from dpmarket.market.holds import void_all
 from dpmarket.market.jobs import enter_job
-from dpmarket.market.opening import curve_of, market_of
+from dpmarket.market.opening import market_of
 from dpmarket.market.people import free_epsilon_of_all, on_grid
 
 _own, _quote, _person = tables.participation.c, tables.quote.c, tables.person.c
@@ -166,33 +166,17 @@ def _new_round(connection: Connection, found: LiveCampaign, quotes: pl.DataFrame
         mechanism=decided["mechanism"],
         minor_units=found.minor_units,
         ceiling=found.ceiling,
-        parameters=decided["parameters"],
-        plan=decided["plan"],
-        header=decided["header"],
+        parameters=decided,
         delta=market_of(found.market).objective.delta or 0.0,
     )
 
 
 def _decision(connection: Connection, found: LiveCampaign) -> dict[str, Any]:
-    """Return by what sellers were quoted: clearing's decision, or the curve."""
-    from dpmarket.mechanisms import Curve  # takes a compiler along
-
+    """Return all that decided: by clearing, or the schedule's rules."""
     columns = tables.live_campaign.c
     query = sa.select(columns.decision, columns.curve).where(columns.campaign == found.campaign)
     row = connection.execute(query).one()
-    if row.decision is not None:
-        return dict(json.loads(row.decision))
-    curve = curve_of(row.curve)
-    if not isinstance(curve, Curve):
-        settings = curve.to_dict()
-        return {"mechanism": settings.pop("mechanism"), "parameters": settings, "plan": None, "header": None}
-    parameters = {
-        "distribution": curve.dist.to_dict(),
-        "objective": curve.objective.to_dict(),
-        "curve": curve.to_dict(),
-        "budget": None,
-    }
-    return {"mechanism": "online", "parameters": parameters, "plan": None, "header": None}
+    return dict(json.loads(row.curve if row.decision is None else row.decision))
 
 
 def _count_as_spent(

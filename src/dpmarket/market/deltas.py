@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from dpmarket.campaign.with_delta import most_people
+from dpmarket.campaign.delta import most_people
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection
 from dpmarket.market import tables

@@ -1,4 +1,4 @@
-"""Turn a market file into what is frozen when a campaign opens: the curve, its largest payment, the ceiling.
+"""What is frozen when a campaign opens: the price schedule, its largest payment, the ceiling, the escrow.
 
 A function of the market file alone: no report, and nobody's arrival, has any part in it.
 """
@@ -10,23 +10,26 @@ import json
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmarket.campaign.deciding import budget_in_minor_units, decide_offline, online_curve
-from dpmarket.campaign.market_file import Market, to_distribution
+from dpmarket.campaign.decision import budget_in_minor_units, largest_amount
+from dpmarket.campaign.market_file import Market
 from dpmarket.campaign.market_file import check_market as checked_market
+from dpmarket.campaign.terms import POSTED, Terms, objective_for, online_schedule, terms_of
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger.keyed import canonical
 from dpmarket.market.people import on_grid
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import AnyObjective
+from dpmarket.mechanisms.outcomes import whole_units
+from dpmarket.mechanisms.plan import SMALL_MARKET
+from dpmarket.mechanisms.price_schedule import PriceSchedule, price_market
 
-if TYPE_CHECKING:
-    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
-
-_MARKETS = 60  # simulated, for what escrow should hold offline
-_FEWER_MARKETS, _SURER = 20, 4.5
+_MARKETS = 60  # simulated, for what escrow should hold for few sellers
 _SURE = 3.5  # standard deviations: more than 99.9%, with room for their own error from so few markets
+_CROSS_PRICED = 0.05  # of the budget: five standard deviations and more from 100 sellers on, measured
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Opening:
     market_digest
         Of the market file that it was planned from.
     curve, curve_digest
-        What to offer at which cost, as JSON; None offline.
+        The price schedule and all that decided it, as JSON; None offline.
     largest_payment
         What nobody is paid more than, in minor units; None offline.
     ceiling
@@ -66,14 +69,9 @@ def market_of(text: str) -> Market:
     return _market_of(text)
 
 
-def curve_of(text: str) -> Curve | OnlineGaussianMechanism:
-    """Return a frozen curve from its JSON."""
-    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
-
-    data = json.loads(text)
-    if data.get("mechanism") == OnlineGaussianMechanism.name:
-        return OnlineGaussianMechanism.from_dict(data)
-    return Curve.from_dict(data)
+def schedule_of(text: str) -> PriceSchedule:
+    """Return a frozen schedule from its JSON."""
+    return PriceSchedule.from_dict(json.loads(text)["schedule"])
 
 
 def digest_of(text: str) -> str:
@@ -102,37 +100,38 @@ def plan_opening(market: Market, mechanism: str) -> Opening:
         raise MarketRefusal("invalid", "expected sellers.expected in the market file.")
     digest = digest_of(market_text(market))
     if mechanism == "online":
-        curve, _ = online_curve(market)
-        text = canonical(curve.to_dict())
-        largest = curve.largest_amount(market.money.minor_units)
+        schedule, rules = online_schedule(market)
+        text = canonical(rules)
+        largest = largest_amount(schedule, market.money.minor_units)
         return Opening(
-            digest, text, digest_of(text), largest, on_grid(curve.largest_epsilon), max(largest, 1)
+            digest, text, digest_of(text), largest, on_grid(schedule.largest_epsilon), max(largest, 1)
         )
-    if market.objective.mechanism != "best":
+    if market.objective.mechanism == POSTED:
         raise MarketRefusal("invalid", "expected an online campaign for one price for all.")
-    cap, mean = market.objective.weight_cap, market.objective.max_mean_epsilon
-    limit = market.objective.max_epsilon
-    ceiling = limit if cap is None or mean is None else min(cap * mean, limit)
-    return Opening(digest, None, None, None, on_grid(ceiling), _likely_total(market))
+    likely = max(_likely_total(market, market.sellers.expected), budget_in_minor_units(market) or 0, 1)
+    return Opening(digest, None, None, None, on_grid(market.objective.max_epsilon), likely)
 
 
-def _likely_total(market: Market) -> int:
+def _likely_total(market: Market, people: int) -> int:
     """Return a total, in minor units, that payments of an offline campaign exceed once in a thousand."""
-    from dpmarket.mechanisms import GaussianMechanism, mechanism_of
+    terms, wanted, units = terms_of(market), market.objective, market.money.minor_units
+    if wanted.budget is not None and wanted.confidence is None and people >= LEAST_SELLERS:
+        return math.ceil(wanted.budget * units * (1.0 + _CROSS_PRICED * max(SMALL_MARKET / people, 1.0)))
+    mean, deviation = _moments(terms, objective_for(market, people), people, units)
+    return math.ceil(mean + _SURE * deviation)
 
-    people = int(market.sellers.expected or 0)
-    dist = to_distribution(market.costs.distribution)
-    typical = decide_offline(market, dist.quantile((np.arange(people) + 0.5) / people))
-    mechanism = mechanism_of(typical.outcome)
-    markets, sure = _MARKETS, _SURE
-    if isinstance(mechanism, GaussianMechanism):  # each takes longer: fewer, and more room for their error
-        markets, sure = _FEWER_MARKETS, _SURER
-    # Public randomness: anybody can do this again.
-    uniform = np.random.default_rng(0).random((markets, people))
-    scale = market.money.minor_units
-    totals = np.array([mechanism.run(dist.quantile(row)).in_minor_units(scale).total for row in uniform])
-    likely = math.ceil(float(totals.mean() + sure * totals.std(ddof=1)))
-    return max(likely, budget_in_minor_units(market) or 0, 1)
+
+def _moments(terms: Terms, objective: AnyObjective, people: int, units: int) -> tuple[float, float]:
+    """Return mean and standard deviation of the exact mechanism's payments, in minor units."""
+    if people >= SMALL_MARKET:
+        priced = price_market([terms.bins(people)], objective, terms.epsilon_cost)
+        variance = max(priced.squared_payments - priced.payment**2 / people, 0.0)
+        return priced.payment * units + 0.5 * priced.bought, math.sqrt(variance) * units
+    mechanism = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost)
+    uniform = np.random.default_rng(0).random((_MARKETS, people))  # public: anybody can do this again
+    markets = [mechanism.run(terms.distribution.quantile(row)).payments for row in uniform]
+    totals = np.array([whole_units(payments, units).sum() for payments in markets])
+    return float(totals.mean()), float(totals.std(ddof=1))
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -19,7 +19,7 @@ from dpmarket.market import tables
 from dpmarket.market.desk import Terms, time_text
 from dpmarket.market.events import new_event, new_event_of
 from dpmarket.market.holds import shrinking
-from dpmarket.market.opening import curve_of
+from dpmarket.market.opening import schedule_of
 from dpmarket.market.seating import call_waiting, leave
 from dpmarket.market.standing import (
     Standing,
@@ -31,12 +31,11 @@ from dpmarket.market.standing import (
     standing_of,
 )
 from dpmarket.market.statements import given, given_whole, together
-
-if TYPE_CHECKING:
-    from dpmarket.mechanisms import Curve, OnlineGaussianMechanism
+from dpmarket.mechanisms.outcomes import whole_units
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 _ACCEPTING = ("open", "deciding")
-_curves: dict[str, Curve | OnlineGaussianMechanism] = {}  # by digest: a frozen curve is the same for ever
+_schedules: dict[str, PriceSchedule] = {}  # by digest: a frozen schedule is the same for ever
 
 
 @dataclass(frozen=True)
@@ -87,21 +86,18 @@ def menu_for(connection: Connection, participation: str, now: datetime, points: 
     MarketRefusal
         They have no seat, or no longer.
     """
-    from dpmarket.mechanisms.quotes import menu_of
-
     found = look_at(connection, participation)
     _refuse_without_seat(found, time_text(now))
-    curve = _curve_of(connection, found)
-    costs = menu_of(curve, points).costs[1:]
-    epsilons, payments = curve.offers_in_minor_units(costs, found.minor_units)
-    rows = zip(costs.tolist(), epsilons.tolist(), payments.tolist(), strict=True)
-    return [MenuLine(*row) for row in rows]
+    costs, epsilons, payments = _schedule_of(connection, found).menu(points)
+    amounts = whole_units(payments, found.minor_units)
+    rows = zip(costs.tolist(), epsilons.tolist(), amounts.tolist(), strict=True)
+    return [MenuLine(*row) for row in rows][::-1]
 
 
 def choose(
     connection: Connection, participation: str, cost: float, now: datetime, terms: Terms | None = None
 ) -> GivenQuote:
-    """Quote a seller by the campaign's curve at their cost, or at that of the menu's line that they chose.
+    """Quote a seller by the campaign's schedule at their cost, or at that of the menu's line that they chose.
 
     Where nothing is bought at this cost the offer is epsilon 0 and payment 0, and the participation ends.
 
@@ -121,10 +117,8 @@ def choose(
     cost = checked_cost(cost)
     found, at = standing_of(connection, participation), time_text(now)
     _refuse_without_seat(found, at)
-    epsilons, amounts = _curve_of(connection, found).offers_in_minor_units(
-        np.array([cost]), found.minor_units
-    )
-    epsilon, payment = float(epsilons[0]), int(amounts[0])
+    epsilons, payments = _schedule_of(connection, found).quote(np.array([cost]))
+    epsilon, payment = float(epsilons[0]), int(whole_units(payments, found.minor_units)[0])
     expires_at = min(time_text(now + terms.quote), found.deliver_until)
     values = {"epsilon": epsilon, "payment": payment, "made_at": at, "expires_at": expires_at}
     if payment == 0:
@@ -242,11 +236,11 @@ def _refuse_without_seat(found: Standing, at: str) -> None:
         raise MarketRefusal("expired", "the seat was held until now: take one again.")
 
 
-def _curve_of(connection: Connection, found: Standing) -> Curve | OnlineGaussianMechanism:
+def _schedule_of(connection: Connection, found: Standing) -> PriceSchedule:
     digest = str(found.curve_digest)
-    curve = _curves.get(digest)
-    if curve is None:
+    schedule = _schedules.get(digest)
+    if schedule is None:
         columns = tables.live_campaign.c
         query = sa.select(columns.curve).where(columns.campaign == found.campaign)
-        curve = _curves[digest] = curve_of(str(connection.execute(query).scalar_one()))
-    return curve
+        schedule = _schedules[digest] = schedule_of(str(connection.execute(query).scalar_one()))
+    return schedule

@@ -193,23 +193,28 @@ class CrossPricedMechanism:
         everybody = histograms.sum(axis=0)
         schedules, weights = [], []
         for p in range(PARTS):
-            others = everybody - histograms[p]
-            known = float(others.sum())
-            if known == 0.0:
-                raise Infeasible("expected reports in more than one part: draw another salt.")
-            # The others stand for everybody: a part's share of the budget is its share of the sellers.
-            bins = []
-            for group, grid, counts in zip(self.groups, self.grids, others, strict=True):
-                middles = np.concatenate((grid[:1], 0.5 * (grid[1:] + grid[:-1])))
-                filled = np.flatnonzero(counts[:-1])
-                bins.append(CostBins(group, middles[filled], counts[filled] * (sellers / known)))
-            # The search starts from a public weight: another part's would depend on this part's reports.
-            weight, priced = price_for_budget(
-                bins, self.objective, self.epsilon_cost, self.budget, self.minor_unit, _FEEDBACK
-            )
+            weight, priced = self.price_part(everybody - histograms[p], sellers)
             schedules.append(priced.schedules)
             weights.append(weight)
         return CrossPrices(salt, tuple(schedules), tuple(weights), histograms)
+
+    def price_part(self, others: FloatArray, sellers: float) -> tuple[float, PricedMarket]:
+        """Return the payment weight and the prices of a part, from the other parts' histograms.
+
+        The others stand for all ``sellers``: a part's share of the budget is its share of the sellers.
+        """
+        known = float(others.sum())
+        if known == 0.0:
+            raise Infeasible("expected reports in more than one part: draw another salt.")
+        bins = []
+        for group, grid, counts in zip(self.groups, self.grids, others, strict=True):
+            middles = np.concatenate((grid[:1], 0.5 * (grid[1:] + grid[:-1])))
+            filled = np.flatnonzero(counts[:-1])
+            bins.append(CostBins(group, middles[filled], counts[filled] * (sellers / known)))
+        # The search starts from a public weight: another part's would depend on this part's reports.
+        return price_for_budget(
+            bins, self.objective, self.epsilon_cost, self.budget, self.minor_unit, _FEEDBACK
+        )
 
 
 def split(names: Sequence[str], salt: bytes) -> IntArray:

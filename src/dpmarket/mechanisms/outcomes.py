@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.display import html_table, short_repr
+from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.objective import AnyObjective
 
 if TYPE_CHECKING:
@@ -104,3 +105,17 @@ def round_up(payments: FloatArray, minor_unit: float) -> FloatArray:
     unit = checks.positive("minor_unit", minor_unit)
     units = np.ceil(payments / unit * (1.0 - 1e-12) - 1e-9)
     return np.asarray(np.where(payments > 0.0, np.maximum(units, 1.0) * unit, 0.0))
+
+
+def whole_units(payments: FloatArray, units: int) -> IntArray:
+    """Return payments as whole minor units, so many to one unit of money, never below the exact payment.
+
+    Rounding errors count for the seller: a payment that may lie above a whole number is rounded up.
+
+    >>> whole_units(np.array([0.0, 0.001, 0.305]), 100).tolist()
+    [0, 1, 31]
+    """
+    wanted = payments * checks.whole("units", units, minimum=1) * (1.0 + 4e-16)
+    if not float(wanted.max(initial=0.0)) < 2.0**53:
+        raise InvalidInput(f"expected payments below 2^53 minor units of 1/{units}.")
+    return np.asarray(np.ceil(wanted), dtype=np.int64)

@@ -133,21 +133,39 @@ class PriceSchedule:
         epsilons[refused] = payments[refused] = 0.0
         return epsilons, payments
 
+    def amount(self, costs: FloatArray) -> FloatArray:
+        """Return the amount H that each report sells: a seller with cost c loses c H."""
+        assert self.amounts is not None
+        return np.where(costs > self.reserve_price, 0.0, np.interp(costs, self.costs, self.amounts))
+
     def menu(self, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the offers as a menu: costs, epsilons and payments, from the lowest cost up.
+        """Return the offers that differ, as a menu: costs, epsilons and payments, from the lowest cost up.
 
         Parameters
         ----------
         n
-            How many offers, at least 2; costs are spaced evenly up to the reserve price.
+            How many offers, at least 1, evenly spaced in epsilon; fewer where the schedule has steps.
 
         Returns
         -------
         tuple of FloatArray
             The best offer for each of the costs.
+
+        Examples
+        --------
+        >>> [column.tolist() for column in posted_price(3.0, 0.5).menu(50)]
+        [[3.0], [0.5], [1.5]]
         """
-        costs = np.linspace(float(self.costs[0]), self.reserve_price, checks.whole("n", n, minimum=2))
-        return costs, *self.quote(costs)
+        levels = np.linspace(self.largest_epsilon, 0.0, checks.whole("n", n, minimum=1) + 1)[:-1]
+        # The highest cost that is offered each level, up to rounding: within the piece that falls below it.
+        last = np.searchsorted(-self.epsilons, -levels * (1.0 - 1e-9), side="right") - 1
+        following = np.minimum(last + 1, self.costs.size - 1)
+        above, fall = self.epsilons[last] - levels, self.epsilons[last] - self.epsilons[following]
+        share = np.divide(np.maximum(above, 0.0), fall, out=np.zeros(levels.size), where=fall > 0.0)
+        costs = np.unique(self.costs[last] + share * (self.costs[following] - self.costs[last]))
+        epsilons, payments = self.quote(costs)
+        sold = epsilons > 0.0
+        return costs[sold], epsilons[sold], payments[sold]
 
     def scale(self, factor: float) -> PriceSchedule:
         """Return the schedule with all epsilons multiplied by a factor; amounts and payments follow."""

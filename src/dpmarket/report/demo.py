@@ -18,22 +18,22 @@ import polars as pl
 
 from dpmarket import checks
 from dpmarket.allocation import BuyerObjective
-from dpmarket.arrays import FloatArray
-from dpmarket.campaign import certify_quotes, decide_offline, quote_file, train_file
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign import certify_quotes, decide_offline, online_schedule, quote_file, train_file
 from dpmarket.certificates import verify, write_certificate
 from dpmarket.costs import CostDistribution, parse_distribution
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
 from dpmarket.ledger.places import forget_place
-from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, Outcome, population_curve
+from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, population_curve
+from dpmarket.mechanisms.outcomes import whole_units
 from dpmarket.planning import Comparison, Trial, compare, plan_prices, standard_buyers
 from dpmarket.planning.buyers import Builder
 from dpmarket.progress import StageProgress
 from dpmarket.report.evidence import SEALED, Verified
 from dpmarket.report.from_campaign import audits_of, material_of, read_campaign
 from dpmarket.report.page import render_page
-from dpmarket.report.rule import market_of
 from dpmarket.report.score import score_model
 from dpmarket.report.summary import Summary, summarise
 
@@ -113,9 +113,10 @@ def run_demo(
     campaign = read_campaign(market, reports, quotes)
     assert campaign.model is not None
     progress("Quoting the same people one by one", 0.4)
-    online = _online(campaign.outcome)
-    offer = online.run(campaign.costs, _ids(len(sellers)))
-    _write_quotes(place / "quotes-online.csv", offer, campaign.round.minor_units)
+    schedule, _ = online_schedule(campaign.market)
+    epsilons, payments = schedule.quote(campaign.costs)
+    amounts = whole_units(payments, campaign.round.minor_units)
+    _write_quotes(place / "quotes-online.csv", epsilons, amounts, campaign.round.minor_units)
     progress("Certifying", 0.45)
     certificate = certify_quotes(market, quotes)
     write_certificate(certificate, place / "certificate.json", place / "openings.json")
@@ -134,7 +135,7 @@ def run_demo(
             TITLE,
             audits=audits,
             score=score_model(campaign.model, public),
-            comparison=_at_own_budget(comparisons[COSTS[0]]),
+            comparison=_at_own_budget(comparisons[COSTS[0]]).to_dict(),
             digest=certificate.digest,
         )
     )
@@ -142,14 +143,13 @@ def run_demo(
     write_json(place / "summary.json", summary.to_dict())
     write_bytes(report, render_page(summary).encode())
     progress("Done", 1.0)
-    paid = offer.in_minor_units(campaign.round.minor_units)
     return Demo(
         folder=place,
         report=report,
         summary=summary,
         comparisons=comparisons,
-        online_paid=paid.total / paid.scale,
-        online_bought=int((offer.epsilons > 0.0).sum()),
+        online_paid=int(amounts.sum()) / campaign.round.minor_units,
+        online_bought=int((epsilons > 0.0).sum()),
     )
 
 
@@ -227,16 +227,10 @@ def _market_file(sellers: PublicData) -> str:
     )
 
 
-def _online(outcome: Outcome) -> OnlineMechanism:
-    dist, objective = market_of(outcome)
-    return OnlineMechanism(dist, population_curve(dist, objective, outcome.epsilons.size))
-
-
-def _write_quotes(target: Path, offer: Outcome, minor_units: int) -> None:
-    amounts = offer.in_minor_units(minor_units).amounts
+def _write_quotes(target: Path, epsilons: FloatArray, amounts: IntArray, minor_units: int) -> None:
     columns = {
-        "seller": [str(name) for name in offer.seller_ids.tolist()],
-        "epsilon": offer.epsilons,
+        "seller": _ids(epsilons.size),
+        "epsilon": epsilons,
         "payment": amounts / minor_units,
         "payment_minor_units": amounts,
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,47 +11,40 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.audit import Audit, audit_accounting, audit_paid_amounts, audit_truthfulness
 from dpmarket.campaign import ModelFile
 from dpmarket.certificates import Verification
-from dpmarket.mechanisms import GaussianMechanism, Outcome
+from dpmarket.costs import distribution_from_dict
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
 from dpmarket.privacy import GaussianWeights, SoftmaxWeights, Weights
-from dpmarket.report.rule import mechanism_behind
+from dpmarket.report.rule import answers_of
 
 GAIN = "Could anybody have gained by naming another cost?"
 LOSS = "Was anybody paid less than the promise costs them?"
 KEPT = "Does what was released keep the promises?"
 SEALED = "Does the certificate hold together?"
-_SELLERS, _MARKETS, _LIES = 30, 2, 60  # simulated markets that are searched for lies
-_FEWER = 10  # sellers, and twice as many lies, where every answer takes longer
+_SELLERS, _MISREPORTS = 12, 20  # of a simulated market that is searched for misreports
 _ACCOUNTS = 500  # promises whose spending is recomputed
 
 
-def truthfulness_of(outcome: Outcome) -> tuple[str, Audit]:
-    """Search simulated markets under the outcome's rule for a lie that pays."""
-    mechanism = mechanism_behind(outcome)
-    sellers, lies = min(_SELLERS, outcome.epsilons.size), _LIES
-    if isinstance(mechanism, GaussianMechanism):
-        sellers, lies = min(_FEWER, sellers), 2 * _FEWER
-        # A grid of noise rates that so few sellers can reach.
-        few = replace(
-            mechanism.objective, expected_sellers=sellers, lowest_rate=None, highest_rate=None, grid=60
-        )
-        mechanism = replace(mechanism, objective=few)
+def truthfulness_of(rules: Mapping[str, Any], people: int) -> tuple[str, Audit]:
+    """Search a simulated market under a campaign's rules for a misreport that gains."""
+    sellers = LEAST_SELLERS if "budget" in rules else min(_SELLERS, people)
     audit = audit_truthfulness(
-        mechanism,
-        mechanism.dist,
+        answers_of(rules, sellers / people),  # type: ignore[arg-type]
+        distribution_from_dict(rules["distribution"]),
         sellers,
-        _MARKETS,
-        lies,
+        1,
+        _MISREPORTS,
         np.random.default_rng(0),
     )
     return GAIN, audit
 
 
 def participation_of(
-    costs: FloatArray, epsilons: FloatArray, amounts: IntArray, minor_units: int
+    rules: Mapping[str, Any], costs: FloatArray, epsilons: FloatArray, amounts: IntArray, minor_units: int
 ) -> tuple[str, Audit]:
-    """Check that whoever was bought from is paid what the promise costs them, if they told the truth."""
+    """Check that sellers who were bought from are paid what epsilon costs them, if they told the truth."""
     bought = epsilons > 0.0
-    audit = audit_paid_amounts(epsilons[bought], amounts[bought], costs[bought], minor_units)
+    losses = epsilons[bought] ** (2 if rules["epsilon_cost"]["shape"] == "quadratic" else 1)
+    audit = audit_paid_amounts(losses, amounts[bought], costs[bought], minor_units)
     return LOSS, audit
 
 

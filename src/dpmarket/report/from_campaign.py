@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -25,15 +26,15 @@ from dpmarket.campaign import (
 )
 from dpmarket.campaign.identity import was_reported
 from dpmarket.campaign.place import opened_existing
-from dpmarket.campaign.pricing import error_model_of, prospect_for
 from dpmarket.campaign.records import label_numbers
 from dpmarket.campaign.released import Released, released_from_json
 from dpmarket.campaign.reports import read_reports
 from dpmarket.campaign.rules import refuse_changed
+from dpmarket.campaign.terms import plan_for, prospect_for
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import verify
 from dpmarket.datasets import PublicData
-from dpmarket.errors import FileProblem, LedgerRefusal
+from dpmarket.errors import FileProblem, Infeasible, LedgerRefusal
 from dpmarket.files import (
     numbers_of,
     parse_json,
@@ -47,9 +48,17 @@ from dpmarket.files import (
 )
 from dpmarket.ledger import Round, reading
 from dpmarket.ledger.releases import released_model
-from dpmarket.ledger.rounds import SELLER, amounts_of, campaign_of, quotes_of, weights_of, withdrawn_of
-from dpmarket.mechanisms import Outcome
-from dpmarket.planning import Comparison
+from dpmarket.ledger.rounds import (
+    SELLER,
+    amounts_of,
+    campaign_of,
+    decision_of,
+    quotes_of,
+    weights_of,
+    withdrawn_of,
+)
+from dpmarket.mechanisms.outcomes import Outcome
+from dpmarket.mechanisms.plan import SMALL_MARKET, Prospect
 from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.numbers import spending_of
 from dpmarket.report.options import Option, budget_options, crowd_options
@@ -147,8 +156,8 @@ class Campaign:
     ----------
     market, round
         The market file, and the round in the ledger.
-    outcome
-        What the mechanism decided, with the ledger's promises.
+    outcome, rules
+        What the mechanism decided, with the ledger's promises, and all that decided it.
     costs, amounts, withdrawn
         Reports, payments in smallest units, and who withdrew.
     released, loss_weights
@@ -158,6 +167,7 @@ class Campaign:
     market: Market
     round: Round
     outcome: Outcome
+    rules: Mapping[str, Any]
     costs: FloatArray
     amounts: IntArray
     withdrawn: BoolArray
@@ -181,23 +191,34 @@ def material_of(
     *,
     audits: tuple[tuple[str, Audit], ...],
     score: Score | None = None,
-    comparison: Comparison | None = None,
+    comparison: Mapping[str, Any] | None = None,
     digest: str | None = None,
 ) -> Material:
     """Return what a report about a campaign is made of; other budgets are planned here."""
     budget = campaign.market.objective.budget
     paid = int(campaign.amounts[~campaign.withdrawn].sum()) / campaign.round.minor_units
+    money = paid if budget is None else budget
+    planned: Prospect | None = None
+    alternatives: tuple[Prospect, ...] = ()
+    people = campaign.outcome.epsilons.size
+    if money > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
+        with contextlib.suppress(Infeasible):
+            plan = plan_for(campaign.market, people, money)
+            planned, alternatives = plan.prospect, plan.alternatives
     return Material(
         title=title,
         outcome=campaign.outcome,
+        rules=campaign.rules,
         reported_costs=campaign.costs,
         minor_units=campaign.round.minor_units,
         currency=campaign.market.money.currency,
+        ceiling=campaign.round.ceiling,
         amounts=campaign.amounts,
         withdrawn=campaign.withdrawn,
         budget=budget,
-        error_model=error_model_of(campaign.market),
-        options=options_of(campaign, paid if budget is None else budget),
+        options=options_of(campaign, money),
+        planned=planned,
+        alternatives=alternatives,
         model=campaign.model,
         statistics=campaign.statistics,
         score=score,
@@ -225,11 +246,13 @@ def read_campaign(market_path: Path, reports: Path, quotes: Path, ledger: str | 
         kept = released_model(connection, entered.number)
         loss_weights = None if kept is None else weights_of(connection, entered.number)
         outcome = stored_outcome(connection, entered)
+        rules = decision_of(connection, entered.number)
     rows = positions_in(table, SELLER, reported.sellers, SELLER)
     return Campaign(
         market=market,
         round=entered,
         outcome=outcome,
+        rules=rules,
         costs=reported.costs[rows],
         amounts=amounts_of(table)[1],
         withdrawn=withdrawn,
@@ -251,8 +274,8 @@ def audits_of(campaign: Campaign) -> tuple[tuple[str, Audit], ...]:
     """Run the audits that a report shows; each with the question that it answers."""
     epsilons, scale = campaign.outcome.epsilons, campaign.round.minor_units
     audits = [
-        truthfulness_of(campaign.outcome),
-        participation_of(campaign.costs, epsilons, campaign.amounts, scale),
+        truthfulness_of(campaign.rules, epsilons.size),
+        participation_of(campaign.rules, campaign.costs, epsilons, campaign.amounts, scale),
     ]
     if campaign.model is not None and campaign.loss_weights is not None:
         rng = np.random.default_rng(0)

@@ -7,30 +7,27 @@ that they took, which the offer itself tells; single offers are on no page.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.released import released_from_json
+from dpmarket.campaign.terms import is_one_by_one, outcome_of_rules
 from dpmarket.errors import Infeasible, InvalidInput, LedgerRefusal, NotConverged
 from dpmarket.ledger import reading
 from dpmarket.ledger.releases import released_model
-from dpmarket.ledger.rounds import SELLER, Round, decision_of, quotes_of, round_of, weights_of
+from dpmarket.ledger.rounds import SELLER, decision_of, quotes_of, round_of, weights_of
 from dpmarket.market import Desk, acting
 from dpmarket.market.campaigns import campaign_of
 from dpmarket.market.clearing import costs_of
 from dpmarket.market.opening import market_of
 from dpmarket.market.reports import campaigns_without_report, keep_report, quoted
 from dpmarket.market.training import certificate_of
-from dpmarket.mechanisms import Outcome
-from dpmarket.mechanisms.outcome import SCHEMA as OUTCOME
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.report.from_campaign import Campaign, audits_of, certified, material_of
 from dpmarket.report.page import render_page
-from dpmarket.report.rule import rule_of
 from dpmarket.report.summary import Summary, summarise
 
 AMOUNT = "payment_minor_units"
@@ -74,9 +71,9 @@ def summarise_live(desk: Desk, campaign: str) -> Summary:
         if kept is None or certificate is None:
             raise LedgerRefusal("expected a campaign whose model was released and certified.")
         weights = weights_of(connection, found.round)
-        parameters, _, header = decision_of(connection, found.round)
+        rules = decision_of(connection, found.round)
     market = market_of(found.market)
-    if header is None:  # online: who did not sell has no part in what was bought
+    if is_one_by_one(rules["mechanism"]):  # sellers who did not sell have no part in what was bought
         table, costs = table.filter("used"), None
     else:
         reported = costs_of(desk, campaign)
@@ -87,15 +84,17 @@ def summarise_live(desk: Desk, campaign: str) -> Summary:
             pl.col("used").fill_null(value=False), pl.col("epsilon", AMOUNT).fill_null(0)
         )
         costs = np.asarray(reported.get_column("cost").to_numpy(), dtype=np.float64)
-    outcome = _outcome(entered, parameters, header, table)
+    epsilons, amounts = (np.asarray(table.get_column(name).to_numpy()) for name in ("epsilon", AMOUNT))
+    outcome = outcome_of_rules(rules, epsilons, amounts / entered.minor_units)
     weights_by = dict(zip(in_round.get_column(SELLER).to_list(), weights.tolist(), strict=True))
     withdrawn = ~table.get_column("used").to_numpy()
     read = Campaign(
         market=market,
         round=entered,
         outcome=outcome,
-        costs=costs_behind(outcome) if costs is None else costs,
-        amounts=np.asarray(table.get_column(AMOUNT).to_numpy()),
+        rules=rules,
+        costs=costs_behind(PriceSchedule.from_dict(rules["schedule"]), epsilons) if costs is None else costs,
+        amounts=amounts,
         withdrawn=withdrawn,
         released=released_from_json(kept),
         loss_weights=np.array([weights_by.get(who, 0.0) for who in table.get_column(SELLER).to_list()]),
@@ -104,33 +103,10 @@ def summarise_live(desk: Desk, campaign: str) -> Summary:
     return summarise(material_of(read, found.title, audits=(*audits_of(read), *verified), digest=digest))
 
 
-def _outcome(
-    entered: Round, parameters: Mapping[str, Any], header: Mapping[str, Any] | None, table: pl.DataFrame
-) -> Outcome:
-    """Return what was decided, for everybody in a table; online that is the curve and who took an offer."""
-    epsilons = table.get_column("epsilon").to_numpy()
-    total = float(epsilons.sum())
-    told = header or {
-        "schema": OUTCOME,
-        "mechanism": entered.mechanism,
-        "parameters": dict(parameters),
-        "planned_noise_rate": total,
-    }
-    arrays = {
-        "epsilons": epsilons,
-        "payments": table.get_column(AMOUNT).to_numpy() / entered.minor_units,
-        "payment_errors": np.zeros(epsilons.size),
-        "planned_weights": epsilons / total if total > 0.0 else epsilons,
-    }
-    return Outcome.from_dict({**told, "seller_ids": None, **arrays})
-
-
-def costs_behind(outcome: Outcome) -> FloatArray:
-    """Return for every seller the highest cost, up to a fine grid, at which the rule makes their offer."""
-    curve = rule_of(outcome)
-    low, high = curve.dist.support
-    grid = np.linspace(low, min(high, curve.reach), _COSTS)
-    offered = np.asarray(curve.offers(grid).epsilons)
+def costs_behind(schedule: PriceSchedule, epsilons: FloatArray) -> FloatArray:
+    """Return the highest cost, up to a fine grid, at which the schedule makes each seller's offer."""
+    grid = np.linspace(float(schedule.costs[0]), schedule.reserve_price, _COSTS)
+    offered = schedule.quote(grid)[0]
     # Epsilons fall with the cost: of how many costs is the offer at least as large?
-    at_least = np.searchsorted(-offered, -outcome.epsilons * (1.0 - 1e-9), side="right")
+    at_least = np.searchsorted(-offered, -epsilons * (1.0 - 1e-9), side="right")
     return np.asarray(grid[np.clip(at_least - 1, 0, grid.size - 1)])

@@ -9,7 +9,7 @@ from functools import partial
 from dpmarket.campaign import Market
 from dpmarket.campaign.features import is_plain
 from dpmarket.errors import Infeasible
-from dpmarket.planning import Prospect
+from dpmarket.mechanisms.plan import Prospect
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _TIMES = {0.25: "a quarter of", 0.5: "half", 2.0: "twice", 4.0: "four times"}
@@ -62,9 +62,10 @@ def budget_options(expect: Callable[[float], Prospect], budget: float) -> tuple[
     Examples
     --------
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.planning import logistic_error, plan_prices
-    >>> model = logistic_error(n_features=5, row_bound=1.2)
-    >>> options = budget_options(lambda money: plan_prices(Uniform(1, 5), 1000, money, model).prospect, 100.0)
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> from dpmarket.mechanisms.plan import plan
+    >>> model = Objective.for_model(n_features=5)
+    >>> options = budget_options(lambda money: plan(Uniform(1, 5), model, 1000, money).prospect, 100.0)
     >>> [option.factor for option in options], options[0].expected_error > options[-1].expected_error
     ([0.25, 0.5, 1.0, 2.0, 4.0], True)
     """
@@ -116,8 +117,8 @@ def _feasible(asked: Iterable[tuple[str, float, Callable[[], Prospect]]]) -> tup
             found = expect()
         except Infeasible:
             continue
-        error = found.error
+        noise_share = found.noise_error / found.error
         options.append(
-            Option(what, factor, found.payment, error.total, error.noise_share, found.share_bought)
+            Option(what, factor, found.expected_payment, found.error, noise_share, found.share_bought)
         )
     return tuple(options)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmarket.campaign import ModelFile
-from dpmarket.mechanisms import Outcome
 from dpmarket.version import __version__
 
-_LONG = 300  # characters beyond which a distribution is told by its digest
+_LONG = 300  # characters beyond which a table is shown as its digest
 
 
 @dataclass(frozen=True)
@@ -38,18 +37,18 @@ class Feature:
     label: str | None = None
 
 
-def parameters_of(outcome: Outcome, minor_units: int, model: ModelFile | None) -> tuple[Parameter, ...]:
-    """Return all public settings; a distribution with many numbers is told by its SHA-256."""
+def parameters_of(
+    rules: Mapping[str, Any], minor_units: int, model: ModelFile | None
+) -> tuple[Parameter, ...]:
+    """Return all public settings; a table with many numbers is shown as its SHA-256."""
     rows = [
         Parameter("market", "dpmarket", __version__),
-        Parameter("market", "mechanism", outcome.mechanism),
-        Parameter("market", "distribution", _distribution(outcome.parameters["distribution"])),
         Parameter("market", "minor_units", minor_units),
     ]
-    rows += [Parameter("objective", name, value) for name, value in outcome.parameters["objective"].items()]
-    if "curve" in outcome.parameters:
-        names = ("expected_sellers", "slope", "cutoff", "max_epsilon", "margin_epsilon")
-        rows += [Parameter("curve", name, outcome.parameters["curve"][name]) for name in names]
+    for name, value in rules.items():
+        if name != "objective":
+            rows.append(Parameter("market", name, value if _plain(value) else _shortened(value)))
+    rows += [Parameter("objective", name, value) for name, value in rules["objective"].items()]
     if model is not None:
         rows += [Parameter("model", name, value) for name, value in model.to_dict().items() if _plain(value)]
     return tuple(rows)
@@ -64,12 +63,11 @@ def features_of(model: ModelFile) -> tuple[Feature, ...]:
     )
 
 
-def _distribution(data: Mapping[str, Any]) -> str:
+def _shortened(data: object) -> str:
     text = json.dumps(data, sort_keys=True)
     if len(text) <= _LONG:
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return f"{data.get('kind', 'distribution')}, SHA-256 of its JSON: {digest}"
+    return f"SHA-256 of its JSON: {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _plain(value: object) -> bool:

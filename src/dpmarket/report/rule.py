@@ -1,110 +1,84 @@
-"""Turn an outcome into the rule behind it: what was offered at every cost, and where buying ended."""
+"""The mechanism behind a campaign's rules, as an audit asks it: one seller's answer to another report."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
-from dpmarket.allocation import BuyerObjective
-from dpmarket.costs import CostDistribution
-from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms import (
-    Curve,
-    GaussianMechanism,
-    OfflineMechanism,
-    OnlineGaussianMechanism,
-    OnlineMechanism,
-    Outcome,
-    mechanism_of,
-    population_curve,
-)
-from dpmarket.planning import ErrorModel, ExpectedError, expected_error
-
-AnyRule = Curve | OnlineGaussianMechanism
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign.terms import CROSS_PRICED, OFFLINE
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import objective_from_dict
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 
-def rule_of(outcome: Outcome) -> AnyRule:
-    """Return the curve by which an outcome was decided.
+class Answers(Protocol):
+    """What a truthfulness audit asks: the amount H that a report sells, and its payment.
 
-    With a delta, all at once, it is the one that was to be expected beforehand. For an online outcome it is
-    the curve itself. For another offline one it has the cutoff, total promise and cap of the allocation:
-    every promise lies on it exactly, and every payment as closely as one seller's own report moves a market.
-
-    Raises
-    ------
-    InvalidInput
-        The outcome of another mechanism.
+    A seller with cost c loses c H, so that an audit of linear costs is one of every cost function.
     """
-    mechanism = mechanism_behind(outcome)
-    if isinstance(mechanism, OnlineMechanism):
-        return mechanism.curve
-    if not isinstance(mechanism, OfflineMechanism):
-        return planned_rule(outcome)
-    if outcome.optimality is None:
-        raise InvalidInput("expected an outcome with its optimality, found none.")
-    dist, objective, best = mechanism.dist, mechanism.objective, outcome.optimality
-    sellers, total = outcome.epsilons.size, outcome.planned_noise_rate
-    cap = math.inf if objective.weight_cap is None else objective.weight_cap / sellers * total
-    if math.isinf(best.cutoff):
-        return Curve(dist, objective, sellers, math.inf, math.inf, min(total / sellers, cap))
-    if objective.concentration == 0.0:
-        return Curve(dist, objective, sellers, math.inf, best.cutoff, cap)
-    # On the path of best allocations eta * s * |a| = mu / gamma, slope = eta / s.
-    slope = objective.payment_weight * total**2 * best.concentration_part / objective.concentration**2
-    return Curve(dist, objective, sellers, slope, best.cutoff, cap)
+
+    def respond(self, reported_costs: FloatArray, i: int, report: float) -> tuple[float, float]:
+        """Return seller ``i``'s amount and payment for a report, the others' reports as given."""
+        ...
 
 
-def planned_rule(outcome: Outcome) -> AnyRule:
-    """Return the curve that was to be expected before anybody reported: a function of public values only."""
-    mechanism = mechanism_behind(outcome)
-    if isinstance(mechanism, OnlineMechanism):
-        return mechanism.curve
-    if isinstance(mechanism, OnlineGaussianMechanism):
-        return mechanism
-    if isinstance(mechanism, GaussianMechanism):
-        return OnlineGaussianMechanism(mechanism.dist, mechanism.objective)
-    return population_curve(mechanism.dist, mechanism.objective, outcome.epsilons.size)
+def answers_of(rules: Mapping[str, Any], share: float) -> Answers:
+    """Return the mechanism that decides by these rules, for a share of the sellers and of the budget."""
+    if rules["mechanism"] not in (OFFLINE, CROSS_PRICED):
+        return _Scheduled(PriceSchedule.from_dict(rules["schedule"]))
+    terms = VirtualCost.from_dict(rules["virtual_cost"]), objective_from_dict(rules["objective"])
+    table = EpsilonCost.from_dict(rules["epsilon_cost"])
+    if rules["mechanism"] == OFFLINE:
+        return _Exact(OfflineMechanism(*terms, epsilon_cost=table))
+    mechanism = CrossPricedMechanism(
+        *terms, share * rules["budget"], epsilon_cost=table, minor_unit=rules["minor_unit"]
+    )
+    return _CrossPriced(mechanism, bytes.fromhex(rules["salt"]))
 
 
-def mechanism_behind(
-    outcome: Outcome,
-) -> OfflineMechanism | OnlineMechanism | GaussianMechanism | OnlineGaussianMechanism:
-    """Return the mechanism behind an outcome, which has to be the offline or the online one."""
-    if not isinstance(outcome, Outcome):
-        raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")
-    mechanism = mechanism_of(outcome)
-    known = OfflineMechanism | OnlineMechanism | GaussianMechanism | OnlineGaussianMechanism
-    if not isinstance(mechanism, known):
-        raise InvalidInput(
-            f"expected the outcome of the offline or the online mechanism, got {outcome.mechanism!r}."
-        )
-    return mechanism
+class _Scheduled:
+    def __init__(self, schedule: PriceSchedule) -> None:
+        self.schedule = schedule
+
+    def respond(self, reported_costs: FloatArray, i: int, report: float) -> tuple[float, float]:
+        return _sold(self.schedule, report)
 
 
-def delta_of(outcome: Outcome) -> float:
-    """Return the delta of an outcome's promises, 0 without one."""
-    mechanism = mechanism_behind(outcome)
-    if isinstance(mechanism, GaussianMechanism | OnlineGaussianMechanism):
-        return mechanism.objective.delta
-    return 0.0
+class _Exact:
+    def __init__(self, mechanism: OfflineMechanism) -> None:
+        self.mechanism = mechanism
+
+    def respond(self, reported_costs: FloatArray, i: int, report: float) -> tuple[float, float]:
+        epsilon, payment = self.mechanism.respond(reported_costs, i, report)
+        return float(self.mechanism.epsilon_cost.cost_of_epsilon(np.array([epsilon]))[0]), payment
 
 
-def error_of(outcome: Outcome, model: ErrorModel) -> ExpectedError:
-    """Return the error to expect of an outcome: with a delta in units of what its promises let noise move."""
-    mechanism = mechanism_behind(outcome)
-    if not isinstance(mechanism, GaussianMechanism | OnlineGaussianMechanism):
-        return expected_error(outcome, model)
-    price = mechanism.objective.price
-    mu = np.interp(outcome.epsilons, price.epsilons, price.knots)
-    return model.predict(float(mu @ mu) / float(mu.sum()) ** 2, float(mu.sum()))
+class _CrossPriced:
+    """Prices of a part are computed once for the same reports of the other parts."""
+
+    def __init__(self, mechanism: CrossPricedMechanism, salt: bytes) -> None:
+        self.mechanism, self.salt = mechanism, salt
+        self.known: dict[bytes, PriceSchedule] = {}
+
+    def respond(self, reported_costs: FloatArray, i: int, report: float) -> tuple[float, float]:
+        costs = np.array(reported_costs, dtype=np.float64)
+        costs[i] = report
+        parts = split([str(k) for k in range(costs.size)], self.salt)
+        histograms = self.mechanism.histograms(costs, np.zeros(costs.size, dtype=np.int64), parts)
+        others = histograms.sum(axis=0) - histograms[parts[i]]
+        key = others.tobytes()
+        if key not in self.known:
+            self.known[key] = self.mechanism.price_part(others, float(costs.size))[1].schedules[0]
+        return _sold(self.known[key], report)
 
 
-def market_of(outcome: Outcome) -> tuple[CostDistribution, BuyerObjective]:
-    """Return the cost distribution and the objective of an offline or online outcome without a delta."""
-    mechanism = mechanism_behind(outcome)
-    if isinstance(mechanism, OnlineMechanism):
-        return mechanism.dist, mechanism.curve.objective
-    if not isinstance(mechanism, OfflineMechanism):
-        raise InvalidInput("expected the outcome of a mechanism without a delta.")
-    return mechanism.dist, mechanism.objective
+def _sold(schedule: PriceSchedule, report: float) -> tuple[float, float]:
+    """Return what a schedule buys at a report: the amount H, and the payment."""
+    _, payments = schedule.quote(np.array([report]))
+    return float(schedule.amount(np.array([report]))[0]), float(payments[0])

@@ -7,7 +7,7 @@ are no secret from somebody who knows every seller's cost but one; that, too, is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,16 +17,19 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
 from dpmarket.campaign import ModelFile, StatisticFile
+from dpmarket.campaign.terms import is_one_by_one, schedule_of
+from dpmarket.costs import distribution_from_dict
+from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms import GaussianMechanism, OnlineGaussianMechanism, OnlineMechanism, Outcome
-from dpmarket.planning import Comparison, ErrorModel
+from dpmarket.mechanisms.outcomes import Outcome, whole_units
+from dpmarket.mechanisms.plan import Prospect
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.report.evidence import GAIN, KEPT, LOSS, SEALED
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.numbers import Numbers, numbers_in
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
-from dpmarket.report.rule import AnyRule, delta_of, error_of, mechanism_behind, planned_rule, rule_of
 from dpmarket.report.score import Score
 
 SCHEMA = "dpmarket.report/3"
@@ -46,36 +49,40 @@ _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that poi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Material:
-    """All that a report can be made from; confidential. Only the first four are needed.
+    """All that a report can be made from; confidential. Only the first five are needed.
 
     Attributes
     ----------
     title
         What the campaign is called.
     outcome
-        Promises and payments of everybody who was quoted, by the offline or online mechanism.
+        Epsilons and payments of everybody who was quoted.
+    rules
+        All that decided, as plain data: the public tables, and a schedule or a salt.
     reported_costs
         In the outcome's order, shape (m,).
     minor_units
         Smallest units of money to one unit; payments are counted as they are rounded to them.
     currency
         Its short name; empty if it has none.
+    ceiling
+        What nobody could be asked to exceed; None: the most that the rule offers.
     amounts
         Payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
     withdrawn
         Who withdrew before training, shape (m,); None: nobody.
     budget
         What the buyer set out to spend, money.
-    error_model
-        What noise and few people cost the model that is trained, for the error to expect.
     options
         What more and less money would have bought.
+    planned, alternatives
+        What the budget lets expect of the rules' own mechanism and of simpler rules; None, empty: no budget.
     model, score
         The released model, and its error on public data.
     statistics
         The released statistics, where no model was trained.
     comparison
-        What other buyers would have got for the same money.
+        What other buyers would have got for the same money, as plain data.
     audits
         A question in words, and the audit that answers it.
     digest
@@ -84,18 +91,21 @@ class Material:
 
     title: str
     outcome: Outcome
+    rules: Mapping[str, Any]
     reported_costs: FloatArray
     minor_units: int
     currency: str = ""
+    ceiling: float | None = None
     amounts: IntArray | None = None
     withdrawn: BoolArray | None = None
     budget: float | None = None
-    error_model: ErrorModel | None = None
     options: tuple[Option, ...] = ()
+    planned: Prospect | None = None
+    alternatives: tuple[Prospect, ...] = ()
     model: ModelFile | None = None
     statistics: StatisticFile | None = None
     score: Score | None = None
-    comparison: Comparison | None = None
+    comparison: Mapping[str, Any] | None = None
     audits: tuple[tuple[str, Audit], ...] = ()
     digest: str | None = None
 
@@ -146,6 +156,17 @@ class AuditNote:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """A simpler rule for the same expected payment: its error, and by what share it is higher."""
+
+    name: str
+    expected_error: float
+    more_error: float
+    share_bought: float
+    largest_epsilon: float
+
+
+@dataclass(frozen=True)
 class Summary:
     """What a report says, as values; no seller can be told from it.
 
@@ -164,10 +185,9 @@ class Summary:
     one_by_one
         Whether sellers were quoted one by one, by a curve fixed beforehand.
     expected_error, noise_share
-        The error to expect and the share of noise in it; None where somebody withdrew, and without an error
-        model.
-    kkt_residual
-        Of the outcome; None where somebody withdrew.
+        The error to expect and the share of noise in it; None where somebody withdrew.
+    alternatives
+        Simpler rules for the same money.
     meanings
         What the promises mean for the people who got them.
     noise_standard_error
@@ -194,7 +214,7 @@ class Summary:
     one_by_one: bool
     expected_error: float | None
     noise_share: float | None
-    kkt_residual: float | None
+    alternatives: tuple[Alternative, ...]
     budget: float | None
     options: tuple[Option, ...]
     meanings: tuple[Meaning, ...]
@@ -233,7 +253,9 @@ def summarise(material: Material) -> Summary:
         arguments that do not belong together.
     """
     outcome = material.outcome
-    mechanism = mechanism_behind(outcome)
+    if not isinstance(outcome, Outcome):
+        raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")
+    rules, minor_units = material.rules, material.minor_units
     costs = checks.non_negative_vector("reported_costs", material.reported_costs)
     checks.same_length("reported_costs", costs, "outcome.epsilons", outcome.epsilons)
     kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
@@ -243,44 +265,42 @@ def summarise(material: Material) -> Summary:
     few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
     amounts = material.amounts
     if amounts is None:
-        amounts = outcome.in_minor_units(material.minor_units).amounts
+        amounts = whole_units(outcome.payments, minor_units)
     checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)
     amounts = amounts[kept]
     costs, epsilons = costs[kept], outcome.epsilons[kept]
-    totals = _totals(epsilons, amounts, material.minor_units, withdrew)
-    curve = planned_rule(outcome) if few_withdrew else rule_of(outcome)
+    totals = _totals(epsilons, amounts, minor_units, withdrew)
+    schedule = schedule_of(rules, kept.size if few_withdrew else material.reported_costs)
+    largest = schedule.largest_epsilon if material.ceiling is None else material.ceiling
     bought = epsilons > 0.0
-    ends = group_ends(mechanism.dist, curve.reach)
-    payments = amounts / material.minor_units
+    ends = group_ends(distribution_from_dict(rules["distribution"]), schedule.reserve_price)
+    payments = amounts / minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
-    optimality = outcome.optimality if withdrew == 0 else None
-    error = None
-    if withdrew == 0 and material.error_model is not None:
-        error = error_of(outcome, material.error_model)
+    error = outcome.sampling_error + outcome.noise_error if withdrew == 0 else None
     return Summary(
         title=material.title,
         currency=material.currency,
-        mechanism=outcome.mechanism,
+        mechanism=rules["mechanism"],
         totals=totals,
-        rule=_rule(curve, is_planned=few_withdrew or isinstance(mechanism, GaussianMechanism)),
+        rule=_rule(schedule, VirtualCost.from_dict(rules["virtual_cost"]), largest, is_planned=few_withdrew),
         bought_groups=groups[0],
         other_groups=groups[1],
-        one_by_one=isinstance(mechanism, OnlineMechanism | OnlineGaussianMechanism),
-        expected_error=None if error is None else error.total,
-        noise_share=None if error is None else error.noise_share,
-        kkt_residual=None if optimality is None else optimality.kkt_residual,
+        one_by_one=is_one_by_one(rules["mechanism"]),
+        expected_error=error,
+        noise_share=None if error is None else outcome.noise_error / error,
+        alternatives=_alternatives(material),
         budget=material.budget,
         options=material.options,
-        meanings=_meanings(totals, curve),
+        meanings=_meanings(totals, largest),
         score=material.score,
         noise_standard_error=None if material.model is None else material.model.noise_standard_error,
         numbers=None if material.statistics is None else numbers_in(material.statistics),
-        comparison=None if material.comparison is None else material.comparison.to_dict(),
+        comparison=None if material.comparison is None else dict(material.comparison),
         audits=tuple(_note(question, audit) for question, audit in material.audits),
-        parameters=parameters_of(outcome, material.minor_units, material.model),
+        parameters=parameters_of(rules, minor_units, material.model),
         features=() if material.model is None else features_of(material.model),
         digest=material.digest,
-        delta=delta_of(outcome),
+        delta=rules["delta"],
     )
 
 
@@ -307,30 +327,40 @@ def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew:
     )
 
 
-def _rule(curve: AnyRule, *, is_planned: bool) -> Rule:
-    low, high = curve.dist.support
-    ends = curve.reach
+def _rule(schedule: PriceSchedule, virtual_cost: VirtualCost, largest: float, *, is_planned: bool) -> Rule:
+    low, high, ends = float(virtual_cost.knots[0]), virtual_cost.reserve_price, schedule.reserve_price
     everybody = not ends < high
-    reach = ends if everybody else min(high, low + 1.4 * (ends - low))
-    costs = np.linspace(low, reach, _POINTS)
-    offers = curve.offers(costs)
+    costs = np.linspace(low, ends if everybody else min(high, low + 1.4 * (ends - low)), _POINTS)
+    epsilons, payments = schedule.quote(costs)
     return Rule(
         is_planned=is_planned,
-        cutoff=None if everybody else float(ends),
-        virtual_cutoff=None if everybody else float(curve.cutoff),
-        largest_epsilon=curve.largest_epsilon,
-        largest_payment=curve.largest_payment,
+        cutoff=None if everybody else ends,
+        virtual_cutoff=None if everybody else float(virtual_cost(ends)),
+        largest_epsilon=largest,
+        largest_payment=schedule.largest_payment,
         costs=tuple(costs.tolist()),
-        epsilons=tuple(offers.epsilons.tolist()),
-        payments=tuple(offers.payments.tolist()),
+        epsilons=tuple(epsilons.tolist()),
+        payments=tuple(payments.tolist()),
     )
 
 
-def _meanings(totals: Totals, curve: AnyRule) -> tuple[Meaning, ...]:
-    # Not the highest promise given: it would tell what the cheapest seller reported. The rule's own bound.
+def _alternatives(material: Material) -> tuple[Alternative, ...]:
+    if material.planned is None:
+        return ()
+    return tuple(
+        Alternative(
+            rule.name, rule.error, rule.error / material.planned.error - 1.0, rule.share_bought,
+            rule.largest_epsilon,
+        )
+        for rule in material.alternatives
+    )  # fmt: skip
+
+
+def _meanings(totals: Totals, largest: float) -> tuple[Meaning, ...]:
+    # Not the highest promise given: it would tell what the lowest cost was. The rule's own bound.
     return (
         meaning("the average seller who was bought from", totals.mean_epsilon),
-        meaning("the most that the rule promises anybody", curve.largest_epsilon),
+        meaning("the most that the rule promises anybody", largest),
     )
 
 

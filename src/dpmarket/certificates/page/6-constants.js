@@ -49,10 +49,16 @@ function withDelta(delta) {
 
 // Whether a delta is at most the one at which the market has people price an epsilon, if it states one.
 function isPricedDelta({ market, release }) {
-  const objective = market.get("objective");
-  if (objective === undefined || objective.kind !== "dict" || !objective.value.has("delta")) return true;
-  const { kind, value } = objective.value.get("delta");
+  if (!market.has("delta")) return true;
+  const { kind, value } = market.get("delta");
   return release.delta <= (kind === "float" ? value : 0);
+}
+
+// Whether a reported cost multiplies the square of epsilon, by the market's table of epsilon costs.
+function hasQuadraticCosts({ market }) {
+  const table = market.get("epsilon_cost");
+  return table !== undefined && table.kind === "dict" && table.value.has("shape")
+    && table.value.get("shape").value === "quadratic";
 }
 
 // What can be said of a delta by whoever cannot count the lines that were bought from: the root covers the number

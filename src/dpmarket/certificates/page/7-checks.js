@@ -2,7 +2,7 @@
 
 // --- menus ---
 
-const WITH_MENU = ["online", "posted price", "same for all"];
+const WITH_MENU = ["online", "posted price"];
 const TOLERANCE = new Fraction(1n, 10n ** 9n);
 const BEYOND = new Fraction(1n, 10n ** 8n);
 const COARSE = new Fraction(1n, 20n);
@@ -44,6 +44,10 @@ function isPriced({ costs, epsilons, payments }, k) {
 }
 
 function menuChecks(body, menu) {
+  if (hasQuadraticCosts(body)) {
+    const detail = "with quadratic costs, payments are no function of epsilon that is checked here";
+    return [{ name: "menu", verdict: NOT_MADE, detail }];
+  }
   const expected = WITH_MENU.includes(body.mechanism);
   if (!expected && body.menu === null) return [];
   const points = body.menu === null ? 0 : body.menu.cost.length;
@@ -205,7 +209,9 @@ function participation(line, body, cost) {
     return judged(name, false, "", "the cost given is none: expected a number of at least 0");
   }
   const paid = Fraction.of(line.payment).over(new Fraction(body.minorUnits ?? 1n));
-  const worth = Fraction.of(cost).times(Fraction.of(line.promise)).isAtMost(paid);
+  const epsilon = Fraction.of(line.promise);
+  const loss = hasQuadraticCosts(body) ? epsilon.times(epsilon) : epsilon;
+  const worth = Fraction.of(cost).times(loss).isAtMost(paid);
   return judged(name, worth, "the payment covers the loss", "the payment is too small");
 }
 

@@ -6,12 +6,10 @@ This folder can be read in one sitting, copied away and run alone:
 
 In the order in which it is read: ``verdicts`` (what a check says), ``reading`` (bytes to plain data),
 ``layout`` (plain data to a certificate's parts), ``rounding`` and ``losses`` (what a weight costs),
-``constants``, ``commitments``, ``menus``, ``receipts``, ``openings``, ``rules``, ``statements`` and
-``signatures``, joined in ``certificate``; for who knows the reports ``costs``, ``allocation``,
-``quadrature``, ``curves`` and ``prices``, joined in ``payments``.
+``constants``, ``commitments``, ``menus``, ``prices``, ``receipts``, ``openings``, ``rules``, ``statements``
+and ``signatures``, joined in ``certificate``.
 """
 
 from .certificate import verify as verify
-from .payments import verify_payments as verify_payments
 from .verdicts import Check as Check
 from .verdicts import Verification as Verification

@@ -69,11 +69,13 @@ def verify(
     A seller checks the certificate with a receipt and the own cost; a changed certificate does not pass.
 
     >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> from dpmarket.mechanisms.exact import OfflineMechanism
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), Objective.for_model(2, payment_weight=0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model)
+    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
     >>> dpm.verify(certificate, receipt=certificate.receipt("ann"), cost=1.5).passed
     True
     >>> dpm.verify(bytes(certificate).replace(b'"bought_from":3', b'"bought_from":4')).passed

@@ -113,11 +113,16 @@ def priced_delta(market: Any) -> float | None:
 
     One that is no number counts as 0, which no release with a delta keeps.
     """
-    objective = market.get("objective") if isinstance(market, dict) else None
-    if not isinstance(objective, dict) or "delta" not in objective:
+    if not isinstance(market, dict) or "delta" not in market:
         return None
-    stated = objective["delta"]
+    stated = market["delta"]
     return stated if type(stated) is float else 0.0
+
+
+def has_quadratic_costs(market: Any) -> bool:
+    """Whether a reported cost multiplies the square of epsilon: by the market's table of epsilon costs."""
+    table = market.get("epsilon_cost") if isinstance(market, dict) else None
+    return isinstance(table, dict) and table.get("shape") == "quadratic"
 
 
 def _is_priced(body: Body) -> bool:

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from .constants import LARGEST_NUMBER
+from .constants import LARGEST_NUMBER, has_quadratic_costs
 from .layout import Body
-from .verdicts import Check, judged
+from .verdicts import NOT_MADE, Check, judged
 
-WITH_MENU = ("online", "online with a delta", "posted price", "same for all")
+WITH_MENU = ("online", "posted price")
 """Mechanisms that offer everybody the same choices, whatever others report."""
 _TOLERANCE = Fraction(1, 10**9)
 _BEYOND = Fraction(1, 10**8)
@@ -104,6 +104,9 @@ def menu_of(body: Body) -> Menu | None:
 
 def menu_checks(body: Body, menu: Menu | None) -> list[Check]:
     """Check that there is a sound menu where there must be one, and none where offers depended on others."""
+    if has_quadratic_costs(body.market):
+        told = "with quadratic costs, payments are no function of epsilon that is checked here"
+        return [Check("menu", NOT_MADE, told)]
     expected = body.mechanism in WITH_MENU
     if not expected and body.menu is None:
         return []

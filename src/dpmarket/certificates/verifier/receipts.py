@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from .commitments import climbs, leaf_of
-from .constants import with_delta
+from .constants import has_quadratic_costs, with_delta
 from .gaussian import gaussian_covers
 from .layout import Body, Release, receipt_of
 from .losses import loss_up, release_up
@@ -67,9 +67,10 @@ def is_covered(weight: float, spent: float, body: Body) -> bool:
     return release is not None and loss_up(weight, body.release) + release <= Fraction(spent)
 
 
-def is_worth_it(promise: float, payment: float, cost: float, minor_units: int | None) -> bool:
-    """Whether a payment is at least cost times epsilon: by exact comparison."""
-    return Fraction(payment) / (minor_units or 1) >= Fraction(cost) * Fraction(promise)
+def is_worth_it(line: Mapping[str, Any], cost: float, body: Body) -> bool:
+    """Whether a payment is at least cost times epsilon, or its square: by exact comparison."""
+    loss = Fraction(line["promise"]) ** (2 if has_quadratic_costs(body.market) else 1)
+    return Fraction(line["payment"]) / (body.minor_units or 1) >= Fraction(cost) * loss
 
 
 def _fits(line: Mapping[str, Any], body: Body) -> bool:
@@ -100,5 +101,5 @@ def _participation(line: Mapping[str, Any], body: Body, cost: float | None) -> C
         return Check(name, NOT_MADE, "enter your own cost to check it")
     if not 0.0 <= cost < math.inf:
         return Check(name, FAILS, "the cost given is none: expected a number of at least 0")
-    worth = is_worth_it(line["promise"], line["payment"], cost, body.minor_units)
+    worth = is_worth_it(line, cost, body)
     return judged(name, worth, "the payment covers the loss", "the payment is too small")

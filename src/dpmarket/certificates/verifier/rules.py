@@ -24,7 +24,6 @@ from .verdicts import FAILS, HOLDS, NOT_MADE, Broken, Check, judged
 _NAME = "rules fixed beforehand"
 PRICES = "prices fixed beforehand"
 MENU = "menu's prices"
-_ALL_AT_ONCE = ("offline", "offline with a delta")
 _SHAPE = {"committed_at": str, "distribution": dict, "market": dict, "mechanisms": dict, "schema": str}
 
 
@@ -60,11 +59,13 @@ def rules_checks(body: Body, published: bytes | None) -> list[Check]:
 
 
 def _prices(mechanisms: Mapping[str, Any], body: Body) -> list[Check]:
-    if mechanisms.get(body.mechanism) == body.market:
+    # A salt is drawn after the reports: it is the one thing that rules cannot fix beforehand.
+    stated = {name: value for name, value in body.market.items() if name != "salt"}
+    if mechanisms.get(body.mechanism) == stated:
         return _menu_checks(body)
-    if body.mechanism not in _ALL_AT_ONCE or "objective" not in body.market:
+    if body.mechanism != "offline" or "objective" not in body.market:
         return [Check(PRICES, FAILS, "not the published ones")]
-    # The buyer's prices for all sellers at once are planned for as many as come.
+    # The payment weight of the exact mechanism is planned for as many sellers as report.
     return [Check(PRICES, NOT_MADE, "planned from the rules for so many sellers: dpmarket plans them again")]
 
 
@@ -96,7 +97,7 @@ def _published_delta(found: Mapping[str, Any], body: Body) -> float:
     """Return the delta at which the published rules have people price an epsilon; 0 where they have none."""
     stated = priced_delta(found["mechanisms"].get(body.mechanism))
     if stated is None:
-        stated = priced_delta(found["market"])
+        stated = priced_delta(found["market"].get("objective"))
     return 0.0 if stated is None else stated
 
 

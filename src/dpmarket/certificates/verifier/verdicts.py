@@ -39,11 +39,13 @@ class Verification:
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5], seller_ids=["ann", "bob", "cem"])
+    >>> from dpmarket.mechanisms.exact import OfflineMechanism
+    >>> from dpmarket.mechanisms.objective import PaperObjective
+    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(1.0, 1.0, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model)
+    >>> certificate = dpm.certify(outcome, model, mechanism.rules())
     >>> verification = dpm.verify(certificate)
     >>> verification.passed, [check.name for check in verification.checks if check.verdict == "not made"]
     (True, ['signature', 'rules fixed beforehand'])

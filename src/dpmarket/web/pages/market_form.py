@@ -39,7 +39,7 @@ _FIRST = (
 # Columns of files, other files and rounds: the desk has none of them. Labels have fields of their own.
 _LEFT_OUT = (
     "sellers.id_column", "sellers.cost_column", "sellers.excluded",
-    "objective.shares", "label.column", "label.values",
+    "label.column", "label.values",
 )  # fmt: skip
 _STARTS = {
     "costs.distribution": "uniform(1, 5)",

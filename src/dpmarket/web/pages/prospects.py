@@ -7,9 +7,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from dpmarket.campaign.market_file import Market
-from dpmarket.campaign.pricing import error_model_of, prospect_for
-from dpmarket.campaign.with_delta import error_with_delta
+from dpmarket.campaign.terms import error_of, prospect_for
 from dpmarket.errors import DpmarketError
 from dpmarket.market import plan_opening
 from dpmarket.market.opening import market_of, market_text
@@ -77,9 +78,7 @@ def error_so_far(market: Market, people: int, promised: float) -> float | None:
     """
     if people == 0 or promised <= 0.0:
         return None
-    if market.objective.delta is not None:
-        return error_with_delta(market, people, promised)
-    return error_model_of(market).predict(1.0 / people, promised).total
+    return error_of(market, np.full(people, promised / people))
 
 
 @functools.lru_cache(maxsize=32)
@@ -116,4 +115,4 @@ def _line(market: Market, name: str, factor: float) -> Line | None:
     except DpmarketError:
         return None
     minor = math.floor(Fraction(repr(factor * budget)) * market.money.minor_units)
-    return Line(name, minor, round(found.share_bought * people), found.error.total)
+    return Line(name, minor, round(found.share_bought * people), found.error)

@@ -1,9 +1,15 @@
-"""Find what contradicts a delta in a market file: keys that it excludes, and keys that it needs beside it."""
+"""What a delta asks of a campaign: keys that it excludes or needs, and how many people it allows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from dpmarket.errors import LedgerRefusal
+
+if TYPE_CHECKING:
+    from dpmarket.campaign.market_file import Market
 
 
 def delta_problems(data: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -22,19 +28,6 @@ def delta_problems(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     delta = objective.get("delta")
     if not isinstance(delta, int | float) or isinstance(delta, bool) or not 0.0 < delta < 1.0:
         return found
-    others = {
-        "objective.weight_cap": "max_epsilon bounds what anybody gives",
-        "objective.max_mean_epsilon": "max_epsilon bounds what anybody gives",
-        "objective.concentration": "the prices of error follow from the features",
-        "objective.noise": "the prices of error follow from the features",
-        "objective.confidence": "a budget is met on average, and online never exceeded",
-    }
-    for path, why in others.items():
-        if path.removeprefix("objective.") in objective:
-            found.append((path, f"{path}: expected none beside objective.delta: {why}."))
-    if objective.get("mechanism") == "posted price":
-        line = 'objective.mechanism: expected "best" beside objective.delta, got "posted price".'
-        found.append(("objective.mechanism", line))
     if data.get("statistic") or data.get("statistics"):
         line = "objective.delta: expected none with statistics, whose noise needs no delta."
         found.append(("objective.delta", line))
@@ -67,3 +60,33 @@ def delta_problems(data: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = data.get(name)
     return value if isinstance(value, Mapping) else {}
+
+
+def delta_of(market: Market) -> float:
+    """Return the delta of a campaign's guarantees, 0 without one."""
+    return market.objective.delta or 0.0
+
+
+def most_people(delta: float) -> int:
+    """Return how many people may have guarantees with a delta together: a tenth of one may fail."""
+    most = max(math.floor(0.1 / delta) - 1, 0)
+    while 1.0 / (10.0 * (most + 1)) >= delta:
+        most += 1
+    return most
+
+
+def refuse_too_many(market: Market, people: int) -> None:
+    """Refuse more people than a campaign's delta allows.
+
+    Raises
+    ------
+    LedgerRefusal
+        Says how many it allows, and why.
+    """
+    delta = delta_of(market)
+    if delta and people > most_people(delta):
+        raise LedgerRefusal(
+            f"objective.delta = {delta:g} allows promises to at most {most_people(delta):,} people, a tenth "
+            f"of one of whom may fail, and these would be {people:,}: publishing the records of a few people "
+            "drawn at random would keep such promises. Nothing was promised."
+        )

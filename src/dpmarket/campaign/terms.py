@@ -1,0 +1,337 @@
+"""The announced market of a campaign: public tables from its rules, and what a budget buys with them.
+
+Every decision of a campaign follows from four public values: the table of virtual costs, the objective (the
+error constants of what is released), the table of epsilon costs, and a number of people or of reports. A
+delta is another table and other constants, a cost shape another table; neither is another kind of market. No
+report is an argument of anything here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign.delta import delta_of
+from dpmarket.campaign.features import rows_of_market
+from dpmarket.campaign.market_file import Market, label_of, questions_of, to_distribution
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import FileProblem, Infeasible
+from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.groups import Group
+from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
+from dpmarket.mechanisms.outcomes import Outcome, decided
+from dpmarket.mechanisms.plan import SMALL_MARKET, Plan, Prospect, plan
+from dpmarket.mechanisms.price_schedule import (
+    CostBins,
+    PriceSchedule,
+    population_schedule,
+    posted_price,
+    price_market,
+)
+
+if TYPE_CHECKING:
+    from dpmarket.costs import CostDistribution
+
+ONLINE, POSTED, OFFLINE, CROSS_PRICED = "online", "posted price", "offline", "cross-priced"
+_MARKETS = 8  # of spread-out quantiles, on which a small market's payments are simulated
+_CLOSE = 5e-3  # relative: how closely they meet a budget
+_PAPER_CAP = 3.0  # small markets raise a weight cap to at most 2.25 times the mean
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The public tables of a campaign.
+
+    Attributes
+    ----------
+    distribution
+        Of costs, common knowledge: for plans only, never for a decision about a report.
+    virtual_cost, epsilon_cost
+        The announced tables.
+    objective
+        With the rules' payment weight; with a budget its weight is only where the search for it starts.
+    delta
+        Of every guarantee; 0 without one.
+    """
+
+    distribution: CostDistribution
+    virtual_cost: VirtualCost
+    objective: AnyObjective
+    epsilon_cost: EpsilonCost
+    delta: float
+
+    @property
+    def group(self) -> Group:
+        """The one stratum of all sellers."""
+        return Group("all", 1.0, self.virtual_cost)
+
+    def bins(self, people: int) -> CostBins:
+        """Return the typical market of so many people."""
+        return CostBins.typical(self.group, self.distribution, people)
+
+    def rules(self, mechanism: str, objective: AnyObjective, **more: Any) -> dict[str, Any]:
+        """Return all that decides, as plain data: what is kept with a round and certified."""
+        return {
+            "mechanism": mechanism,
+            "distribution": self.distribution.to_dict(),
+            "virtual_cost": self.virtual_cost.to_dict(),
+            "objective": objective.to_dict(),
+            "epsilon_cost": self.epsilon_cost.to_dict(),
+            "delta": self.delta,
+            **more,
+        }
+
+
+def terms_of(market: Market) -> Terms:
+    """Return the public tables of a campaign's rules."""
+    wanted, distribution = market.objective, to_distribution(market.costs.distribution)
+    delta, shape = delta_of(market), market.costs.shape
+    objective: AnyObjective
+    if wanted.concentration is not None and wanted.noise is not None:
+        objective, epsilon_cost = _paper_terms(market), EpsilonCost.identity()
+    else:
+        objective = replace(
+            _error_constants(market),
+            payment_weight=wanted.payment_weight or 1.0,
+            weight_cap=wanted.weight_cap,
+            max_mean_epsilon=wanted.max_mean_epsilon,
+        )
+        if delta:
+            epsilon_cost = EpsilonCost.of_delta(delta, wanted.max_epsilon, shape)
+        else:
+            epsilon_cost = EpsilonCost.identity(wanted.max_epsilon, shape)
+    return Terms(distribution, VirtualCost.of(distribution), objective, epsilon_cost, delta)
+
+
+def _paper_terms(market: Market) -> PaperObjective:
+    """Return the paper's objective, whose bounds together keep ``max_epsilon``: it has no table that ends."""
+    wanted = market.objective
+    assert wanted.concentration is not None
+    assert wanted.noise is not None
+    cap = _PAPER_CAP if wanted.weight_cap is None else wanted.weight_cap
+    mean = wanted.max_epsilon / max(cap, _PAPER_CAP)
+    if wanted.max_mean_epsilon is not None:
+        mean = min(mean, wanted.max_mean_epsilon)
+    return PaperObjective(wanted.concentration, wanted.noise, wanted.payment_weight or 1.0, cap, mean)
+
+
+def _error_constants(market: Market) -> Objective:
+    """Return the expected squared error of what a campaign releases, from public facts."""
+    asked = questions_of(market)
+    if asked:
+        from dpmarket.statistics import SeveralStatistics
+
+        statistics = {name: question.statistic() for name, question in asked.items()}
+        shares = {name: question.share or 1.0 for name, question in asked.items()}
+        only = next(iter(statistics.values()))
+        error = (only if len(asked) == 1 else SeveralStatistics(statistics, shares)).error
+        return Objective(error.sampling, error.noise, 1.0)
+    rows, classes = rows_of_market(market), len(label_of(market).values)
+    if market.objective.delta is not None:
+        return Objective.for_descent(rows.n_coefficients * (1 if classes == 2 else classes))
+    if rows.euclidean_bound is None:
+        return Objective.for_model(rows.n_coefficients, row_bound=rows.row_bound, n_classes=classes)
+    from dpmarket.privacy import noise_power
+
+    plain = Objective.for_model(rows.n_coefficients, row_bound=rows.euclidean_bound)
+    noise = noise_power(rows.n_coefficients, rows.joint_columns) * rows.row_bound**2
+    return replace(plain, noise_error=noise)
+
+
+def online_schedule(market: Market) -> tuple[PriceSchedule, dict[str, Any]]:
+    """Return the schedule by which sellers are quoted one by one, and all that decides as plain data.
+
+    A function of the rules alone.
+
+    Raises
+    ------
+    FileProblem
+        The rules do not say how many sellers are expected.
+    """
+    people = _expected(market)
+    terms, wanted = terms_of(market), market.objective
+    objective = terms.objective
+    if wanted.mechanism == POSTED:
+        schedule = _posted(market, terms, people, float(wanted.budget or 0.0))
+        return schedule, terms.rules(POSTED, objective, schedule=schedule.to_dict())
+    if wanted.budget is None:
+        schedule = population_schedule(
+            terms.distribution, objective, people,
+            epsilon_cost=terms.epsilon_cost, virtual_cost=terms.virtual_cost,
+        )  # fmt: skip
+    elif wanted.confidence is not None:
+        found = plan_for(market, people, wanted.budget)
+        objective, schedule = found.objective, found.schedules[0]
+    else:
+        weight, priced = price_for_budget(
+            [terms.bins(people)], objective, terms.epsilon_cost, wanted.budget, 1.0 / market.money.minor_units
+        )
+        objective, schedule = objective.with_payment_weight(weight), priced.schedules[0]
+    if schedule.largest_epsilon == 0.0:
+        raise Infeasible("expected rules by which something is bought: raise the budget.")
+    return schedule, terms.rules(ONLINE, objective, schedule=schedule.to_dict())
+
+
+def _posted(market: Market, terms: Terms, people: int, budget: float) -> PriceSchedule:
+    """Return the posted price with the least expected error for a budget."""
+    found = plan_for(market, people, budget)
+    best = next((rule for rule in found.alternatives if rule.name == "best posted price"), None)
+    if best is None:
+        raise Infeasible("expected a budget for which one price can be posted: raise it, or expect more.")
+    amount = terms.epsilon_cost.cost_of_epsilon(np.array([best.largest_epsilon]))
+    return posted_price(best.largest_payment / float(amount[0]), best.largest_epsilon, terms.epsilon_cost)
+
+
+def cross_priced_rules(market: Market) -> dict[str, Any]:
+    """Return all that decides where parts of the sellers are priced by the others, but the salt.
+
+    The search for each part's payment weight starts from that of the typical market: a function of the rules
+    alone, as everything here.
+    """
+    terms, unit, budget = terms_of(market), 1.0 / market.money.minor_units, market.objective.budget
+    assert budget is not None
+    bins = terms.bins(_expected(market))
+    start, _ = price_for_budget([bins], terms.objective, terms.epsilon_cost, budget, unit)
+    objective = terms.objective.with_payment_weight(start)
+    return terms.rules(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
+
+
+def objective_for(market: Market, people: int) -> AnyObjective:
+    """Return the exact mechanism's objective for so many reports, with the payment weight for a budget.
+
+    In a small market one seller's report moves everybody's prices, so that the typical market pays too little
+    attention to money: the weight is corrected until the mechanism itself, on a few markets of spread-out
+    quantiles, spends the budget. They are the same each time, so that anybody can plan again.
+    """
+    terms, wanted = terms_of(market), market.objective
+    if wanted.budget is None:
+        return terms.objective
+    if wanted.confidence is not None or people >= SMALL_MARKET:
+        return plan_for(market, people, wanted.budget).objective
+    unit, rng = 1.0 / market.money.minor_units, np.random.default_rng(0)
+    quantiles = (np.arange(people) + rng.random((_MARKETS, people))) / people
+    markets = [np.asarray(terms.distribution.quantile(row)) for row in quantiles]
+
+    def spent(weight: float) -> float:
+        objective = terms.objective.with_payment_weight(weight)
+        mechanism = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost)
+        return sum(float(mechanism.run(costs).rounded_payments(unit).sum()) for costs in markets) / _MARKETS
+
+    bins = [terms.bins(people)]
+    start, _ = price_for_budget(bins, terms.objective, terms.epsilon_cost, wanted.budget, unit)
+    weight = weight_for_budget(spent, wanted.budget, start, _CLOSE)
+    return terms.objective.with_payment_weight(weight)
+
+
+def plan_for(market: Market, people: int, budget: float) -> Plan:
+    """Return what a budget buys from so many people: payment weight, expected error, simpler rules.
+
+    Below 100 people markets are simulated, which takes seconds; :func:`prospect_for` does not.
+    """
+    terms = terms_of(market)
+    return plan(
+        terms.distribution,
+        terms.objective,
+        max(people, 2),
+        budget,
+        probability=market.objective.confidence,
+        minor_unit=1.0 / market.money.minor_units,
+        epsilon_cost=terms.epsilon_cost,
+    )
+
+
+def prospect_for(market: Market, people: int, budget: float) -> Prospect:
+    """Return what the typical market of so many people lets expect of a budget, by the rules' own mechanism.
+
+    Raises
+    ------
+    Infeasible
+        The budget buys nothing.
+    """
+    terms, unit = terms_of(market), 1.0 / market.money.minor_units
+    bins, schedule = terms.bins(people), None
+    if market.objective.mechanism == POSTED:
+        schedule = _posted(market, terms, people, budget)
+    else:
+        found = price_for_budget([bins], terms.objective, terms.epsilon_cost, budget, unit)[1]
+        schedule = found.schedules[0]
+    epsilons, payments = schedule.quote(bins.costs)
+    shares = terms.epsilon_cost.share(epsilons)
+    total, bought = float(bins.counts @ shares), float(bins.counts[epsilons > 0.0].sum())
+    if bought == 0.0:
+        raise Infeasible("expected a budget that buys something: raise it.")
+    squared_norm = float(bins.counts @ shares**2) / total**2
+    return Prospect(
+        market.objective.mechanism,
+        float(bins.counts @ payments) + 0.5 * unit * bought,
+        *terms.objective.errors(squared_norm, total),
+        bought / people,
+        float(bins.counts @ epsilons) / people,
+        schedule.largest_epsilon,
+        schedule.largest_payment,
+    )
+
+
+def error_of(market: Market, epsilons: FloatArray) -> float:
+    """Return the expected squared error of a release from people with these epsilons."""
+    terms = terms_of(market)
+    shares = terms.epsilon_cost.share(epsilons)
+    total = float(shares.sum())
+    return sum(terms.objective.errors(float(shares @ shares) / total**2, total))
+
+
+def outcome_of_rules(rules: Mapping[str, Any], epsilons: FloatArray, payments: FloatArray) -> Outcome:
+    """Return the outcome of epsilons and payments that were decided by these rules."""
+    shares = EpsilonCost.from_dict(rules["epsilon_cost"]).share(epsilons)
+    total = float(shares.sum())
+    weights = shares / total if total > 0.0 else shares
+    return decided(epsilons, payments, weights, total, objective_from_dict(rules["objective"]))
+
+
+def schedule_of(rules: Mapping[str, Any], reported_costs: FloatArray | int) -> PriceSchedule:
+    """Return what rules offer at each cost: their schedule, or the optimum of a market.
+
+    Offline, one seller's own report moves the exact mechanism's prices a little, and each part of a
+    cross-priced market has its own: this is the schedule of all of them together.
+
+    Parameters
+    ----------
+    rules
+        All that decided, as plain data.
+    reported_costs
+        The market: everybody's report, or how many people the typical one has.
+    """
+    if "schedule" in rules:
+        return PriceSchedule.from_dict(rules["schedule"])
+    from dpmarket.costs import distribution_from_dict
+
+    group = Group("all", 1.0, VirtualCost.from_dict(rules["virtual_cost"]))
+    if isinstance(reported_costs, int):
+        bins = CostBins.typical(group, distribution_from_dict(rules["distribution"]), reported_costs)
+    else:
+        bins = CostBins(group, np.sort(reported_costs), np.ones(reported_costs.size))
+    objective, table = objective_from_dict(rules["objective"]), EpsilonCost.from_dict(rules["epsilon_cost"])
+    if "budget" in rules:
+        priced = price_for_budget([bins], objective, table, rules["budget"], rules["minor_unit"])[1]
+    else:
+        priced = price_market([bins], objective, table)
+    return priced.schedules[0]
+
+
+def is_one_by_one(mechanism: str) -> bool:
+    """Whether a mechanism, by its name, quotes each seller by a schedule that was fixed beforehand."""
+    return mechanism in (ONLINE, POSTED)
+
+
+def _expected(market: Market) -> int:
+    if market.sellers.expected is None:
+        raise FileProblem(
+            "sellers.expected: missing; expected a whole number >= 1, for which online quotes are planned."
+        )
+    return market.sellers.expected

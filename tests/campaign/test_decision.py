@@ -1,0 +1,149 @@
+"""What rules decide about a frozen list of reports: truthfully, within the budget, the same each time."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dpmarket.campaign import Reported, check_market, decide_offline, decide_online, online_schedule, terms_of
+from dpmarket.errors import FileProblem
+from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.objective import objective_from_dict
+from dpmarket.mechanisms.price_schedule import PriceSchedule
+from outside.driver import FileCampaign
+from outside.goods import GOODS, sellers, tables
+
+SALT = bytes(range(16))
+GOOD = GOODS["two classes"]
+
+
+def rules_with(people=60, shape="linear", good=GOOD, **objective):
+    rules = good.rules(people, **objective)
+    rules["costs"]["shape"] = shape
+    return rules
+
+
+def campaign_in(folder, rules, ids, costs, people):
+    return FileCampaign(folder, rules, *tables(ids, costs, people))
+
+
+def losses(epsilons, shape):
+    return np.asarray(epsilons) ** (2 if shape == "quadratic" else 1)
+
+
+# --- no misreport pays ---
+
+
+@pytest.mark.parametrize("objective", [{"payment_weight": 0.01}, {"budget": 9.0}])
+def test_no_misreport_pays_in_an_exact_campaign_from_files(tmp_path, objective):
+    """Each misreport is another campaign of the same people: quotes round up to whole cents."""
+    ids, costs, people = sellers(GOOD, 12)
+    rules = rules_with(12, **objective)
+    worth = {}
+    for report in (None, 1.0, 2.9, 5.5):
+        reported = [*costs[:3], costs[3] if report is None else report, *costs[4:]]
+        campaign = campaign_in(tmp_path / str(report), rules, ids, reported, people)
+        campaign.quote()
+        mine = campaign.quotes()[ids[3]]
+        worth[report] = int(mine["payment_minor_units"]) - 100 * costs[3] * float(mine["epsilon"])
+    assert worth[None] >= 0.0
+    assert max(worth.values()) < worth[None] + 1.0
+    assert len({round(value, 6) for value in worth.values()}) > 1
+
+
+@pytest.mark.parametrize(("good", "shape"), [("two classes", "linear"), ("delta", "quadratic")])
+def test_no_misreport_pays_where_parts_are_priced_by_the_others(good, shape):
+    market = check_market(rules_with(60, shape, GOODS[good], budget=25.0))
+    costs = np.random.default_rng(1).uniform(1.0, 5.0, 60)
+    for i in (3, 40):
+        worth = {}
+        for report in (float(costs[i]), 1.0, 1.7, 4.0):
+            reported = costs.copy()
+            reported[i] = report
+            found = decide_offline(market, Reported(range(60), reported, SALT))
+            assert found.rules["mechanism"] == "cross-priced"
+            loss = float(losses(found.outcome.epsilons[i], shape))
+            worth[report] = found.outcome.payments[i] - costs[i] * loss
+        truth = worth[float(costs[i])]
+        table = EpsilonCost.from_dict(found.rules["epsilon_cost"])
+        assert max(worth.values()) <= truth + 1e-9 + costs[i] * table.chord_error
+
+
+def test_a_file_is_quoted_by_the_announced_mechanism_at_the_announced_salt(tmp_path):
+    ids, costs, people = sellers(GOOD, 60)
+    campaign = campaign_in(tmp_path, rules_with(60, budget=25.0), ids, costs, people)
+    told = campaign.quote("--json").json["rules"]
+    again = campaign.quote("--json", "--force").json
+    assert not again["is_new"]
+    assert again["rules"] == told
+    table = EpsilonCost.from_dict(told["epsilon_cost"])
+    mechanism = CrossPricedMechanism(
+        terms_of(check_market(rules_with(60, budget=25.0))).virtual_cost,
+        objective_from_dict(told["objective"]), told["budget"],
+        epsilon_cost=table, minor_unit=told["minor_unit"],
+    )  # fmt: skip
+    outcome, prices = mechanism.run(ids, costs, salt=bytes.fromhex(told["salt"]))
+    quotes = campaign.quotes()
+    np.testing.assert_allclose([float(quotes[who]["epsilon"]) for who in ids], outcome.epsilons, rtol=1e-12)
+    # Each seller is quoted by their part's schedule, which no report of the part has moved.
+    parts = split(ids, prices.salt)
+    for k, who in enumerate(ids):
+        _, paid = prices.schedules[parts[k]][0].quote([costs[k]])
+        assert int(quotes[who]["payment_minor_units"]) == pytest.approx(np.ceil(100 * paid[0]), abs=1.0)
+
+
+# --- budgets ---
+
+
+@pytest.mark.parametrize(
+    ("people", "shape", "off"),
+    [(300, "linear", 0.03), (300, "quadratic", 0.02), (40, "linear", 0.15), (40, "quadratic", 0.05)],
+)
+def test_an_offline_budget_is_spent(people, shape, off):
+    """From 50 reports on whatever people's costs really are; with fewer, on average as announced."""
+    market = check_market(rules_with(people, shape, budget=0.3 * people))
+    high = 4.0 if people >= 50 else 5.0
+    costs = np.random.default_rng(3).uniform(1.0, high, people)
+    found = decide_offline(market, Reported(range(people), costs, SALT))
+    assert found.rules["mechanism"] == ("cross-priced" if people >= 50 else "offline")
+    assert found.amounts.sum() == pytest.approx(30 * people, rel=off)
+    assert (found.amounts >= 100 * costs * losses(found.outcome.epsilons, shape)).all()
+
+
+def test_quadratic_costs_buy_from_everybody_and_linear_ones_from_few():
+    bought = {}
+    for shape in ("linear", "quadratic"):
+        market = check_market(rules_with(200, shape, budget=40.0, max_epsilon=5.0))
+        epsilons, _ = online_schedule(market)[0].quote(np.linspace(1.0, 5.0, 200))
+        bought[shape] = int((epsilons > 0.0).sum())
+    assert bought["quadratic"] == 200 > 4 * bought["linear"]
+
+
+@pytest.mark.parametrize("good", ["two classes", "delta", "mean"])
+def test_a_posted_price_offers_one_epsilon_and_stays_within_the_budget(good):
+    market = check_market(rules_with(150, good=GOODS[good], budget=30.0, mechanism="posted price"))
+    costs = np.random.default_rng(4).uniform(1.0, 5.0, 150)
+    found = decide_online(market, Reported(range(150), costs, SALT, available=3000))
+    sold = found.outcome.epsilons[found.outcome.epsilons > 0.0]
+    assert len(set(sold.tolist())) == 1
+    assert 2000 < found.amounts.sum() <= 3000
+    schedule = PriceSchedule.from_dict(json.loads(json.dumps(found.rules["schedule"])))
+    assert (costs[: found.quoted.sum()][found.outcome.epsilons > 0.0] <= schedule.reserve_price).all()
+    assert found.rules["delta"] == (GOODS[good].delta or 0.0)
+
+
+@pytest.mark.parametrize(
+    ("table", "keys"),
+    [
+        ("objective", {"shares": [0.5, 0.5], "budget": 5.0}),
+        ("costs", {"shape": "cubic"}),
+        ("sellers", {"rows_per_person": 10**30}),
+        ("objective", {"concentration": 1.0}),
+    ],
+)
+def test_rules_that_are_none_are_refused(table, keys):
+    rules = rules_with()
+    rules[table] |= keys
+    with pytest.raises(FileProblem, match=r"1 problem|2 problems"):
+        check_market(rules)
