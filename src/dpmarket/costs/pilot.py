@@ -1,0 +1,227 @@
+"""A cost distribution from a pilot: the family that predicts held-out reports best.
+
+Every family is fitted to one half of the pilot and scored by the mean log-likelihood of the other half, both
+ways round. What a family needs to know about the ends of the support comes from the half that it is fitted
+to: bounded families (uniform, beta, histogram) reach one mean spacing beyond those reports. So that a report
+beyond rules no family out, each is scored with a little probability, 2/n, spread evenly over all costs up to
+twice the highest. The best family is then fitted to all reports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.costs.cost_distribution import CostDistribution, Mixture, Uniform
+from dpmarket.errors import InvalidInput
+
+Family = Callable[[FloatArray, float | None, float | None], CostDistribution]
+"""Fits a distribution to rising costs, within a support as far as it is known."""
+_LEAST = 20
+_HALVINGS = 10  # of the pilot, for held-out scores
+
+
+@dataclass(frozen=True)
+class FittedCandidate:
+    """One family: mean held-out log-likelihood, its standard error, and the fit to all reports (or None)."""
+
+    name: str
+    log_likelihood: float
+    standard_error: float
+    distribution: CostDistribution | None
+
+
+@dataclass(frozen=True)
+class CostFit:
+    """The candidates, best first, and how many reports they were fitted to.
+
+    Examples
+    --------
+    >>> fit = fit_costs(np.linspace(1, 5, 81))
+    >>> fit.sample_count, fit.candidates[0].name, fit.distribution.support
+    (81, 'uniform', (0.95, 5.05))
+    """
+
+    candidates: tuple[FittedCandidate, ...]
+    sample_count: int
+
+    @property
+    def distribution(self) -> CostDistribution:
+        """The best candidate's distribution."""
+        best = self.candidates[0].distribution
+        assert best is not None  # a candidate without one comes last, and uniform always has one
+        return best
+
+
+def fit_costs(samples: object, low: float | None = None, high: float | None = None) -> CostFit:
+    """Fit uniform, log-normal, gamma, beta and histogram costs to a pilot, and rank them.
+
+    Parameters
+    ----------
+    samples
+        At least 20 reported costs, not all equal, in money per unit of epsilon. The result does not depend on
+        their order.
+    low, high
+        The support, where it is known: every candidate is cut to it.
+
+    Returns
+    -------
+    CostFit
+        All candidates with their scores, and the distribution of the best one.
+
+    Raises
+    ------
+    InvalidInput
+        Fewer than 20 samples, all equal, negative, NaN, infinite, or outside [low, high].
+    """
+    costs = np.sort(pilot_costs(samples))
+    _support(costs, low, high)
+    rng = np.random.default_rng(0)
+    halves = [rng.permutation(costs.size) < costs.size // 2 for _ in range(_HALVINGS)]
+    stray = 2.0 / costs.size
+    candidates = []
+    for name, family in FAMILIES.items():
+        scores = np.full((2 * _HALVINGS, costs.size), math.nan)
+        for k, half in enumerate([side for half in halves for side in (half, ~half)]):
+            fitted = _try(family, costs[half], low, high)
+            if fitted is None:
+                scores[k, ~half] = -math.inf
+                continue
+            density = np.asarray(fitted.pdf(costs[~half]))
+            scores[k, ~half] = np.log((1.0 - stray) * density + stray / (2.0 * costs[-1]))
+        each = np.nanmean(scores, axis=0)
+        finite = bool(np.isfinite(each).all())
+        error = float(each.std(ddof=1)) / math.sqrt(costs.size) if finite else math.nan
+        mean = float(each.mean()) if finite else -math.inf
+        candidates.append(FittedCandidate(name, mean, error, _try(family, costs, low, high)))
+    candidates.sort(key=lambda c: (c.distribution is None, -c.log_likelihood))
+    return CostFit(tuple(candidates), costs.size)
+
+
+def Empirical(samples: object, low: float | None = None, high: float | None = None) -> CostDistribution:
+    """Return the histogram of a pilot's costs: a mixture of uniforms with equal counts.
+
+    It holds the edges of groups of reports, never the reports, but it is made from them: people of a pilot
+    should know that, and must not sell in the market that is planned with it.
+
+    Parameters
+    ----------
+    samples
+        At least 20 costs, not all equal.
+    low, high
+        The support, where it is known; otherwise one mean spacing beyond the reports, not below 0.
+
+    Returns
+    -------
+    CostDistribution
+        With 2 n^(1/3) groups of equal count; ties are kept together.
+
+    Examples
+    --------
+    >>> round(Empirical(np.linspace(1, 5, 101)).quantile(0.5), 9)
+    3.0
+    """
+    ordered = np.sort(pilot_costs(samples))
+    low, high = _support(ordered, low, high)
+    groups = min(math.ceil(2.0 * ordered.size ** (1.0 / 3.0)), ordered.size // 4)
+    cuts = np.round(np.linspace(0, ordered.size, groups + 1)[1:-1]).astype(int)
+    inner = 0.5 * (ordered[cuts - 1] + ordered[cuts])
+    edges = np.unique(np.concatenate(([low], inner[(inner > low) & (inner < high)], [high])))
+    # An edge in the middle of tied samples has half of them on either side.
+    below = 0.5 * (np.searchsorted(ordered, edges, "left") + np.searchsorted(ordered, edges, "right"))
+    below[0], below[-1] = 0.0, ordered.size
+    # A group that ties have emptied still gets a density, half a sample's: a cost that can occur has one.
+    counts = np.maximum(np.diff(below), 0.5 * np.diff(edges) / (high - low))
+    parts = [Uniform(float(a), float(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return Mixture(parts, (counts / counts.sum()).tolist())
+
+
+def pilot_costs(samples: object) -> FloatArray:
+    """Return a pilot's costs: at least 20, finite, never negative, not all equal."""
+    costs = checks.non_negative_vector("samples", samples)
+    if costs.size < _LEAST:
+        raise InvalidInput(
+            f"expected at least {_LEAST} samples, got {costs.size}; ask more people, or state a distribution."
+        )
+    if costs.min() == costs.max():
+        raise InvalidInput("expected samples that are not all equal, got one value only.")
+    return costs
+
+
+def _support(ordered: FloatArray, low: float | None, high: float | None) -> tuple[float, float]:
+    """Return the support: as given, or one mean spacing beyond the (rising) costs."""
+    first, last = float(ordered[0]), float(ordered[-1])
+    spacing = (last - first) / (ordered.size - 1)
+    low = max(first - spacing, 0.0) if low is None else checks.non_negative("low", low)
+    high = last + spacing if high is None else checks.positive("high", high)
+    outside = int(((ordered < low) | (ordered > high)).sum())
+    if outside:
+        raise InvalidInput(
+            f"expected every sample within [low, high] = [{low!r}, {high!r}], found {outside} of "
+            f"{ordered.size} outside."
+        )
+    return low, high
+
+
+def _try(family: Family, costs: FloatArray, low: float | None, high: float | None) -> CostDistribution | None:
+    """Fit, or say with None that this family cannot have made these costs."""
+    from scipy import stats
+
+    try:
+        return family(costs, low, high)
+    except (InvalidInput, stats.FitError, FloatingPointError):
+        return None
+
+
+def _scipy_family(name: str) -> Family:
+    """Return a family of positive costs that is fitted by maximum likelihood, cut to the known support."""
+
+    def fit(costs: FloatArray, low: float | None, high: float | None) -> CostDistribution:
+        from scipy import optimize, stats
+
+        family = getattr(stats, name)
+        if costs[0] <= 0.0:
+            raise InvalidInput(f"expected positive costs for {name}.")
+        shape, _, scale = family.fit(costs, floc=0.0)
+
+        def of(logs: FloatArray) -> CostDistribution:
+            return CostDistribution(family(math.exp(logs[0]), scale=math.exp(logs[1])), low, high)
+
+        def loss(logs: FloatArray) -> float:
+            try:
+                with np.errstate(divide="ignore"):
+                    return -float(np.log(of(logs).pdf(costs)).mean())
+            except (InvalidInput, OverflowError):
+                return math.inf
+
+        start = np.log([shape, scale])
+        if low is None and high is None:
+            return of(start)
+        return of(optimize.minimize(loss, start, method="Nelder-Mead", options={"fatol": 1e-9}).x)
+
+    return fit
+
+
+def _beta(costs: FloatArray, low: float | None, high: float | None) -> CostDistribution:
+    from scipy import stats
+
+    low, high = _support(costs, low, high)
+    if costs[0] <= low or costs[-1] >= high:
+        raise InvalidInput("expected costs strictly within the support for a beta distribution.")
+    a, b, _, _ = stats.beta.fit(costs, floc=low, fscale=high - low)
+    return CostDistribution(stats.beta(a, b, loc=low, scale=high - low), low, high)
+
+
+FAMILIES: dict[str, Family] = {
+    "uniform": lambda costs, low, high: Uniform(*_support(costs, low, high)),
+    "log-normal": _scipy_family("lognorm"),
+    "gamma": _scipy_family("gamma"),
+    "beta": _beta,
+    "histogram": Empirical,
+}
+"""What a pilot's costs may follow."""
