@@ -1,320 +1,147 @@
-"""``dpmarket plan``: from a budget, a target or both to a payment weight, before anybody reports."""
+"""``dpmarket plan``: what a budget buys, or what a target costs, before anybody reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+import shlex
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpmarket.cli.arguments import (
-    DISTRIBUTION_HELP,
-    ConcentrationOption,
     CostsOption,
-    FeaturesOption,
     JsonFlag,
     MaxMeanEpsilonOption,
-    NoiseOption,
-    OwnConcentrationOption,
-    OwnNoiseOption,
     SellersOption,
     WeightCapOption,
     read_distribution,
-    whole_numbers,
 )
 
 if TYPE_CHECKING:
-    from dpmarket.campaign import Market
-    from dpmarket.planning import Plan
-
-app = typer.Typer(help="What a budget buys: plan a purchase from the cost distribution, before reports.")
-
-TargetOption = Annotated[
-    float,
-    typer.Option(
-        help="Excess risk to reach: concentration times the norm of the weights, plus noise / noise rate."
-    ),
-]
-BudgetOption = Annotated[float, typer.Option(help="Money to spend on all sellers together.")]
+    from dpmarket.mechanisms.objective import Objective
+    from dpmarket.mechanisms.plan import Plan, Prospect
 
 
-@app.command(
-    epilog='Example: dpmarket plan budget --costs "uniform(1, 5)" --sellers 1000 --budget 50 --features 4'
-)
-def budget(
-    sellers: Annotated[
-        int | None, typer.Option(help="How many sellers there are; left out: as the market file expects.")
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Money to spend on all sellers together; left out: as the market file says."),
-    ] = None,
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            "--costs",
-            help="How costs per unit of epsilon are distributed; left out, with --market: as it says there. "
-            + DISTRIBUTION_HELP,
-        ),
-    ] = None,
-    features: FeaturesOption = None,
-    classes: Annotated[int, typer.Option(help="How many labels there are, with --features.")] = 2,
-    market: Annotated[
-        Path | None,
-        typer.Option(
-            "--market", "-m", help="Plan for the model or the statistics of this market file, not --features."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            help="Probability with which payments stay within the budget; left out: they meet it on average."
-        ),
-    ] = None,
-    concentration: OwnConcentrationOption = None,
-    noise: OwnNoiseOption = None,
-    weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
-    from dpmarket.campaign import read_market
-    from dpmarket.campaign.market_file import to_distribution
-    from dpmarket.campaign.pricing import error_model_of
-    from dpmarket.campaign.with_delta import gain_by_delta
-    from dpmarket.cli.render import progress_bar
-    from dpmarket.planning import plan_budget
+class Shape(StrEnum):
+    """How epsilon costs a seller."""
 
-    if market is not None and features is not None:
-        raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
-    planned = None if market is None else read_market(market)
-    own = {
-        "confidence": confidence,
-        "concentration": concentration,
-        "noise": noise,
-        "weight_cap": weight_cap,
-        "max_mean_epsilon": max_mean_epsilon,
-    }
-    if sellers is None:
-        sellers = None if planned is None else planned.sellers.expected
-    if budget is None and planned is not None:
-        budget = _budget_of(planned, own)
-    if sellers is None or budget is None:
-        raise typer.BadParameter("say --sellers and --budget, or name a market file that has both.")
-    if planned is not None and planned.objective.delta is not None:
-        if costs is not None:
-            raise typer.BadParameter("leave out --costs: the market has a delta, and its own distribution.")
-        if any(value is not None for value in own.values()):
-            raise typer.BadParameter("leave out prices, bounds and confidence: the market has a delta.")
-        _show_with_delta(planned, sellers, budget, as_json)
-        return
-    model = None if planned is None else error_model_of(planned)
-    if costs is not None:
-        dist = read_distribution(costs)
-    elif planned is not None:
-        dist = to_distribution(planned.costs.distribution)
-    else:
-        raise typer.BadParameter("say how costs are distributed, by --costs or by a market file.")
-    with progress_bar("Simulating campaigns") as progress:
-        found = plan_budget(
-            dist,
-            sellers,
-            budget,
-            features,
-            concentration=own["concentration"],
-            noise=own["noise"],
-            weight_cap=own["weight_cap"],
-            max_mean_epsilon=own["max_mean_epsilon"],
-            confidence=own["confidence"],
-            n_classes=classes,
-            error_model=model,
-            progress=progress,
-        )
-    if planned is not None and found.prices_are_suggested:
-        found = replace(found, delta=gain_by_delta(planned, found.plan))
-    sentences = found.sentences()
-    if planned is not None and found.plan.expected_error is not None:
-        sentences = [*_about_numbers(planned, found.plan.expected_error.total), *sentences]
-    settings = found.settings()
-    _show(found.plan, "A plan for this budget", as_json, found.to_dict(), sentences, settings, market)
+    linear = "linear"
+    quadratic = "quadratic"
 
 
-def _budget_of(market: Market, options: dict[str, float | None]) -> float | None:
-    """Return a market file's budget; what it says beside it holds for options that were left out."""
-    wanted = market.objective
-    if wanted.shares is not None:
-        raise typer.BadParameter("say --budget: the market file divides its own into shares.")
-    if wanted.delta is None:
-        for name, value in options.items():
-            options[name] = getattr(wanted, name) if value is None else value
-    return wanted.budget
-
-
-@app.command(epilog='Example: dpmarket plan target --costs "uniform(1, 5)" --sellers 1000 --target 0.2')
-def target(
+def plan(
     costs: CostsOption,
     sellers: SellersOption,
-    target: TargetOption,
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
+    features: Annotated[int, typer.Option(help="Coefficients of the model, the constant's included.")],
+    budget: Annotated[float | None, typer.Option(help="Money for all sellers together.")] = None,
+    target: Annotated[
+        float | None, typer.Option(help="Expected error to reach, instead of a budget; see the table.")
+    ] = None,
+    probability: Annotated[
+        float | None,
+        typer.Option(help="With which payments stay within the budget; left out: they meet it on average."),
+    ] = None,
+    shape: Annotated[
+        Shape,
+        typer.Option(help="Cost of epsilon to a seller: linear (the paper) or quadratic (zCDP)."),
+    ] = Shape.linear,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="Nobody sells more; needed for quadratic costs and a delta.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Of every guarantee, for training by noisy descent.")
+    ] = None,
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Find the cheapest plan that reaches a target excess risk."""
-    from dpmarket.allocation import BuyerObjective
+    """Plan a purchase: payment weight, expected error, who is bought from, and what simpler rules would give.
+
+    The expected error is the squared error of the mean gradient, in units of its largest possible length.
+    """
     from dpmarket.cli.render import busy
-    from dpmarket.planning import plan_target
-
-    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
-    with busy("Planning"):
-        plan = plan_target(read_distribution(costs), objective, sellers, target)
-    _show(plan, "The cheapest plan for this target", as_json)
-
-
-@app.command(epilog='Example: dpmarket plan sellers --costs "uniform(1, 5)" --budget 10 --target 0.2')
-def sellers(
-    costs: CostsOption,
-    budget: BudgetOption,
-    target: TargetOption,
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
-    weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Find how many sellers a budget needs for a target excess risk."""
-    from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.render import busy
-    from dpmarket.planning import plan_sellers
-
-    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
-    with busy("Planning"):
-        plan = plan_sellers(read_distribution(costs), objective, budget, target)
-    _show(plan, "The fewest sellers for this budget and target", as_json)
-
-
-@app.command(epilog='Example: dpmarket plan table --costs "uniform(1, 5)" --target 0.2')
-def table(
-    costs: CostsOption,
-    target: TargetOption,
-    sellers: Annotated[
-        str, typer.Option(help="Numbers of sellers, with commas between them.")
-    ] = "100,1000,10000,100000,1000000",
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
-    weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Show the budget that a target excess risk takes, for several numbers of sellers."""
-    from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.render import busy, number, print_table
     from dpmarket.files import to_json
-    from dpmarket.planning import budget_for_loss
+    from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+    from dpmarket.mechanisms.plan import budget_for_error
+    from dpmarket.mechanisms.plan import plan as compute
 
-    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
+    if (budget is None) == (target is None):
+        raise typer.BadParameter("say either --budget or --target.")
+    if max_epsilon is None and (delta is not None or shape is Shape.quadratic):
+        raise typer.BadParameter("say --max-epsilon: the table of a delta or of quadratic costs must end.")
+    dist = read_distribution(costs)
+    bounds = {"weight_cap": weight_cap, "max_mean_epsilon": max_mean_epsilon}
+    objective = _objective(features, delta, bounds)
+    fewer = _objective(max(features // 2, 1), delta, bounds)
+    if delta is None:
+        tables = EpsilonCost.identity(max_epsilon, shape.value)
+    else:
+        tables = EpsilonCost.of_delta(delta, max_epsilon or 0.0, shape.value)
     with busy("Planning"):
-        found = budget_for_loss(
-            read_distribution(costs), objective, target, whole_numbers("sellers", sellers)
-        )
+        if target is not None:
+            budget = budget_for_error(dist, objective, sellers, target, epsilon_cost=tables)
+        assert budget is not None
+        found = compute(
+            dist, objective, sellers, budget, probability=probability, epsilon_cost=tables,
+            fewer_features=fewer,
+        )  # fmt: skip
+    settings = {
+        "costs.distribution": costs,
+        "costs.shape": None if shape is Shape.linear else shape.value,
+        "sellers.expected": sellers,
+        "objective.budget": round(budget, 2),
+        "objective.weight_cap": weight_cap,
+        "objective.max_mean_epsilon": max_mean_epsilon,
+        "objective.max_epsilon": max_epsilon,
+        "objective.delta": delta,
+        "objective.confidence": probability,
+    }
+    command = _init_command(settings)
     if as_json:
-        typer.echo(to_json(found.to_dict()), nl=False)
+        typer.echo(to_json({**found.to_dict(), "init": command}), nl=False)
         return
-    rows = [
-        [f"{count:,}", "out of reach", ""]
-        if plan is None
-        else [f"{count:,}", number(plan.expected_payment), f"{plan.share_bought:.2%}"]
-        for count, plan in zip(found.sellers, found.plans, strict=True)
-    ]
+    _print(found, command)
+
+
+def _objective(features: int, delta: float | None, bounds: dict[str, float | None]) -> Objective:
+    from dpmarket.mechanisms.objective import Objective
+
+    if delta is None:
+        return Objective.for_model(features, **bounds)
+    return Objective.for_descent(features, **bounds)
+
+
+def _init_command(settings: dict[str, object]) -> str:
+    """Return the command that writes a market file with what was planned, the costs included."""
+    said = [f"--set {shlex.quote(f'{name}={value}')}" for name, value in settings.items() if value is not None]
+    return " ".join(["dpmarket init", *said])
+
+
+def _print(plan: Plan, command: str) -> None:
+    from dpmarket.cli.render import number, print_table
+
+    found = plan.prospect
     print_table(
-        f"What an excess risk of {number(target)} costs",
-        ["sellers", "expected payments", "bought from"],
-        rows,
-        f"With ever more sellers it costs {number(found.limit)}.",
+        f"A plan for {number(plan.budget)} and {plan.sellers:,} sellers",
+        ["", ""],
+        [
+            ("expected payments", number(found.expected_payment)),
+            ("expected error", f"{number(found.error)}, of this noise {found.noise_error / found.error:.0%}"),
+            ("sellers bought from", f"{found.share_bought:.1%}"),
+            ("mean epsilon, over all", number(found.mean_epsilon)),
+            ("largest epsilon and payment", f"{number(found.largest_epsilon)} for {number(found.largest_payment)}"),
+            ("payment weight", number(plan.payment_weight)),
+            *((f"with {name}", f"{factor - 1.0:+.0%} error") for name, factor in plan.changes),
+        ],
     )
 
+    def row(rule: Prospect) -> list[str]:
+        more = rule.error / found.error - 1.0
+        return [rule.name, f"{rule.share_bought:.1%}", number(rule.largest_epsilon), f"{more:+.0%}"]
 
-def _show(
-    plan: Plan,
-    title: str,
-    as_json: bool,
-    data: dict[str, Any] | None = None,
-    sentences: Sequence[str] = (),
-    settings: Mapping[str, Any] | None = None,
-    market: Path | None = None,
-) -> None:
-    """Print a plan and what else is to say, and what announces it: a call, or lines of a market file."""
-    from dpmarket.cli.render import print_table
-    from dpmarket.files import to_json
-
-    if as_json:
-        typer.echo(to_json(plan.to_dict() if data is None else data), nl=False)
-        return
-    if settings is None:
-        settings = {f"objective.{name}": value for name, value in plan.objective.to_dict().items()}
-    announced = f"dpmarket init {' '.join(_options(settings))}"
-    if market is not None:
-        announced = f"in {market}, {', '.join(_keys(settings))}"
-    lines = [*sentences, f"Announce it before anybody reports: {announced}"]
-    print_table(title, ["", ""], plan.summary(), "\n".join(lines))
-
-
-def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool) -> None:
-    """Print the plan of a market whose promises have a delta."""
-    from dpmarket.campaign.with_delta import noises_for, plan_for_budget
-    from dpmarket.cli.render import busy, print_table
-    from dpmarket.files import to_json
-
-    with busy("Planning"):
-        plan = plan_for_budget(market, sellers, budget)
-    if as_json:
-        typer.echo(to_json(plan.to_dict()), nl=False)
-        return
-    settings = {
-        "objective.budget": budget,
-        "sellers.expected": sellers,
-        "objective.delta": plan.objective.delta,
-    }
-    lines = [plan.error.sentence(), "Promises hold with the probability 1 - delta."]
-    if plan.mean_promise > 0.0:
-        lines.append(noises_for(market, plan).sentence())
-    lines.append(f"Announce it before anybody reports: dpmarket init {' '.join(_options(settings))}")
-    print_table("A plan for this budget", ["", ""], plan.summary(), "\n".join(lines))
-
-
-def _about_numbers(market: Market, error: float) -> list[str]:
-    """Say how far off a statistic is expected to be: in its own unit, which the squared error is not."""
-    from dpmarket.campaign.market_file import questions_of
-
-    asked = questions_of(market)
-    if not asked:
-        return []
-    if len(asked) > 1:
-        return [
-            "The expected error is squared: of each statistic in units of what guessing the middle of its "
-            "range costs, added up."
-        ]
-    (name,) = asked
-    unit = "in levels" if name == "quantile" else "in its own unit"
-    return [f"The expected error is squared: the {name} is off by about {error**0.5:.3g} {unit}."]
-
-
-def _keys(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a market file that say this."""
-    for path, value in settings.items():
-        if value is not None:
-            yield f'{path} = "{value}"' if isinstance(value, str) else f"{path} = {value:.12g}"
-
-
-def _options(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options of ``init`` that write these values; what it would write anyway is left out."""
-    for path, value in settings.items():
-        if value is not None and (path, value) not in (
-            ("objective.concentration", 1),
-            ("objective.noise", 1),
-        ):
-            text = f"{value:.12g}" if isinstance(value, float) else str(value)
-            yield f"--set '{path}={text}'" if " " in text else f"--set {path}={text}"
+    print_table(
+        "What personal prices buy: the same money by simpler rules",
+        ["rule", "bought from", "largest epsilon", "error"],
+        [row(rule) for rule in (found, *plan.alternatives)],
+        f"Announce it before anybody reports:\n{command}",
+    )

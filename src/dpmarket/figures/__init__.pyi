@@ -1,4 +1,3 @@
-from .audits import draw_gains as draw_gains
 from .audits import draw_promises as draw_promises
 from .canvas import COLOURS as COLOURS
 from .canvas import MARKERS as MARKERS
