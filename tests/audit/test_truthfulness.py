@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpmarket.audit import audit_truthfulness, audit_truthfulness_at
-from dpmarket.costs import FromScipy, Mixture, Uniform
+from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cheapest_k import CheapestK
@@ -23,7 +23,7 @@ from support.joint import synthetic
 from . import broken
 
 U = Uniform(1, 5)
-LOGNORMAL = FromScipy(stats.lognorm(s=0.8, scale=2.0), 0, 30)
+LOGNORMAL = CostDistribution(stats.lognorm(s=0.8, scale=2.0), 0, 30)
 IRREGULAR = Mixture([Uniform(1, 2), Uniform(3, 4)], [0.5, 0.5])
 OBJECTIVE, CAPPED = Objective(0.2, 40.0, 1e-2), Objective(0.2, 40.0, 1e-3, weight_cap=2.0)
 QUADRATIC = EpsilonCost.identity(max_epsilon=8.0, shape="quadratic")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmarket.costs import FromScipy, Mixture, Uniform
+from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -18,7 +18,7 @@ from support.announced import AnnouncedProblem, integral, menu
 
 UNIFORM = Uniform(1, 5)
 IRREGULAR = Mixture([Uniform(1, 2), Uniform(1, 5), Uniform(3.5, 4)], [0.5, 0.2, 0.3])
-BETA = FromScipy(stats.beta(2, 3, loc=1, scale=4))
+BETA = CostDistribution(stats.beta(2, 3, loc=1, scale=4))
 BOUNDED = Objective(0.2, 40.0, 0.02, weight_cap=2.0)
 IDENTITY = EpsilonCost.identity()
 TERMS = {
@@ -309,7 +309,7 @@ def test_an_empty_group_leaves_its_quota_to_the_others():
 
 
 def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another_solver_says():
-    dist, table = FromScipy(stats.beta(5, 5, loc=1, scale=4)), EpsilonCost.of_delta(1e-5, 8.0)
+    dist, table = CostDistribution(stats.beta(5, 5, loc=1, scale=4)), EpsilonCost.of_delta(1e-5, 8.0)
     # The payment weight that a plan finds for a budget of 150.
     market = OfflineMechanism(dist, Objective.for_descent(5, 6.16e-4, weight_cap=3.0), epsilon_cost=table)
     costs = dist.sample(5, np.random.default_rng(0))

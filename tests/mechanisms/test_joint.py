@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from dpmarket.costs import FromScipy, Mixture, Uniform
+from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.joint import (
@@ -36,7 +36,7 @@ MARKETS = {
     "not convex": dataclasses.replace(BASE, mu=0.4, gamma=0.05, l2=0.3),
     "given totals": dataclasses.replace(BASE, gamma=0.05, mean_epsilons=[0.5, 0.7]),
     "log-normal": dataclasses.replace(
-        BASE, gamma=0.1, costs=VirtualCost.of(FromScipy(stats.lognorm(s=0.5, scale=2.0), 0.5, 10), None, 0.02)
+        BASE, gamma=0.1, costs=VirtualCost.of(CostDistribution(stats.lognorm(s=0.5, scale=2.0), 0.5, 10), None, 0.02)
     ),
     "ironed": dataclasses.replace(
         BASE, gamma=0.1, costs=VirtualCost.of(Mixture([Uniform(0.5, 1), Uniform(2, 3)], [0.5, 0.5]))

@@ -26,9 +26,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, read_only
-from dpmarket.costs.cost_distribution import CostDistribution as ScipyDistribution
-from dpmarket.costs.cost_distribution import Costs, pointwise
-from dpmarket.costs.distribution import CostDistribution
+from dpmarket.costs.distribution import CostDistribution, Costs, pointwise
 from dpmarket.errors import InvalidInput
 
 POINTS = 1024
@@ -115,7 +113,7 @@ class VirtualCost:
         InvalidInput
             If the density contradicts the cdf: the integral of psi dF up to a cost c must be c F(c).
         """
-        if not isinstance(distribution, CostDistribution | ScipyDistribution):
+        if not isinstance(distribution, CostDistribution):
             raise InvalidInput(f"expected a cost distribution, got {type(distribution).__name__}.")
         tolerance = checks.strictly_between("tolerance", tolerance, 0.0, 1.0)
         top = _reserve_price(distribution, reserve_price)

@@ -7,5 +7,3 @@ from .canvas import Figure as Figure
 from .canvas import new_figure as new_figure
 from .canvas import save as save
 from .inline import inline_svg as inline_svg
-from .menu import draw_choices as draw_choices
-from .menu import draw_menu as draw_menu
