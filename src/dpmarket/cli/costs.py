@@ -28,7 +28,8 @@ def show(
     shares = [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0]
     low, high = dist.support
     rows = [(share, dist.quantile(share)) for share in shares if share < 1.0 or math.isfinite(high)]
-    table = [{"share": share, "cost": cost, "virtual_cost": psi(cost)} for share, cost in rows]
+    sold = [(share, cost) for share, cost in rows if cost <= psi.reserve_price]
+    table = [{"share": share, "cost": cost, "virtual_cost": psi(cost)} for share, cost in sold]
     flat = [k for k, slope in enumerate(psi.slopes) if slope < 1e-9]
     ironed = [{"low": psi.knots[k], "high": psi.knots[k + 1], "virtual_cost": psi.values[k]} for k in flat]
     if as_json:

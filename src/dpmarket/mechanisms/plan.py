@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from dpmarket.mechanisms.price_schedule import (
     price_market,
 )
 from dpmarket.mechanisms.water_filling import check_terms
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SMALL_MARKET = 100
 """With fewer sellers, markets are simulated."""
@@ -147,6 +150,12 @@ class Plan:
             "budget": self.budget,
             "probability": self.probability,
         }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per rule: the optimum, and simpler rules that cost the same."""
+        import polars as pl  # slow to load
+
+        return pl.DataFrame([{**vars(r), "error": r.error} for r in (self.prospect, *self.alternatives)])
 
     def __repr__(self) -> str:
         return short_repr(self, self._rows())

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpmarket import checks
-from dpmarket.allocation import project_to_capped_simplex
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.noise import NoiseSource
@@ -210,4 +209,12 @@ def _release(statistic: PrivateHistogram, crowd: Crowd, counts: list[int]) -> Re
 def _nearest_shares(shares: FloatArray) -> FloatArray:
     if math.fsum(np.abs(shares)) == 1.0 and (shares >= 0.0).all():
         return shares.copy()
-    return project_to_capped_simplex(shares)
+    return _project_to_simplex(shares)
+
+
+def _project_to_simplex(point: FloatArray) -> FloatArray:
+    """Return the shares nearest to a point that are at least 0 and 1 in sum: all less the same number."""
+    falling = np.sort(point)[::-1]
+    over = (np.cumsum(falling) - 1.0) / np.arange(1.0, point.size + 1.0)
+    off = over[np.flatnonzero(falling > over)[-1]]
+    return np.asarray(np.maximum(point - off, 0.0))
