@@ -193,4 +193,3 @@ def one_person_five_percent_over(epsilons, l2):
     weights = right.loss_weights.copy()
     weights[0] *= 1.05
     return Weights(weights, right.noise_rate, l2, numerical_epsilon=1e-6)
-

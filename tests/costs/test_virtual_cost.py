@@ -32,9 +32,9 @@ def hull_slopes(dist, at, top, n=40_001):
     z = u * np.asarray(dist.quantile(u))
     hull = [0]
     for k in range(1, n):
-        while len(hull) > 1 and (z[hull[-1]] - z[hull[-2]]) * (u[k] - u[hull[-1]]) >= (
-            z[k] - z[hull[-1]]
-        ) * (u[hull[-1]] - u[hull[-2]]):
+        while len(hull) > 1 and (z[hull[-1]] - z[hull[-2]]) * (u[k] - u[hull[-1]]) >= (z[k] - z[hull[-1]]) * (
+            u[hull[-1]] - u[hull[-2]]
+        ):
             hull.pop()
         hull.append(k)
     middles, slopes = 0.5 * (u[hull[1:]] + u[hull[:-1]]), np.diff(z[hull]) / np.diff(u[hull])

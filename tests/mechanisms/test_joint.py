@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.joint import (
     Inner,
     JointMechanism,
@@ -29,14 +29,15 @@ BASE = JointMechanism(costs=UNIFORM, mu=4.0, sigma=1.0, gamma=0.02, l2=1.0, nois
 MARKETS = {
     "convex": BASE,
     "capped": dataclasses.replace(BASE, mu=2.0, gamma=0.05, l2=2.0, weight_cap=1.7),
-    "bounded": dataclasses.replace(BASE, sigma=8.0, gamma=0.05, reading="bounded", coef_radius=0.2),
     "total bounded": dataclasses.replace(
         BASE, mu=2.0, gamma=1e-3, l2=2.0, weight_cap=2.0, max_mean_epsilon=0.5
     ),
     "not convex": dataclasses.replace(BASE, mu=0.4, gamma=0.05, l2=0.3),
     "given totals": dataclasses.replace(BASE, gamma=0.05, mean_epsilons=[0.5, 0.7]),
     "log-normal": dataclasses.replace(
-        BASE, gamma=0.1, costs=VirtualCost.of(CostDistribution(stats.lognorm(s=0.5, scale=2.0), 0.5, 10), None, 0.02)
+        BASE,
+        gamma=0.1,
+        costs=VirtualCost.of(CostDistribution(stats.lognorm(s=0.5, scale=2.0), 0.5, 10), None, 0.02),
     ),
     "ironed": dataclasses.replace(
         BASE, gamma=0.1, costs=VirtualCost.of(Mixture([Uniform(0.5, 1), Uniform(2, 3)], [0.5, 0.5]))
@@ -52,21 +53,18 @@ def instance(name, m, seed=0):
     return mechanism.with_records(X, y), np.random.default_rng(seed + 10).uniform(low, high, m)
 
 
-def inner_problem(X, y, mu, l2, cap=1.0, pull=0.0, radius=np.inf, price=0.1, seed=0):
+def inner_problem(X, y, mu, l2, cap=1.0, pull=0.0, price=0.1, seed=0):
     rng = np.random.default_rng(seed)
     direction = rng.standard_normal(X.shape[1])
     prices = price * rng.uniform(1.0, 9.0, len(y))
-    return Inner(
-        y[:, None] * X, prices, pull * direction / np.linalg.norm(direction), l2, mu, cap, radius
-    )
+    return Inner(y[:, None] * X, prices, pull * direction / np.linalg.norm(direction), l2, mu, cap)
 
 
 SETTINGS = {
     "plain": {},
     "capped": {"cap": 0.02},
     "noise": {"pull": 3.0},
-    "ball": {"pull": 3.0, "radius": 0.3},
-    "capped, ball": {"cap": 0.015, "pull": 2.0, "radius": 0.2},
+    "capped, noise": {"cap": 0.015, "pull": 2.0},
 }
 
 
@@ -81,22 +79,18 @@ def test_newton_and_the_papers_descent_reach_the_same_minimum(name):
     for found in (fast, slow):
         assert found.weights.sum() == pytest.approx(1.0)
         assert found.weights.max() <= inner.cap
-        assert np.linalg.norm(found.coefficients) <= inner.radius * (1 + 1e-12)
 
 
 def test_the_minimum_is_that_of_a_general_solver():
     X, y = synthetic(12, 2)
-    inner = inner_problem(X, y, mu=8.0, l2=1.0, cap=0.15, pull=2.0, radius=0.3)
+    inner = inner_problem(X, y, mu=8.0, l2=1.0, cap=0.15, pull=2.0)
     found = solve_newton(inner, np.zeros(2))
     other = minimize(
         lambda v: inner.value(v[:2], v[2:]),
         np.r_[np.zeros(2), np.full(12, 1 / 12)],
         method="SLSQP",
         bounds=[(None, None)] * 2 + [(0, 0.15)] * 12,
-        constraints=[
-            {"type": "eq", "fun": lambda v: v[2:].sum() - 1.0},
-            {"type": "ineq", "fun": lambda v: 0.09 - v[:2] @ v[:2]},
-        ],
+        constraints=[{"type": "eq", "fun": lambda v: v[2:].sum() - 1.0}],
         options={"ftol": 1e-14, "maxiter": 500},
     )
     assert found.value == pytest.approx(other.fun, abs=1e-8)
@@ -151,7 +145,7 @@ def test_the_greedy_choice_for_the_naive_buyer_is_the_best_corner():
     assert outcome.total == 0.4  # with nothing to pay for noise the smallest total is best
 
 
-@pytest.mark.parametrize("name", ["convex", "capped", "bounded", "total bounded", "not convex"])
+@pytest.mark.parametrize("name", ["convex", "capped", "total bounded", "not convex"])
 def test_no_other_total_is_better(name):
     market, costs = instance(name, 9, seed=3)
     outcome = market.run(costs)
@@ -178,11 +172,6 @@ def test_the_objective_as_printed_falls_without_bound():
     assert outcome.objective_value == pytest.approx(limit, rel=0.01)
     with pytest.raises(InvalidInput, match="mean_epsilons"):
         dataclasses.replace(printed, mean_epsilons=None)
-    # Bounded coefficients need a price of noise above twice its length.
-    bounded = dataclasses.replace(BASE, sigma=0.99 * 2 * np.linalg.norm(market.noise) * 0.5)
-    bounded = dataclasses.replace(bounded, reading="bounded", coef_radius=0.5)
-    with pytest.raises(Infeasible, match="coef_radius"):
-        dataclasses.replace(market, mechanism=bounded).run(costs)
 
 
 def test_the_noise_moves_coefficients_and_neither_epsilons_nor_payments():
@@ -225,7 +214,7 @@ def test_nobody_loses_and_a_higher_report_never_gets_more_epsilon(name):
     np.testing.assert_allclose(answer, (outcome.epsilons[3], outcome.payments[3]), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["convex", "capped", "bounded"])
+@pytest.mark.parametrize("name", ["convex", "capped"])
 def test_the_rent_is_the_integral_of_epsilon(name):
     market, costs = instance(name, 4, seed=5)
     outcome = market.run(costs)
@@ -291,7 +280,6 @@ def test_convexity_is_reported_and_stationary_points_are_counted():
     [
         ({"costs": Uniform(1, 5)}, "VirtualCost"), ({"mu": -1.0}, "mu"), ({"gamma": 0.0}, "gamma"),
         ({"l2": 0.0}, "l2"), ({"reading": "noisy"}, "reading"), ({"solver": "adam"}, "solver"),
-        ({"reading": "bounded"}, "coef_radius"), ({"coef_radius": 1.0}, "coef_radius"),
         ({"mean_epsilons": [2.0, 1.0]}, "mean_epsilons"), ({"sigma": 0.0}, "mean_epsilons"),
         ({"weight_cap": 0.5}, "weight_cap"), ({"starts": -1}, "starts"),
     ],

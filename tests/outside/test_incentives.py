@@ -12,7 +12,15 @@ import pytest
 from scipy import optimize, stats
 
 import dpmarket as dpm
-from dpmarket import CostDistribution, EpsilonCost, Mixture, Objective, OfflineMechanism, PaperObjective, Uniform
+from dpmarket import (
+    CostDistribution,
+    EpsilonCost,
+    Mixture,
+    Objective,
+    OfflineMechanism,
+    PaperObjective,
+    Uniform,
+)
 from dpmarket.audit import audit_paid_amounts
 from dpmarket.mechanisms import CheapestK
 
@@ -81,9 +89,7 @@ def test_answers_to_single_reports_are_those_of_the_market_that_is_run(name):
         assert outcome.payments[1] == pytest.approx(outcome.payments[3], rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", ["offline, paper", "offline, quadratic", "offline, delta"]
-)
+@pytest.mark.parametrize("name", ["offline, paper", "offline, quadratic", "offline, delta"])
 def test_payments_are_an_independent_quadrature_of_the_announced_rule(name):
     """The Myerson payment c H(c) + integral of H from c to the top, by trapezoids with Richardson's step."""
     mechanism, costs, amount = market(name, sellers=5)

@@ -1,4 +1,4 @@
-"""The participation audit: was every seller paid at least the cost of the epsilon they sold?
+"""The participation audit: is every seller paid at least the cost of the epsilon that they sell.
 
 Individual rationality, checked payment by payment against c H(epsilon). Payments round up to minor units, up
 to a rounding error of 1e-9 of one; the same is allowed here.
@@ -124,7 +124,11 @@ def audit_participation(
 
 
 def audit_paid_amounts(
-    epsilons: object, amounts: object, costs: object, scale: int = 100, epsilon_cost: EpsilonCost | None = None
+    epsilons: object,
+    amounts: object,
+    costs: object,
+    scale: int = 100,
+    epsilon_cost: EpsilonCost | None = None,
 ) -> ParticipationAudit:
     """Check whole minor units, as a quotes file holds them, as :func:`audit_participation` does.
 

@@ -113,7 +113,9 @@ def _objective(features: int, delta: float | None, bounds: dict[str, float | Non
 
 def _init_command(settings: dict[str, object]) -> str:
     """Return the command that writes a market file with what was planned, the costs included."""
-    said = [f"--set {shlex.quote(f'{name}={value}')}" for name, value in settings.items() if value is not None]
+    said = [
+        f"--set {shlex.quote(f'{name}={value}')}" for name, value in settings.items() if value is not None
+    ]
     return " ".join(["dpmarket init", *said])
 
 
@@ -129,7 +131,10 @@ def _print(plan: Plan, command: str) -> None:
             ("expected error", f"{number(found.error)}, of this noise {found.noise_error / found.error:.0%}"),
             ("sellers bought from", f"{found.share_bought:.1%}"),
             ("mean epsilon, over all", number(found.mean_epsilon)),
-            ("largest epsilon and payment", f"{number(found.largest_epsilon)} for {number(found.largest_payment)}"),
+            (
+                "largest epsilon and payment",
+                f"{number(found.largest_epsilon)} for {number(found.largest_payment)}",
+            ),
             ("payment weight", number(plan.payment_weight)),
             *((f"with {name}", f"{factor - 1.0:+.0%} error") for name, factor in plan.changes),
         ],

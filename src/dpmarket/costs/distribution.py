@@ -38,11 +38,6 @@ class CostDistribution:
     low, high
         Where the law is cut, at least 0; None: the end of its own support. The highest may be infinite.
 
-    Raises
-    ------
-    InvalidInput
-        If costs could be negative, or the law hardly ever lies within the bounds.
-
     Examples
     --------
     >>> from scipy import stats
@@ -57,10 +52,7 @@ class CostDistribution:
 
     def __post_init__(self) -> None:
         if not all(callable(getattr(self.law, name, None)) for name in ("pdf", "cdf", "ppf", "support")):
-            raise InvalidInput(
-                "expected a frozen continuous scipy.stats distribution such as scipy.stats.lognorm(s=0.5), "
-                f"got {type(self.law).__name__}."
-            )
+            raise InvalidInput(f"expected a frozen scipy.stats distribution, got {type(self.law).__name__}.")
         ends = [np.asarray(end, dtype=np.float64) for end in self.law.support()]
         if any(end.ndim for end in ends) or not ends[0] < ends[1]:
             raise InvalidInput("expected a distribution with valid scalar parameters.")
@@ -127,11 +119,13 @@ class CostDistribution:
         return np.asarray(self.quantile(rng.random(checks.whole("size", size))))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for :func:`~dpmarket.costs.text.distribution_from_dict`."""
+        """Return plain data, for :func:`~dpmarket.costs.text.distribution_from_dict`; not of a law of one's own."""
         low, high = self.support
         if hasattr(self.law, "to_dict"):
             return dict(self.law.to_dict(low, high))
-        family = self.law.dist
+        family = getattr(self.law, "dist", None)
+        if family is None:
+            return {"kind": "own", "law": repr(self.law), "low": low, "high": high}
         shapes, loc, scale = family._parse_args(*self.law.args, **self.law.kwds)
         names = [*filter(None, (family.shapes or "").replace(" ", "").split(",")), "loc", "scale"]
         parameters = dict(zip(names, map(float, (*shapes, loc, scale)), strict=True))
@@ -141,26 +135,13 @@ class CostDistribution:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CostDistribution):
             return NotImplemented
-        if not (_is_plain(self.law) and _is_plain(other.law)):
-            return self.law == other.law and self.support == other.support
         return self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash(self.support)
 
     def __repr__(self) -> str:
-        facts = self.to_dict() if _is_plain(self.law) else {"law": self.law, "support": self.support}
-        return f"CostDistribution({', '.join(f'{name}={value}' for name, value in facts.items())})"
-
-
-def _is_plain(law: Any) -> bool:
-    """Say whether a law can be written as plain data: one of this module, or of scipy's own families."""
-    if hasattr(law, "to_dict"):
-        return True
-    from scipy import stats  # slow to load, and most markets need none of it
-
-    name = getattr(getattr(law, "dist", None), "name", None)
-    return isinstance(name, str) and type(getattr(stats, name, None)) is type(law.dist)
+        return f"CostDistribution({', '.join(f'{name}={value}' for name, value in self.to_dict().items())})"
 
 
 def pointwise(
@@ -176,7 +157,7 @@ def pointwise(
 
 
 @dataclass(frozen=True)
-class UniformLaw:
+class _UniformLaw:
     """Every cost between two bounds is equally likely."""
 
     low: float
@@ -199,7 +180,7 @@ class UniformLaw:
 
 
 @dataclass(frozen=True)
-class MixtureLaw:
+class _MixtureLaw:
     """With probability ``weights[k]`` a cost follows ``distributions[k]``."""
 
     distributions: tuple[CostDistribution, ...]
@@ -245,7 +226,7 @@ def Uniform(low: float, high: float) -> CostDistribution:
     low, high = checks.non_negative("low", low), checks.positive("high", high)
     if not low < high or not math.isfinite(1.0 / (high - low)):
         raise InvalidInput(f"expected low < high, got low={low!r}, high={high!r}.")
-    return CostDistribution(UniformLaw(low, high))
+    return CostDistribution(_UniformLaw(low, high))
 
 
 def Mixture(distributions: Sequence[CostDistribution], weights: Sequence[float]) -> CostDistribution:
@@ -262,4 +243,4 @@ def Mixture(distributions: Sequence[CostDistribution], weights: Sequence[float])
     total = math.fsum(shares)
     if not (shares > 0.0).all() or abs(total - 1.0) > 1e-9:
         raise InvalidInput(f"expected weights above 0 that add up to 1, got a sum of {total!r}.")
-    return CostDistribution(MixtureLaw(parts, tuple((shares / total).tolist())))
+    return CostDistribution(_MixtureLaw(parts, tuple((shares / total).tolist())))

@@ -1,10 +1,9 @@
 """A cost distribution from a pilot: the family that predicts held-out reports best.
 
 Every family is fitted to one half of the pilot and scored by the mean log-likelihood of the other half, both
-ways round. What a family needs to know about the ends of the support comes from the half that it is fitted
-to: bounded families (uniform, beta, histogram) reach one mean spacing beyond those reports. So that a report
-beyond rules no family out, each is scored with a little probability, 2/n, spread evenly over all costs up to
-twice the highest. The best family is then fitted to all reports.
+ways round. Bounded families take the ends of their support from the half that they are fitted to, one mean
+spacing beyond its reports. So that a report beyond rules no family out, each is scored with a little
+probability, 2/n, spread evenly up to twice the highest cost. The best is then fitted to all reports.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -52,10 +52,8 @@ class CostFit:
 
     @property
     def distribution(self) -> CostDistribution:
-        """The best candidate's distribution."""
-        best = self.candidates[0].distribution
-        assert best is not None  # a candidate without one comes last, and uniform always has one
-        return best
+        """The best candidate's distribution; the uniform always has one."""
+        return self.candidates[0].distribution  # type: ignore[return-value]
 
 
 def fit_costs(samples: object, low: float | None = None, high: float | None = None) -> CostFit:
@@ -73,13 +71,8 @@ def fit_costs(samples: object, low: float | None = None, high: float | None = No
     -------
     CostFit
         All candidates with their scores, and the distribution of the best one.
-
-    Raises
-    ------
-    InvalidInput
-        Fewer than 20 samples, all equal, negative, NaN, infinite, or outside [low, high].
     """
-    costs = np.sort(pilot_costs(samples))
+    costs = _pilot(samples)
     _support(costs, low, high)
     rng = np.random.default_rng(0)
     halves = [rng.permutation(costs.size) < costs.size // 2 for _ in range(_HALVINGS)]
@@ -95,27 +88,21 @@ def fit_costs(samples: object, low: float | None = None, high: float | None = No
 def Empirical(samples: object, low: float | None = None, high: float | None = None) -> CostDistribution:
     """Return the histogram of a pilot's costs: a mixture of uniforms with equal counts.
 
-    It holds the edges of groups of reports, never the reports, but it is made from them: people of a pilot
-    should know that, and must not sell in the market that is planned with it.
+    It holds edges of groups of reports. People of a pilot must not sell in the market planned with it.
 
     Parameters
     ----------
     samples
-        At least 20 costs, not all equal.
+        At least 20 costs, not all equal; they make 2 n^(1/3) groups.
     low, high
         The support, where it is known; otherwise one mean spacing beyond the reports, not below 0.
-
-    Returns
-    -------
-    CostDistribution
-        With 2 n^(1/3) groups of equal count; ties are kept together.
 
     Examples
     --------
     >>> round(Empirical(np.linspace(1, 5, 101)).quantile(0.5), 9)
     3.0
     """
-    ordered = np.sort(pilot_costs(samples))
+    ordered = _pilot(samples)
     low, high = _support(ordered, low, high)
     groups = min(math.ceil(2.0 * ordered.size ** (1.0 / 3.0)), ordered.size // 4)
     cuts = np.round(np.linspace(0, ordered.size, groups + 1)[1:-1]).astype(int)
@@ -126,18 +113,16 @@ def Empirical(samples: object, low: float | None = None, high: float | None = No
     below[0], below[-1] = 0.0, ordered.size
     # A group that ties have emptied still gets a density, half a sample's: a cost that can occur has one.
     counts = np.maximum(np.diff(below), 0.5 * np.diff(edges) / (high - low))
-    parts = [Uniform(float(a), float(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    parts = [Uniform(float(a), float(b)) for a, b in pairwise(edges)]
     return Mixture(parts, (counts / counts.sum()).tolist())
 
 
-def pilot_costs(samples: object) -> FloatArray:
-    """Return a pilot's costs: at least 20, finite, never negative, not all equal."""
-    costs = checks.non_negative_vector("samples", samples)
+def _pilot(samples: object) -> FloatArray:
+    """Return a pilot's costs in rising order: at least 20, finite, never negative, not all equal."""
+    costs = np.sort(checks.non_negative_vector("samples", samples))
     if costs.size < _LEAST:
-        raise InvalidInput(
-            f"expected at least {_LEAST} samples, got {costs.size}; ask more people, or state a distribution."
-        )
-    if costs.min() == costs.max():
+        raise InvalidInput(f"expected at least {_LEAST} samples, got {costs.size}: ask more people.")
+    if costs[0] == costs[-1]:
         raise InvalidInput("expected samples that are not all equal, got one value only.")
     return costs
 
@@ -151,8 +136,7 @@ def _support(ordered: FloatArray, low: float | None, high: float | None) -> tupl
     outside = int(((ordered < low) | (ordered > high)).sum())
     if outside:
         raise InvalidInput(
-            f"expected every sample within [low, high] = [{low!r}, {high!r}], found {outside} of "
-            f"{ordered.size} outside."
+            f"expected samples within [{low}, {high}], found {outside} of {ordered.size} outside."
         )
     return low, high
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpmarket.figures.canvas import COLOURS, MARKERS, STYLES
+from dpmarket.figures.canvas import COLOURS, MARKERS
 
 
 def draw_promises(

@@ -8,8 +8,6 @@ best report and nobody loses by taking part.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dpmarket import checks
@@ -35,11 +33,6 @@ class CheapestK:
     epsilon_cost
         The cost function of epsilon; the default is linear.
 
-    Raises
-    ------
-    InvalidInput
-        If a setting is out of its range.
-
     Examples
     --------
     >>> from dpmarket.mechanisms.objective import Objective
@@ -63,15 +56,7 @@ class CheapestK:
     def run(self, reported_costs: object) -> Outcome:
         """Decide and pay for all sellers.
 
-        Parameters
-        ----------
-        reported_costs
-            One cost per seller, at least 0; of equal reports the earlier come first.
-
-        Returns
-        -------
-        Outcome
-            In the order of the reports.
+        Reports are at least 0; of equal ones the earlier come first.
         """
         costs = checks.non_negative_vector("reported_costs", reported_costs)
         order = np.argsort(costs, kind="stable")
@@ -94,13 +79,3 @@ class CheapestK:
         costs[i] = checks.non_negative("report", report)
         outcome = self.run(costs)
         return float(outcome.epsilons[i]), float(outcome.payments[i])
-
-    def rules(self) -> dict[str, Any]:
-        """Return all that decides, as plain data."""
-        return {
-            "mechanism": "cheapest k",
-            "k": self.k,
-            "epsilon": self.epsilon,
-            "reserve_price": self.reserve_price,
-            "epsilon_cost": self.epsilon_cost.to_dict(),
-        }

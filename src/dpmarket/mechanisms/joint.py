@@ -24,9 +24,8 @@ Truth is the best report where each solution is the global minimum; that is cert
 strictly convex (``convexity > 1``) and the choice is made without the noise.
 
 As printed, with the noise b drawn and w free, the objective falls like :math:`-2|b|^2/(\Lambda \eta^2)` as
-:math:`\eta \to 0`. Two *readings* have a minimum: ``expected`` chooses without the noise, whose mean is 0,
-and then trains with it; ``bounded`` keeps :math:`|w|` below the paper's beta. ``printed`` takes the formula
-literally, for comparison, and needs ``mean_epsilons``.
+:math:`\eta \to 0`. The reading ``expected`` chooses without the noise, whose mean is 0, and then trains with
+it; ``printed`` takes the formula literally, for comparison, and needs ``mean_epsilons``.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -48,7 +48,7 @@ from dpmarket.mechanisms.objective import MENU
 from dpmarket.numerics import project_to_capped_simplex
 from dpmarket.privacy import NoiseSource, SecureNoise
 
-Reading = Literal["expected", "bounded", "printed"]
+Reading = Literal["expected", "printed"]
 Solver = Literal["newton", "descent"]
 _COARSE = 64  # entries of the menu between those that are tried first
 _TOLERANCE = 1e-11  # of a gradient, relative to 1 + |2b/eta|
@@ -65,7 +65,7 @@ _ACCURACY = 1e-14  # of the noise
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inner:
-    """The problem at one total: rows, prices, the noise's pull, constants, cap and the bound of w."""
+    """The problem at one total: rows, prices, the noise's pull, constants and the cap."""
 
     rows: FloatArray
     prices: FloatArray
@@ -73,7 +73,6 @@ class Inner:
     l2: float
     mu: float
     cap: float
-    radius: float = math.inf
 
     def scores(self, w: FloatArray) -> FloatArray:
         """Return each seller's loss plus price."""
@@ -119,6 +118,7 @@ class Inner:
 
     @property
     def scale(self) -> float:
+        """What gradients are compared with."""
         return 1.0 + float(np.linalg.norm(self.pull))
 
 
@@ -135,11 +135,11 @@ class Solution:
 def solve_newton(inner: Inner, start: FloatArray, fixed: FloatArray | None = None) -> Solution:
     """Return a stationary point by semismooth Newton steps on the reduced function of w.
 
-    Each step minimises the quadratic model over the ball exactly and is halved until the function falls
-    enough. The model's matrix is the Hessian where that is positive definite, else the one at fixed weights,
-    which lies above it. With ``fixed`` weights it is weighted logistic regression.
+    A step is halved until the function falls enough. Its matrix is the Hessian where that is positive
+    definite, else the one at fixed weights, which lies above it. With ``fixed`` weights it is weighted
+    logistic regression.
     """
-    w = _into_ball(start, inner.radius)
+    w = start
     tolerance = _TOLERANCE * inner.scale
 
     def at(w: FloatArray) -> tuple[float, FloatArray]:
@@ -150,17 +150,21 @@ def solve_newton(inner: Inner, start: FloatArray, fixed: FloatArray | None = Non
     trace = [value]
     for _ in range(_NEWTON_STEPS):
         gradient = inner.gradient(w, weights)
-        residual = float(np.linalg.norm(w - _into_ball(w - gradient, inner.radius)))
+        residual = float(np.linalg.norm(gradient))
         if residual <= tolerance:
             return Solution(w, weights, value, tuple(trace))
-        direction = _model_minimiser(inner, w, weights, gradient, moving=fixed is None) - w
+        try:
+            factor = np.linalg.cholesky(inner.hessian(w, weights, moving=fixed is None))
+        except np.linalg.LinAlgError:
+            factor = np.linalg.cholesky(inner.hessian(w, weights, moving=False))
+        direction = -np.linalg.solve(factor.T, np.linalg.solve(factor, gradient))
         slope = float(gradient @ direction)
         rounding = _ROUNDING * (1.0 + abs(value))
         if -slope <= rounding and residual <= 1e-6 * inner.scale:
             return Solution(w, weights, value, tuple(trace))
         length = 1.0
         for _ in range(_HALVINGS):
-            following = _into_ball(w + length * direction, inner.radius)
+            following = w + length * direction
             reached, moved = at(following)
             if reached <= value + _SUFFICIENT * length * slope + rounding:
                 break
@@ -178,7 +182,7 @@ def solve_greedy(inner: Inner, start: FloatArray) -> Solution:
     Weights move between corners of the capped simplex and the objective falls with each move, so this ends.
     There may be many such points.
     """
-    w, trace = _into_ball(start, inner.radius), list[float]()
+    w, trace = start, list[float]()
     weights = inner.best_weights(inner.scores(w))
     for _ in range(_TURNS):
         found = solve_newton(inner, w, weights)
@@ -199,11 +203,11 @@ def solve_descent(inner: Inner, start: FloatArray) -> Solution:
     which lets weights become negative.
     """
     step = min(1.0, 1.0 / lipschitz(inner))
-    w, a = _into_ball(start, inner.radius), np.full(len(inner.rows), 1.0 / len(inner.rows))
+    w, a = start, np.full(len(inner.rows), 1.0 / len(inner.rows))
     trace = []
     for _ in range(_DESCENT_STEPS):
         trace.append(inner.value(w, a))
-        moved_w = _into_ball(w - step * inner.gradient(w, a), inner.radius)
+        moved_w = w - step * inner.gradient(w, a)
         moved_a = project_to_capped_simplex(a - step * (inner.scores(w) + 2.0 * inner.mu * a), inner.cap)
         length = math.hypot(float(np.linalg.norm(moved_w - w)), float(np.linalg.norm(moved_a - a)))
         if length <= step * _DESCENT_TOLERANCE * inner.scale:
@@ -222,61 +226,17 @@ def lipschitz(inner: Inner) -> float:
     return 0.5 * (first + second + math.hypot(first - second, 2.0 * x))
 
 
-def _into_ball(w: FloatArray, radius: float) -> FloatArray:
-    length = float(np.linalg.norm(w))
-    return w if length <= radius else w * (radius / length)
-
-
-def _model_minimiser(
-    inner: Inner, w: FloatArray, weights: FloatArray, gradient: FloatArray, *, moving: bool
-) -> FloatArray:
-    """Return the minimiser of the quadratic model over the ball."""
-    matrix = inner.hessian(w, weights, moving=moving)
-    values, vectors = np.linalg.eigh(matrix)
-    if values[0] <= 1e-12 * values[-1]:
-        matrix = inner.hessian(w, weights, moving=False)
-        values, vectors = np.linalg.eigh(matrix)
-    target = vectors.T @ (matrix @ w - gradient)
-    nu = 0.0
-    # Newton's method for 1/|u| - 1/radius, concave in nu, rises to the root without ever passing it.
-    for _ in range(60):
-        u = target / (values + nu)
-        length = float(np.linalg.norm(u))
-        if length <= inner.radius * (1.0 + 1e-14):
-            break
-        nu += length**2 / float(u @ (u / (values + nu))) * (length / inner.radius - 1.0)
-    return np.asarray(vectors @ (target / (values + nu)))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class JointOutcome:
     """Epsilons, payments and coefficients that were chosen by looking at the records: **not private**.
 
-    Attributes
-    ----------
-    epsilons
-        ``weights * total``: what each seller is paid for, not a loss that anybody has proved.
-    payments
-        Money, before rounding.
-    weights
-        Weight of each record; they sum to 1.
-    total
-        Eta.
-    coefficients
-        Trained with the noise, at these weights and this total.
-    objective_value
-        The minimum, with the coefficients that the choice was made with.
-    expected_payment
-        Virtual costs times epsilons: what exact payments are on average.
-    totals, values
-        The totals that were tried, rising, and the objective at each.
-    trace
-        The objective at each step of the solver at the best total.
-    convexity, paper_convexity
-        ``2 l2 mu`` over the squared spectral norm of the rows, and over m (theorem `convexify`). Above 1 the
-        problem at each total is strictly convex.
-    stationary_points
-        How many different ones the starting points led to, at the best total.
+    ``epsilons`` are ``weights * total``: what each seller is paid for, not a loss that anybody has proved.
+    ``coefficients`` are trained with the noise. ``expected_payment`` is virtual costs times epsilons, what
+    payments are on average. ``totals`` and ``values`` are the totals that were tried and the objective at
+    each, ``trace`` its values at each step of the solver at the best one. ``convexity`` and
+    ``paper_convexity`` are ``2 l2 mu`` over the squared spectral norm of the rows, and over m (theorem
+    `convexify`): above 1 the problem at each total is strictly convex. ``stationary_points`` counts those
+    that the starting points led to.
     """
 
     epsilons: FloatArray
@@ -309,7 +269,7 @@ class JointOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class JointMechanism:
-    """Choose weights, total and coefficients together from reports and records. **Not private.**
+    """Choose weights, total and coefficients together from reports and records: not private.
 
     Parameters
     ----------
@@ -322,10 +282,8 @@ class JointMechanism:
         Lambda, the ridge penalty, above 0.
     weight_cap, max_mean_epsilon : float or None
         No weight above k/m; the total is at most m L.
-    reading : {"expected", "bounded", "printed"}
+    reading : {"expected", "printed"}
         How the noise enters the choice.
-    coef_radius : float or None
-        Beta, the bound of the coefficients' norm, for the bounded reading.
     solver : {"newton", "descent"}
         At one total; with mu = 0 weights and coefficients alternate instead.
     mean_epsilons : sequence of float or None
@@ -334,11 +292,6 @@ class JointMechanism:
         Random starting points beside the origin, used where strict convexity is not certain.
     noise_source : NoiseSource or None
         Where the noise comes from; None: the operating system's entropy.
-
-    Raises
-    ------
-    InvalidInput
-        If a setting is out of its range.
 
     Notes
     -----
@@ -362,7 +315,6 @@ class JointMechanism:
     weight_cap: float | None = None
     max_mean_epsilon: float | None = None
     reading: Reading = "expected"
-    coef_radius: float | None = None
     solver: Solver = "newton"
     mean_epsilons: Sequence[float] | None = None
     starts: int = 8
@@ -371,21 +323,15 @@ class JointMechanism:
     def __post_init__(self) -> None:
         if not isinstance(self.costs, VirtualCost):
             raise InvalidInput(f"expected costs to be a VirtualCost, got {type(self.costs).__name__}.")
-        checks.non_negative("mu", self.mu)
-        checks.non_negative("sigma", self.sigma)
-        checks.positive("gamma", self.gamma)
-        checks.positive("l2", self.l2)
+        for name in ("mu", "sigma"):
+            checks.non_negative(name, getattr(self, name))
+        for name in ("gamma", "l2"):
+            checks.positive(name, getattr(self, name))
         checks.whole("starts", self.starts)
-        if self.weight_cap is not None:
-            checks.at_least("weight_cap", self.weight_cap, 1.0)
-        if self.max_mean_epsilon is not None:
-            checks.positive("max_mean_epsilon", self.max_mean_epsilon)
-        if self.reading not in ("expected", "bounded", "printed") or self.solver not in ("newton", "descent"):
-            raise InvalidInput("expected reading expected, bounded or printed, and solver newton or descent.")
-        if (self.reading == "bounded") != (self.coef_radius is not None):
-            raise InvalidInput("expected coef_radius with the bounded reading, and only there.")
-        if self.coef_radius is not None:
-            checks.positive("coef_radius", self.coef_radius)
+        checks.at_least("weight_cap", self.weight_cap or 1.0, 1.0)
+        checks.positive("max_mean_epsilon", self.max_mean_epsilon or 1.0)
+        if self.reading not in ("expected", "printed") or self.solver not in ("newton", "descent"):
+            raise InvalidInput("expected reading expected or printed, and solver newton or descent.")
         if self.mean_epsilons is not None:
             grid = checks.finite_vector("mean_epsilons", self.mean_epsilons)
             if not (grid[0] > 0.0 and (np.diff(grid) > 0.0).all()):
@@ -398,17 +344,8 @@ class JointMechanism:
     def with_records(self, X: object, y: object) -> JointMarket:
         """Return the market with its records filled in and its noise drawn; sellers can then only report.
 
-        Parameters
-        ----------
-        X
-            Records, shape (m, n), rows of Euclidean norm at most 1; for a constant, make it a column.
-        y
-            Labels -1 and +1, shape (m,).
-
-        Returns
-        -------
-        JointMarket
-            Holds private data. Its noise is the same for all reports, so that they can be compared.
+        Rows of X have Euclidean norm at most 1 (for a constant, make it a column), labels are -1 and +1. The
+        noise is the same for all reports, so that they can be compared.
         """
         rows = checks.finite_numbers("X", X)
         if rows.ndim != 2 or 0 in rows.shape:
@@ -448,18 +385,7 @@ class JointMarket:
         return 2.0 * self.mechanism.l2 * self.mechanism.mu / square if square > 0.0 else math.inf
 
     def run(self, reported_costs: object) -> JointOutcome:
-        """Decide, pay and train.
-
-        Parameters
-        ----------
-        reported_costs
-            One cost per record.
-
-        Returns
-        -------
-        JointOutcome
-            Not private.
-        """
+        """Decide, pay and train, given one reported cost per record."""
         m = self.mechanism
         costs = self._costs(reported_costs)
         chosen = _Choice(self, np.asarray(m.costs(costs)))
@@ -469,12 +395,9 @@ class JointMarket:
         payments = np.zeros(costs.size)
         for i in np.flatnonzero(epsilons > 0.0):
             payments[i] = self._payment(chosen, int(i), float(costs[i]))
-        trained = solve_newton(
-            Inner(chosen.rows, np.zeros(chosen.psi.size), (2.0 / total) * self.noise, m.l2, 0.0, 1.0,
-                  m.coef_radius or math.inf),
-            best.coefficients,
-            best.weights,
-        )  # fmt: skip
+        pull = (2.0 / total) * self.noise
+        training = Inner(chosen.rows, np.zeros(chosen.psi.size), pull, m.l2, 0.0, 1.0)
+        trained = solve_newton(training, best.coefficients, best.weights)
         tried = sorted(chosen.tried)
         return JointOutcome(
             read_only(epsilons),
@@ -562,7 +485,7 @@ class _Choice:
             self.starts = _distinct(found)
         for k in marks:
             self._try(k, origin)
-        self._halve(marks)
+        self._halve()
         self.index = min(self.tried, key=self.value_at)
         if near is None and self.starts:
             again = [self._solve(self.index, start) for start in (self.best.coefficients, *self.starts)]
@@ -595,23 +518,20 @@ class _Choice:
     def _menu(self) -> tuple[FloatArray, int, int]:
         """Return the public entries, and which of them can be best.
 
-        A stationary total satisfies ``eta^2 = (sigma + 2 b.w)/(gamma <a, psi>)``.
+        Without noise in the choice a stationary total satisfies ``eta^2 = sigma/(gamma <a, psi>)``.
         """
         m, sellers = self.market.mechanism, self.psi.size
         if m.mean_epsilons is not None:
             entries = len(self.market.rows) * np.asarray(m.mean_epsilons, dtype=np.float64)
             return entries, 0, entries.size - 1
-        slack = 0.0 if m.coef_radius is None else 2.0 * float(np.linalg.norm(self.pull)) * m.coef_radius
-        if slack >= m.sigma:
-            raise Infeasible("expected sigma above 2 |b| coef_radius for this draw: raise it or coef_radius.")
         greedy = Inner(self.rows, self.psi, self.pull, m.l2, 0.0, self.cap)
         least, most = (float(greedy.best_weights(sign * self.psi) @ self.psi) for sign in (1.0, -1.0))
         bound = math.inf if m.max_mean_epsilon is None else sellers * m.max_mean_epsilon
-        high = min(math.sqrt((m.sigma + slack) / (m.gamma * least)) if least > 0.0 else math.inf, bound)
+        high = min(math.sqrt(m.sigma / (m.gamma * least)) if least > 0.0 else math.inf, bound)
         if math.isinf(high):
             raise Infeasible("expected a best total, but sellers cost nothing: set max_mean_epsilon.")
-        low = min(math.sqrt((m.sigma - slack) / (m.gamma * most)), high)
-        entries = MENU if bound > MENU[-1] else np.append(MENU[MENU < bound], bound)
+        low = min(math.sqrt(m.sigma / (m.gamma * most)), high)
+        entries = MENU if bound > MENU[-1] else np.append(MENU[bound > MENU], bound)
         first = max(int(np.searchsorted(entries, low)) - 1, 0)
         return entries, first, min(int(np.searchsorted(entries, high)) + 1, entries.size - 1)
 
@@ -619,7 +539,7 @@ class _Choice:
         m, total = self.market.mechanism, float(self.entries[k])
         prices = (m.gamma * total) * self.psi
         pull = (2.0 / total) * self.pull
-        return Inner(self.rows, prices, pull, m.l2, m.mu, self.cap, m.coef_radius or math.inf)
+        return Inner(self.rows, prices, pull, m.l2, m.mu, self.cap)
 
     def _solve(self, k: int, start: FloatArray) -> Solution:
         inner = self._inner(k)
@@ -632,33 +552,22 @@ class _Choice:
             found = [self._solve(k, each) for each in (start, *self.starts)]
             self.tried[k] = min(found, key=lambda solution: solution.value)
 
-    def _halve(self, marks: list[int]) -> None:
+    def _halve(self) -> None:
         """Try entries between those tried until none between can be better.
 
-        Without noise in the choice the minimum at a total is sigma/eta plus a concave function, which between
-        two entries lies above its chord. With noise only the neighbours of local minima are tried.
+        The minimum at a total is sigma/eta plus a concave function, which lies above its chord between two.
         """
-        sure, sigma = not self.pull.any(), self.market.mechanism.sigma
+        sigma = self.market.mechanism.sigma
         while True:
-            marks = sorted(self.tried)
-            values = [self.value_at(k) for k in marks]
-            best = min(values)
-            split = []
-            for j, (a, b) in enumerate(zip(marks[:-1], marks[1:], strict=True)):
-                if b - a < 2:
-                    continue
+            marks, split = sorted(self.tried), list[tuple[int, int]]()
+            best = min(map(self.value_at, marks))
+            for a, b in pairwise(marks):
                 low, high = float(self.entries[a]), float(self.entries[b])
-                if sure:
-                    first, last = values[j] - sigma / low, values[j + 1] - sigma / high
-                    rise = max((last - first) / (high - low), 0.0)
-                    at = min(max(math.sqrt(sigma / rise), low), high) if rise > 0.0 else high
-                    is_open = sigma / at + first + rise * (at - low) < best - _ROUNDING * abs(best)
-                else:
-                    is_open = any(
-                        values[k] <= values[max(k - 1, 0)] and values[k] <= values[min(k + 1, len(marks) - 1)]
-                        for k in (j, j + 1)
-                    )
-                if is_open:
+                first, last = self.tried[a].value, self.tried[b].value
+                rise = max((last - first) / (high - low), 0.0)
+                at = min(max(math.sqrt(sigma / rise), low), high) if rise > 0.0 else high
+                bound = sigma / at + first + rise * (at - low)
+                if b - a > 1 and bound < best - _ROUNDING * abs(best):
                     split.append((a, b))
             if not split:
                 return

@@ -57,22 +57,10 @@ _CLOSE = 5e-3  # relative: how closely simulated payments meet a budget, whose o
 
 @dataclass(frozen=True)
 class Prospect:
-    """What a rule for buying lets expect.
+    """What to expect of a rule for buying: money with rounding, error in two parts, and what sellers sell.
 
-    Attributes
-    ----------
-    name
-        The rule.
-    expected_payment
-        Money, rounding up to minor units included.
-    sampling_error, noise_error
-        The two parts of the expected error, in units of the objective.
-    share_bought
-        Share of the sellers who sell something.
-    mean_epsilon
-        Of all sellers, those who sell nothing included.
-    largest_epsilon, largest_payment
-        Of any seller, whatever their cost.
+    ``share_bought`` counts sellers who sell something, ``mean_epsilon`` is over all sellers, and the largest
+    epsilon and payment are those of any seller, whatever their cost.
     """
 
     name: str
@@ -100,18 +88,12 @@ class Plan:
         With the payment weight that belongs to the budget.
     schedules
         What the typical market offers at each cost, one per group.
-    prospect
-        Of the optimal purchase.
-    alternatives
-        Of simpler rules at the same expected payment.
+    prospect, alternatives
+        Of the optimal purchase, and of simpler rules at the same expected payment.
     changes
-        What other circumstances would do to the expected error: a name, and the factor, in the typical market.
-    sellers
-        How many are expected.
-    budget
-        Money.
-    probability
-        With which payments stay below the budget; None: they meet it on average.
+        Factors by which other circumstances would change the expected error of the typical market.
+    sellers, budget, probability
+        As planned for.
 
     Examples
     --------
@@ -220,12 +202,6 @@ def plan(
     Plan
         Its payment weight is for mechanisms, its schedules are for sellers who come one by one.
 
-    Raises
-    ------
-    InvalidInput
-        If the arguments do not fit together.
-    Infeasible
-        If the budget buys nothing.
     """
     tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
     check_terms(objective, tables)
@@ -275,12 +251,14 @@ def budget_for_error(
     Returns
     -------
     float
-        Expected payments, rounding included.
+        Expected payments, rounding included. A target that so many sellers cannot reach is refused.
 
-    Raises
-    ------
-    Infeasible
-        If no money reaches the target with so many sellers.
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> 60 < budget_for_error(Uniform(1, 5), Objective.for_model(10), sellers=1000, target=0.1) < 80
+    True
     """
     tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
     check_terms(objective, tables)
