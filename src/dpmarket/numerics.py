@@ -107,4 +107,4 @@ def project_to_capped_simplex(point: FloatArray, cap: float = 1.0) -> FloatArray
     theta = float(breaks[k])
     if k + 1 < breaks.size and totals[k] > totals[k + 1]:
         theta += (float(totals[k]) - 1.0) / float(totals[k] - totals[k + 1]) * float(breaks[k + 1] - breaks[k])
-    return np.clip(values - theta, 0.0, cap)
+    return np.asarray(np.clip(values - theta, 0.0, cap))

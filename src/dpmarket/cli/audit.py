@@ -75,8 +75,9 @@ def truthfulness(
     from dpmarket.mechanisms.price_schedule import population_schedule
 
     dist = read_distribution(costs)
-    bounds = {"weight_cap": weight_cap, "max_mean_epsilon": max_mean_epsilon}
-    objective = Objective.for_model(features, payment_weight, **bounds)
+    objective = Objective.for_model(
+        features, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
+    )
     tables = EpsilonCost.identity(max_epsilon, shape.value)
     audited = (
         OfflineMechanism(dist, objective, epsilon_cost=tables)

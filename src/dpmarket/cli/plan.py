@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,9 +71,8 @@ def plan(
     if max_epsilon is None and (delta is not None or shape is Shape.quadratic):
         raise typer.BadParameter("say --max-epsilon: the table of a delta or of quadratic costs must end.")
     dist = read_distribution(costs)
-    bounds = {"weight_cap": weight_cap, "max_mean_epsilon": max_mean_epsilon}
-    objective = _objective(features, delta, bounds)
-    fewer = _objective(max(features // 2, 1), delta, bounds)
+    objective = _objective(features, delta, weight_cap, max_mean_epsilon)
+    fewer = _objective(max(features // 2, 1), delta, weight_cap, max_mean_epsilon)
     if delta is None:
         tables = EpsilonCost.identity(max_epsilon, shape.value)
     else:
@@ -103,15 +103,14 @@ def plan(
     _print(found, command)
 
 
-def _objective(features: int, delta: float | None, bounds: dict[str, float | None]) -> Objective:
+def _objective(features: int, delta: float | None, cap: float | None, mean: float | None) -> Objective:
     from dpmarket.mechanisms.objective import Objective
 
-    if delta is None:
-        return Objective.for_model(features, **bounds)
-    return Objective.for_descent(features, **bounds)
+    make = Objective.for_model if delta is None else Objective.for_descent
+    return make(features, weight_cap=cap, max_mean_epsilon=mean)
 
 
-def _init_command(settings: dict[str, object]) -> str:
+def _init_command(settings: Mapping[str, object]) -> str:
     """Return the command that writes a market file with what was planned, the costs included."""
     said = [
         f"--set {shlex.quote(f'{name}={value}')}" for name, value in settings.items() if value is not None

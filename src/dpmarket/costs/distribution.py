@@ -119,7 +119,7 @@ class CostDistribution:
         return np.asarray(self.quantile(rng.random(checks.whole("size", size))))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for :func:`~dpmarket.costs.text.distribution_from_dict`; not of a law of one's own."""
+        """Return plain data, for :func:`~dpmarket.costs.text.distribution_from_dict`."""
         low, high = self.support
         if hasattr(self.law, "to_dict"):
             return dict(self.law.to_dict(low, high))
