@@ -258,8 +258,8 @@ class StatisticError:
     """What one record's spread and the noise add to a statistic's mean squared error: the buyer's A and B.
 
     With weights ``a`` (1 in sum) and a total promise ``eta`` the expected squared error is
-    ``sampling * |a|^2 + noise / eta^2`` for usual records. :func:`~dpmarket.planning.statistic_error` makes
-    the planner's error model of it.
+    ``sampling * |a|^2 + noise / eta^2`` for usual records. An
+    :class:`~dpmarket.mechanisms.Objective` has the same two constants.
 
     Attributes
     ----------
