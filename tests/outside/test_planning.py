@@ -15,7 +15,7 @@ from outside.processes import run
 
 U = dpm.Uniform(1, 5)
 COSTS = ("--costs", "uniform(1, 5)")
-PLAN = ("plan", *COSTS, "--features", 5)
+PLAN = ("plan", *COSTS, "--features", 4)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_costs_fitted_to_a_pilot_are_a_distribution_that_plans_take(ask):
     assert "uniform" in json.dumps(data)
     shown = json.dumps(data)
     assert not any(f"{cost:.4f}" in shown for cost in pilot[1:40])
-    plan = ask("plan", "--costs", "costs.json", "--sellers", 200, "--budget", 40, "--features", 5)
+    plan = ask("plan", "--costs", "costs.json", "--sellers", 200, "--budget", 40, "--features", 4)
     assert plan["prospect"]["expected_payment"] == pytest.approx(40.0, rel=0.01)
     assert "costs.distribution=costs.json" in plan["init"]
     run("costs", "fit", "pilot.csv", "-o", "costs.json", cwd=ask.folder, code=1)  # never overwritten
@@ -148,7 +148,7 @@ def test_a_formula_that_is_no_distribution_is_refused(ask, text):
 
 
 def test_the_truthfulness_audit_passes_and_counts_what_it_tried(ask):
-    options = (*COSTS, "--features", 5, "--payment-weight", 0.1, "--sellers", 4, "--markets", 1)
+    options = (*COSTS, "--features", 4, "--payment-weight", 0.1, "--sellers", 4, "--markets", 1)
     options = (*options, "--misreports", 24)
     for mechanism in ("offline", "online"):
         data = ask("audit", "truthfulness", *options, "--mechanism", mechanism)

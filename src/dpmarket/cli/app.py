@@ -76,7 +76,7 @@ app.command(
     epilog="Example: dpmarket report reports.csv --quotes quotes.csv --test public.csv -o report.html"
 )(report.report)
 app.command(
-    epilog='Example: dpmarket plan --costs "uniform(1, 5)" --sellers 1000 --features 11 --budget 500'
+    epilog='Example: dpmarket plan --costs "uniform(1, 5)" --sellers 1000 --features 10 --budget 500'
 )(plan.plan)
 app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")

@@ -48,6 +48,8 @@ WeightCapOption = Annotated[
 MaxMeanEpsilonOption = Annotated[
     float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (the paper's L).")
 ]
+
+
 def read_distribution(text: str) -> CostDistribution:
     """Make a distribution from a formula or from a .json file."""
     from dpmarket.costs import distribution_from_dict, parse_distribution

@@ -47,7 +47,7 @@ class MechanismName(StrEnum):
 def truthfulness(
     costs: CostsOption,
     payment_weight: PaymentWeightOption,
-    features: Annotated[int, typer.Option(help="Coefficients of the model, the constant's included.")],
+    features: Annotated[int, typer.Option(help="Columns of a record, without its label.")],
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
     max_epsilon: Annotated[float | None, typer.Option(help="Nobody sells a larger epsilon.")] = None,
@@ -76,7 +76,7 @@ def truthfulness(
 
     dist = read_distribution(costs)
     objective = Objective.for_model(
-        features, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
+        features + 1, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
     )
     tables = EpsilonCost.identity(max_epsilon, shape.value)
     audited = (

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpmarket.cli.arguments import (
-    CostsOption,
+    DISTRIBUTION_HELP,
     JsonFlag,
     MaxMeanEpsilonOption,
-    SellersOption,
     WeightCapOption,
     read_distribution,
 )
@@ -31,9 +31,19 @@ class Shape(StrEnum):
 
 
 def plan(
-    costs: CostsOption,
-    sellers: SellersOption,
-    features: Annotated[int, typer.Option(help="Coefficients of the model, the constant's included.")],
+    costs: Annotated[
+        str | None, typer.Option("--costs", help="How costs are distributed. " + DISTRIBUTION_HELP)
+    ] = None,
+    sellers: Annotated[int | None, typer.Option(help="How many sellers will report.")] = None,
+    features: Annotated[
+        int | None,
+        typer.Option(help="Columns of a record, without its label: decides how much noise matters."),
+    ] = None,
+    classes: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
+    market: Annotated[
+        Path | None,
+        typer.Option("--market", "-m", help="Plan what this market file asks for, instead of --features."),
+    ] = None,
     budget: Annotated[float | None, typer.Option(help="Money for all sellers together.")] = None,
     target: Annotated[
         float | None, typer.Option(help="Expected error to reach, instead of a budget; see the table.")
@@ -58,7 +68,8 @@ def plan(
 ) -> None:
     """Plan a purchase: payment weight, expected error, who is bought from, and what simpler rules would give.
 
-    The expected error is the squared error of the mean gradient, in units of its largest possible length.
+    The expected error is the squared error of the mean gradient, in units of its largest possible length, or
+    that of a statistic.
     """
     from dpmarket.cli.render import busy
     from dpmarket.files import to_json
@@ -66,13 +77,27 @@ def plan(
     from dpmarket.mechanisms.plan import budget_for_error
     from dpmarket.mechanisms.plan import plan as compute
 
+    if market is not None:
+        if costs is not None or features is not None or target is not None:
+            raise typer.BadParameter("leave out --costs, --features and --target: the market file says it.")
+        with busy("Planning"):
+            found = _plan_of_file(market, sellers, budget)
+        if as_json:
+            typer.echo(to_json(found.to_dict()), nl=False)
+        else:
+            _print(found, None)
+        return
+    if costs is None or sellers is None or features is None:
+        raise typer.BadParameter("say --costs, --sellers and --features, or --market.")
     if (budget is None) == (target is None):
         raise typer.BadParameter("say either --budget or --target.")
     if max_epsilon is None and (delta is not None or shape is Shape.quadratic):
         raise typer.BadParameter("say --max-epsilon: the table of a delta or of quadratic costs must end.")
     dist = read_distribution(costs)
-    objective = _objective(features, delta, weight_cap, max_mean_epsilon)
-    fewer = _objective(max(features // 2, 1), delta, weight_cap, max_mean_epsilon)
+    objective, fewer = (
+        _objective(columns, classes, delta, weight_cap, max_mean_epsilon)
+        for columns in (features, features // 2)
+    )
     if delta is None:
         tables = EpsilonCost.identity(max_epsilon, shape.value)
     else:
@@ -103,11 +128,29 @@ def plan(
     _print(found, command)
 
 
-def _objective(features: int, delta: float | None, cap: float | None, mean: float | None) -> Objective:
+def _plan_of_file(market: Path, sellers: int | None, budget: float | None) -> Plan:
+    """Plan what a market file asks for; what is given comes before what it says."""
+    from dpmarket.campaign import read_market
+    from dpmarket.campaign.terms import plan_for
+
+    planned = read_market(market)
+    sellers = planned.sellers.expected if sellers is None else sellers
+    budget = planned.objective.budget if budget is None else budget
+    if sellers is None or budget is None:
+        raise typer.BadParameter("say --sellers and --budget, or name a market file that has both.")
+    return plan_for(planned, sellers, budget)
+
+
+def _objective(
+    features: int, classes: int, delta: float | None, cap: float | None, mean: float | None
+) -> Objective:
+    """Return the objective of a model with a constant."""
     from dpmarket.mechanisms.objective import Objective
 
-    make = Objective.for_model if delta is None else Objective.for_descent
-    return make(features, weight_cap=cap, max_mean_epsilon=mean)
+    if delta is not None:
+        parameters = (features + 1) * (classes if classes > 2 else 1)
+        return Objective.for_descent(parameters, weight_cap=cap, max_mean_epsilon=mean)
+    return Objective.for_model(features + 1, n_classes=classes, weight_cap=cap, max_mean_epsilon=mean)
 
 
 def _init_command(settings: Mapping[str, object]) -> str:
@@ -118,7 +161,7 @@ def _init_command(settings: Mapping[str, object]) -> str:
     return " ".join(["dpmarket init", *said])
 
 
-def _print(plan: Plan, command: str) -> None:
+def _print(plan: Plan, command: str | None) -> None:
     from dpmarket.cli.render import number, print_table
 
     found = plan.prospect
@@ -147,5 +190,5 @@ def _print(plan: Plan, command: str) -> None:
         "What personal prices buy: the same money by simpler rules",
         ["rule", "bought from", "largest epsilon", "error"],
         [row(rule) for rule in (found, *plan.alternatives)],
-        f"Announce it before anybody reports:\n{command}",
+        None if command is None else f"Announce it before anybody reports:\n{command}",
     )
