@@ -17,19 +17,13 @@ REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 LIBRARY = "costs privacy learning learning.reference statistics mechanisms audit certificates datasets"
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
-SoftmaxWorstCase
-FittedCandidate Misreport CrossPrices JointOutcome NoiseDraw NoiseSource ReleasePlan
-WorstCase Minimum Rows
-  Guarantee
- Prospect Audit
-  PrivacyFindings weights_of Check Purchase ReleasedModel certify_purchase
-CertifiedStatistic ReleasedStatistics
-check_certificate new_signing_key read_certificate read_signature sign write_certificate
-PublishedRules RulesReference publishable_rules read_rules Statistic
-  JointMarket affairs german_health
-health_insurance batters diamonds football free_light_chain unemployment_benefits wives_at_work young_workers
-PrivacyAccount DeltaAccount GaussianSource
-  """
+SoftmaxWorstCase Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan WorstCase Minimum Rows Audit
+PrivacyFindings weights_of Check Purchase ReleasedModel certify_purchase CertifiedStatistic
+ReleasedStatistics check_certificate new_signing_key read_certificate read_signature sign
+write_certificate PublishedRules RulesReference publishable_rules read_rules Statistic affairs
+german_health health_insurance batters diamonds football free_light_chain unemployment_benefits
+wives_at_work young_workers PrivacyAccount DeltaAccount GaussianSource Plan TruthfulnessAudit
+ParticipationAudit"""
 
 
 def public_names():

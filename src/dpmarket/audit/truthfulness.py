@@ -228,7 +228,27 @@ def audit_truthfulness_at(
     minor_unit: float = 0.0,
     progress: Progress | None = None,
 ) -> TruthfulnessAudit:
-    """Search given markets, each a vector of true costs, as :func:`audit_truthfulness` does."""
+    """Search given markets, as :func:`audit_truthfulness` does.
+
+    Parameters
+    ----------
+    mechanism, dist, misreports, epsilon_cost, tolerance, minor_unit, progress
+        As there.
+    profiles
+        The true costs of each market.
+
+    Returns
+    -------
+    TruthfulnessAudit
+        With the worst misreport of all markets.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.price_schedule import posted_price
+    >>> audit_truthfulness_at(posted_price(3.0, 1.0), Uniform(1, 5), [np.array([2.9, 3.1])], 20).passed
+    True
+    """
     respond = _respond(mechanism)
     table = getattr(mechanism, "epsilon_cost", None) if epsilon_cost is None else epsilon_cost
     table = EpsilonCost.identity() if table is None else table

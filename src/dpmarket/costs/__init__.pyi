@@ -1,9 +1,7 @@
 from .distribution import CostDistribution as CostDistribution
 from .distribution import Mixture as Mixture
 from .distribution import Uniform as Uniform
-from .fitting import CostFit as CostFit
 from .fitting import Empirical as Empirical
-from .fitting import FittedCandidate as FittedCandidate
 from .fitting import fit_costs as fit_costs
 from .text import distribution_from_dict as distribution_from_dict
 from .text import parse_distribution as parse_distribution

@@ -218,8 +218,20 @@ class _MixtureLaw:
 
 
 def Uniform(low: float, high: float) -> CostDistribution:
-    """Return uniform costs on [low, high]; their virtual cost is 2c - low.
+    """Return uniform costs; their virtual cost is 2c - low.
 
+    Parameters
+    ----------
+    low, high
+        The support, 0 <= low < high.
+
+    Returns
+    -------
+    CostDistribution
+        In closed form.
+
+    Examples
+    --------
     >>> Uniform(1, 5).quantile(0.25)
     2.0
     """
@@ -230,8 +242,22 @@ def Uniform(low: float, high: float) -> CostDistribution:
 
 
 def Mixture(distributions: Sequence[CostDistribution], weights: Sequence[float]) -> CostDistribution:
-    """Return the costs of a population of groups; weights are above 0 and add up to 1.
+    """Return the costs of a population of groups.
 
+    Parameters
+    ----------
+    distributions
+        One for each group.
+    weights
+        The groups' shares, above 0; they add up to 1.
+
+    Returns
+    -------
+    CostDistribution
+        Gaps between supports are fine.
+
+    Examples
+    --------
     >>> Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5]).cdf(1.5)
     0.5
     """

@@ -38,14 +38,7 @@ class FittedCandidate:
 
 @dataclass(frozen=True)
 class CostFit:
-    """The candidates, best first, and how many reports they were fitted to.
-
-    Examples
-    --------
-    >>> fit = fit_costs(np.linspace(1, 5, 81))
-    >>> fit.sample_count, fit.candidates[0].name, fit.distribution.support
-    (81, 'uniform', (0.95, 5.05))
-    """
+    """The candidates, best first, and how many reports they were fitted to."""
 
     candidates: tuple[FittedCandidate, ...]
     sample_count: int
@@ -71,6 +64,12 @@ def fit_costs(samples: object, low: float | None = None, high: float | None = No
     -------
     CostFit
         All candidates with their scores, and the distribution of the best one.
+
+    Examples
+    --------
+    >>> fit = fit_costs(np.linspace(1, 5, 81))
+    >>> fit.candidates[0].name, fit.distribution.support
+    ('uniform', (0.95, 5.05))
     """
     costs = _pilot(samples)
     _support(costs, low, high)
@@ -96,6 +95,11 @@ def Empirical(samples: object, low: float | None = None, high: float | None = No
         At least 20 costs, not all equal; they make 2 n^(1/3) groups.
     low, high
         The support, where it is known; otherwise one mean spacing beyond the reports, not below 0.
+
+    Returns
+    -------
+    CostDistribution
+        Ties are kept together.
 
     Examples
     --------

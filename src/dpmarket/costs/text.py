@@ -22,6 +22,18 @@ _EXAMPLE = "such as 'uniform(1, 5)' or '0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, s
 def parse_distribution(text: str) -> CostDistribution:
     """Return the distribution of a formula: uniform, any continuous one of ``scipy.stats``, or a mixture.
 
+    Parameters
+    ----------
+    text
+        Names and plain numbers only.
+
+    Returns
+    -------
+    CostDistribution
+        As written.
+
+    Examples
+    --------
     >>> parse_distribution("0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, scale=2, high=20)").support
     (0.0, 20.0)
     """
@@ -43,6 +55,18 @@ def parse_distribution(text: str) -> CostDistribution:
 def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
     """Return the distribution whose ``to_dict`` gave this data.
 
+    Parameters
+    ----------
+    data
+        The key ``kind`` and what that kind is made of.
+
+    Returns
+    -------
+    CostDistribution
+        Equal to the one that gave the data.
+
+    Examples
+    --------
     >>> distribution_from_dict({"kind": "uniform", "low": 1.0, "high": 5.0})
     CostDistribution(kind=uniform, low=1.0, high=5.0)
     """

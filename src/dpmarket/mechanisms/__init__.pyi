@@ -4,15 +4,12 @@ from .cross_pricing import CrossPrices as CrossPrices
 from .epsilon_cost import EpsilonCost as EpsilonCost
 from .exact import OfflineMechanism as OfflineMechanism
 from .groups import Group as Group
-from .joint import JointMarket as JointMarket
 from .joint import JointMechanism as JointMechanism
-from .joint import JointOutcome as JointOutcome
 from .objective import Objective as Objective
 from .objective import PaperObjective as PaperObjective
 from .objective import objective_from_dict as objective_from_dict
 from .outcomes import Outcome as Outcome
 from .plan import Plan as Plan
-from .plan import Prospect as Prospect
 from .plan import budget_for_error as budget_for_error
 from .price_schedule import PriceSchedule as PriceSchedule
 from .price_schedule import paper_schedule as paper_schedule
