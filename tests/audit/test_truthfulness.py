@@ -95,13 +95,15 @@ def test_a_mechanism_for_quadratic_costs_fails_people_whose_costs_are_linear():
 
 
 def test_payments_rounded_to_cents_need_the_minor_unit():
+    schedule = population_schedule(U, OBJECTIVE, 40)
+
     class Rounded:
         def respond(self, reported_costs, i, report):
-            epsilon, payment = RIGHT["offline"][0].respond(reported_costs, i, report)
-            return epsilon, float(round_up(np.array([payment]), 0.01)[0])
+            epsilons, payments = schedule.quote([report])
+            return float(epsilons[0]), float(round_up(payments, 0.01)[0])
 
-    assert not audit_truthfulness(Rounded(), U, 2, 1, 24, rng()).passed
-    assert audit_truthfulness(Rounded(), U, 2, 1, 24, rng(), minor_unit=0.01).passed
+    assert not audit_truthfulness(Rounded(), U, 20, 1, 60, rng()).passed
+    assert audit_truthfulness(Rounded(), U, 20, 1, 60, rng(), minor_unit=0.01).passed
 
 
 class RefusesMostTruths:
