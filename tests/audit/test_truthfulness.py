@@ -31,14 +31,14 @@ DELTA = EpsilonCost.of_delta(1e-5, 4.0)
 
 
 RIGHT = {
-    "offline": (OfflineMechanism(U, OBJECTIVE), U, 6),
-    "offline, capped": (OfflineMechanism(U, CAPPED), U, 6),
-    "offline, paper": (OfflineMechanism(U, PaperObjective(1.0, 1.0, 0.1)), U, 6),
+    "offline": (OfflineMechanism(U, OBJECTIVE), U, 3),
+    "offline, capped": (OfflineMechanism(U, CAPPED), U, 3),
+    "offline, paper": (OfflineMechanism(U, PaperObjective(1.0, 1.0, 0.1)), U, 2),
     "offline, log-normal": (OfflineMechanism(LOGNORMAL, OBJECTIVE), LOGNORMAL, 2),
-    "offline, irregular": (OfflineMechanism(IRREGULAR, CAPPED), IRREGULAR, 5),
-    "offline, quadratic": (OfflineMechanism(U, OBJECTIVE, epsilon_cost=QUADRATIC), U, 3),
-    "offline, delta": (OfflineMechanism(U, OBJECTIVE, epsilon_cost=DELTA), U, 5),
-    "wrong beliefs": (OfflineMechanism(Uniform(2, 4), OBJECTIVE), U, 6),
+    "offline, irregular": (OfflineMechanism(IRREGULAR, CAPPED), IRREGULAR, 3),
+    "offline, quadratic": (OfflineMechanism(U, OBJECTIVE, epsilon_cost=QUADRATIC), U, 2),
+    "offline, delta": (OfflineMechanism(U, OBJECTIVE, epsilon_cost=DELTA), U, 2),
+    "wrong beliefs": (OfflineMechanism(Uniform(2, 4), OBJECTIVE), U, 3),
     "cheapest k": (CheapestK(2, 0.5, 5.0, OBJECTIVE), U, 6),
     "schedule": (population_schedule(U, OBJECTIVE, 40), U, 6),
     "posted price": (posted_price(3.0, 0.5), U, 6),
