@@ -166,15 +166,11 @@ def reachable(market, costs, i):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name not in LINEAR or "paper" in name else ())
-        for name in TERMS
-    ],
+    "name", [pytest.param(name, marks=pytest.mark.slow if "paper" in name else ()) for name in LINEAR]
 )
 def test_payments_are_the_payment_identity_integrated_independently(name):
     market = mechanism(name)
-    costs = sample(name, 12 if name in LINEAR else 5, seed=11)
+    costs = sample(name, 12, seed=11)
     outcome = market.run(costs)
     table = market.groups[0].virtual_cost
     i = int(np.argsort(costs)[1])
@@ -184,11 +180,10 @@ def test_payments_are_the_payment_identity_integrated_independently(name):
         psi = np.tile(np.asarray(table(costs)), (reports.size, 1))
         psi[:, i] = np.asarray(table(reports))
         _, total, weights = problem.solve(psi)
-        return np.asarray(market.epsilon_cost.cost(weights[:, i] * total))
+        return weights[:, i] * total
 
     for z in (costs[i], 0.7 * costs[i] + 0.3 * table.reserve_price):
-        sold = amounts(market, [market.respond(costs, i, z)[0]])[0]
-        assert sold == pytest.approx(given(np.array([z]))[0], abs=1e-9)
+        assert market.respond(costs, i, z)[0] == pytest.approx(given(np.array([z]))[0], abs=1e-9)
     expected = costs[i] * given(costs[i : i + 1])[0] + integral(given, costs[i], table.reserve_price)
     assert outcome.epsilons[i] > 0.0
     assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
