@@ -7,7 +7,6 @@ import runpy
 import numpy as np
 import pytest
 
-import dpmarket as dpm
 from dpmarket.campaign.market_file import Market
 from dpmarket.web.app import make_routes
 from dpmarket.web.settings import Settings

@@ -106,5 +106,6 @@ def project_to_capped_simplex(point: FloatArray, cap: float = 1.0) -> FloatArray
     k = max(int(np.searchsorted(-totals, -1.0, side="right")) - 1, 0)
     theta = float(breaks[k])
     if k + 1 < breaks.size and totals[k] > totals[k + 1]:
-        theta += (float(totals[k]) - 1.0) / float(totals[k] - totals[k + 1]) * float(breaks[k + 1] - breaks[k])
+        share = (float(totals[k]) - 1.0) / float(totals[k] - totals[k + 1])
+        theta += share * float(breaks[k + 1] - breaks[k])
     return np.asarray(np.clip(values - theta, 0.0, cap))
