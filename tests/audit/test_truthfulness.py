@@ -15,7 +15,7 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.joint import JointMechanism
 from dpmarket.mechanisms.objective import Objective, PaperObjective
-from dpmarket.mechanisms.outcomes import round_up
+from dpmarket.mechanisms.outcome import round_up
 from dpmarket.mechanisms.price_schedule import paper_schedule, population_schedule, posted_price
 from dpmarket.privacy import SeededNoise
 from support.joint import synthetic

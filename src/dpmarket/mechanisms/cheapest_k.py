@@ -14,7 +14,7 @@ from dpmarket import checks
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcomes import Outcome, decided
+from dpmarket.mechanisms.outcome import Outcome, decided
 
 
 class CheapestK:

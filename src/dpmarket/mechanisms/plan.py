@@ -34,7 +34,7 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group, check_groups
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcomes import Outcome
+from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.price_schedule import (
     CostBins,
     PricedMarket,

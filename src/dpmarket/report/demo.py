@@ -23,7 +23,7 @@ from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
 from dpmarket.ledger.places import forget_place
-from dpmarket.mechanisms.outcomes import whole_units
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import Plan
 from dpmarket.progress import StageProgress
 from dpmarket.report.evidence import SEALED, Verified
