@@ -15,7 +15,7 @@ WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
 ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py benchmarks/shapes.py
 ## Compare two source trees: no benchmarks.
-TOOLS := benchmarks/alternate.py benchmarks/quoting_trees.py benchmarks/same_results.py
+TOOLS := benchmarks/alternate.py benchmarks/quoting_trees.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow kernels pytest style types faults faults-outside bench accuracy lint docs packages sbom clean
@@ -102,7 +102,7 @@ faults-outside: $(VENV)/ready-developers
 
 ## A script that fails keeps its older results; the page is written all the same. Three scripts take long.
 bench: $(VENV)/ready-developers
-	@failed=; for f in $(filter-out $(ACCURACY) $(TOOLS) benchmarks/buyers.py benchmarks/prices.py benchmarks/private_statistics.py,$(wildcard benchmarks/[a-z]*.py)); do \
+	@failed=; for f in $(filter-out $(ACCURACY) $(TOOLS) benchmarks/private_statistics.py,$(wildcard benchmarks/[a-z]*.py)); do \
 	  echo "== $$f"; $(BIN)/python $$f || failed="$$failed $$f"; done; \
 	  $(BIN)/python benchmarks/_performance_page.py || exit 1; \
 	  if [ -n "$$failed" ]; then echo "Failed:$$failed"; exit 1; fi

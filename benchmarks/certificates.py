@@ -22,7 +22,7 @@ def row(sellers: int) -> list[str | Aimed]:
     tell(f"{sellers:,} sellers")
     rng = np.random.default_rng(1)
     dist = dpm.Uniform(1.0, 5.0)
-    outcome = dpm.OfflineMechanism(dist, dpm.BuyerObjective(1.0, 1.0, 1e-4)).run(dist.sample(sellers, rng))
+    outcome = dpm.OfflineMechanism(dist, dpm.Objective.for_model(10, 1e-4)).run(dist.sample(sellers, rng))
     x = rng.uniform(-0.5, 0.5, size=(sellers, 3))
     y = (x[:, 0] > 0.0).astype(int)
     model = dpm.PrivateLogisticRegression(classes=(0, 1)).fit(x, y, epsilons=outcome.epsilons)

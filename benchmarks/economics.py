@@ -8,7 +8,7 @@ from scipy import stats
 
 from _results import Table, at_most, measure, tell
 from _timing import best_seconds, compare
-from dpmarket.costs import FromScipy, Uniform
+from dpmarket.costs import CostDistribution, Uniform
 from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
@@ -16,7 +16,7 @@ from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.plan import plan
 
 UNIFORM = Uniform(1, 5)
-LOG_NORMAL = FromScipy(stats.lognorm(s=0.5, scale=2.0), 0, 20)
+LOG_NORMAL = CostDistribution(stats.lognorm(s=0.5, scale=2.0), 0, 20)
 MANY = 3_000_000
 LARGEST = 10_000_000
 MARKETS = {

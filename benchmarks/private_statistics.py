@@ -20,7 +20,7 @@ from _central_mean import central_purchase
 from _diffprivlib_environment import environment
 from _markdown import write_tables
 from _results import Table, at_least, at_most, measure, tell
-from dpmarket.planning import expected_error, standard_buyers, statistic_error
+from dpmarket.mechanisms import CheapestK, Objective, OfflineMechanism
 from dpmarket.statistics import (
     PrivateHistogram,
     PrivateMean,
@@ -33,7 +33,7 @@ SELLERS = 1_000
 COSTS = {"1 to 5": dpm.Uniform(1, 5), "0.1 to 5": dpm.Uniform(0.1, 5)}
 BUDGETS = (5.0, 20.0, 100.0)
 MEAN = PrivateMean(0.0, 1.0)
-MODEL = statistic_error(MEAN)  # of records uniform on [0, 1]: its spread is exact
+MODEL = MEAN.error  # of records uniform on [0, 1]: its spread is exact
 NAMES = ("dpmarket", "Fallah et al.", "posted price", "cheapest k", "same for all")
 
 
@@ -43,7 +43,8 @@ def markets():
 
 def central_for_budget(dist, budget, rng):
     """Return the payment weight with which the central mechanism meets the budget on average."""
-    samples = [dpm.virtual_costs(dist.sample(SELLERS, rng), dist) for _ in range(200)]
+    psi_of = dpm.VirtualCost.of(dist)
+    samples = [psi_of(dist.sample(SELLERS, rng)) for _ in range(200)]
 
     def over(logarithm):
         bought = (central_purchase(psi, MODEL.sampling, MODEL.noise, np.exp(logarithm))[0] for psi in samples)
@@ -59,18 +60,26 @@ def equal_money():
             tell(f"costs {costs}, budget {budget:g}")
             rng = np.random.default_rng(5)
             weight = central_for_budget(dist, budget, rng)
+            objective = Objective(MODEL.sampling, MODEL.noise, 1.0)
+            planned = dpm.plan(dist, objective, SELLERS, budget)
+            posted, same = planned.alternatives[0], planned.alternatives[-1]
+            # As many as accept the posted price, on average at the same money.
+            count = round(posted.share_bought * SELLERS)
+            epsilon, top = posted.largest_epsilon, dist.support[1]
             mechanisms = {
-                name: build(budget) for name, build in standard_buyers(dist, MODEL, SELLERS).items()
+                "dpmarket": OfflineMechanism(dist, planned.objective),
+                "cheapest k": CheapestK(count, epsilon, top, objective),
             }
             squares = {name: [] for name in NAMES}
+            squares |= {"posted price": [posted.error], "same for all": [same.error]}
             money = []
             for _ in range(markets()):
                 reports = dist.sample(SELLERS, rng)
                 for name, mechanism in mechanisms.items():
                     outcome = mechanism.run(reports)
-                    squares[name].append(expected_error(outcome, MODEL).total)
+                    squares[name].append(outcome.sampling_error + outcome.noise_error)
                     money += [outcome.total_payment] if name == "dpmarket" else []
-                psi = dpm.virtual_costs(reports, dist)
+                psi = dpm.VirtualCost.of(dist)(reports)
                 epsilons, _ = central_purchase(psi, MODEL.sampling, MODEL.noise, weight)
                 total = epsilons.sum()
                 squares["Fallah et al."].append(

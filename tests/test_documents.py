@@ -7,7 +7,6 @@ import runpy
 import numpy as np
 import pytest
 
-import dpmarket as dpm
 from dpmarket.campaign.market_file import Market
 from dpmarket.web.app import make_routes
 from dpmarket.web.settings import Settings
@@ -138,8 +137,6 @@ def test_the_examples_of_all_commands_run_one_after_the_other(tmp_path, monkeypa
     write_rows("public.csv", header[1:], [record[1:] for record in records])
     write_rows("accounts.csv", ["id", "name", "iban"], [[one, one, "DE89370400440532013000"] for one in ids])
     write_rows("pilot.csv", ["cost"], [[cost] for cost in rng.gamma(3.0, 0.8, 200).tolist()])
-    outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 1e-3)).run(costs, ids)
-    dpm.mechanisms.write_outcome("outcome.json", outcome)
     shown = [f"$ {example}" for command in all_commands().values() for example in examples_of(command)]
     page = tmp_path / "examples.md"
     page.write_text("\n".join(["```console", *shown, "```"]), encoding="utf-8")

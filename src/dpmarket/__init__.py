@@ -1,8 +1,8 @@
 """Buy differentially private data truthfully, and train a model that keeps every promise.
 
-What most people need is here; everything else is in its package: ``dpmarket.planning.sweep``,
-``dpmarket.mechanisms.joint.JointMechanism``. Names are loaded when they are first used, so that
-``import dpmarket`` and ``dpmarket --help`` take no numerical library with them.
+What most people need is here; everything else is in its package, such as
+``dpmarket.mechanisms.JointMechanism``. Names are loaded when they are first used, so that ``import dpmarket``
+and ``dpmarket --help`` take no numerical library with them.
 """
 
 import lazy_loader

@@ -34,10 +34,10 @@ class InvalidInput(DpmarketError, ValueError):
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> dpm.BuyerObjective(concentration=1.0, noise=1.0, payment_weight=-0.5)
+    >>> dpm.Objective(sampling_error=0.2, noise_error=40.0, payment_weight=-0.5)
     Traceback (most recent call last):
         ...
-    dpmarket.errors.InvalidInput: expected payment_weight to be finite and >= 0, got -0.5.
+    dpmarket.errors.InvalidInput: expected payment_weight to be finite and > 0, got -0.5.
     >>> issubclass(dpm.InvalidInput, ValueError)
     True
     """
@@ -64,11 +64,8 @@ class NotConverged(DpmarketError, ArithmeticError):
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(0, 1), dpm.BuyerObjective(1.0, 1.0, 0.1))
-    >>> mechanism.run([1e-300, 0.5])  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    dpmarket.errors.NotConverged: expected costs between ...: measure money in another unit, or set ...
+    >>> issubclass(dpm.NotConverged, ArithmeticError)
+    True
     """
 
 
@@ -93,9 +90,7 @@ class NotCertifiable(DpmarketError, ValueError):
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> from dpmarket.mechanisms.exact import OfflineMechanism
-    >>> from dpmarket.mechanisms.objective import PaperObjective
-    >>> market = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(1.0, 1.0, 0.1))
+    >>> market = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(3, 0.1))
     >>> outcome = market.run([1.5, 2.0, 2.5])
     >>> rows, labels = [[0.2, 0.1], [0.4, -0.3], [-0.5, 0.2]], [0, 1, 1]
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1), noise_source=dpm.privacy.SeededNoise(0))

@@ -78,3 +78,34 @@ def exact_parts(values: FloatArray) -> list[float]:
 def exact_sum(values: FloatArray) -> float:
     """Return the sum of floats, rounded once: the same in every order."""
     return math.fsum(exact_parts(values))
+
+
+def project_to_capped_simplex(point: FloatArray, cap: float = 1.0) -> FloatArray:
+    """Return the weights nearest to ``point``: from 0 to ``cap``, with a sum of 1.
+
+    They are ``clip(point - theta, 0, cap)``; their sum falls piecewise linearly with theta.
+
+    Examples
+    --------
+    >>> project_to_capped_simplex(np.array([0.9, 0.6, -1.0]), cap=0.6).round(12).tolist()
+    [0.6, 0.4, 0.0]
+    """
+    cap = min(cap, 1.0)
+    values = point - point.max()
+    ordered = np.sort(values)
+    above = np.concatenate((np.cumsum(ordered[::-1])[::-1], [0.0]))
+
+    def excess(theta: FloatArray) -> FloatArray:
+        """Return the sum of the parts of all values above theta."""
+        at = np.searchsorted(ordered, theta, side="right")
+        return np.asarray(above[at] - (ordered.size - at) * theta)
+
+    breaks = np.unique(np.concatenate((ordered, ordered - cap)))
+    totals = excess(breaks) - excess(breaks + cap)
+    # Totals fall from size * cap to 0; the last break at which they are at least 1 starts the piece.
+    k = max(int(np.searchsorted(-totals, -1.0, side="right")) - 1, 0)
+    theta = float(breaks[k])
+    if k + 1 < breaks.size and totals[k] > totals[k + 1]:
+        share = (float(totals[k]) - 1.0) / float(totals[k] - totals[k + 1])
+        theta += share * float(breaks[k + 1] - breaks[k])
+    return np.asarray(np.clip(values - theta, 0.0, cap))

@@ -1,90 +1,126 @@
 """Mechanisms and learners with one mistake each, all of which somebody could make."""
 
 import numpy as np
-import pytest
 from scipy.optimize import brentq
 
-from dpmarket import BuyerObjective, OfflineMechanism, Uniform, virtual_costs, weights_for
-from dpmarket.allocation import allocate
+from dpmarket import weights_for
+from dpmarket.costs import Uniform
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.mechanisms import Response
+from dpmarket.mechanisms import exact
+from dpmarket.mechanisms.cheapest_k import CheapestK
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import Objective
+from dpmarket.mechanisms.price_schedule import CostBins, price_market
 from dpmarket.privacy import NoiseDraw, SecureNoise, Weights
 
 from .plain import PlainLearner
 
+DIST = Uniform(1, 5)
+OBJECTIVE = Objective(0.2, 40.0, 1e-2)
+OFFLINE = OfflineMechanism(DIST, OBJECTIVE)
+QUADRATIC = EpsilonCost.identity(max_epsilon=8.0, shape="quadratic")
+
 # ---------------------------------------------------------------- mechanisms
 
 
-class WithoutIntegral:
-    """Pays what was reported and nothing above it."""
-
-    def __init__(self, mechanism):
-        self.mechanism = mechanism
+class WithoutRent:
+    """Pays the reported cost of what is sold and nothing above it."""
 
     def respond(self, reported_costs, i, report):
-        epsilon, _ = self.mechanism.respond(reported_costs, i, report)
-        return Response(epsilon, report * epsilon)
+        epsilon, _ = OFFLINE.respond(reported_costs, i, report)
+        return epsilon, report * epsilon
 
 
-class LocalMinimum:
-    """Follows the minimum it started from while the report rises, even where another has become global.
-
-    The promises are right; the integral in the payment is not, between the report at which the global minimum
-    changes and the one at which the old minimum disappears.
-    """
-
-    def __init__(self, mechanism):
-        self.mechanism = mechanism
-
-    def minima(self, reported_costs, i, report):
-        """Return the seller's epsilon at the minimum with the largest total, and at the global one."""
-        reports = np.array(reported_costs, dtype=float)
-        reports[i] = report
-        psi = virtual_costs(reports, self.mechanism.dist)
-        best = allocate(psi, self.mechanism.objective)
-        first = best.local_minima[0]
-        weight = np.clip((first.cutoff - psi[i]) / first.spread, 0.0, best.max_weight)
-        return float(weight * first.total_promise), float(best.epsilons[i])
+class HalfOfTheRent:
+    """Pays the reported cost and half of the integral above it."""
 
     def respond(self, reported_costs, i, report):
-        epsilon, payment = self.mechanism.respond(reported_costs, i, report)
-        first, best = self.minima(reported_costs, i, report)
-        if first == pytest.approx(best, rel=1e-9):
-            higher = report + np.linspace(0.0, 3e-3, 61)
-            extra = [np.subtract(*self.minima(reported_costs, i, z)) for z in higher]
-            payment += float(np.trapezoid(extra, higher))
-        return Response(epsilon, payment)
+        epsilon, payment = OFFLINE.respond(reported_costs, i, report)
+        return epsilon, 0.5 * (payment + report * epsilon)
+
+
+class OneEntry:
+    """Pays as if the total that is best for the truth stayed best whatever a seller reports."""
+
+    def respond(self, reported_costs, i, report):
+        kept = exact.largest_increase
+        exact.largest_increase = lambda market, tables: 0.0 * market.best().value
+        try:
+            return OFFLINE.respond(reported_costs, i, report)
+        finally:
+            exact.largest_increase = kept
 
 
 class BudgetFromReports:
     """Adjusts the payment weight until the payments for these very reports meet a budget."""
 
-    def __init__(self, dist, budget, **settings):
-        self.dist, self.budget, self.settings = dist, budget, settings
-
-    def mechanism(self, payment_weight):
-        objective = BuyerObjective(1.0, 1.0, payment_weight, **self.settings)
-        return OfflineMechanism(self.dist, objective)
-
     def respond(self, reported_costs, i, report):
         reports = np.array(reported_costs, dtype=float)
         reports[i] = report
 
-        def overspent(payment_weight):
-            return self.mechanism(payment_weight).run(reports).total_payment - self.budget
+        def mechanism(log_weight):
+            return OfflineMechanism(DIST, OBJECTIVE.with_payment_weight(float(np.exp(log_weight))))
 
-        return self.mechanism(brentq(overspent, 0.5, 50.0, rtol=1e-5)).respond(reports, i, report)
+        weight = brentq(lambda w: mechanism(w).run(reports).total_payment - 30.0, -9.0, 0.0, rtol=1e-5)
+        return mechanism(weight).respond(reports, i, report)
 
 
-class CurveFromOwnReport:
-    """Fits the upper end of a linear curve to all reports, the seller's own included, and pays by it."""
+class ScheduleFromOwnReport:
+    """Computes a price schedule from all reports, the seller's own included, and pays by it."""
 
     def respond(self, reported_costs, i, report):
         reports = np.array(reported_costs, dtype=float)
         reports[i] = report
-        top = 1.2 * reports.mean()
-        epsilon = max(top - report, 0.0)
-        return Response(epsilon, report * epsilon + 0.5 * epsilon**2)
+        ordered = np.sort(reports[reports <= 5.0])
+        bins = CostBins(OFFLINE.groups[0], ordered, np.ones(ordered.size))
+        schedule = price_market([bins], OBJECTIVE, EpsilonCost.identity()).schedules[0]
+        epsilons, payments = schedule.quote([report])
+        return float(epsilons[0]), float(payments[0])
+
+
+class KthPrice:
+    """Buys from the cheapest k at the price of the last of them instead of the next one."""
+
+    rule = CheapestK(3, 0.5, 5.0, OBJECTIVE)
+
+    def respond(self, reported_costs, i, report):
+        epsilon, payment = self.rule.respond(reported_costs, i, report)
+        reports = np.array(reported_costs, dtype=float)
+        reports[i] = report
+        return epsilon, min(payment, epsilon * float(np.sort(reports)[2]))
+
+
+class RisingEpsilon:
+    """Buys more from those who ask for more, at a price that covers their report."""
+
+    def respond(self, reported_costs, i, report):
+        epsilon = 0.1 * report if report <= 5.0 else 0.0
+        return epsilon, report * epsilon
+
+
+class LinearRentsForQuadraticCosts:
+    """Pays for epsilon as if it cost c epsilon, where it costs c epsilon^2."""
+
+    epsilon_cost = QUADRATIC
+
+    def respond(self, reported_costs, i, report):
+        return OFFLINE.respond(reported_costs, i, report)
+
+
+class BonusBesideATie:
+    """A posted price that pays a little more just below one report."""
+
+    def respond(self, reported_costs, i, report):
+        if report > 3.0:
+            return 0.0, 0.0
+        return 1.0, 3.0 + (0.01 if 2.5 - 1e-4 < report <= 2.5 else 0.0)
+
+
+WRONG = (
+    WithoutRent, HalfOfTheRent, OneEntry, BudgetFromReports, ScheduleFromOwnReport, KthPrice,
+    RisingEpsilon, LinearRentsForQuadraticCosts,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- learners
@@ -157,6 +193,3 @@ def one_person_five_percent_over(epsilons, l2):
     weights = right.loss_weights.copy()
     weights[0] *= 1.05
     return Weights(weights, right.noise_rate, l2, numerical_epsilon=1e-6)
-
-
-PAPER_EXAMPLE = BudgetFromReports(Uniform(0, 1), 0.3, weight_cap=1.8)

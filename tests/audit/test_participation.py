@@ -1,73 +1,58 @@
-"""Nobody loses by taking part, decided in exact arithmetic, and no cost is told."""
+"""Nobody loses by taking part: the audit finds a payment below cost, and shows no cost."""
 
 import dataclasses
 import json
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dpmarket import BuyerObjective, InvalidInput, OfflineMechanism, Uniform
 from dpmarket.audit import audit_paid_amounts, audit_participation
+from dpmarket.costs import Uniform
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import Objective
 
-MECHANISM = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.01))
+QUADRATIC = EpsilonCost.identity(max_epsilon=8.0, shape="quadratic")
 COSTS = Uniform(1, 5).sample(40, np.random.default_rng(2))
+OUTCOME = OfflineMechanism(Uniform(1, 5), Objective(0.2, 40.0, 1e-2)).run(COSTS)
 
 
-def altered(outcome, **changes):
-    for values in changes.values():
-        values.flags.writeable = False
-    return dataclasses.replace(outcome, **changes)
+def test_the_offline_mechanism_passes_with_linear_and_with_quadratic_costs():
+    assert audit_participation(OUTCOME, COSTS).passed
+    quadratic = OfflineMechanism(Uniform(1, 5), Objective(0.2, 40.0, 1e-2), epsilon_cost=QUADRATIC).run(COSTS)
+    assert audit_participation(quadratic, COSTS, epsilon_cost=QUADRATIC).passed
+    assert not audit_participation(quadratic, COSTS).passed  # a linear loss is another one
+    amounts = np.round(OUTCOME.rounded_payments(0.01) * 100)
+    assert audit_paid_amounts(OUTCOME.epsilons, amounts, COSTS).passed
 
 
-def test_the_offline_mechanism_passes():
-    audit = audit_participation(MECHANISM.run(COSTS), COSTS)
-    assert audit.passed
-    assert (audit.sellers, audit.losers, audit.losers_in_minor_units) == (40, 0, 0)
-
-
-def test_one_payment_one_float_below_cost_times_epsilon_is_caught():
-    outcome = MECHANISM.run(COSTS)
+def test_one_payment_a_millionth_of_a_cent_below_cost_is_caught():
+    payments = OUTCOME.payments.copy()
     k = int(COSTS.argmin())
-    payments = outcome.payments.copy()
-    exact = Fraction(COSTS[k]) * Fraction(outcome.epsilons[k])
-    enough = float(exact) if Fraction(float(exact)) >= exact else np.nextafter(float(exact), np.inf)
-    payments[k] = enough
-    assert audit_participation(altered(outcome, payments=payments), COSTS).passed
-    payments = payments.copy()
-    payments[k] = np.nextafter(enough, 0.0)
-    audit = audit_participation(altered(outcome, payments=payments), COSTS)
+    payments[k] = COSTS[k] * OUTCOME.epsilons[k]
+    assert audit_participation(dataclasses.replace(OUTCOME, payments=payments), COSTS).passed
+    payments[k] -= 1e-8
+    audit = audit_participation(dataclasses.replace(OUTCOME, payments=payments), COSTS)
     assert not audit.passed
     assert (audit.losers, audit.positions) == (1, (k,))
-    assert audit.decided_exactly >= 1
-
-
-def test_costs_other_than_the_reported_ones_are_noticed():
-    audit = audit_participation(MECHANISM.run(COSTS), 10.0 * COSTS)
-    assert audit.losers > 0
-    assert not audit.passed
+    assert audit.largest_loss == pytest.approx(1e-8, rel=1e-3)
 
 
 def test_amounts_of_a_quotes_file_are_checked_in_whole_units():
-    outcome = MECHANISM.run(COSTS)
-    amounts = outcome.in_minor_units(100).amounts
-    assert audit_paid_amounts(outcome.epsilons, amounts, COSTS).passed
-    bought = int(np.flatnonzero(outcome.epsilons > 0)[0])
-    short = amounts.copy()
-    short[bought] = int(np.floor(outcome.epsilons[bought] * COSTS[bought] * 100))
-    assert audit_paid_amounts(outcome.epsilons, short, COSTS).positions == (bought,)
-    # Exactly equal is enough: half a unit of epsilon at a cost of 2 is 100 cents.
     assert audit_paid_amounts([0.5], [100], [2.0]).passed
     assert not audit_paid_amounts([0.5], [99], [2.0]).passed
+    assert audit_paid_amounts([0.5], [50], [2.0], epsilon_cost=QUADRATIC).losers == 1  # above by its chord
+    assert audit_paid_amounts([0.5], [51], [2.0], epsilon_cost=QUADRATIC).passed
 
 
-def test_no_cost_is_told():
-    outcome = MECHANISM.run(COSTS)
-    audit = audit_participation(outcome, 10.0 * COSTS)
-    told = json.dumps(audit.to_dict(), allow_nan=False) + str(audit.summary())
-    assert audit.to_dict()["schema"] == "dpmarket.audit.participation/1"
+def test_no_cost_is_shown():
+    audit = audit_participation(OUTCOME, 10.0 * COSTS)
+    assert audit.losers > 0
+    shown = json.dumps(audit.to_dict(), allow_nan=False) + str(audit.summary())
+    assert audit.to_dict()["schema"] == "dpmarket.audit.participation/2"
     for cost in (10.0 * COSTS).tolist():
-        assert f"{cost:.4f}" not in told
+        assert f"{cost:.4f}" not in shown
 
 
 @pytest.mark.parametrize(
@@ -76,7 +61,7 @@ def test_no_cost_is_told():
 )
 def test_costs_that_make_no_sense_are_refused(costs, words):
     with pytest.raises(InvalidInput, match=words):
-        audit_participation(MECHANISM.run(COSTS), costs)
+        audit_participation(OUTCOME, costs)
 
 
 def test_other_nonsense_is_refused():

@@ -21,7 +21,7 @@ from dpmarket.certificates import Purchase, ReleasedModel, certify, certify_purc
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import PaperObjective
-from dpmarket.mechanisms.outcomes import Outcome, whole_units
+from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import population_schedule, posted_price
 from dpmarket.statistics import PrivateHistogram, PrivateMean, PrivateQuantile, PrivateVectorMean
 

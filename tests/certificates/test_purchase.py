@@ -11,7 +11,7 @@ import dpmarket as dpm
 from dpmarket.certificates import Purchase, ReleasedModel, certify, certify_purchase, read_certificate, verify
 from dpmarket.certificates.commitments import Lines, commit, fresh_salts
 from dpmarket.errors import EntropyUnavailable, FileProblem, InvalidInput, NotCertifiable
-from dpmarket.mechanisms.outcomes import whole_units
+from dpmarket.mechanisms.outcome import whole_units
 from support.certificates import RULES, bought
 
 DIST = dpm.Uniform(1.0, 5.0)

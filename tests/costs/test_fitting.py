@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpmarket import Empirical, InvalidInput, fit_costs
+from dpmarket.costs import fitting
 
 
 def rng():
@@ -17,7 +18,7 @@ def rng():
         ("log-normal", lambda r: r.lognormal(0.5, 0.8, 2000)),
         ("gamma", lambda r: r.gamma(0.6, 2.0, 2000)),
         ("beta", lambda r: r.beta(5, 2, 2000)),
-        ("empirical", lambda r: np.concatenate((r.normal(1, 0.05, 1200), r.normal(4, 0.1, 800)))),
+        ("histogram", lambda r: np.concatenate((r.normal(1, 0.05, 1200), r.normal(4, 0.1, 800)))),
     ],
 )
 def test_the_family_that_made_the_costs_is_found(name, draw):
@@ -30,6 +31,31 @@ def test_the_family_that_made_the_costs_is_found(name, draw):
     ordered = np.sort(samples)
     distance = np.abs(fit.distribution.cdf(ordered) - (np.arange(2000) + 0.5) / 2000).max()
     assert distance < 5 / np.sqrt(2000) / 2
+
+
+def test_the_ends_of_a_support_come_from_the_half_that_is_fitted(monkeypatch):
+    # A family that is told the largest report of the held-out half would always predict it.
+    seen = []
+    fit = fitting.FAMILIES["uniform"]
+
+    def spy(costs, low, high):
+        found = fit(costs, low, high)
+        seen.append((costs, found.support))
+        return found
+
+    monkeypatch.setitem(fitting.FAMILIES, "uniform", spy)
+    fit_costs(rng().uniform(1, 5, 60))
+    assert len(seen) == 21  # ten times both halves, and all reports
+    for costs, (low, high) in seen:
+        spacing = (costs[-1] - costs[0]) / (costs.size - 1)
+        assert (low, high) == pytest.approx((costs[0] - spacing, costs[-1] + spacing))
+    assert min(costs.size for costs, _ in seen) == 30
+
+
+def test_heavy_tails_are_not_taken_for_a_bounded_family():
+    for seed in range(4):
+        samples = np.random.default_rng(seed).lognormal(0.0, 1.0, 150)
+        assert fit_costs(samples).candidates[0].name in {"log-normal", "gamma"}
 
 
 def test_the_order_of_the_samples_does_not_matter():
@@ -57,6 +83,7 @@ def test_costs_of_zero_rule_out_families_that_cannot_have_them():
     fit = fit_costs(samples)
     bad = {c.name: c.log_likelihood for c in fit.candidates}
     assert bad["log-normal"] == bad["gamma"] == bad["beta"] == -np.inf
+    assert fit.candidates[0].name in {"uniform", "histogram"}
     assert fit.distribution is not None
 
 

@@ -28,7 +28,7 @@ def test_faults_have_names_of_their_own_tests_that_exist_and_come_from_every_roo
         assert all((plant.ROOT / "tests" / name).is_file() for name in fault.tests), fault.name
     rooms = {name.split("/")[0] for fault in FAULTS for name, _, _ in fault.edits}
     assert rooms >= {
-        *("files", "costs", "allocation", "payments", "privacy", "learning", "mechanisms", "planning"),
+        *("files", "costs", "privacy", "learning", "mechanisms"),
         *("audit", "certificates", "campaign", "figures", "report", "cli"),
     }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmarket.costs import FromScipy, Mixture, Uniform
+from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -18,7 +18,7 @@ from support.announced import AnnouncedProblem, integral, menu
 
 UNIFORM = Uniform(1, 5)
 IRREGULAR = Mixture([Uniform(1, 2), Uniform(1, 5), Uniform(3.5, 4)], [0.5, 0.2, 0.3])
-BETA = FromScipy(stats.beta(2, 3, loc=1, scale=4))
+BETA = CostDistribution(stats.beta(2, 3, loc=1, scale=4))
 BOUNDED = Objective(0.2, 40.0, 0.02, weight_cap=2.0)
 IDENTITY = EpsilonCost.identity()
 TERMS = {
@@ -274,9 +274,17 @@ def test_no_misreport_gains_in_twenty_thousand_pairs():
     check_pairs(20_000, seed=2)
 
 
-def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market():
-    objective = Objective(0.2, 40.0, 0.02, weight_cap=2.0)
-    market = OfflineMechanism(None, objective, groups=GROUPS)
+@pytest.mark.parametrize(
+    ("objective", "table"),
+    [
+        (BOUNDED, IDENTITY),
+        (Objective.for_descent(5, 0.01, weight_cap=2.0), EpsilonCost.of_delta(1e-5, 6.0)),
+        (BOUNDED, EpsilonCost.identity(2.0, "quadratic")),
+    ],
+    ids=["pure", "delta", "quadratic"],
+)
+def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market(objective, table):
+    market = OfflineMechanism(None, objective, epsilon_cost=table, groups=GROUPS)
     costs, membership = np.array([1.2, 2.0, 3.5, 2.1, 2.4, 3.9]), np.array([0, 0, 0, 1, 1, 1])
     outcome = market.run(costs, membership)
     assert outcome.weights[:3].sum() == pytest.approx(0.6, rel=1e-12)
@@ -286,17 +294,16 @@ def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market():
     caps = np.where(membership == 0, max(2 / 6, 1.5 * 0.6 / 2), max(2 / 6, 1.5 * 0.4 / 2))
     quotas = np.where(membership == 0, 0.6, 0.4)
     entries = menu(outcome.total / 4, outcome.total * 4)
-    value, total, weights = AnnouncedProblem(objective, IDENTITY, quotas, caps, membership, entries).solve(
-        psi
-    )
+    problem = AnnouncedProblem(objective, table, quotas, caps, membership, entries)
+    value, total, weights = problem.solve(psi)
     assert outcome.total == pytest.approx(total[0], rel=1e-12)
     np.testing.assert_allclose(outcome.weights, weights[0], atol=1e-12)
     # The rent of seller 3 on a table with one piece is a difference of two optima.
     top = psi.copy()
     top[3] = GROUPS[1].virtual_cost.values[-1]
-    risen = AnnouncedProblem(objective, IDENTITY, quotas, caps, membership, entries).solve(top)[0]
-    rent = float(risen[0] - value[0]) / (objective.payment_weight * 2.0)
-    assert outcome.payments[3] == pytest.approx(costs[3] * outcome.epsilons[3] + rent, rel=1e-9)
+    rent = float(problem.solve(top)[0][0] - value[0]) / (objective.payment_weight * 2.0)
+    amount = amounts(market, outcome.epsilons[3:4])[0]
+    assert outcome.payments[3] == pytest.approx(costs[3] * amount + rent, rel=1e-9)
 
 
 def test_an_empty_group_leaves_its_quota_to_the_others():
@@ -309,7 +316,7 @@ def test_an_empty_group_leaves_its_quota_to_the_others():
 
 
 def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another_solver_says():
-    dist, table = FromScipy(stats.beta(5, 5, loc=1, scale=4)), EpsilonCost.of_delta(1e-5, 8.0)
+    dist, table = CostDistribution(stats.beta(5, 5, loc=1, scale=4)), EpsilonCost.of_delta(1e-5, 8.0)
     # The payment weight that a plan finds for a budget of 150.
     market = OfflineMechanism(dist, Objective.for_descent(5, 6.16e-4, weight_cap=3.0), epsilon_cost=table)
     costs = dist.sample(5, np.random.default_rng(0))

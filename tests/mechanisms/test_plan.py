@@ -5,12 +5,12 @@ import pytest
 
 from dpmarket.costs import Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
-from dpmarket.errors import InvalidInput
+from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
-from dpmarket.mechanisms.plan import plan
+from dpmarket.mechanisms.plan import budget_for_error, plan
 
 COSTS = Uniform(1, 5)
 QUADRATIC = EpsilonCost.identity(5.0, "quadratic")
@@ -94,3 +94,39 @@ def test_groups_are_planned_together():
     assert found.prospect.expected_payment == pytest.approx(300.0, rel=1e-4)
     with pytest.raises(InvalidInput, match="each group"):
         plan(COSTS, Objective.for_model(10), 600, 300.0, groups=groups)
+
+
+@pytest.mark.parametrize("sellers", [8, 30])
+def test_in_small_markets_no_simpler_rule_looks_better_than_the_optimum(sellers):
+    # All rules face the same simulated markets and cost the same there.
+    found = plan(COSTS, Objective.for_model(10), sellers=sellers, budget=50.0, probability=0.9)
+    assert len(found.alternatives) == 3
+    for rule in found.alternatives:
+        assert rule.error > found.prospect.error
+        assert rule.expected_payment == pytest.approx(found.prospect.expected_payment, rel=1e-6)
+
+
+def test_a_plan_says_what_money_people_and_fewer_features_would_do():
+    base, half = Objective.for_model(20), Objective.for_model(10)
+    found = plan(COSTS, base, sellers=1000, budget=100.0, fewer_features=half)
+    factors = dict(found.changes)
+    for name, other in (
+        ("twice the money", plan(COSTS, base, 1000, 200.0)),
+        ("twice the people", plan(COSTS, base, 2000, 100.0)),
+        ("half of the features", plan(COSTS, half, 1000, 100.0)),
+    ):
+        assert factors[name] == pytest.approx(other.prospect.error / found.prospect.error, rel=1e-3)
+        assert factors[name] < 1.0
+    assert found.to_dict()["changes"] == factors
+
+
+@pytest.mark.parametrize("sellers", [30, 1000])
+def test_the_budget_for_an_error_is_the_plan_the_other_way_round(sellers):
+    objective = Objective.for_model(10)
+    budget = budget_for_error(COSTS, objective, sellers, 0.1)
+    assert plan(COSTS, objective, sellers, budget).prospect.error == pytest.approx(0.1, rel=0.02)
+
+
+def test_an_error_that_no_money_reaches_is_refused():
+    with pytest.raises(Infeasible, match="more people"):
+        budget_for_error(COSTS, Objective.for_model(10), 500, 1e-4, epsilon_cost=EpsilonCost.identity(1.0))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from dpmarket.costs import FromScipy, Mixture, Uniform
+from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -108,7 +108,7 @@ def test_a_menu_offers_what_reports_get_and_schedules_survive_plain_data():
 
 
 def test_schedules_of_a_million_sellers_and_of_costs_without_end_are_made():
-    dist = FromScipy(stats.lognorm(s=0.5, scale=2.0))
+    dist = CostDistribution(stats.lognorm(s=0.5, scale=2.0))
     schedule = population_schedule(dist, Objective.for_model(30, 1e-6, weight_cap=3.0), 1_000_000)
     assert 0.0 < schedule.largest_payment < 10.0
 

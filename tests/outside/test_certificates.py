@@ -23,7 +23,7 @@ import dpmarket as dpm
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
-from dpmarket.mechanisms.outcomes import Outcome
+from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.price_schedule import population_schedule
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import (

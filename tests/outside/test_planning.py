@@ -1,4 +1,4 @@
-"""Plans, sweeps, costs and audits: numbers that simulated campaigns confirm, and commands that print them."""
+"""Plans, costs and audits: numbers that simulated campaigns confirm, and commands that print them."""
 
 import json
 import re
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket.planning import plan_sellers, plan_target
+from dpmarket.mechanisms import objective_from_dict
 from outside.driver import read_table, write_rules, write_table
 from outside.goods import GOODS
 from outside.processes import run
 
 U = dpm.Uniform(1, 5)
 COSTS = ("--costs", "uniform(1, 5)")
-WANTED = dpm.BuyerObjective(1.0, 1.0, 1.0)
+PLAN = ("plan", *COSTS, "--features", 4)
 
 
 @pytest.fixture(scope="module")
@@ -39,136 +39,61 @@ def simulated_payments(mechanism, sellers, campaigns, seed=0):
 
 
 def test_a_planned_budget_is_met_on_average_by_simulated_campaigns(ask):
-    """200 campaigns; the seed is fixed, and five standard errors leave a false alarm of 1e-6."""
-    plan = ask("plan", "budget", *COSTS, "--sellers", 200, "--budget", 40, "--features", 4)
-    assert plan["expected_payment"] == pytest.approx(40.0, rel=0.01)
-    mechanism = dpm.OfflineMechanism(U, dpm.BuyerObjective(**plan["objective"]))
-    paid = simulated_payments(mechanism, 200, 200)
-    assert abs(paid.mean() - 40.0) <= 5.0 * paid.std() / np.sqrt(200) + 0.01 * 40.0
+    """60 campaigns; the seed is fixed, and five standard errors leave a false alarm of 1e-6."""
+    plan = ask(*PLAN, "--sellers", 200, "--budget", 40)
+    assert plan["prospect"]["expected_payment"] == pytest.approx(40.0, rel=0.01)
+    mechanism = dpm.OfflineMechanism(U, objective_from_dict(plan["objective"]))
+    paid = simulated_payments(mechanism, 200, 60)
+    assert abs(paid.mean() - 40.0) <= 5.0 * paid.std() / np.sqrt(60) + 0.03 * 40.0
 
 
-def test_a_budget_with_a_confidence_suffices_that_often():
-    """The share of 200 campaigns above the budget is at most .1, by five standard errors (rate 1e-6)."""
-    rng = np.random.default_rng(1)
-    plan = dpm.plan_payment_weight(U, WANTED, 100, 20.0, confidence=0.9, rng=rng)
-    objective = dpm.BuyerObjective(1.0, 1.0, float(plan))
-    paid = simulated_payments(dpm.OfflineMechanism(U, objective), 100, 200, seed=2)
-    assert (paid > 20.0).mean() <= 0.1 + 5.0 * np.sqrt(0.09 / 200)
-    assert paid.mean() > 0.7 * 20.0
-    on_average = dpm.plan_payment_weight(U, WANTED, 100, 20.0)
-    assert float(plan) > float(on_average)
+def test_a_budget_with_a_probability_suffices_that_often(ask):
+    """The share of 400 campaigns above the budget is at most .1, by five standard errors (rate 1e-6)."""
+    plan = ask(*PLAN, "--sellers", 400, "--budget", 100, "--probability", 0.9, "--weight-cap", 3)
+    schedule = dpm.PriceSchedule.from_dict(plan["schedules"][0])
+    rng = np.random.default_rng(2)
+    paid = np.array([schedule.quote(U.sample(400, rng))[1].sum() for _ in range(400)])
+    assert (paid > 100.0).mean() <= 0.1 + 5.0 * np.sqrt(0.09 / 400)
+    assert paid.mean() > 70.0
 
 
-def test_online_campaigns_meet_the_planned_budget_on_average():
-    plan = dpm.plan_payment_weight(U, WANTED, 200, 40.0)
-    curve = dpm.population_curve(U, dpm.BuyerObjective(1.0, 1.0, float(plan)), 200)
-    paid = simulated_payments(dpm.OnlineMechanism(U, curve), 200, 200)
-    assert abs(paid.mean() - 40.0) <= 5.0 * paid.std() / np.sqrt(200) + 0.03 * 40.0
-
-
-def test_a_target_a_number_of_sellers_and_a_budget_are_inverse_to_each_other(ask):
-    target = ask("plan", "target", *COSTS, "--sellers", 1000, "--target", 0.2)
-    assert target["expected_excess_risk"] == pytest.approx(0.2, rel=5e-3)
-    budget = target["expected_payment"]
-    again = dpm.plan_payment_weight(U, WANTED, 1000, budget)
-    assert float(again) == pytest.approx(target["payment_weight"], rel=0.02)
-    assert again.expected_excess_risk == pytest.approx(0.2, rel=5e-3)
-    enough = ask("plan", "sellers", *COSTS, "--budget", budget, "--target", 0.2)
-    assert enough["sellers"] == pytest.approx(1000, rel=0.05)
-    assert plan_sellers(U, WANTED, budget, 0.2).sellers == enough["sellers"]
-    assert plan_target(U, WANTED, 1000, 0.2).expected_payment == pytest.approx(budget, rel=1e-9)
-
-
-def test_a_table_of_budgets_falls_with_the_number_of_sellers(ask):
-    table = ask("plan", "table", *COSTS, "--target", 0.2, "--sellers", "20,500,5000")
-    assert table["plans"][0] is None  # out of reach: 20 sellers cannot reach .2
-    few, many = (plan["expected_payment"] for plan in table["plans"][1:])
-    assert few > many > table["limit"] > 0.0
-    assert few == pytest.approx(plan_target(U, WANTED, 500, 0.2).expected_payment, rel=0.02)
-
-
-def test_suggested_prices_have_a_smaller_error_than_plain_ones_at_the_same_budget():
-    suggested = dpm.suggest_prices(U, 300, 100.0, n_features=11, row_bound=1.0)
-    plain = dpm.BuyerObjective(1.0, 1.0, float(dpm.plan_payment_weight(U, WANTED, 300, 100.0)))
-
-    def measured(objective):
-        epsilons = dpm.OfflineMechanism(U, objective).run(U.sample(300, np.random.default_rng(0))).epsilons
-        weights = epsilons / epsilons.sum()
-        return 0.2 * float(weights @ weights) + 4 * 11 * 12 / epsilons.sum() ** 2
-
-    assert measured(suggested) < 0.9 * measured(plain)
-
-
-def test_one_price_for_all_is_recommended_where_it_costs_little(ask):
-    """The best rule never errs more; at 3,000 sellers a posted price loses so little that it is suggested."""
-    few, many = (
-        ask("plan", "budget", *COSTS, "--sellers", sellers, "--budget", budget, "--features", 4)
-        for sellers, budget in ((500, 60), (3000, 500))
+def test_a_target_and_a_budget_are_inverse_to_each_other(ask):
+    target = ask(*PLAN, "--sellers", 1000, "--target", 0.05)
+    prospect = target["prospect"]
+    assert prospect["sampling_error"] + prospect["noise_error"] == pytest.approx(0.05, rel=5e-3)
+    again = ask(*PLAN, "--sellers", 1000, "--budget", target["budget"])
+    assert again["objective"]["payment_weight"] == pytest.approx(
+        target["objective"]["payment_weight"], rel=0.02
     )
-    for plan in (few, many):
-        rules = plan["rules"]
-        assert rules["best"]["total"] <= rules["posted"]["total"]
-        assert rules["loss"] == pytest.approx(rules["posted"]["total"] / rules["best"]["total"] - 1.0)
-        # What a posted price of this size is expected to pay: nearly the budget.
-        accepting = plan["settings"]["sellers.expected"] * (rules["price"] - 1.0) / 4.0
-        paid = accepting * rules["price"] * rules["epsilon"]
-        assert paid == pytest.approx(plan["settings"]["objective.budget"], rel=0.02)
-    assert few["rules"]["recommended"] != many["rules"]["recommended"] == "posted price"
-    assert few["rules"]["loss"] > many["rules"]["loss"]
+
+
+def test_every_plan_says_what_personal_prices_buy(ask):
+    for shape in ((), ("--shape", "quadratic", "--max-epsilon", 5)):
+        plan = ask(*PLAN, "--sellers", 2000, "--budget", 500, *shape)
+        best = plan["prospect"]["sampling_error"] + plan["prospect"]["noise_error"]
+        names = [rule["name"] for rule in plan["alternatives"]]
+        assert names == ["best posted price", "price that half accept", "same for all"]
+        assert all(rule["sampling_error"] + rule["noise_error"] > best for rule in plan["alternatives"])
+        assert plan["changes"]["twice the money"] < 1.0
+    shown = run(*PLAN, "--sellers", 2000, "--budget", 500, cwd=ask.folder).out
+    for words in ("twice the people", "best posted price", "payment weight"):
+        assert words in shown
+
+
+def test_the_printed_init_command_has_the_costs_that_were_planned_for(ask):
+    plan = ask(*PLAN, "--sellers", 300, "--budget", 40, "--weight-cap", 3)
+    words = shlex.split(plan["init"])
+    assert words[:2] == ["dpmarket", "init"]
+    settings = dict(word.split("=", 1) for word in words[3::2])
+    assert settings["costs.distribution"] == "uniform(1, 5)"
+    assert settings["sellers.expected"] == "300"
+    assert settings["objective.weight_cap"] == "3.0"
+    assert plan["init"] in " ".join(
+        run(*PLAN, "--sellers", 300, "--budget", 40, "--weight-cap", 3, cwd=ask.folder).out.split()
+    )
 
 
 # --- tables ---
-
-
-def test_a_sweep_buys_more_and_errs_less_with_every_larger_budget(ask):
-    arguments = ("sweep", *COSTS, "--sellers", 200, "--features", 3, "--repetitions", 5)
-    rows = ask(*arguments, "--budgets", "20,80,320")["rows"]
-    paid = [row["payment"] for row in rows]
-    assert paid == sorted(paid)
-    np.testing.assert_allclose(paid, [20.0, 80.0, 320.0], rtol=0.2)
-    assert rows == ask(*arguments, "--budgets", "20,80,320")["rows"]  # seeded
-    shown = run(*arguments, "--budgets", "20,80", cwd=ask.folder).out
-    assert shown.count("\n") >= 3
-
-
-def test_a_sweep_goes_on_from_the_rows_that_it_kept(ask):
-    arguments = (
-        "sweep",
-        *COSTS,
-        "--sellers",
-        100,
-        "--features",
-        3,
-        "--repetitions",
-        3,
-        "--keep-in",
-        "rows.json",
-    )
-    first = ask(*arguments, "--budgets", "20,40")["rows"]
-    assert ask(*arguments, "--budgets", "20,40")["rows"] == first
-    assert (ask.folder / "rows.json").exists()
-
-
-def test_buyers_are_compared_at_the_same_expected_payment(ask):
-    arguments = ("compare", *COSTS, "--data", "wine", "--budgets", 400, "--repetitions", 2)
-    (table,) = ask(*arguments)["comparisons"]
-    assert table["data"] == "wine"
-    assert len(table["standings"]) == 4
-    text = json.dumps(table)
-    assert all(words in text for words in ("posted", "cheapest", "same"))
-    assert "wine" in run(*arguments, cwd=ask.folder).out
-
-
-def test_a_menu_is_what_sellers_who_pick_would_be_quoted(ask):
-    arguments = ("menu", *COSTS, "--payment-weight", 0.01, "--sellers", 100)
-    rows = ask(*arguments, "--points", 20)["menu"]
-    assert rows[0]["epsilon"] == rows[0]["payment"] == 0.0
-    curve = dpm.population_curve(U, dpm.BuyerObjective(1.0, 1.0, 0.01), 100)
-    market = dpm.OnlineMechanism(U, curve)
-    for row in rows[1:]:
-        assert row["payment"] >= row["cost"] * row["epsilon"]
-        assert market.quote(row["cost"]).epsilon == pytest.approx(row["epsilon"], rel=1e-9)
-    assert "epsilon" in run(*arguments, cwd=ask.folder).out
 
 
 def test_the_menu_of_a_market_file_is_its_own(ask):
@@ -203,8 +128,9 @@ def test_costs_fitted_to_a_pilot_are_a_distribution_that_plans_take(ask):
     assert "uniform" in json.dumps(data)
     shown = json.dumps(data)
     assert not any(f"{cost:.4f}" in shown for cost in pilot[1:40])
-    plan = ask("plan", "budget", "--costs", "costs.json", "--sellers", 200, "--budget", 40, "--features", 4)
-    assert plan["expected_payment"] == pytest.approx(40.0, rel=0.01)
+    plan = ask("plan", "--costs", "costs.json", "--sellers", 200, "--budget", 40, "--features", 4)
+    assert plan["prospect"]["expected_payment"] == pytest.approx(40.0, rel=0.01)
+    assert "costs.distribution=costs.json" in plan["init"]
     run("costs", "fit", "pilot.csv", "-o", "costs.json", cwd=ask.folder, code=1)  # never overwritten
     run("costs", "fit", "pilot.csv", "--column", "price", cwd=ask.folder, code=1)
 
@@ -222,11 +148,12 @@ def test_a_formula_that_is_no_distribution_is_refused(ask, text):
 
 
 def test_the_truthfulness_audit_passes_and_counts_what_it_tried(ask):
-    options = (*COSTS, "--payment-weight", 0.1, "--sellers", 4, "--profiles", 1, "--misreports", 30)
+    options = (*COSTS, "--features", 4, "--payment-weight", 0.1, "--sellers", 4, "--markets", 1)
+    options = (*options, "--misreports", 24)
     for mechanism in ("offline", "online"):
         data = ask("audit", "truthfulness", *options, "--mechanism", mechanism)
         assert data["passed"] is True
-        assert 100 <= data["lies_tried"] <= 140
+        assert 80 <= data["misreports_tried"] <= 140
     assert "passed" in run("audit", "truthfulness", *options, cwd=ask.folder).out
     run("audit", "truthfulness", *options, "--mechanism", "none", cwd=ask.folder, code=2)
 
@@ -306,19 +233,18 @@ def test_every_command_exits_with_2_and_a_sentence_on_wrong_usage(every_command,
     for path in every_command:
         done = run(*path, "--no-such-option", cwd=ask.folder, code=2)
         assert "no-such-option" in done.err
-    for wrong in (("no-such-command",), ("plan", "no-such-plan"), ("plan", "target", *COSTS), ("sweep",)):
+    for wrong in (("no-such-command",), ("plan", "budget"), ("plan", *COSTS), ("costs", "nothing")):
         assert run(*wrong, cwd=ask.folder, code=2).err.strip()
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("plan", "target", *COSTS, "--sellers", 100, "--target", 0.05),
-        ("plan", "sellers", *COSTS, "--budget", 2, "--target", 0.4),
-        ("plan", "budget", *COSTS, "--sellers", 0, "--budget", 2, "--features", 2),
-        ("plan", "budget", *COSTS, "--sellers", 10, "--budget", 2),
-        ("sweep", *COSTS, "--budgets", "1,x", "--sellers", 10, "--features", 2),
-        ("sweep", *COSTS, "--budgets", "1"),
+        (*PLAN, "--sellers", 100, "--target", 1e-9, "--max-epsilon", 1),
+        (*PLAN, "--sellers", 0, "--budget", 2),
+        (*PLAN, "--sellers", 10),
+        (*PLAN, "--sellers", 10, "--budget", 2, "--target", 1),
+        (*PLAN, "--sellers", 10, "--budget", 2, "--shape", "quadratic"),
         ("audit", "privacy", 0.5, -1, 4, "--fits", 100),
     ],
     ids=str,

@@ -1,13 +1,10 @@
-"""Statistics, simple buyers, the joint mechanism and the error bound: what their public names guarantee."""
+"""Statistics, the cheapest k and the joint mechanism: what their public names guarantee."""
 
 import numpy as np
 import pytest
-from scipy import special
 
 import dpmarket as dpm
-from dpmarket.mechanisms import CheapestK
-from dpmarket.mechanisms.joint import JointMechanism
-from dpmarket.planning import bound_constants
+from dpmarket.mechanisms import CheapestK, JointMechanism
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import (
     PrivateMean,
@@ -63,9 +60,8 @@ def test_what_a_statistic_shows_warns_of_self_selection():
 
 
 def test_the_cheapest_are_paid_the_first_report_that_is_not_bought():
-    costs = [1.0, 2.0, 3.0, 4.0]
-    mechanism = CheapestK(dpm.Uniform(1, 5), k=2, epsilon=0.5)
-    assert mechanism.run(costs).payments.tolist() == [1.5, 1.5, 0.0, 0.0]
+    mechanism = CheapestK(k=2, epsilon=0.5, reserve_price=5.0, objective=dpm.Objective.for_model(3))
+    assert mechanism.run([1.0, 2.0, 3.0, 4.0]).payments.tolist() == [1.5, 1.5, 0.0, 0.0]
     for report in np.linspace(1.0, 5.0, 41):  # what the second seller could report
         outcome = mechanism.run([1.0, report, 3.0, 4.0])
         assert outcome.payments[1] - 2.0 * outcome.epsilons[1] <= 0.5 + 1e-12
@@ -75,21 +71,13 @@ def test_the_joint_mechanism_pays_the_integral_of_its_own_rule():
     rng = np.random.default_rng(0)
     x = rng.uniform(-0.5, 0.5, size=(12, 2))
     y = np.where(x[:, 0] > 0, 1, -1)
-    dist = dpm.Uniform(1, 5)
-    costs = dist.sample(12, rng)
-    mechanism = JointMechanism(dist, dpm.BuyerObjective(10.0, 1.0, 0.01), l2=1.0)
-    outcome = mechanism.run(costs, x, y)
+    costs = rng.uniform(1, 5, 12)
+    psi = dpm.VirtualCost.of(dpm.Uniform(1, 5))
+    market = JointMechanism(costs=psi, mu=10.0, sigma=1.0, gamma=0.01, l2=1.0).with_records(x, y)
+    outcome = market.run(costs)
     assert (outcome.payments >= costs * outcome.epsilons).all()
     i = int(outcome.epsilons.argmax())
     reports = np.linspace(costs[i], 5.0, 21)
-    epsilons = [mechanism.run(np.where(np.arange(12) == i, z, costs), x, y).epsilons[i] for z in reports]
+    epsilons = [market.respond(costs, i, z)[0] for z in reports]
     paid = costs[i] * epsilons[0] + np.trapezoid(epsilons, reports)
     assert outcome.payments[i] == pytest.approx(paid, rel=5e-3)
-
-
-def test_the_error_bound_holds_for_the_noise_that_is_drawn():
-    """sigma / eta bounds |b' . w| with probability 1 - noise_delta, b' of length Gamma(n, 2/eta)."""
-    radius, noise_delta, n = 1.5, 0.05, 4
-    constants = bound_constants(radius, 0.05, noise_delta, n)
-    length = 2.0 * special.gammainccinv(n, noise_delta)  # at noise rate 1
-    assert constants.noise == pytest.approx(radius * length, rel=1e-9)

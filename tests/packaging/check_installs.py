@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
 MARKET = """
 import numpy as np, dpmarket as dpm
-mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.01))
+mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(10, 0.01))
 outcome = mechanism.run([1.5, 2.0, 2.5, 3.0])
 x = np.array([[0.2], [0.4], [-0.5], [0.1]])
 model = dpm.PrivateLogisticRegression(classes=(0, 1)).fit(x, [0, 1, 1, 0], epsilons=outcome.epsilons)

@@ -18,13 +18,13 @@ USER = """\
 import numpy as np
 import dpmarket as dpm
 
-outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.01)).run([1.5, 2.0])
+outcome = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(10, 0.01)).run([1.5, 2.0])
 total: float = outcome.total_payment
 model = dpm.PrivateLogisticRegression(classes=(0, 1)).fit(np.zeros((2, 1)), [0, 1], epsilons=outcome.epsilons)
 passed: bool = dpm.verify(dpm.certify(outcome, model)).passed
-reveal_type(dpm.planning.suggest_prices)
+reveal_type(dpm.plan)
 """
-WRONG = "import dpmarket as dpm\ndpm.Uniform('one', 5)\npayment: str = dpm.OnlineMechanism\n"
+WRONG = "import dpmarket as dpm\ndpm.Uniform('one', 5)\npayment: str = dpm.OfflineMechanism\n"
 
 
 def test_the_version_is_the_same_wherever_it_is_told():
@@ -96,7 +96,7 @@ def test_a_user_of_the_installed_wheel_has_its_types(built, tmp_path):
 
     told = found(USER)
     assert "error" not in told, told
-    assert "BuyerObjective" in told.partition("Revealed type is")[2]
+    assert "Plan" in told.partition("Revealed type is")[2]
     wrong = found(WRONG)
     assert "user.py:2: error" in wrong
     assert "user.py:3: error" in wrong

@@ -223,7 +223,7 @@ def test_bounds_with_a_constant_are_rounded_up_and_in_order(constant, bound):
 
 @pytest.mark.parametrize("settings", [{"intercept_scaling": 0.25}, {"fit_intercept": False}])
 def test_a_shaped_model_with_and_without_a_constant_gets_a_certificate_that_verifies(settings):
-    mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1.0, 1.0, 0.01))
+    mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(3, 0.01))
     outcome = mechanism.run([1.5, 2.0, 2.5])
     model = dpm.PrivateLogisticRegression(
         classes=(0, 1), noise_shape=NoiseShape([True, True, True], 1.0), **settings

@@ -17,7 +17,7 @@ from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective, PaperObjective
-from dpmarket.mechanisms.outcomes import whole_units
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.report import Material, Score, render_page, summarise
 from dpmarket.report import page as page_module
 from support.pages import Page, value_at

@@ -96,7 +96,7 @@ def _load():
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     # Compile without touching polars, whose threads a fork would not have.
-    dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.BuyerObjective(1, 1, 0.01)).run(np.linspace(1, 5, 60))
+    dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(5, 0.01)).run(np.linspace(1, 5, 60))
     dpm.PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)).fit(np.eye(4) / 2, [0, 1, 0, 1])
     gc.freeze()
     gc.enable()

@@ -1,6 +1,5 @@
 from .accounting import audit_accounting as audit_accounting
 from .accounting import weights_of as weights_of
-from .asking import GainProfile as GainProfile
 from .findings import Audit as Audit
 from .findings import PrivacyFindings as PrivacyFindings
 from .participation import ParticipationAudit as ParticipationAudit
@@ -12,7 +11,7 @@ from .privacy_exact import audit_privacy_exact as audit_privacy_exact
 from .privacy_sampled import audit_privacy_sampled as audit_privacy_sampled
 from .privacy_sampled import fits_for as fits_for
 from .privacy_sampled import promises_around as promises_around
-from .truthfulness import Lie as Lie
+from .truthfulness import Misreport as Misreport
 from .truthfulness import TruthfulnessAudit as TruthfulnessAudit
 from .truthfulness import audit_truthfulness as audit_truthfulness
 from .truthfulness import audit_truthfulness_at as audit_truthfulness_at

@@ -1,168 +1,147 @@
-"""Turn a mechanism into the most profitable lie that a search can find in it.
+"""The truthfulness audit: a search for the most profitable misreport that a mechanism allows.
 
 A mechanism is truthful if no seller, whatever the others report, gains by reporting anything but the true
-cost. The search sees the mechanism through ``respond`` only (and through the faster ``response_curve``,
-held against ``respond``, where there is one). It can refute truthfulness with a lie that anybody can
-repeat; that it finds none is evidence, not a proof.
+cost. The search sees the mechanism through ``respond(costs, i, report) -> (epsilon, payment)`` alone (a price
+schedule through ``quote``). It can refute truthfulness with a misreport that anybody can repeat; that it
+finds none is evidence, not a proof.
+
+It tries what has broken rules before: reports spread over the support, its ends and just beyond them, other
+sellers' costs and the floats beside them (ties), reports close to the truth (a kink), and then reports around
+the best one found and within the largest fall of epsilon (a jump, or the cutoff).
+
+A mechanism may refuse a report. A refusal brings the seller nothing and is counted; a refused truth beside an
+answered misreport fails the audit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.asking import Answers, GainProfile, GainTally, ask
 from dpmarket.audit.findings import verdict
-from dpmarket.audit.lies import best_pair_gain, first_lies, second_lies, width
-from dpmarket.costs import CostDistribution
 from dpmarket.display import html_table, short_repr
-from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.mechanisms import Mechanism
-from dpmarket.mechanisms.inputs import check_distribution
+from dpmarket.errors import Infeasible, InvalidInput, NotConverged
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import Progress
 
-if TYPE_CHECKING:
-    import polars as pl
+SCHEMA = "dpmarket.audit.truthfulness/2"
+_SHARE_OF_FIRST = 0.625  # of the misreports, before the search narrows
+_TINY = 5e-324
 
-SCHEMA = "dpmarket.audit.truthfulness/1"
-_CHECKED_AGAIN = 3
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """All that the audit asks of a mechanism."""
+
+    def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
+        """Return seller ``i``'s epsilon and payment for a report, the others' reports as given."""
+        ...
+
+
+class Costs(Protocol):
+    """All that the audit asks of a distribution of costs."""
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Lowest and highest cost."""
+        ...
+
+    def quantile(self, probabilities: Any) -> Any:
+        """Return the lowest cost whose cdf is at least this."""
+        ...
+
+    def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw costs."""
+        ...
 
 
 @dataclass(frozen=True)
-class Lie:
-    """One seller's lie, asked about again through ``respond``; the market is a simulated one.
+class Misreport:
+    """One seller's report that is not the truth, and what it brings.
 
     Attributes
     ----------
-    profile, seller
-        Which simulated market, and which seller of it; both count from 0.
+    market, seller
+        Which simulated market, and the seller's position.
     cost, report
-        The true cost and the lie (money per unit of epsilon).
-    truth_epsilon, truth_payment
-        What the truth gets.
+        The true cost and the report.
     epsilon, payment
-        What the lie gets.
+        What the report brings.
+    truthful_epsilon, truthful_payment
+        What the truth brings.
+    gain
+        Money by which the misreport is better, after privacy costs.
     """
 
-    profile: int
+    market: int
     seller: int
     cost: float
     report: float
-    truth_epsilon: float
-    truth_payment: float
     epsilon: float
     payment: float
-
-    @property
-    def gain(self) -> float:
-        """Money gained by lying: what the lie is worth at the true cost, less what the truth is worth."""
-        return (self.payment - self.cost * self.epsilon) - (
-            self.truth_payment - self.cost * self.truth_epsilon
-        )
-
-    @property
-    def scale(self) -> float:
-        """All money in play, to which the gain is compared: payments and costs, of truth and lie."""
-        return (
-            self.payment + self.truth_payment + self.cost * (self.epsilon + self.truth_epsilon)
-        )  # fmt: skip
+    truthful_epsilon: float
+    truthful_payment: float
+    gain: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TruthfulnessAudit:
-    """What the search for profitable lies found.
+    """The most profitable misreport found.
 
     Attributes
     ----------
-    sellers, profiles
-        Sellers in each simulated market, and how many markets there were.
-    lies_tried
-        Reports asked about, over all sellers and markets.
-    refused
-        Reports that the mechanism refused to answer; they bring nobody anything.
-    unaudited
-        Sellers, over all markets, whose true cost was refused: no lie can be compared with it.
-    only_lies_answered
-        Those of them who got an answer to some lie: whom the mechanism drives to lying. One is enough to
-        fail.
-    tolerance, minor_unit
-        A lie counts as profitable if its gain exceeds ``tolerance`` times the money in play plus
-        ``minor_unit``.
-    largest_gain
-        The largest gain of any lie, in money.
+    sellers, markets
+        Sellers in each simulated market, and how many there were.
+    misreports_tried
+        Over all sellers.
+    refused, refused_truths
+        Reports that the mechanism refused, and truths that it refused although it answered a misreport.
     worst
-        The lie with the largest gain relative to the money in play.
-    disagreement
-        Largest difference between ``response_curve`` and ``respond``, relative to the money in play; 0 where
-        there is no ``response_curve``.
-    pair_gain
-        The largest joint gain found for two sellers lying together, in money. Information only: no payment
-        rule of this kind protects against it.
-    gain_profile
-        Gains against how far the lie is from the truth.
-
-    Examples
-    --------
-    Who pays what is asked has sellers ask for more.
-
-    >>> from dpmarket.costs import Uniform
-    >>> class PaysWhatIsAsked:
-    ...     def respond(self, reported_costs, i, report):
-    ...         return (1.0, report) if report <= 4.0 else (0.0, 0.0)
-    >>> rng = np.random.default_rng(0)
-    >>> audit = audit_truthfulness(PaysWhatIsAsked(), Uniform(1, 5), 3, 1, 20, rng)
-    >>> audit.passed, audit.worst.report > audit.worst.cost, audit.largest_gain > 1.0
-    (False, True, True)
+        The misreport with the largest gain relative to the money in play, beyond the minor unit.
+    excess
+        That relative gain; at most the tolerance for a truthful mechanism.
+    tolerance, minor_unit
+        What is allowed: relative to the money in play, and in money for rounded payments.
     """
 
     sellers: int
-    profiles: int
-    lies_tried: int
+    markets: int
+    misreports_tried: int
     refused: int
-    unaudited: int
-    only_lies_answered: int
+    refused_truths: int
+    worst: Misreport
+    excess: float
     tolerance: float
     minor_unit: float
-    largest_gain: float
-    worst: Lie
-    disagreement: float
-    pair_gain: float
-    gain_profile: GainProfile
 
     @property
     def passed(self) -> bool:
-        """Whether no lie pays beyond the tolerance or replaces a refused truth, and both ways agree."""
-        allowed = self.tolerance * self.worst.scale + self.minor_unit
-        agreed = self.disagreement <= self.tolerance
-        return self.worst.gain <= allowed and agreed and self.only_lies_answered == 0
+        """Whether no misreport gains more than is allowed."""
+        return self.excess <= self.tolerance and self.refused_truths == 0
 
     def summary(self) -> list[tuple[str, str]]:
-        """Return the evidence as rows of a table."""
-        worst, scale = self.worst, max(self.worst.scale, 5e-324)
-        return [
+        """Return the evidence as rows of a table; it shows no seller's cost."""
+        rows = [
             ("verdict", verdict(passed=self.passed)),
-            ("simulated markets", f"{self.profiles:,} of {self.sellers:,} sellers"),
-            ("lies tried", f"{self.lies_tried:,}"),
-            ("refused reports", f"{self.refused:,}"),
-            (
-                "sellers whose truth was refused",
-                f"{self.unaudited:,}, of whom {self.only_lies_answered:,} had a lie answered",
-            ),
-            ("largest gain, in money", f"{self.largest_gain:.3g}"),
-            ("largest gain / money in play", f"{worst.gain / scale:.1e}"),
-            ("tolerated", f"{self.tolerance:.1e} of the money in play, plus {self.minor_unit:g}"),
-            (
-                "where",
-                f"market {worst.profile}, seller {worst.seller}: {worst.report:.6g} for {worst.cost:.6g}",
-            ),
-            ("batch against single answers", f"{self.disagreement:.1e}"),
-            ("largest gain of a pair (information)", f"{self.pair_gain:.3g}"),
+            ("sellers asked", f"{self.sellers * self.markets:,}"),
+            ("misreports tried", f"{self.misreports_tried:,}"),
+            ("largest gain", f"{self.worst.gain:.3g}"),
+            ("relative to the money in play", f"{self.excess:.2e} (allowed {self.tolerance:.0e})"),
         ]
+        if self.refused or self.refused_truths:
+            rows.append(("reports refused", f"{self.refused:,}, truths {self.refused_truths:,}"))
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
 
     def __repr__(self) -> str:
         return short_repr(self, self.summary()[:4])
@@ -170,226 +149,245 @@ class TruthfulnessAudit:
     def _repr_html_(self) -> str:
         return html_table("Audit of truthfulness", self.summary())
 
-    def to_frame(self) -> pl.DataFrame:
-        """Return the profile of gains: how far lies are from the truth, largest and mean gain."""
-        import polars as pl
-
-        profile = self.gain_profile
-        return pl.DataFrame(
-            {"distance": profile.distances, "largest_gain": profile.largest, "mean_gain": profile.mean}
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data; the worst lie can be repeated from it."""
-        return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
-
 
 def audit_truthfulness(
-    mechanism: Mechanism,
-    dist: CostDistribution,
+    mechanism: Mechanism | PriceSchedule,
+    dist: Costs,
     sellers: int,
-    profiles: int,
+    markets: int,
     misreports: int,
     rng: np.random.Generator,
     *,
+    epsilon_cost: EpsilonCost | None = None,
     tolerance: float = 1e-9,
     minor_unit: float = 0.0,
-    pairs: int = 3,
     progress: Progress | None = None,
 ) -> TruthfulnessAudit:
-    """Search simulated markets for a lie that pays.
+    """Search simulated markets for a misreport that gains.
 
     Parameters
     ----------
     mechanism
-        Anything with ``respond(reported_costs, i, report) -> (epsilon, payment)``; its ``response_curve`` is
-        used where it has one.
+        Anything with ``respond(costs, i, report)``, or a price schedule.
     dist
-        The distribution from which the sellers' true costs are drawn, and whose ends are tried as lies.
-    sellers
-        Number of sellers in each market; every one of them is audited.
-    profiles
-        Number of markets.
+        True costs are drawn from it; the mechanism may believe in another one.
+    sellers, markets
+        How many in each market, and how many markets, at least 1.
     misreports
-        Lies tried by every seller, at least 20.
+        How many each seller tries, at least 8.
     rng
-        Draws costs and pairs.
+        For the simulated costs.
+    epsilon_cost
+        What epsilon costs a seller: loss c H. None: the mechanism's own ``epsilon_cost``, or linear.
     tolerance
-        Gain allowed per unit of money in play (payments and costs, of truth and lie). The default is the
-        accuracy to which this project's payments are computed.
+        Gain allowed for rounding, relative to the money in play (payments and privacy costs).
     minor_unit
-        Money allowed besides, for a mechanism that rounds payments: its smallest unit.
-    pairs
-        Pairs of sellers per market for whom joint lies are tried, for information; 0 tries none.
+        Gain allowed in money, where payments are rounded up to it.
     progress
-        Called with the sellers done and all sellers.
+        Called with the number of sellers asked and the number of all.
 
     Returns
     -------
     TruthfulnessAudit
-        The worst lie is asked about again through ``respond``, so that it can be repeated.
+        With the worst misreport, which can be repeated.
 
     Raises
     ------
     InvalidInput
-        Arguments that are not these.
+        If an argument is out of its range, or an answer is not two finite numbers.
     Infeasible
-        The mechanism refuses the truth itself in every market.
+        If the mechanism refuses everybody's truth.
 
     Examples
     --------
-    >>> from dpmarket.allocation import BuyerObjective
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.mechanisms import OfflineMechanism
-    >>> mechanism = OfflineMechanism(Uniform(1, 5), BuyerObjective(1.0, 1.0, 0.1))
-    >>> audit = audit_truthfulness(mechanism, Uniform(1, 5), 5, 2, 40, np.random.default_rng(0))
-    >>> audit.passed, audit.lies_tried > 350
-    (True, True)
+    >>> from dpmarket.mechanisms.price_schedule import PriceSchedule
+    >>> schedule = PriceSchedule([1.0, 5.0], [2.0, 0.0])
+    >>> audit_truthfulness(schedule, Uniform(1, 5), 4, 2, 40, np.random.default_rng(0)).passed
+    True
     """
-    count = checks.whole("sellers", sellers, minimum=1)
-    markets = checks.whole("profiles", profiles, minimum=1)
-    check_distribution(dist)
+    checks.whole("markets", markets, 1)
+    checks.whole("sellers", sellers, 1)
     if not isinstance(rng, np.random.Generator):
-        raise InvalidInput(f"expected rng to be a numpy Generator, got {type(rng).__name__}.")
-    drawn = (dist.sample(count, rng) for _ in range(markets))
-    search = _Search(
-        mechanism, dist, misreports, rng, tolerance=tolerance, minor_unit=minor_unit, pairs=pairs
-    )
-    return search.result(drawn, count, markets, progress)
+        raise InvalidInput("expected rng to be a numpy Generator.")
+    profiles = [np.asarray(dist.sample(sellers, rng)) for _ in range(markets)]
+    return audit_truthfulness_at(
+        mechanism, dist, profiles, misreports, epsilon_cost=epsilon_cost, tolerance=tolerance,
+        minor_unit=minor_unit, progress=progress,
+    )  # fmt: skip
 
 
 def audit_truthfulness_at(
-    mechanism: Mechanism,
-    dist: CostDistribution,
-    costs: object,
+    mechanism: Mechanism | PriceSchedule,
+    dist: Costs,
+    profiles: list[FloatArray],
     misreports: int,
-    rng: np.random.Generator,
     *,
+    epsilon_cost: EpsilonCost | None = None,
     tolerance: float = 1e-9,
     minor_unit: float = 0.0,
-    pairs: int = 3,
+    progress: Progress | None = None,
 ) -> TruthfulnessAudit:
-    """Search one market, with the given true costs, for a lie that pays.
-
-    For an auditor who suspects where a mechanism breaks. Otherwise as :func:`audit_truthfulness`. The result
-    contains the costs of the worst liar: do not pass costs that are confidential.
+    """Search given markets, as :func:`audit_truthfulness` does.
 
     Parameters
     ----------
-    costs
-        The sellers' true costs, shape (m,), finite, at least 0.
-    mechanism, dist, misreports, rng, tolerance, minor_unit, pairs
-        As for :func:`audit_truthfulness`.
+    mechanism, dist, misreports, epsilon_cost, tolerance, minor_unit, progress
+        As there.
+    profiles
+        The true costs of each market.
 
     Returns
     -------
     TruthfulnessAudit
-
-    Raises
-    ------
-    InvalidInput
-        Arguments that are not these.
-    Infeasible
-        The mechanism refuses the truth itself.
+        With the worst misreport of all markets.
 
     Examples
     --------
     >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.mechanisms import CheapestK
-    >>> buyer = CheapestK(Uniform(1, 5), k=1, epsilon=0.5)
-    >>> audit_truthfulness_at(buyer, Uniform(1, 5), [2.0, 2.0, 3.0], 40, np.random.default_rng(0)).passed
+    >>> from dpmarket.mechanisms.price_schedule import posted_price
+    >>> audit_truthfulness_at(posted_price(3.0, 1.0), Uniform(1, 5), [np.array([2.9, 3.1])], 20).passed
     True
     """
-    profile = checks.non_negative_vector("costs", costs)
-    search = _Search(
-        mechanism, dist, misreports, rng, tolerance=tolerance, minor_unit=minor_unit, pairs=pairs
+    respond = _respond(mechanism)
+    table = getattr(mechanism, "epsilon_cost", None) if epsilon_cost is None else epsilon_cost
+    table = EpsilonCost.identity() if table is None else table
+    count = checks.whole("misreports", misreports, 8)
+    tolerance = checks.non_negative("tolerance", tolerance)
+    unit = checks.non_negative("minor_unit", minor_unit)
+    worst, excess = None, -math.inf
+    tried = refused = refused_truths = done = 0
+    for market, profile in enumerate(profiles):
+        costs = checks.non_negative_vector("costs", profile)
+        for i in range(costs.size):
+            cost = float(costs[i])
+            reports = _first(costs, i, dist, count)
+            found = [_answer(respond, costs, i, report) for report in reports]
+            more = _second(cost, reports, found, table, dist, count)
+            reports = np.concatenate((reports, more))
+            found += [_answer(respond, costs, i, report) for report in more]
+            truth, lies = found[0], reports[1:]
+            tried += int((lies != cost).sum())
+            refused += sum(answer is None for answer in found)
+            if truth is None:
+                refused_truths += any(answer is not None for answer in found)
+            else:
+                best = _worst(cost, truth, lies, found[1:], table, unit)
+                if best is not None and best[0] > excess:
+                    excess, report, answer = best
+                    loss = cost * _amount(table, answer[0]), cost * _amount(table, truth[0])
+                    gain = (answer[1] - loss[0]) - (truth[1] - loss[1])
+                    worst = Misreport(market, i, cost, report, *answer, *truth, gain)
+            done += 1
+            if progress is not None:
+                progress(done, sum(len(each) for each in profiles))
+    if worst is None:
+        raise Infeasible("expected a mechanism that answers, got one that refuses the truth of everybody.")
+    return TruthfulnessAudit(
+        len(profiles[0]), len(profiles), tried, refused, refused_truths, worst, excess, tolerance, unit
     )
-    return search.result(iter([profile]), profile.size, 1, None)
 
 
-class _Search:
-    """One audit under way: the mechanism, what is tried, and what was found so far."""
-
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        dist: CostDistribution,
-        misreports: int,
-        rng: np.random.Generator,
-        *,
-        tolerance: float,
-        minor_unit: float,
-        pairs: int,
-    ) -> None:
-        if not callable(getattr(mechanism, "respond", None)):
-            raise InvalidInput(f"expected a mechanism with a method respond, got {type(mechanism).__name__}.")
-        self.dist, self.rng = dist, rng
-        self.lies = checks.whole("misreports", misreports, minimum=20)
-        self.pairs = checks.whole("pairs", pairs)
-        self.tolerance = checks.non_negative("tolerance", tolerance)
-        self.minor_unit = checks.non_negative("minor_unit", minor_unit)
-        self.answers = Answers(mechanism)
-        self.tally = GainTally(width(dist), self.minor_unit)
-        self.unaudited = self.only_lies_answered = 0
-
-    def result(
-        self, markets: Iterator[FloatArray], sellers: int, profiles: int, progress: Progress | None
-    ) -> TruthfulnessAudit:
-        """Search all markets and describe what was found."""
-        pair_gain, found = 0.0, None
-        for profile, costs in enumerate(markets):
-            again = set(self.rng.choice(sellers, min(_CHECKED_AGAIN, sellers), replace=False).tolist())
-            for i in range(sellers):
-                best = self._best_lie(costs, i, again=i in again)
-                if best is not None:
-                    found = (profile, i, costs, best)
-                if progress is not None:
-                    progress(profile * sellers + i + 1, sellers * profiles)
-            joint = best_pair_gain(self.answers, self.dist, costs, self.pairs, self.rng)
-            pair_gain = max(pair_gain, joint)
-        if found is None:
-            raise Infeasible("expected markets that the mechanism accepts, found that it refuses the truth.")
-        return TruthfulnessAudit(
-            sellers=sellers,
-            profiles=profiles,
-            lies_tried=self.tally.tried,
-            refused=self.answers.refusals,
-            unaudited=self.unaudited,
-            only_lies_answered=self.only_lies_answered,
-            tolerance=self.tolerance,
-            minor_unit=self.minor_unit,
-            largest_gain=self.tally.largest,
-            worst=_confirmed(self.answers.mechanism, *found),
-            disagreement=self.answers.disagreement,
-            pair_gain=pair_gain,
-            gain_profile=self.tally.profile(),
-        )
-
-    def _best_lie(self, costs: FloatArray, i: int, *, again: bool) -> float | None:
-        """Try lies of seller i; return the best if it is the worst lie of the whole audit so far."""
-        answers, cost = self.answers, float(costs[i])
-        reports = np.append(cost, first_lies(costs, i, self.dist, self.lies))
-        first = answers.at(costs, i, reports)
-        if not first.answered[0]:
-            self.unaudited += 1
-            self.only_lies_answered += bool(first.answered.any())
-            return None
-        gains = first.payments - cost * first.epsilons
-        gains -= gains[0]
-        gains[~first.answered] = -np.inf
-        more = second_lies(cost, reports, gains, first.epsilons, self.dist, self.lies)
-        second = answers.at(costs, i, more)
-        best = None
-        truth = float(first.epsilons[0]), float(first.payments[0])
-        for asked, lies in ((first, reports), (second, more)):
-            report = self.tally.add(cost, truth, lies, asked)
-            best = report if report is not None else best
-        if again:
-            answers.hold_against_single(costs, i, reports, first)
-        return best
+_Answer = tuple[float, float]
+_Respond = Callable[[FloatArray, int, float], _Answer]
 
 
-def _confirmed(mechanism: Mechanism, profile: int, i: int, costs: FloatArray, report: float) -> Lie:
-    cost = float(costs[i])
-    truth, lie = ask(mechanism, costs, i, cost), ask(mechanism, costs, i, report)
-    return Lie(profile, i, cost, float(report), *truth, *lie)
+def _respond(mechanism: object) -> _Respond:
+    if isinstance(mechanism, PriceSchedule):
+        schedule = mechanism
+
+        def quote(costs: FloatArray, i: int, report: float) -> _Answer:
+            epsilons, payments = schedule.quote([report])
+            return float(epsilons[0]), float(payments[0])
+
+        return quote
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidInput("expected a mechanism with a method respond, or a PriceSchedule.")
+    return mechanism.respond
+
+
+def _answer(respond: _Respond, costs: FloatArray, i: int, report: float) -> _Answer | None:
+    try:
+        epsilon, payment = respond(costs, i, float(report))
+    except (Infeasible, NotConverged):
+        return None
+    if not (math.isfinite(epsilon) and math.isfinite(payment) and epsilon >= 0.0):
+        raise InvalidInput("expected finite payments and epsilons >= 0 from the mechanism, got others.")
+    return float(epsilon), float(payment)
+
+
+def _amount(table: EpsilonCost, epsilon: float) -> float:
+    return float(table.cost_of_epsilon(np.array([epsilon]))[0])
+
+
+def _worst(
+    cost: float, truth: _Answer, reports: FloatArray, answers: list[_Answer | None], table: EpsilonCost,
+    unit: float,
+) -> tuple[float, float, _Answer] | None:  # fmt: skip
+    """Return the largest gain beyond the unit relative to the money in play, its report and its answer."""
+    own = cost * _amount(table, truth[0])
+    best: tuple[float, float, _Answer] | None = None
+    for report, answer in zip(reports, answers, strict=True):
+        if answer is None or report == cost:
+            continue
+        loss = cost * _amount(table, answer[0])
+        gain = (answer[1] - loss) - (truth[1] - own)
+        relative = (gain - unit) / max(answer[1] + truth[1] + loss + own, _TINY)
+        if best is None or relative > best[0]:
+            best = relative, float(report), answer
+    return best
+
+
+def _first(costs: FloatArray, i: int, dist: Costs, count: int) -> FloatArray:
+    """Return the truth and five eighths of the misreports: ends, ties, near the truth, and a grid."""
+    wanted = max(8, math.ceil(_SHARE_OF_FIRST * count))
+    low, top = dist.support[0], _top(dist)
+    # Beside 0 the next float is no cost that anybody could mean: a billionth of the support is.
+    beside = math.nextafter(low, math.inf) if low > 0.0 else 1e-9 * (top - low)
+    edges = [0.0, 0.5 * low, math.nextafter(low, 0.0), low, beside]
+    edges += [math.nextafter(top, 0.0), top, math.nextafter(top, math.inf), 1.1 * top]
+    others = np.delete(costs, i)
+    nearest = others[np.argsort(np.abs(others - costs[i]), kind="stable")[: wanted // 18]]
+    ties = np.concatenate((nearest, np.nextafter(nearest, 0.0), np.nextafter(nearest, np.inf)))
+    special = np.concatenate((edges, ties, _near(float(costs[i]), top - low, wanted // 8)))
+    special = np.unique(special[special >= 0.0])[:wanted]
+    rest = max(wanted - special.size, 2)
+    even = low + (top - low) * (np.arange(rest - rest // 2) + 0.5) / (rest - rest // 2)
+    by_share = np.asarray(dist.quantile((np.arange(rest // 2) + 0.5) / (rest // 2)))
+    return np.concatenate((costs[i : i + 1], special, even, by_share))
+
+
+def _second(
+    cost: float, reports: FloatArray, found: list[_Answer | None], table: EpsilonCost, dist: Costs,
+    count: int,
+) -> FloatArray:  # fmt: skip
+    """Return the rest of the misreports: around the best so far, and within the largest fall of epsilon."""
+    wanted = max(4, count - max(8, math.ceil(_SHARE_OF_FIRST * count)))
+    answered = np.array([answer is not None for answer in found])
+    if not answered.any():
+        return np.empty(0)
+    pairs = np.array([answer for answer in found if answer is not None])
+    reports = reports[answered]
+    utilities = pairs[:, 1] - cost * table.cost_of_epsilon(pairs[:, 0])
+    order = np.argsort(reports, kind="stable")
+    falls = -np.diff(pairs[order, 0])
+    inside = np.empty(0)
+    if falls.size and falls.max() > 0.0:
+        k = int(falls.argmax())
+        inside = np.linspace(reports[order[k]], reports[order[k + 1]], wanted // 2 + 2)[1:-1]
+    lies = np.flatnonzero(reports != cost)
+    best = float(reports[lies[utilities[lies].argmax()]]) if lies.size else cost
+    around = _near(best, _top(dist) - dist.support[0], wanted - inside.size)
+    chosen = np.concatenate((inside, around))
+    return chosen[chosen >= 0.0]
+
+
+def _top(dist: Costs) -> float:
+    high = dist.support[1]
+    return float(high) if math.isfinite(high) else float(dist.quantile(1.0 - 1e-6))
+
+
+def _near(centre: float, extent: float, count: int) -> FloatArray:
+    """Return points on both sides, from a hundred-millionth to a tenth of the support away."""
+    steps = extent * np.geomspace(1e-1, 1e-8, max(count + 1, 2) // 2)
+    return np.column_stack((centre - steps, centre + steps)).ravel()[: max(count, 0)]

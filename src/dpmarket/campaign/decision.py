@@ -36,7 +36,7 @@ from dpmarket.errors import Infeasible, LedgerRefusal
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
-from dpmarket.mechanisms.outcomes import Outcome, whole_units
+from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 

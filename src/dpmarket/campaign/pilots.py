@@ -89,11 +89,9 @@ def _is_same(pilot: Path, source: str | os.PathLike[str]) -> bool:
 
 def _is_made_of(market: Market, costs: FloatArray) -> bool:
     """Whether the distribution is the empirical one of these costs."""
-    from dpmarket.costs import Empirical, PiecewiseLinear
+    from dpmarket.costs import Empirical
 
     dist = to_distribution(market.costs.distribution)
-    if not isinstance(dist, PiecewiseLinear):
-        return False
     try:
         return bool(Empirical(costs, *dist.support) == dist)
     except InvalidInput:

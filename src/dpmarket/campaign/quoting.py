@@ -42,7 +42,7 @@ from dpmarket.ledger.rounds import SELLER
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
-    from dpmarket.mechanisms.outcomes import Outcome
+    from dpmarket.mechanisms.outcome import Outcome
 
 _WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
 EVERYBODY_LEFT = "everybody who was quoted by these reports has withdrawn: begin another campaign."

@@ -11,7 +11,7 @@ from dpmarket.errors import LedgerRefusal
 from dpmarket.ledger import Connection, Round, rounds
 
 if TYPE_CHECKING:
-    from dpmarket.mechanisms.outcomes import Outcome
+    from dpmarket.mechanisms.outcome import Outcome
 
 
 def stored_outcome(connection: Connection, found: Round) -> Outcome:

@@ -25,7 +25,7 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
-from dpmarket.mechanisms.outcomes import Outcome, decided
+from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.plan import SMALL_MARKET, Plan, Prospect, plan
 from dpmarket.mechanisms.price_schedule import (
     CostBins,

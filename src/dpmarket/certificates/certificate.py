@@ -32,7 +32,7 @@ from dpmarket.certificates.statistic import (
 from dpmarket.certificates.verifier.constants import priced_delta
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.mechanisms.outcomes import Outcome, whole_units
+from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.privacy import gaussian_privacy_loss, privacy_loss, softmax_privacy_loss
 from dpmarket.privacy.gaussian_weights import exact_delta
 from dpmarket.statistics import SeveralStatistics, Statistic

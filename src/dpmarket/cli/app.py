@@ -16,7 +16,6 @@ from dpmarket.cli import (
     audit,
     campaign,
     certificates,
-    compare,
     costs,
     demo,
     ledger,
@@ -27,7 +26,6 @@ from dpmarket.cli import (
     report,
     retrying,
     serve,
-    sweep,
 )
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
@@ -77,13 +75,9 @@ app.command("signing-key", epilog="Example: dpmarket signing-key key.pem")(certi
 app.command(
     epilog="Example: dpmarket report reports.csv --quotes quotes.csv --test public.csv -o report.html"
 )(report.report)
-app.add_typer(plan.app, name="plan")
 app.command(
-    epilog='Example: dpmarket sweep --costs "uniform(1, 5)" --sellers 500 --budgets 10,30,100 --features 4'
-)(sweep.sweep)
-app.command(
-    epilog='Example: dpmarket compare --costs "uniform(1, 5)" --budgets 100,1000 --payment-weight 1e-5'
-)(compare.compare)
+    epilog='Example: dpmarket plan --costs "uniform(1, 5)" --sellers 1000 --features 10 --budget 500'
+)(plan.plan)
 app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket serve hospital")(serve.serve)

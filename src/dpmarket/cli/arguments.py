@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
-    from dpmarket.planning import Trial
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something is wrong.")]
@@ -43,41 +41,12 @@ PaymentWeightOption = Annotated[
 ]
 ConcentrationOption = Annotated[float, typer.Option(help="Price of uneven weights (the paper's mu).")]
 NoiseOption = Annotated[float, typer.Option(help="Price of noise (the paper's sigma).")]
-OwnConcentrationOption = Annotated[
-    float | None,
-    typer.Option(
-        "--concentration",
-        help="Price of uneven weights (the paper's mu); left out, with --noise: suggested for the least "
-        "expected error.",
-    ),
-]
-OwnNoiseOption = Annotated[
-    float | None,
-    typer.Option("--noise", help="Price of noise (the paper's sigma); left out: as --concentration."),
-]
-FeaturesOption = Annotated[
-    int | None,
-    typer.Option(help="Number of columns of a record, without its label: decides how much noise matters."),
-]
 WeightCapOption = Annotated[
     float | None,
     typer.Option(help="No record weighs more than this many times the average (the paper's k)."),
 ]
 MaxMeanEpsilonOption = Annotated[
     float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (the paper's L).")
-]
-BudgetsOption = Annotated[
-    str,
-    typer.Option(help="Budgets: expected payments to all sellers together, with commas between them."),
-]
-RadiusOption = Annotated[
-    float, typer.Option(help="After scaling, rows longer than this are shortened to it. Public.")
-]
-SeedOption = Annotated[int, typer.Option(help="Seed: everything random follows from it.")]
-ProcessesOption = Annotated[int, typer.Option(help="How many processes compute rows at a time.")]
-KeepOption = Annotated[
-    str | None,
-    typer.Option("--keep-in", help="Keep finished rows in this .json file, and go on from it after a stop."),
 ]
 
 
@@ -93,48 +62,3 @@ def read_distribution(text: str) -> CostDistribution:
     if not isinstance(data, dict):
         raise FileProblem(f"expected a cost distribution in {text}, as 'costs fit' writes it.")
     return distribution_from_dict(data.get("distribution", data))
-
-
-class DataName(StrEnum):
-    """Public data that come with the package."""
-
-    breast_cancer = "breast-cancer"
-    diabetes = "diabetes"
-    digits = "digits"
-    wine = "wine"
-
-
-def trial_on(name: DataName, radius: float) -> Trial:
-    """Return a trial on public data, with its public bounds."""
-    from dpmarket.datasets import breast_cancer, diabetes, odd_digits, wine
-    from dpmarket.planning import Trial
-
-    sets = {
-        DataName.breast_cancer: breast_cancer,
-        DataName.diabetes: diabetes,
-        DataName.digits: odd_digits,
-        DataName.wine: wine,
-    }
-    return Trial(sets[name](), radius=radius)
-
-
-def numbers(name: str, text: str) -> list[float]:
-    """Read numbers with commas between them."""
-    from dpmarket.errors import InvalidInput
-
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInput(f"expected {name} to be numbers with commas between them, got {text!r}.") from None
-
-
-def whole_numbers(name: str, text: str) -> list[int]:
-    """Read whole numbers with commas between them."""
-    from dpmarket.errors import InvalidInput
-
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInput(
-            f"expected {name} to be whole numbers with commas between them, got {text!r}."
-        ) from None

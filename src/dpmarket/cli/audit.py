@@ -1,4 +1,4 @@
-"""``dpmarket audit``: look for profitable lies, for sellers who lost, for broken promises."""
+"""``dpmarket audit``: look for profitable misreports, for sellers who lost, for broken promises."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmarket.cli.arguments import (
-    ConcentrationOption,
     CostsOption,
     ForceFlag,
     JsonFlag,
     MaxMeanEpsilonOption,
-    NoiseOption,
     PaymentWeightOption,
     WeightCapOption,
     read_distribution,
 )
 
 if TYPE_CHECKING:
-    from dpmarket.allocation import BuyerObjective
     from dpmarket.audit import Audit, ParticipationAudit
-    from dpmarket.costs import CostDistribution
-    from dpmarket.mechanisms import Mechanism
 
 app = typer.Typer(help="Check truthfulness, participation and privacy as an outsider would.")
 FigureOption = Annotated[
     Path | None, typer.Option("--figure", help="Draw the evidence to this .svg, .png or .pdf file.")
 ]
+
+
+class Shape(StrEnum):
+    """How epsilon costs a seller."""
+
+    linear = "linear"
+    quadratic = "quadratic"
 
 
 class MechanismName(StrEnum):
@@ -40,83 +42,69 @@ class MechanismName(StrEnum):
 
 
 @app.command(
-    epilog='Example: dpmarket audit truthfulness --costs "uniform(1, 5)" --payment-weight 0.01 --sellers 50'
+    epilog='Example: dpmarket audit truthfulness --costs "uniform(1, 5)" --features 10 --payment-weight 0.01'
 )
 def truthfulness(
     costs: CostsOption,
     payment_weight: PaymentWeightOption,
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
+    features: Annotated[int, typer.Option(help="Columns of a record, without its label.")],
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
+    max_epsilon: Annotated[float | None, typer.Option(help="Nobody sells a larger epsilon.")] = None,
+    shape: Annotated[
+        Shape, typer.Option(help="Cost of epsilon to a seller: linear (the paper) or quadratic.")
+    ] = Shape.linear,
     mechanism: Annotated[
         MechanismName,
-        typer.Option(help="All sellers at once (offline), or one by one by one curve (online)."),
+        typer.Option(help="All sellers at once (offline), or one by one at public prices (online)."),
     ] = MechanismName.offline,
     sellers: Annotated[int, typer.Option(help="Sellers in each simulated market.")] = 30,
-    profiles: Annotated[int, typer.Option(help="How many markets to simulate.")] = 10,
-    misreports: Annotated[int, typer.Option(help="How many lies every seller tries.")] = 100,
+    markets: Annotated[int, typer.Option(help="How many markets to simulate.")] = 2,
+    misreports: Annotated[int, typer.Option(help="How many misreports each seller tries.")] = 40,
     seed: Annotated[int, typer.Option(help="Seed of the simulated costs.")] = 0,
-    figure: FigureOption = None,
     as_json: JsonFlag = False,
-    force: ForceFlag = False,
 ) -> None:
-    """Search simulated markets for a lie that pays; exit code 1 if one is found."""
+    """Search simulated markets for a misreport that gains; exit code 1 if one is found."""
     import numpy as np
 
-    from dpmarket.allocation import BuyerObjective
     from dpmarket.audit import audit_truthfulness
     from dpmarket.cli.render import progress_bar
+    from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+    from dpmarket.mechanisms.exact import OfflineMechanism
+    from dpmarket.mechanisms.objective import Objective
+    from dpmarket.mechanisms.price_schedule import population_schedule
 
     dist = read_distribution(costs)
-    objective = BuyerObjective(concentration, noise, payment_weight, weight_cap, max_mean_epsilon)
-    audited = _mechanism(mechanism, dist, objective, sellers)
-    with progress_bar("Trying lies") as progress:
+    objective = Objective.for_model(
+        features + 1, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
+    )
+    tables = EpsilonCost.identity(max_epsilon, shape.value)
+    audited = (
+        OfflineMechanism(dist, objective, epsilon_cost=tables)
+        if mechanism is MechanismName.offline
+        else population_schedule(dist, objective, sellers, epsilon_cost=tables)
+    )
+    with progress_bar("Trying misreports") as progress:
         audit = audit_truthfulness(
-            audited, dist, sellers, profiles, misreports, np.random.default_rng(seed), progress=progress
-        )
-    if figure is not None:
-        from dpmarket.figures import draw_gains, new_figure, save
-
-        canvas, (axes,) = new_figure()
-        gains = audit.gain_profile
-        draw_gains(axes, gains.distances, gains.largest, gains.mean)
-        save(canvas, figure, overwrite=force)
-    _tell("Truthfulness: does a lie pay?", audit, as_json, figure)
-
-
-def _mechanism(
-    name: MechanismName, dist: CostDistribution, objective: BuyerObjective, sellers: int
-) -> Mechanism:
-    from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, population_curve
-
-    if name is MechanismName.online:
-        return OnlineMechanism(dist, population_curve(dist, objective, sellers))
-    return OfflineMechanism(dist, objective)
+            audited, dist, sellers, markets, misreports, np.random.default_rng(seed), epsilon_cost=tables,
+            progress=progress,
+        )  # fmt: skip
+    _tell("Truthfulness: does a misreport gain?", audit, as_json, None)
 
 
 @app.command(epilog="Example: dpmarket audit participation quotes.csv reports.csv")
 def participation(
-    outcome: Annotated[
-        Path,
-        typer.Argument(
-            help="The quotes that 'dpmarket quote' wrote, or an outcome of the library (.json, .parquet)."
-        ),
-    ],
+    quotes: Annotated[Path, typer.Argument(help="The quotes that 'dpmarket quote' wrote.")],
     costs: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and true costs.")],
     id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
     cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
-    minor_units: Annotated[
-        int | None,
-        typer.Option(help="Smallest currency units to one unit of money, such as 100 cents: for an outcome."),
-    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check that everybody is paid at least what the promise costs them; exit code 1 if anybody is not.
+    """Check that everybody is paid at least what they sell costs them; exit code 1 if anybody is not.
 
-    The comparison is exact, without rounding. No cost is shown.
+    No cost is shown.
     """
-    audit = _participation(outcome, costs, id_column, cost_column, minor_units)
+    audit = _participation(quotes, costs, id_column, cost_column)
     _tell("Participation: did anybody lose by taking part?", audit, as_json, None)
 
 
@@ -201,33 +189,19 @@ def privacy(
     _tell("Privacy: is a promise broken?", audit, as_json, figure)
 
 
-def _participation(
-    decided: Path, costs: Path, id_column: str, cost_column: str, minor_units: int | None
-) -> ParticipationAudit:
-    """Match costs to sellers by id, and audit an outcome or a quotes file."""
-    from dpmarket.audit import audit_paid_amounts, audit_participation
+def _participation(path: Path, costs: Path, id_column: str, cost_column: str) -> ParticipationAudit:
+    """Match costs to sellers by id, and audit a quotes file."""
+    from dpmarket.audit import audit_paid_amounts
     from dpmarket.campaign import read_quotes
     from dpmarket.campaign.ids import tidy_ids
-    from dpmarket.errors import FileProblem
-    from dpmarket.files import column_names, number_column, read_table
-    from dpmarket.mechanisms import read_outcome
+    from dpmarket.files import number_column, read_table
 
     table = read_table(costs, [id_column, cost_column], texts=[id_column])
     names = tidy_ids(table, id_column).get_column(id_column).to_list()
     own = dict(zip(names, number_column(table, cost_column, costs), strict=True))
-    ending = decided.suffix.lower()
-    if ending == ".csv" or (ending == ".parquet" and "payment_minor_units" in column_names(decided)):
-        quotes = read_quotes(decided, id_column)
-        if minor_units not in (None, quotes.scale):
-            raise FileProblem(
-                f"expected {decided} and --minor-units to say the same number of minor units, found "
-                f"{quotes.scale} and {minor_units}."
-            )
-        ordered = _in_order(own, quotes.seller_ids, table.height, costs)
-        return audit_paid_amounts(quotes.epsilons, quotes.amounts, ordered, quotes.scale)
-    outcome = read_outcome(decided)
-    ordered = _in_order(own, [str(name) for name in outcome.seller_ids.tolist()], table.height, costs)
-    return audit_participation(outcome, ordered, minor_units or 100)
+    quotes = read_quotes(path, id_column)
+    ordered = _in_order(own, quotes.seller_ids, table.height, costs)
+    return audit_paid_amounts(quotes.epsilons, quotes.amounts, ordered, quotes.scale)
 
 
 def _in_order(own: dict[str, float], ids: list[str], rows: int, source: Path) -> list[float]:

@@ -20,19 +20,24 @@ def show(
     """Show costs and virtual costs of a distribution at its quantiles, and where it was ironed."""
     import math
 
+    from dpmarket.costs import VirtualCost
     from dpmarket.files import to_json
 
     dist = read_distribution(distribution)
+    psi = VirtualCost.of(dist)
     shares = [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0]
     low, high = dist.support
     rows = [(share, dist.quantile(share)) for share in shares if share < 1.0 or math.isfinite(high)]
-    table = [{"share": share, "cost": cost, "virtual_cost": dist.virtual_cost(cost)} for share, cost in rows]
-    ironed = [{"low": i.low, "high": i.high, "virtual_cost": i.virtual_cost} for i in dist.ironed_intervals]
+    sold = [(share, cost) for share, cost in rows if cost <= psi.reserve_price]
+    table = [{"share": share, "cost": cost, "virtual_cost": psi(cost)} for share, cost in sold]
+    flat = [k for k, slope in enumerate(psi.slopes) if slope < 1e-9]
+    ironed = [{"low": psi.knots[k], "high": psi.knots[k + 1], "virtual_cost": psi.values[k]} for k in flat]
     if as_json:
         data: dict[str, Any] = {
             "distribution": dist.to_dict(),
             "support": [low, _finite(high)],
-            "is_regular": dist.is_regular,
+            "reserve_price": psi.reserve_price,
+            "virtual_cost": psi.to_dict(),
             "ironed_intervals": ironed,
             "quantiles": [{name: _finite(value) for name, value in row.items()} for row in table],
         }
@@ -40,25 +45,16 @@ def show(
         return
     from dpmarket.cli.render import number, print_table
 
-    note = (
-        "The virtual cost increases with the cost: nothing had to be ironed."
-        if dist.is_regular
-        else "Ironed, so that a higher cost is never preferred: "
-        + "; ".join(
-            f"{number(i.low)} to {number(i.high)} at {number(i.virtual_cost)}" for i in dist.ironed_intervals
-        )
+    pieces = "; ".join(
+        f"{number(row['low'])} to {number(row['high'])} at {number(row['virtual_cost'])}" for row in ironed
     )
+    note = f"The reserve price is {number(psi.reserve_price)}: higher reports sell nothing."
+    if pieces:
+        note += f" Ironed, so that a higher cost is never preferred: {pieces}."
     print_table(
         f"Privacy costs {distribution}, from {number(low)} to {number(high)} per unit of epsilon",
         ["people with at most this cost", "cost", "virtual cost"],
-        [
-            [
-                f"{row['share']:.0%}",
-                number(row["cost"]),
-                number(row["virtual_cost"]),
-            ]
-            for row in table
-        ],
+        [[f"{row['share']:.0%}", number(row["cost"]), number(row["virtual_cost"])] for row in table],
         note,
     )
 

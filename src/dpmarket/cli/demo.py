@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dpmarket.cli.arguments import JsonFlag, QuietFlag
-
-if TYPE_CHECKING:
-    from dpmarket.planning import Comparison
 
 
 def demo(
     folder: Annotated[
         Path, typer.Argument(help="Folder for all files; an earlier demonstration there is replaced.")
     ] = Path("dpmarket-demo"),
-    repetitions: Annotated[
-        int,
-        typer.Option("--repetitions", help="Simulated campaigns that compare buyers, 2 or more.", min=2),
-    ] = 25,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
     """Buy privacy from 456 simulated sellers, train a model, audit everything, and write the report.
 
     The records are public (breast cancer), the costs are drawn with a fixed seed: every run has the same
-    market and other noise. It takes about a minute, half of it for compiling in a first run.
+    market and other noise. It takes some seconds, more in a first run, which compiles.
     """
     from dpmarket.cli.render import Voice, number, print_table
     from dpmarket.report.demo import run_demo
 
     voice = Voice(as_json, quiet)
     if not as_json:
-        voice.remark("About a minute; a first run compiles for half of it.")
+        voice.remark("Some seconds; a first run compiles.")
     with voice.progress() as progress:
-        done = run_demo(folder, repetitions, progress)
+        done = run_demo(folder, progress)
     summary, totals, score = done.summary, done.summary.totals, done.summary.score
     currency = summary.currency
     assert score is not None
@@ -64,14 +57,20 @@ def demo(
     }
     voice.tell("A market for privacy", rows, data)
     if not (as_json or quiet):
-        own = next(iter(done.comparisons.values()))
-        budgets = dict.fromkeys(standing.budget for standing in own.standings)
+        best = done.plan.prospect
         print_table(
-            f"The same money, other buyers: errors on public test cases, {repetitions} simulated campaigns",
-            ["buyer", *(f"with {budget:,.0f} {currency}" for budget in budgets)],
-            [(buyer, *cells) for buyer, cells in _side_by_side(own).items()],
+            "What personal prices buy: the same money by simpler rules",
+            ["rule", "bought from", "largest epsilon", "expected error"],
+            [
+                (
+                    rule.name,
+                    f"{rule.share_bought:.0%}",
+                    number(rule.largest_epsilon),
+                    f"{rule.error / best.error - 1:+.0%}",
+                )
+                for rule in (best, *done.plan.alternatives)
+            ],
         )
-        typer.echo(_why(own, currency))
         typer.echo(
             f"\nThe report is in {done.report}: open it in a browser. All files are beside it, for example:"
         )
@@ -79,28 +78,3 @@ def demo(
         typer.echo(
             f"  dpmarket verify {done.folder / 'certificate.json'} --openings {done.folder / 'openings.json'}"
         )
-
-
-def _side_by_side(comparison: Comparison) -> dict[str, list[str]]:
-    """Return each buyer's errors, budget by budget."""
-    rows: dict[str, list[str]] = {}
-    for standing in comparison.standings:
-        cell = f"{standing.error:.1%} ± {standing.error_standard_error:.1%}"
-        rows.setdefault(standing.buyer, []).append(cell)
-    return rows
-
-
-def _why(comparison: Comparison, currency: str) -> str:
-    """Say in one sentence what the rule buys, fair to simple ones."""
-    first = comparison.standings[0]
-    little = [standing for standing in comparison.standings if standing.budget == first.budget]
-    plain = next(standing for standing in little if standing.buyer == "same for all")
-    simple = min(
-        (standing for standing in little[1:] if standing.buyer in ("posted price", "cheapest k")),
-        key=lambda standing: standing.error,
-    )
-    return (
-        f"With {first.budget:,.0f} {currency} the model is wrong on {first.error:.1%} of cases instead of "
-        f"{plain.error:.1%} with one epsilon for everybody; the best simple rule with prices planned here, "
-        f"{simple.buyer}, comes to {simple.error:.1%} (more in comparison.json, and by 'dpmarket compare')."
-    )

@@ -1,311 +1,194 @@
-"""``dpmarket plan``: from a budget, a target or both to a payment weight, before anybody reports."""
+"""``dpmarket plan``: what a budget buys, or what a target costs, before anybody reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpmarket.cli.arguments import (
     DISTRIBUTION_HELP,
-    ConcentrationOption,
-    CostsOption,
-    FeaturesOption,
     JsonFlag,
     MaxMeanEpsilonOption,
-    NoiseOption,
-    OwnConcentrationOption,
-    OwnNoiseOption,
-    SellersOption,
     WeightCapOption,
     read_distribution,
-    whole_numbers,
 )
 
 if TYPE_CHECKING:
-    from dpmarket.campaign import Market
-    from dpmarket.planning import Plan
-
-app = typer.Typer(help="What a budget buys: plan a purchase from the cost distribution, before reports.")
-
-TargetOption = Annotated[
-    float,
-    typer.Option(
-        help="Excess risk to reach: concentration times the norm of the weights, plus noise / noise rate."
-    ),
-]
-BudgetOption = Annotated[float, typer.Option(help="Money to spend on all sellers together.")]
+    from dpmarket.mechanisms.objective import Objective
+    from dpmarket.mechanisms.plan import Plan, Prospect
 
 
-@app.command(
-    epilog='Example: dpmarket plan budget --costs "uniform(1, 5)" --sellers 1000 --budget 50 --features 4'
-)
-def budget(
-    sellers: Annotated[
-        int | None, typer.Option(help="How many sellers there are; left out: as the market file expects.")
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Money to spend on all sellers together; left out: as the market file says."),
-    ] = None,
+class Shape(StrEnum):
+    """How epsilon costs a seller."""
+
+    linear = "linear"
+    quadratic = "quadratic"
+
+
+def plan(
     costs: Annotated[
-        str | None,
-        typer.Option(
-            "--costs",
-            help="How costs per unit of epsilon are distributed; left out, with --market: as it says there. "
-            + DISTRIBUTION_HELP,
-        ),
+        str | None, typer.Option("--costs", help="How costs are distributed. " + DISTRIBUTION_HELP)
     ] = None,
-    features: FeaturesOption = None,
-    classes: Annotated[int, typer.Option(help="How many labels there are, with --features.")] = 2,
+    sellers: Annotated[int | None, typer.Option(help="How many sellers will report.")] = None,
+    features: Annotated[
+        int | None,
+        typer.Option(help="Columns of a record, without its label: decides how much noise matters."),
+    ] = None,
+    classes: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
     market: Annotated[
         Path | None,
-        typer.Option(
-            "--market", "-m", help="Plan for the model or the statistics of this market file, not --features."
-        ),
+        typer.Option("--market", "-m", help="Plan what this market file asks for, instead of --features."),
     ] = None,
-    confidence: Annotated[
+    budget: Annotated[float | None, typer.Option(help="Money for all sellers together.")] = None,
+    target: Annotated[
+        float | None, typer.Option(help="Expected error to reach, instead of a budget; see the table.")
+    ] = None,
+    probability: Annotated[
         float | None,
-        typer.Option(
-            help="Probability with which payments stay within the budget; left out: they meet it on average."
-        ),
+        typer.Option(help="With which payments stay within the budget; left out: they meet it on average."),
     ] = None,
-    concentration: OwnConcentrationOption = None,
-    noise: OwnNoiseOption = None,
+    shape: Annotated[
+        Shape,
+        typer.Option(help="Cost of epsilon to a seller: linear (the paper) or quadratic (zCDP)."),
+    ] = Shape.linear,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="Nobody sells more; needed for quadratic costs and a delta.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Of every guarantee, for training by noisy descent.")
+    ] = None,
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Plan prices and payment weight for a budget: the least expected error, and the rule to announce."""
-    from dpmarket.campaign import read_market
-    from dpmarket.campaign.market_file import to_distribution
-    from dpmarket.campaign.terms import terms_of
-    from dpmarket.cli.render import progress_bar
-    from dpmarket.planning import ErrorModel, plan_budget
+    """Plan a purchase: payment weight, expected error, who is bought from, and what simpler rules would give.
 
-    if market is not None and features is not None:
-        raise typer.BadParameter("leave out --features: the market file says what is trained or asked.")
-    planned = None if market is None else read_market(market)
-    own = {
-        "confidence": confidence,
-        "concentration": concentration,
-        "noise": noise,
-        "weight_cap": weight_cap,
-        "max_mean_epsilon": max_mean_epsilon,
+    The expected error is the squared error of the mean gradient, in units of its largest possible length, or
+    that of a statistic.
+    """
+    from dpmarket.cli.render import busy
+    from dpmarket.files import to_json
+    from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+    from dpmarket.mechanisms.plan import budget_for_error
+    from dpmarket.mechanisms.plan import plan as compute
+
+    if market is not None:
+        if costs is not None or features is not None or target is not None:
+            raise typer.BadParameter("leave out --costs, --features and --target: the market file says it.")
+        with busy("Planning"):
+            found = _plan_of_file(market, sellers, budget)
+        if as_json:
+            typer.echo(to_json(found.to_dict()), nl=False)
+        else:
+            _print(found, None)
+        return
+    if costs is None or sellers is None or features is None:
+        raise typer.BadParameter("say --costs, --sellers and --features, or --market.")
+    if (budget is None) == (target is None):
+        raise typer.BadParameter("say either --budget or --target.")
+    if max_epsilon is None and (delta is not None or shape is Shape.quadratic):
+        raise typer.BadParameter("say --max-epsilon: the table of a delta or of quadratic costs must end.")
+    dist = read_distribution(costs)
+    objective, fewer = (
+        _objective(columns, classes, delta, weight_cap, max_mean_epsilon)
+        for columns in (features, features // 2)
+    )
+    if delta is None:
+        tables = EpsilonCost.identity(max_epsilon, shape.value)
+    else:
+        tables = EpsilonCost.of_delta(delta, max_epsilon or 0.0, shape.value)
+    with busy("Planning"):
+        if target is not None:
+            budget = budget_for_error(dist, objective, sellers, target, epsilon_cost=tables)
+        assert budget is not None
+        found = compute(
+            dist, objective, sellers, budget, probability=probability, epsilon_cost=tables,
+            fewer_features=fewer,
+        )  # fmt: skip
+    settings = {
+        "costs.distribution": costs,
+        "costs.shape": None if shape is Shape.linear else shape.value,
+        "sellers.expected": sellers,
+        "objective.budget": round(budget, 2),
+        "objective.weight_cap": weight_cap,
+        "objective.max_mean_epsilon": max_mean_epsilon,
+        "objective.max_epsilon": max_epsilon,
+        "objective.delta": delta,
+        "objective.confidence": probability,
     }
-    if sellers is None:
-        sellers = None if planned is None else planned.sellers.expected
-    if budget is None and planned is not None:
-        budget = _budget_of(planned, own)
+    command = _init_command(settings)
+    if as_json:
+        typer.echo(to_json({**found.to_dict(), "init": command}), nl=False)
+        return
+    _print(found, command)
+
+
+def _plan_of_file(market: Path, sellers: int | None, budget: float | None) -> Plan:
+    """Plan what a market file asks for; what is given comes before what it says."""
+    from dpmarket.campaign import read_market
+    from dpmarket.campaign.terms import plan_for
+
+    planned = read_market(market)
+    sellers = planned.sellers.expected if sellers is None else sellers
+    budget = planned.objective.budget if budget is None else budget
     if sellers is None or budget is None:
         raise typer.BadParameter("say --sellers and --budget, or name a market file that has both.")
-    if planned is not None and planned.objective.delta is not None:
-        if costs is not None:
-            raise typer.BadParameter("leave out --costs: the market has a delta, and its own distribution.")
-        if any(value is not None for value in own.values()):
-            raise typer.BadParameter("leave out prices, bounds and confidence: the market has a delta.")
-        _show_with_delta(planned, sellers, budget, as_json)
-        return
-    model = None
-    if planned is not None:
-        terms = terms_of(planned).objective
-        model = ErrorModel(terms.sampling_error, terms.noise_error, 0.2 * terms.sampling_error)  # type: ignore[union-attr]
-    if costs is not None:
-        dist = read_distribution(costs)
-    elif planned is not None:
-        dist = to_distribution(planned.costs.distribution)
-    else:
-        raise typer.BadParameter("say how costs are distributed, by --costs or by a market file.")
-    with progress_bar("Simulating campaigns") as progress:
-        found = plan_budget(
-            dist,
-            sellers,
-            budget,
-            features,
-            concentration=own["concentration"],
-            noise=own["noise"],
-            weight_cap=own["weight_cap"],
-            max_mean_epsilon=own["max_mean_epsilon"],
-            confidence=own["confidence"],
-            n_classes=classes,
-            error_model=model,
-            progress=progress,
-        )
-    sentences = found.sentences()
-    if planned is not None and found.plan.expected_error is not None:
-        sentences = [*_about_numbers(planned, found.plan.expected_error.total), *sentences]
-    settings = found.settings()
-    _show(found.plan, "A plan for this budget", as_json, found.to_dict(), sentences, settings, market)
+    return plan_for(planned, sellers, budget)
 
 
-def _budget_of(market: Market, options: dict[str, float | None]) -> float | None:
-    """Return a market file's budget; what it says beside it holds for options that were left out."""
-    wanted = market.objective
-    if wanted.delta is None:
-        for name, value in options.items():
-            options[name] = getattr(wanted, name) if value is None else value
-    return wanted.budget
+def _objective(
+    features: int, classes: int, delta: float | None, cap: float | None, mean: float | None
+) -> Objective:
+    """Return the objective of a model with a constant."""
+    from dpmarket.mechanisms.objective import Objective
+
+    if delta is not None:
+        parameters = (features + 1) * (classes if classes > 2 else 1)
+        return Objective.for_descent(parameters, weight_cap=cap, max_mean_epsilon=mean)
+    return Objective.for_model(features + 1, n_classes=classes, weight_cap=cap, max_mean_epsilon=mean)
 
 
-@app.command(epilog='Example: dpmarket plan target --costs "uniform(1, 5)" --sellers 1000 --target 0.2')
-def target(
-    costs: CostsOption,
-    sellers: SellersOption,
-    target: TargetOption,
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
-    weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Find the cheapest plan that reaches a target excess risk."""
-    from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.render import busy
-    from dpmarket.planning import plan_target
-
-    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
-    with busy("Planning"):
-        plan = plan_target(read_distribution(costs), objective, sellers, target)
-    _show(plan, "The cheapest plan for this target", as_json)
-
-
-@app.command(epilog='Example: dpmarket plan sellers --costs "uniform(1, 5)" --budget 10 --target 0.2')
-def sellers(
-    costs: CostsOption,
-    budget: BudgetOption,
-    target: TargetOption,
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
-    weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Find how many sellers a budget needs for a target excess risk."""
-    from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.render import busy
-    from dpmarket.planning import plan_sellers
-
-    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
-    with busy("Planning"):
-        plan = plan_sellers(read_distribution(costs), objective, budget, target)
-    _show(plan, "The fewest sellers for this budget and target", as_json)
-
-
-@app.command(epilog='Example: dpmarket plan table --costs "uniform(1, 5)" --target 0.2')
-def table(
-    costs: CostsOption,
-    target: TargetOption,
-    sellers: Annotated[
-        str, typer.Option(help="Numbers of sellers, with commas between them.")
-    ] = "100,1000,10000,100000,1000000",
-    concentration: ConcentrationOption = 1.0,
-    noise: NoiseOption = 1.0,
-    weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Show the budget that a target excess risk takes, for several numbers of sellers."""
-    from dpmarket.allocation import BuyerObjective
-    from dpmarket.cli.render import busy, number, print_table
-    from dpmarket.files import to_json
-    from dpmarket.planning import budget_for_loss
-
-    objective = BuyerObjective(concentration, noise, 1.0, weight_cap, max_mean_epsilon)
-    with busy("Planning"):
-        found = budget_for_loss(
-            read_distribution(costs), objective, target, whole_numbers("sellers", sellers)
-        )
-    if as_json:
-        typer.echo(to_json(found.to_dict()), nl=False)
-        return
-    rows = [
-        [f"{count:,}", "out of reach", ""]
-        if plan is None
-        else [f"{count:,}", number(plan.expected_payment), f"{plan.share_bought:.2%}"]
-        for count, plan in zip(found.sellers, found.plans, strict=True)
+def _init_command(settings: Mapping[str, object]) -> str:
+    """Return the command that writes a market file with what was planned, the costs included."""
+    said = [
+        f"--set {shlex.quote(f'{name}={value}')}" for name, value in settings.items() if value is not None
     ]
+    return " ".join(["dpmarket init", *said])
+
+
+def _print(plan: Plan, command: str | None) -> None:
+    from dpmarket.cli.render import number, print_table
+
+    found = plan.prospect
     print_table(
-        f"What an excess risk of {number(target)} costs",
-        ["sellers", "expected payments", "bought from"],
-        rows,
-        f"With ever more sellers it costs {number(found.limit)}.",
+        f"A plan for {number(plan.budget)} and {plan.sellers:,} sellers",
+        ["", ""],
+        [
+            ("expected payments", number(found.expected_payment)),
+            ("expected error", f"{number(found.error)}, of this noise {found.noise_error / found.error:.0%}"),
+            ("sellers bought from", f"{found.share_bought:.1%}"),
+            ("mean epsilon, over all", number(found.mean_epsilon)),
+            (
+                "largest epsilon and payment",
+                f"{number(found.largest_epsilon)} for {number(found.largest_payment)}",
+            ),
+            ("payment weight", number(plan.payment_weight)),
+            *((f"with {name}", f"{factor - 1.0:+.0%} error") for name, factor in plan.changes),
+        ],
     )
 
+    def row(rule: Prospect) -> list[str]:
+        more = rule.error / found.error - 1.0
+        return [rule.name, f"{rule.share_bought:.1%}", number(rule.largest_epsilon), f"{more:+.0%}"]
 
-def _show(
-    plan: Plan,
-    title: str,
-    as_json: bool,
-    data: dict[str, Any] | None = None,
-    sentences: Sequence[str] = (),
-    settings: Mapping[str, Any] | None = None,
-    market: Path | None = None,
-) -> None:
-    """Print a plan and what else is to say, and what announces it: a call, or lines of a market file."""
-    from dpmarket.cli.render import print_table
-    from dpmarket.files import to_json
-
-    if as_json:
-        typer.echo(to_json(plan.to_dict() if data is None else data), nl=False)
-        return
-    if settings is None:
-        settings = {f"objective.{name}": value for name, value in plan.objective.to_dict().items()}
-    announced = f"dpmarket init {' '.join(_options(settings))}"
-    if market is not None:
-        announced = f"in {market}, {', '.join(_keys(settings))}"
-    lines = [*sentences, f"Announce it before anybody reports: {announced}"]
-    print_table(title, ["", ""], plan.summary(), "\n".join(lines))
-
-
-def _show_with_delta(market: Market, sellers: int, budget: float, as_json: bool) -> None:
-    """Print the plan of a market whose promises have a delta."""
-    from dpmarket.campaign.terms import plan_for
-    from dpmarket.cli.render import busy, print_table
-    from dpmarket.files import to_json
-
-    with busy("Planning"):
-        plan = plan_for(market, sellers, budget)
-    if as_json:
-        typer.echo(to_json(plan.to_dict()), nl=False)
-        return
-    rows = [("expected payment", f"{plan.prospect.expected_payment:.6g}"),
-            ("expected error", f"{plan.prospect.error:.4g}"),
-            ("share bought", f"{plan.prospect.share_bought:.1%}")]  # fmt: skip
-    print_table("A plan for this budget", ["", ""], rows, "Promises hold with the probability 1 - delta.")
-
-
-def _about_numbers(market: Market, error: float) -> list[str]:
-    """Say how far off a statistic is expected to be: in its own unit, which the squared error is not."""
-    from dpmarket.campaign.market_file import questions_of
-
-    asked = questions_of(market)
-    if not asked:
-        return []
-    if len(asked) > 1:
-        return [
-            "The expected error is squared: of each statistic in units of what guessing the middle of its "
-            "range costs, added up."
-        ]
-    (name,) = asked
-    unit = "in levels" if name == "quantile" else "in its own unit"
-    return [f"The expected error is squared: the {name} is off by about {error**0.5:.3g} {unit}."]
-
-
-def _keys(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a market file that say this."""
-    for path, value in settings.items():
-        if value is not None:
-            yield f'{path} = "{value}"' if isinstance(value, str) else f"{path} = {value:.12g}"
-
-
-def _options(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options of ``init`` that write these values; what it would write anyway is left out."""
-    for path, value in settings.items():
-        if value is not None and (path, value) not in (
-            ("objective.concentration", 1),
-            ("objective.noise", 1),
-        ):
-            text = f"{value:.12g}" if isinstance(value, float) else str(value)
-            yield f"--set '{path}={text}'" if " " in text else f"--set {path}={text}"
+    print_table(
+        "What personal prices buy: the same money by simpler rules",
+        ["rule", "bought from", "largest epsilon", "error"],
+        [row(rule) for rule in (found, *plan.alternatives)],
+        None if command is None else f"Announce it before anybody reports:\n{command}",
+    )

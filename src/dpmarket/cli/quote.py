@@ -10,7 +10,7 @@ import typer
 from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
 
 if TYPE_CHECKING:
-    from dpmarket.mechanisms.outcomes import Outcome
+    from dpmarket.mechanisms.outcome import Outcome
 
 _ENOUGH = 10  # sellers whose median tells little about each
 

@@ -1,4 +1,4 @@
-"""What privacy costs people: distributions, virtual costs, ironing, fitting from a pilot."""
+"""Privacy costs: distributions, the public table of virtual costs, fitting a pilot."""
 
 import lazy_loader
 

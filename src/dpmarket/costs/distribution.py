@@ -1,85 +1,272 @@
-"""What a cost distribution is: the protocol that every mechanism and plan relies on."""
+"""Cost distributions: scipy's frozen ones, the uniform and mixtures, each with a support.
+
+A :class:`CostDistribution` is a *law* cut to an interval of costs. A law is anything with ``pdf``, ``cdf``,
+``ppf`` and ``support()``: a frozen ``scipy.stats`` distribution, or one of the two laws here. Mechanisms
+read a distribution once, to make the public table of virtual costs
+(:class:`~dpmarket.costs.virtual_cost.VirtualCost`); plans also read its quantiles.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
+from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.costs.ironing import IronedInterval
-from dpmarket.costs.pointwise import Costs
+from dpmarket.errors import InvalidInput
+
+Costs = TypeVar("Costs", float, FloatArray)
+"""A scalar or an array; a function of one returns the same kind."""
+_LEAST_SHARE = 1e-6  # of a law's probability within its support: with less, rounding spoils the cdf
+_BISECTIONS = 60
 
 
-@runtime_checkable
-class CostDistribution(Protocol):
-    """How people's privacy costs (money per unit of epsilon) are distributed: common knowledge.
+@dataclass(frozen=True, eq=False, repr=False)
+class CostDistribution:
+    """How privacy costs (money per unit of epsilon) are distributed: common knowledge, F_C in the paper.
 
-    The paper's f_C and F_C with the virtual cost psi(c) = c + F_C(c)/f_C(c). Functions of a cost are
-    vectorised; a scalar in gives a scalar out. Costs are never negative.
-
-    A protocol: any object with these members is one, and works with every mechanism and plan. To be saved and
-    read again it must be one that :func:`~dpmarket.costs.text.distribution_from_dict` knows.
+    Parameters
+    ----------
+    law
+        A frozen continuous ``scipy.stats`` distribution with scalar parameters, or any hashable object with
+        vectorised ``pdf``, ``cdf``, ``ppf`` and ``support()``.
+    low, high
+        Where the law is cut, at least 0; None: the end of its own support. The highest may be infinite.
 
     Examples
     --------
-    >>> from dpmarket.costs import CostDistribution, Uniform
-    >>> def price_for_share(dist: CostDistribution, share: float) -> float:
-    ...     return dist.quantile(share)
-    >>> price_for_share(Uniform(1, 5), 0.25)
-    2.0
-    >>> isinstance(Uniform(1, 5), CostDistribution), isinstance("uniform(1, 5)", CostDistribution)
-    (True, False)
+    >>> from scipy import stats
+    >>> dist = CostDistribution(stats.lognorm(s=0.5, scale=2.0), high=20)
+    >>> dist.support, round(dist.quantile(0.5), 3)
+    ((0.0, 20.0), 2.0)
     """
 
-    def __hash__(self) -> int:
-        """A distribution is a value: equal ones have equal hashes, so that tables of them can be kept."""
-        ...
+    law: Any
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        if not all(callable(getattr(self.law, name, None)) for name in ("pdf", "cdf", "ppf", "support")):
+            raise InvalidInput(f"expected a frozen scipy.stats distribution, got {type(self.law).__name__}.")
+        ends = [np.asarray(end, dtype=np.float64) for end in self.law.support()]
+        if any(end.ndim for end in ends) or not ends[0] < ends[1]:
+            raise InvalidInput("expected a distribution with valid scalar parameters.")
+        low = float(ends[0]) if self.low is None else max(checks.finite("low", self.low), float(ends[0]))
+        high = float(ends[1]) if self.high is None else min(checks.real("high", self.high), float(ends[1]))
+        if low < 0.0:
+            raise InvalidInput(f"expected costs of at least 0, got {low!r}: cut the distribution by low=0.")
+        if not low < high:
+            raise InvalidInput(f"expected low < high within the distribution's own support, got {low!r}.")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        if not self._share >= _LEAST_SHARE:
+            raise InvalidInput(f"expected at least {_LEAST_SHARE} of the probability from {low} to {high}.")
 
     @property
     def support(self) -> tuple[float, float]:
         """Lowest and highest possible cost; the highest may be infinite."""
-        ...
+        return self.low, self.high  # type: ignore[return-value]
 
     @property
     def breakpoints(self) -> tuple[float, ...]:
-        """Finite costs at which the density is not smooth, ends of the support included."""
-        ...
+        """Finite costs at which the density jumps."""
+        own = getattr(self.law, "breakpoints", ())
+        return tuple(sorted({c for c in (*own, *self.support) if math.isfinite(c)}))
 
-    @property
-    def is_regular(self) -> bool:
-        """Whether psi is increasing as it stands (the paper's Assumption on virtual costs)."""
-        ...
+    @cached_property
+    def _below(self) -> float:
+        return float(self.law.cdf(self.support[0]))
 
-    @property
-    def ironed_intervals(self) -> tuple[IronedInterval, ...]:
-        """Where psi had to be made flat; empty for a regular distribution."""
-        ...
+    @cached_property
+    def _share(self) -> float:
+        return float(self.law.cdf(self.support[1])) - self._below
 
     def pdf(self, costs: Costs) -> Costs:
-        """Density, 0 outside the support."""
-        ...
+        """Return the density, 0 outside the support."""
+        low, high = self.support
+
+        def density(c: FloatArray) -> FloatArray:
+            return np.where((c >= low) & (c <= high), np.asarray(self.law.pdf(c)) / self._share, 0.0)
+
+        return pointwise(density, checks.numbers, "costs", costs)
 
     def cdf(self, costs: Costs) -> Costs:
-        """Probability of a cost of at most this."""
-        ...
+        """Return the probability of a cost of at most this."""
+
+        def cumulative(c: FloatArray) -> FloatArray:
+            mass = np.asarray(self.law.cdf(np.clip(c, *self.support))) - self._below
+            return np.clip(mass / self._share, 0.0, 1.0)
+
+        return pointwise(cumulative, checks.numbers, "costs", costs)
 
     def quantile(self, probabilities: Costs) -> Costs:
-        """Smallest cost whose cdf is at least this; the inverse of ``cdf``."""
-        ...
+        """Return the lowest cost whose cdf is at least this."""
+        low, high = self.support
+
+        def lowest(u: FloatArray) -> FloatArray:
+            costs = np.clip(self.law.ppf(np.minimum(self._below + u * self._share, 1.0)), low, high)
+            return np.where(u == 0.0, low, np.where(u == 1.0, high, costs))
+
+        return pointwise(lowest, checks.probabilities, "probabilities", probabilities)
 
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw ``size`` independent costs."""
-        ...
-
-    def virtual_cost(self, costs: Costs) -> Costs:
-        """Ironed psi for costs within the support (elsewhere: see :func:`virtual_costs`)."""
-        ...
-
-    def virtual_cost_slope(self, costs: Costs) -> Costs:
-        """Derivative of the ironed psi: 0 on ironed intervals."""
-        ...
+        """Draw independent costs."""
+        return np.asarray(self.quantile(rng.random(checks.whole("size", size))))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data from which :func:`distribution_from_dict` makes the same distribution."""
-        ...
+        """Return plain data, for :func:`~dpmarket.costs.text.distribution_from_dict`."""
+        low, high = self.support
+        if hasattr(self.law, "to_dict"):
+            return dict(self.law.to_dict(low, high))
+        family = getattr(self.law, "dist", None)
+        if family is None:
+            return {"kind": "own", "law": repr(self.law), "low": low, "high": high}
+        shapes, loc, scale = family._parse_args(*self.law.args, **self.law.kwds)
+        names = [*filter(None, (family.shapes or "").replace(" ", "").split(",")), "loc", "scale"]
+        parameters = dict(zip(names, map(float, (*shapes, loc, scale)), strict=True))
+        top = high if math.isfinite(high) else None
+        return {"kind": "scipy", "name": family.name, "parameters": parameters, "low": low, "high": top}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CostDistribution):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.support)
+
+    def __repr__(self) -> str:
+        return f"CostDistribution({', '.join(f'{name}={value}' for name, value in self.to_dict().items())})"
+
+
+def pointwise(
+    function: Callable[[FloatArray], FloatArray],
+    check: Callable[[str, object], FloatArray],
+    name: str,
+    values: Costs,
+) -> Costs:
+    """Check ``values`` and apply ``function``, which maps a vector to one of its length."""
+    array = check(name, values)
+    found = np.asarray(function(array.reshape(-1)))
+    return float(found[0]) if array.ndim == 0 else found.reshape(array.shape)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class _UniformLaw:
+    """Every cost between two bounds is equally likely."""
+
+    low: float
+    high: float
+
+    def support(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def pdf(self, c: FloatArray) -> FloatArray:
+        return np.full(np.shape(c), 1.0 / (self.high - self.low))
+
+    def cdf(self, c: FloatArray) -> FloatArray:
+        return (np.clip(c, self.low, self.high) - self.low) / (self.high - self.low)
+
+    def ppf(self, u: FloatArray) -> FloatArray:
+        return self.low + u * (self.high - self.low)
+
+    def to_dict(self, low: float, high: float) -> dict[str, Any]:
+        return {"kind": "uniform", "low": low, "high": high}
+
+
+@dataclass(frozen=True)
+class _MixtureLaw:
+    """With probability ``weights[k]`` a cost follows ``distributions[k]``."""
+
+    distributions: tuple[CostDistribution, ...]
+    weights: tuple[float, ...]
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        return tuple(c for dist in self.distributions for c in dist.breakpoints)
+
+    def support(self) -> tuple[float, float]:
+        return min(d.support[0] for d in self.distributions), max(d.support[1] for d in self.distributions)
+
+    def pdf(self, c: FloatArray) -> FloatArray:
+        return self._mean([dist.pdf(c) for dist in self.distributions])
+
+    def cdf(self, c: FloatArray) -> FloatArray:
+        return self._mean([dist.cdf(c) for dist in self.distributions])
+
+    def ppf(self, u: FloatArray) -> FloatArray:
+        # The lowest cost whose cdf is large enough lies between the parts' own.
+        each = np.array([np.asarray(dist.quantile(u)) for dist in self.distributions])
+        low, high = each.min(axis=0), each.max(axis=0)
+        for _ in range(_BISECTIONS):
+            middle = np.where(np.isfinite(high), 0.5 * (low + high), 2.0 * low + 1.0)
+            enough = self.cdf(middle) >= u
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return np.asarray(high)
+
+    def to_dict(self, low: float, high: float) -> dict[str, Any]:
+        parts = [dist.to_dict() for dist in self.distributions]
+        return {"kind": "mixture", "distributions": parts, "weights": list(self.weights)}
+
+    def _mean(self, values: Sequence[object]) -> FloatArray:
+        return np.asarray(np.tensordot(self.weights, np.asarray(values, dtype=np.float64), axes=1))
+
+
+def Uniform(low: float, high: float) -> CostDistribution:
+    """Return uniform costs; their virtual cost is 2c - low.
+
+    Parameters
+    ----------
+    low, high
+        The support, 0 <= low < high.
+
+    Returns
+    -------
+    CostDistribution
+        In closed form.
+
+    Examples
+    --------
+    >>> Uniform(1, 5).quantile(0.25)
+    2.0
+    """
+    low, high = checks.non_negative("low", low), checks.positive("high", high)
+    if not low < high or not math.isfinite(1.0 / (high - low)):
+        raise InvalidInput(f"expected low < high, got low={low!r}, high={high!r}.")
+    return CostDistribution(_UniformLaw(low, high))
+
+
+def Mixture(distributions: Sequence[CostDistribution], weights: Sequence[float]) -> CostDistribution:
+    """Return the costs of a population of groups.
+
+    Parameters
+    ----------
+    distributions
+        One for each group.
+    weights
+        The groups' shares, above 0; they add up to 1.
+
+    Returns
+    -------
+    CostDistribution
+        Gaps between supports are fine.
+
+    Examples
+    --------
+    >>> Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5]).cdf(1.5)
+    0.5
+    """
+    parts = tuple(distributions)
+    if not parts or not all(isinstance(dist, CostDistribution) for dist in parts):
+        raise InvalidInput("expected distributions to be one or more cost distributions.")
+    shares = checks.non_negative_vector("weights", weights)
+    checks.same_length("distributions", parts, "weights", shares)
+    total = math.fsum(shares)
+    if not (shares > 0.0).all() or abs(total - 1.0) > 1e-9:
+        raise InvalidInput(f"expected weights above 0 that add up to 1, got a sum of {total!r}.")
+    return CostDistribution(_MixtureLaw(parts, tuple((shares / total).tolist())))

@@ -1,39 +1,34 @@
-"""Turn a pilot's reported costs into the distribution that predicts held-out reports best."""
+"""A cost distribution from a pilot: the family that predicts held-out reports best.
+
+Every family is fitted to one half of the pilot and scored by the mean log-likelihood of the other half, both
+ways round. Bounded families take the ends of their support from the half that they are fitted to, one mean
+spacing beyond its reports. So that a report beyond rules no family out, each is scored with a little
+probability, 2/n, spread evenly up to twice the highest cost. The best is then fitted to all reports.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from scipy import optimize, stats
 
-from dpmarket.arrays import FloatArray
-from dpmarket.costs.distribution import CostDistribution
-from dpmarket.costs.empirical import Empirical, pilot_costs, pilot_support
-from dpmarket.costs.from_scipy import FromScipy
-from dpmarket.costs.uniform import Uniform
+from dpmarket import checks
+from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.costs.distribution import CostDistribution, Mixture, Uniform
 from dpmarket.errors import InvalidInput
 
-FOLDS = 5
+Family = Callable[[FloatArray, float | None, float | None], CostDistribution]
+"""Fits a distribution to rising costs, within a support as far as it is known."""
+_LEAST = 20
+_HALVINGS = 10  # of the pilot, for held-out scores
 
 
 @dataclass(frozen=True)
 class FittedCandidate:
-    """One family's result.
-
-    Attributes
-    ----------
-    name
-        Of the family: uniform, log-normal, gamma, beta or empirical.
-    log_likelihood
-        Mean over held-out samples, -inf where the family cannot have made them.
-    standard_error
-        Of that mean; NaN where it is -inf.
-    distribution
-        Fitted to all samples, None if that failed.
-    """
+    """One family: mean held-out log-likelihood, its standard error, and the fit to all reports (or None)."""
 
     name: str
     log_likelihood: float
@@ -43,164 +38,182 @@ class FittedCandidate:
 
 @dataclass(frozen=True)
 class CostFit:
-    """The candidates, best first, and the distribution of the best one.
-
-    Attributes
-    ----------
-    candidates
-        One per family, by falling log-likelihood of held-out samples; what could not be fitted last.
-    sample_count
-        How many costs they were fitted to.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dpmarket.costs import fit_costs
-    >>> fit = fit_costs(np.linspace(1, 5, 81))
-    >>> fit.sample_count, [candidate.name for candidate in fit.candidates][:2]
-    (81, ['uniform', 'beta'])
-    >>> fit.distribution
-    Uniform(low=0.95, high=5.05)
-    """
+    """The candidates, best first, and how many reports they were fitted to."""
 
     candidates: tuple[FittedCandidate, ...]
     sample_count: int
 
     @property
     def distribution(self) -> CostDistribution:
-        """The best candidate's distribution, fitted to all samples."""
-        best = self.candidates[0].distribution
-        assert best is not None  # fit_costs puts a candidate without one last, and has one with
-        return best
+        """The best candidate's distribution; the uniform always has one."""
+        return self.candidates[0].distribution  # type: ignore[return-value]
 
 
 def fit_costs(samples: object, low: float | None = None, high: float | None = None) -> CostFit:
-    """Fit uniform, log-normal, gamma, beta and empirical costs to a pilot, and rank them.
-
-    The rank is by mean log-likelihood of held-out samples in a 5-fold cross-validation. The folds are the
-    same pseudo-random ones in every call, over the sorted samples: the result is reproducible and does not
-    depend on the samples' order.
+    """Fit uniform, log-normal, gamma, beta and histogram costs to a pilot, and rank them.
 
     Parameters
     ----------
     samples
-        At least 20 reported costs, not all equal, in money per unit of epsilon.
+        At least 20 reported costs, not all equal, in money per unit of epsilon. The result does not depend on
+        their order.
     low, high
-        The support, where it is known: all candidates are cut to it. Otherwise the bounded candidates
-        (uniform, beta, empirical) reach one mean spacing beyond the samples, held-out ones included, and
-        log-normal and gamma are unbounded.
+        The support, where it is known: every candidate is cut to it.
 
     Returns
     -------
     CostFit
         All candidates with their scores, and the distribution of the best one.
 
-    Raises
-    ------
-    InvalidInput
-        Fewer than 20 samples, all equal, negative, NaN, infinite, or outside [low, high].
+    Examples
+    --------
+    >>> fit = fit_costs(np.linspace(1, 5, 81))
+    >>> fit.candidates[0].name, fit.distribution.support
+    ('uniform', (0.95, 5.05))
+    """
+    costs = _pilot(samples)
+    _support(costs, low, high)
+    rng = np.random.default_rng(0)
+    halves = [rng.permutation(costs.size) < costs.size // 2 for _ in range(_HALVINGS)]
+    candidates = []
+    for name, family in FAMILIES.items():
+        each = _held_out(family, costs, [side for half in halves for side in (half, ~half)], low, high)
+        error = float(each.std(ddof=1)) / math.sqrt(costs.size) if np.isfinite(each).all() else math.nan
+        candidates.append(FittedCandidate(name, float(each.mean()), error, _try(family, costs, low, high)))
+    candidates.sort(key=lambda c: (c.distribution is None, -c.log_likelihood))
+    return CostFit(tuple(candidates), costs.size)
+
+
+def Empirical(samples: object, low: float | None = None, high: float | None = None) -> CostDistribution:
+    """Return the histogram of a pilot's costs: a mixture of uniforms with equal counts.
+
+    It holds edges of groups of reports. People of a pilot must not sell in the market planned with it.
+
+    Parameters
+    ----------
+    samples
+        At least 20 costs, not all equal; they make 2 n^(1/3) groups.
+    low, high
+        The support, where it is known; otherwise one mean spacing beyond the reports, not below 0.
+
+    Returns
+    -------
+    CostDistribution
+        Ties are kept together.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> fit = fit_costs(np.random.default_rng(0).lognormal(0.5, 0.8, 300))
-    >>> fit.candidates[0].name
-    'log-normal'
+    >>> round(Empirical(np.linspace(1, 5, 101)).quantile(0.5), 9)
+    3.0
     """
-    costs = np.sort(pilot_costs(samples))
-    bounds = pilot_support(costs, low, high)
-    cut = (low if low is not None else 0.0, high if high is not None else math.inf)
-    families: dict[str, Callable[[FloatArray], CostDistribution]] = {
-        "uniform": lambda _: Uniform(*bounds),
-        "log-normal": lambda c: _log_normal(c, *cut),
-        "gamma": lambda c: _gamma(c, *cut),
-        "beta": lambda c: _beta(c, *bounds),
-        "empirical": lambda c: Empirical(c, *bounds),
-    }
-    fold = np.random.default_rng(0).permutation(len(costs)) % FOLDS
-    candidates = []
-    for name, family in families.items():
-        scores = np.concatenate([_score(family, costs[fold != k], costs[fold == k]) for k in range(FOLDS)])
-        finite = bool(np.isfinite(scores).all())
-        candidates.append(
-            FittedCandidate(
-                name,
-                float(scores.mean()) if finite else -math.inf,
-                float(scores.std(ddof=1) / math.sqrt(len(scores))) if finite else math.nan,
-                _try(family, costs),
-            )
+    ordered = _pilot(samples)
+    low, high = _support(ordered, low, high)
+    groups = min(math.ceil(2.0 * ordered.size ** (1.0 / 3.0)), ordered.size // 4)
+    cuts = np.round(np.linspace(0, ordered.size, groups + 1)[1:-1]).astype(int)
+    inner = 0.5 * (ordered[cuts - 1] + ordered[cuts])
+    edges = np.unique(np.concatenate(([low], inner[(inner > low) & (inner < high)], [high])))
+    # An edge in the middle of tied samples has half of them on either side.
+    below = 0.5 * (np.searchsorted(ordered, edges, "left") + np.searchsorted(ordered, edges, "right"))
+    below[0], below[-1] = 0.0, ordered.size
+    # A group that ties have emptied still gets a density, half a sample's: a cost that can occur has one.
+    counts = np.maximum(np.diff(below), 0.5 * np.diff(edges) / (high - low))
+    parts = [Uniform(float(a), float(b)) for a, b in pairwise(edges)]
+    return Mixture(parts, (counts / counts.sum()).tolist())
+
+
+def _pilot(samples: object) -> FloatArray:
+    """Return a pilot's costs in rising order: at least 20, finite, never negative, not all equal."""
+    costs = np.sort(checks.non_negative_vector("samples", samples))
+    if costs.size < _LEAST:
+        raise InvalidInput(f"expected at least {_LEAST} samples, got {costs.size}: ask more people.")
+    if costs[0] == costs[-1]:
+        raise InvalidInput("expected samples that are not all equal, got one value only.")
+    return costs
+
+
+def _support(ordered: FloatArray, low: float | None, high: float | None) -> tuple[float, float]:
+    """Return the support: as given, or one mean spacing beyond the (rising) costs."""
+    first, last = float(ordered[0]), float(ordered[-1])
+    spacing = (last - first) / (ordered.size - 1)
+    low = max(first - spacing, 0.0) if low is None else checks.non_negative("low", low)
+    high = last + spacing if high is None else checks.positive("high", high)
+    outside = int(((ordered < low) | (ordered > high)).sum())
+    if outside:
+        raise InvalidInput(
+            f"expected samples within [{low}, {high}], found {outside} of {ordered.size} outside."
         )
-    candidates.sort(key=lambda c: (c.distribution is None, -c.log_likelihood))
-    return CostFit(tuple(candidates), len(costs))
+    return low, high
 
 
-def _score(
-    family: Callable[[FloatArray], CostDistribution], train: FloatArray, test: FloatArray
+def _held_out(
+    family: Family, costs: FloatArray, halves: Sequence[BoolArray], low: float | None, high: float | None
 ) -> FloatArray:
-    distribution = _try(family, train)
-    if distribution is None:
-        return np.full(len(test), -math.inf)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(distribution.pdf(test)))
+    """Return each report's mean log-likelihood where it was held out; -inf if the family does not fit."""
+    stray = 2.0 / costs.size
+    total, count = np.zeros(costs.size), np.zeros(costs.size)
+    for half in halves:
+        fitted = _try(family, costs[half], low, high)
+        if fitted is None or not np.isfinite(density := np.asarray(fitted.pdf(costs[~half]))).all():
+            return np.full(costs.size, -math.inf)
+        total[~half] += np.log((1.0 - stray) * density + stray / (2.0 * costs[-1]))
+        count[~half] += 1.0
+    return np.asarray(total / count)
 
 
-def _try(family: Callable[[FloatArray], CostDistribution], costs: FloatArray) -> CostDistribution | None:
-    """Fit, or tell with None that this family cannot have made these costs."""
+def _try(family: Family, costs: FloatArray, low: float | None, high: float | None) -> CostDistribution | None:
+    """Fit, or say with None that this family cannot have made these costs."""
+    from scipy import stats
+
     try:
-        return family(costs)
+        return family(costs, low, high)
     except (InvalidInput, stats.FitError, FloatingPointError):
         return None
 
 
-def _log_normal(costs: FloatArray, low: float, high: float) -> CostDistribution:
-    if costs[0] <= 0.0:
-        raise InvalidInput("expected positive costs for a log-normal distribution.")
-    logs = np.log(costs)
-    start = np.array([math.log(logs.std()), logs.mean()])
+def _scipy_family(name: str) -> Family:
+    """Return a family of positive costs that is fitted by maximum likelihood, cut to the known support."""
 
-    def family(parameters: FloatArray) -> CostDistribution:
-        return FromScipy(stats.lognorm(s=math.exp(parameters[0]), scale=math.exp(parameters[1])), low, high)
+    def fit(costs: FloatArray, low: float | None, high: float | None) -> CostDistribution:
+        from scipy import optimize, stats
 
-    return _cut_likelihood(family, start, costs, exact=low == 0.0 and math.isinf(high))
+        family = getattr(stats, name)
+        if costs[0] <= 0.0:
+            raise InvalidInput(f"expected positive costs for {name}.")
+        shape, _, scale = family.fit(costs, floc=0.0)
+
+        def of(logs: FloatArray) -> CostDistribution:
+            return CostDistribution(family(math.exp(logs[0]), scale=math.exp(logs[1])), low, high)
+
+        def loss(logs: FloatArray) -> float:
+            try:
+                with np.errstate(divide="ignore"):
+                    return -float(np.log(of(logs).pdf(costs)).mean())
+            except (InvalidInput, OverflowError):
+                return math.inf
+
+        start = np.log([shape, scale])
+        if low is None and high is None:
+            return of(start)
+        return of(optimize.minimize(loss, start, method="Nelder-Mead", options={"fatol": 1e-9}).x)
+
+    return fit
 
 
-def _gamma(costs: FloatArray, low: float, high: float) -> CostDistribution:
-    if costs[0] <= 0.0:
-        raise InvalidInput("expected positive costs for a gamma distribution.")
-    shape, _, scale = stats.gamma.fit(costs, floc=0.0)
-    start = np.log([shape, scale])
+def _beta(costs: FloatArray, low: float | None, high: float | None) -> CostDistribution:
+    from scipy import stats
 
-    def family(parameters: FloatArray) -> CostDistribution:
-        return FromScipy(stats.gamma(a=math.exp(parameters[0]), scale=math.exp(parameters[1])), low, high)
-
-    return _cut_likelihood(family, start, costs, exact=low == 0.0 and math.isinf(high))
-
-
-def _beta(costs: FloatArray, low: float, high: float) -> CostDistribution:
+    low, high = _support(costs, low, high)
     if costs[0] <= low or costs[-1] >= high:
         raise InvalidInput("expected costs strictly within the support for a beta distribution.")
-    a, b, loc, scale = stats.beta.fit(costs, floc=low, fscale=high - low)
-    return FromScipy(stats.beta(a=a, b=b, loc=loc, scale=scale), low, high)
+    a, b, _, _ = stats.beta.fit(costs, floc=low, fscale=high - low)
+    return CostDistribution(stats.beta(a, b, loc=low, scale=high - low), low, high)
 
 
-def _cut_likelihood(
-    family: Callable[[FloatArray], CostDistribution],
-    start: FloatArray,
-    costs: FloatArray,
-    *,
-    exact: bool,
-) -> CostDistribution:
-    """Maximise the likelihood of a truncated family; the untruncated fit is exact without cuts."""
-    if exact:
-        return family(start)
-
-    def loss(parameters: FloatArray) -> float:
-        try:
-            distribution = family(parameters)
-        except (InvalidInput, OverflowError):
-            return math.inf
-        with np.errstate(divide="ignore"):
-            return -float(np.log(distribution.pdf(costs)).mean())
-
-    found = optimize.minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
-    return family(found.x)
+FAMILIES: dict[str, Family] = {
+    "uniform": lambda costs, low, high: Uniform(*_support(costs, low, high)),
+    "log-normal": _scipy_family("lognorm"),
+    "gamma": _scipy_family("gamma"),
+    "beta": _beta,
+    "histogram": Empirical,
+}
+"""What a pilot's costs may follow."""

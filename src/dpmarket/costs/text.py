@@ -1,7 +1,7 @@
-"""Turn text or plain data into cost distributions: ``uniform(1, 5)``, ``lognorm(s=0.5, high=10)``.
+"""The text form of cost distributions, for rules files: ``uniform(1, 5)``, ``lognorm(s=0.5, high=10)``.
 
-The text is read as a formula, never run: names of distributions called with numbers, and weighted sums of
-them for mixtures, such as ``0.7*uniform(0, 1) + 0.3*gamma(a=2, scale=3, high=20)``.
+Text is read as a formula, never run: names of distributions called with numbers, and weighted sums of them
+for mixtures, such as ``0.7*uniform(0, 1) + 0.3*gamma(a=2, scale=3, high=20)``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dpmarket.costs.distribution import CostDistribution
-from dpmarket.costs.empirical import PiecewiseLinear
-from dpmarket.costs.from_scipy import FromScipy
-from dpmarket.costs.mixture import Mixture
-from dpmarket.costs.uniform import Uniform
+from dpmarket.costs.distribution import CostDistribution, Mixture, Uniform
 from dpmarket.errors import InvalidInput
 
 _LONGEST = 1_000
@@ -24,30 +20,20 @@ _EXAMPLE = "such as 'uniform(1, 5)' or '0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, s
 
 
 def parse_distribution(text: str) -> CostDistribution:
-    """Make a distribution from a formula.
-
-    ``uniform(low, high)``, any continuous ``scipy.stats`` distribution by its name with its parameters and
-    optionally ``low`` and ``high`` to cut it, and sums of those with weights in front.
+    """Return the distribution of a formula: uniform, any continuous one of ``scipy.stats``, or a mixture.
 
     Parameters
     ----------
     text
-        The formula. It is read, never run: names and plain numbers only.
+        Names and plain numbers only.
 
     Returns
     -------
     CostDistribution
-        The distribution; a :class:`~dpmarket.costs.mixture.Mixture` for a sum.
-
-    Raises
-    ------
-    InvalidInput
-        The text is no such formula, or the distribution refuses its parameters.
+        As written.
 
     Examples
     --------
-    >>> parse_distribution("uniform(1, 5)")
-    Uniform(low=1.0, high=5.0)
     >>> parse_distribution("0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, scale=2, high=20)").support
     (0.0, 20.0)
     """
@@ -67,37 +53,29 @@ def parse_distribution(text: str) -> CostDistribution:
 
 
 def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
-    """Make the distribution whose ``to_dict()`` gave this data.
+    """Return the distribution whose ``to_dict`` gave this data.
 
     Parameters
     ----------
     data
-        A mapping with the key ``kind`` and what that kind of distribution is made of.
+        The key ``kind`` and what that kind is made of.
 
     Returns
     -------
     CostDistribution
         Equal to the one that gave the data.
 
-    Raises
-    ------
-    InvalidInput
-        A kind that is not known, or parts that are missing or out of their range.
-
     Examples
     --------
     >>> distribution_from_dict({"kind": "uniform", "low": 1.0, "high": 5.0})
-    Uniform(low=1.0, high=5.0)
+    CostDistribution(kind=uniform, low=1.0, high=5.0)
     """
     try:
         kind = data["kind"]
         if kind == "uniform":
             return Uniform(data["low"], data["high"])
-        if kind == "piecewise linear":
-            return PiecewiseLinear(data["knots"], data["heights"])
         if kind == "mixture" and len(data["distributions"]) <= _MOST_PARTS:
-            parts = [distribution_from_dict(part) for part in data["distributions"]]
-            return Mixture(parts, data["weights"])
+            return Mixture([distribution_from_dict(part) for part in data["distributions"]], data["weights"])
         if kind == "scipy":
             high = math.inf if data["high"] is None else data["high"]
             return _from_scipy(data["name"], [], dict(data["parameters"]), data["low"], high)
@@ -105,11 +83,7 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
         raise InvalidInput(
             f"expected the plain data of a cost distribution, found {problem} missing or of a wrong type."
         ) from None
-    raise InvalidInput(
-        "expected kind to be uniform, piecewise linear, mixture or scipy, "
-        f"got {kind if isinstance(kind, str) and len(kind) <= 40 else 'something else'!r}; was this file "
-        "written by a newer version?"
-    )
+    raise InvalidInput("expected kind to be uniform, mixture or scipy.")
 
 
 def _terms(node: ast.expr, text: str) -> list[tuple[float | None, CostDistribution]]:
@@ -121,41 +95,33 @@ def _terms(node: ast.expr, text: str) -> list[tuple[float | None, CostDistributi
 
 
 def _call(node: ast.expr, text: str) -> CostDistribution:
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)) or any(
+        keyword.arg is None for keyword in node.keywords
+    ):
         raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {text!r}.")
-    name = node.func.id
     positional = [_number(argument, text) for argument in node.args]
-    if any(keyword.arg is None for keyword in node.keywords):
-        raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {text!r}.")
     named = {str(keyword.arg): _number(keyword.value, text) for keyword in node.keywords}
-    if name == "uniform":
+    if node.func.id == "uniform":
         bounds = dict(zip(("low", "high"), positional, strict=False)) | named
         if len(positional) > 2 or set(bounds) != {"low", "high"}:
             raise InvalidInput(f"expected uniform(low, high), got {text!r}.")
         return Uniform(**bounds)
-    return _from_scipy(name, positional, named, named.pop("low", None), named.pop("high", None))
+    return _from_scipy(node.func.id, positional, named, named.pop("low", None), named.pop("high", None))
 
 
 def _from_scipy(
-    name: str,
-    positional: list[float],
-    named: dict[str, float],
-    low: float | None,
-    high: float | None,
-) -> FromScipy:
+    name: str, positional: list[float], named: dict[str, float], low: float | None, high: float | None
+) -> CostDistribution:
     from scipy import stats
 
     family = getattr(stats, name, None)
     if not isinstance(family, stats.rv_continuous):
-        raise InvalidInput(
-            f"expected uniform or a continuous scipy.stats distribution, got {name!r}; write it {_EXAMPLE}."
-        )
+        raise InvalidInput(f"expected uniform or a continuous scipy.stats distribution, got {name!r}.")
     try:
-        frozen = family(*positional, **named)
+        return CostDistribution(family(*positional, **named), low, high)
     except TypeError:
         shapes = ", ".join(filter(None, (family.shapes, "loc", "scale", "low", "high")))
         raise InvalidInput(f"expected {name} with parameters {shapes}.") from None
-    return FromScipy(frozen, low, high)
 
 
 def _number(node: ast.expr, text: str) -> float:
@@ -163,10 +129,7 @@ def _number(node: ast.expr, text: str) -> float:
         return -_number(node.operand, text)
     if isinstance(node, ast.Name) and node.id == "inf":
         return math.inf
-    if (
-        isinstance(node, ast.Constant)
-        and isinstance(node.value, int | float)
-        and not isinstance(node.value, bool)
-    ):
-        return float(node.value)
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
     raise InvalidInput(f"expected plain numbers in a cost distribution, {_EXAMPLE}, got {text!r}.")

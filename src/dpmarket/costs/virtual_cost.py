@@ -1,13 +1,10 @@
 r"""The virtual cost as a public table: Myerson's c + F(c)/f(c), ironed by isotonic regression.
 
 A buyer who must leave sellers their information rent pays, in expectation, not the cost c but the virtual
-cost :math:`\psi(c) = c + F(c)/f(c)`. Every mechanism of this package works with one announced table of it:
-knots :math:`c_0 < ... < c_K` and values :math:`\psi_0 \le ... \le \psi_K`, linear in between. Reports below
-:math:`c_0` count as :math:`c_0`; reports above :math:`c_K`, the reserve price, sell nothing.
-
-Truthfulness needs some public non-decreasing table, not the exact one, so the table carries the rules: it is
-announced, certified and verified, and no distribution is evaluated after it was made. How close it is to the
-distribution decides only how much of the optimum is reached: a relative error of 1e-3 costs about 1e-6.
+cost :math:`\psi(c) = c + F(c)/f(c)`. Mechanisms work with one announced table of it: knots and values that
+never fall, linear in between. Reports below the first knot count as that knot; reports above the last, the
+reserve price, sell nothing. Truthfulness needs some public non-decreasing table, not the exact one: how close
+it is to the distribution decides only how much of the optimum is reached.
 
 :meth:`VirtualCost.of` evaluates psi at points spaced half by cost and half by probability, irons them
 (isotonic regression weighted by probability mass is ironing: the slopes of the convex hull of the integrated
@@ -26,8 +23,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, read_only
-from dpmarket.costs.distribution import CostDistribution
-from dpmarket.costs.pointwise import Costs, pointwise
+from dpmarket.costs.distribution import CostDistribution, Costs, pointwise
 from dpmarket.errors import InvalidInput
 
 POINTS = 1024
@@ -54,11 +50,6 @@ class VirtualCost:
         rising from at least 0; at least two.
     values
         The virtual cost at each knot, non-decreasing, at least 0.
-
-    Raises
-    ------
-    InvalidInput
-        If the knots do not rise or the values fall.
 
     Notes
     -----
@@ -107,12 +98,8 @@ class VirtualCost:
         Returns
         -------
         VirtualCost
-            With two knots for a uniform distribution, exactly.
-
-        Raises
-        ------
-        InvalidInput
-            If the density contradicts the cdf: the integral of psi dF up to a cost c must be c F(c).
+            With two knots for a uniform distribution, exactly. A density that contradicts its cdf is refused:
+            the integral of psi dF up to a cost c must be c F(c).
         """
         if not isinstance(distribution, CostDistribution):
             raise InvalidInput(f"expected a cost distribution, got {type(distribution).__name__}.")

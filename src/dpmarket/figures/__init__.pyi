@@ -1,4 +1,3 @@
-from .audits import draw_gains as draw_gains
 from .audits import draw_promises as draw_promises
 from .canvas import COLOURS as COLOURS
 from .canvas import MARKERS as MARKERS
@@ -8,5 +7,3 @@ from .canvas import Figure as Figure
 from .canvas import new_figure as new_figure
 from .canvas import save as save
 from .inline import inline_svg as inline_svg
-from .menu import draw_choices as draw_choices
-from .menu import draw_menu as draw_menu

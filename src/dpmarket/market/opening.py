@@ -23,7 +23,7 @@ from dpmarket.market.people import on_grid
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcomes import whole_units
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule, price_market
 

@@ -31,7 +31,7 @@ from dpmarket.market.standing import (
     standing_of,
 )
 from dpmarket.market.statements import given, given_whole, together
-from dpmarket.mechanisms.outcomes import whole_units
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 _ACCEPTING = ("open", "deciding")

@@ -1,4 +1,4 @@
-"""Mechanisms that turn reported costs into promises and payments; one Outcome type, one protocol."""
+"""Mechanisms: objective, exact allocation, envelope payments, price schedules, groups, plans."""
 
 import lazy_loader
 

@@ -38,7 +38,7 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import groups_of
 from dpmarket.mechanisms.groups import Group, check_membership
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcomes import Outcome, decided
+from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market
 from dpmarket.mechanisms.water_filling import check_terms
 

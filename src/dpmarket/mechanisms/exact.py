@@ -32,7 +32,7 @@ from dpmarket.mechanisms.envelope_payments import Payer, largest_increase
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.groups import Group, check_groups, check_membership, quotas, weight_cap
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcomes import Outcome, decided
+from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.water_filling import Market, Stratum, check_terms
 
 _BLOCK = 1 << 14  # sellers paid at a time: they stay in the processor's cache

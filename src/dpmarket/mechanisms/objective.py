@@ -315,6 +315,18 @@ AnyObjective = Objective | PaperObjective
 def objective_from_dict(data: Mapping[str, Any]) -> AnyObjective:
     """Make the objective whose ``to_dict`` gave this data.
 
+    Parameters
+    ----------
+    data
+        The kind, and its public numbers.
+
+    Returns
+    -------
+    Objective or PaperObjective
+        Equal to the one that gave the data.
+
+    Examples
+    --------
     >>> objective_from_dict(Objective.for_model(5).to_dict()) == Objective.for_model(5)
     True
     """

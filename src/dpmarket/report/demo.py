@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dpmarket import checks
-from dpmarket.allocation import BuyerObjective
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign import certify_quotes, decide_offline, online_schedule, quote_file, train_file
+from dpmarket.campaign.terms import plan_for
 from dpmarket.certificates import verify, write_certificate
-from dpmarket.costs import CostDistribution, parse_distribution
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
 from dpmarket.ledger.places import forget_place
-from dpmarket.mechanisms import OfflineMechanism, OnlineMechanism, population_curve
-from dpmarket.mechanisms.outcomes import whole_units
-from dpmarket.planning import Comparison, Trial, compare, plan_prices, standard_buyers
-from dpmarket.planning.buyers import Builder
+from dpmarket.mechanisms.outcome import whole_units
+from dpmarket.mechanisms.plan import Plan
 from dpmarket.progress import StageProgress
 from dpmarket.report.evidence import SEALED, Verified
 from dpmarket.report.from_campaign import audits_of, material_of, read_campaign
@@ -39,17 +34,16 @@ from dpmarket.report.summary import Summary, summarise
 
 SCHEMA = "dpmarket.demo/1"
 BUDGET = 1000.0
-BUDGETS = (250.0, BUDGET, 2000.0)  # at which other buyers are tried
 CURRENCY = "EUR"
-MAX_MEAN_EPSILON = 1.0  # of every buyer
-COSTS = ("uniform(1, 5)", "uniform(0.1, 5)")  # the campaign's own, and wider ones
+MAX_MEAN_EPSILON = 1.0
+COSTS = "uniform(1, 5)"
 TITLE = "A market for privacy: 456 people and a model that tells benign from malignant tumours"
 _SHARE = 0.8  # of the records that sellers hold; the others are public and for testing
 _SEED = 0
 _MARK = "demo.json"
 _FILES = (
     "market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv",
-    "model.json", "certificate.json", "openings.json", "report.html", "summary.json", "comparison.json",
+    "model.json", "certificate.json", "openings.json", "report.html", "summary.json", "plan.json",
     "market.ledger",
 )  # fmt: skip
 
@@ -64,9 +58,8 @@ class Demo:
         Where its files are, and the page among them.
     summary
         What the page says.
-    comparisons
-        The campaign's two ways of buying and simple buyers, each at its own best, at three budgets; by the
-        costs' distribution, first the campaign's own, then one that is spread more widely.
+    plan
+        What the budget buys, and what simpler rules would give for the same money.
     online_paid, online_bought
         What quoting the same people one by one would have paid, and how many.
     """
@@ -74,24 +67,18 @@ class Demo:
     folder: Path
     report: Path
     summary: Summary
-    comparisons: dict[str, Comparison]
+    plan: Plan
     online_paid: float
     online_bought: int
 
 
-def run_demo(
-    folder: str | os.PathLike[str],
-    repetitions: int = 25,
-    progress: StageProgress = lambda what, share: None,
-) -> Demo:
-    """Plan, quote, pay, train, certify, audit, compare, and write the report; all files go into ``folder``.
+def run_demo(folder: str | os.PathLike[str], progress: StageProgress = lambda what, share: None) -> Demo:
+    """Plan, quote, pay, train, certify, audit, and write the report; all files go into ``folder``.
 
     Parameters
     ----------
     folder
         A new folder, or that of an earlier demonstration, whose files are replaced.
-    repetitions
-        Simulated campaigns for the comparison with other buyers, at least 2.
     progress
         Called with what is being done and the share of all work that is done.
 
@@ -100,7 +87,6 @@ def run_demo(
     FileProblem
         The folder holds other files than a demonstration's.
     """
-    repetitions = checks.whole("repetitions", repetitions, minimum=2)
     place = _prepare(Path(folder))
     market, reports, quotes = place / "market.toml", place / "reports.csv", place / "quotes.csv"
     data = breast_cancer()
@@ -123,11 +109,8 @@ def run_demo(
     verified = (SEALED, Verified(verify(certificate)))
     progress("Auditing", 0.5)
     audits = (*audits_of(campaign), verified)
-    progress("Trying other buyers with the same money", 0.65)
-    trial = Trial(data, _SHARE)
-    comparisons = {costs: _compare(parse_distribution(costs), trial, repetitions) for costs in COSTS}
-    tables = [{"costs": costs, **table.to_dict()} for costs, table in comparisons.items()]
-    write_json(place / "comparison.json", {"comparisons": tables})
+    plan = plan_for(campaign.market, len(sellers), BUDGET)
+    write_json(place / "plan.json", plan.to_dict())
     progress("Writing the report", 0.9)
     summary = summarise(
         material_of(
@@ -135,7 +118,6 @@ def run_demo(
             TITLE,
             audits=audits,
             score=score_model(campaign.model, public),
-            comparison=_at_own_budget(comparisons[COSTS[0]]).to_dict(),
             digest=certificate.digest,
         )
     )
@@ -147,7 +129,7 @@ def run_demo(
         folder=place,
         report=report,
         summary=summary,
-        comparisons=comparisons,
+        plan=plan,
         online_paid=int(amounts.sum()) / campaign.round.minor_units,
         online_bought=int((epsilons > 0.0).sum()),
     )
@@ -206,7 +188,7 @@ def _market_file(sellers: PublicData) -> str:
             f"expected = {len(sellers)}",
             "",
             "[costs]",
-            f"distribution = {json.dumps(COSTS[0])}",
+            f"distribution = {json.dumps(COSTS)}",
             "",
             "[objective]",
             f"budget = {BUDGET!r}",
@@ -235,27 +217,3 @@ def _write_quotes(target: Path, epsilons: FloatArray, amounts: IntArray, minor_u
         "payment_minor_units": amounts,
     }
     write_table(target, pl.DataFrame(columns))
-
-
-def _compare(dist: CostDistribution, trial: Trial, repetitions: int) -> Comparison:
-    """Try this project's two ways of buying and the simple ones on the same people, budgets and chance."""
-    sellers, model = trial.sellers, trial.error_model
-
-    @cache
-    def objective(budget: float) -> BuyerObjective:
-        return plan_prices(dist, sellers, budget, model, max_mean_epsilon=MAX_MEAN_EPSILON).objective
-
-    buyers: dict[str, Builder] = {
-        "dpmarket": lambda budget: OfflineMechanism(dist, objective(budget)),
-        "dpmarket, one by one": lambda budget: OnlineMechanism(
-            dist, population_curve(dist, objective(budget), sellers)
-        ),
-    }
-    simple = standard_buyers(dist, model, sellers, max_mean_epsilon=MAX_MEAN_EPSILON)
-    buyers |= {name: build for name, build in simple.items() if name not in buyers}
-    return compare(dist, trial, buyers, BUDGETS, payment_weight=0.0, repetitions=repetitions, seed=_SEED)
-
-
-def _at_own_budget(comparison: Comparison) -> Comparison:
-    own = tuple(standing for standing in comparison.standings if standing.budget == BUDGET)
-    return replace(comparison, standings=own)

@@ -57,7 +57,7 @@ from dpmarket.ledger.rounds import (
     weights_of,
     withdrawn_of,
 )
-from dpmarket.mechanisms.outcomes import Outcome
+from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.plan import SMALL_MARKET, Prospect
 from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.numbers import spending_of

@@ -21,7 +21,7 @@ from dpmarket.campaign.terms import is_one_by_one, schedule_of
 from dpmarket.costs import distribution_from_dict
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
-from dpmarket.mechanisms.outcomes import Outcome, whole_units
+from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.plan import Prospect
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.report.evidence import GAIN, KEPT, LOSS, SEALED

@@ -39,9 +39,7 @@ class Verification:
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> from dpmarket.mechanisms.exact import OfflineMechanism
-    >>> from dpmarket.mechanisms.objective import PaperObjective
-    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(1.0, 1.0, 0.1))
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
     >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)

@@ -1,9 +1,0 @@
-from .many import SmallMarkets as SmallMarkets
-from .objective import BuyerObjective as BuyerObjective
-from .objective import max_epsilon as max_epsilon
-from .printed_allocation import PaperAllocation as PaperAllocation
-from .printed_allocation import paper_allocation as paper_allocation
-from .result import Allocation as Allocation
-from .result import LocalMinimum as LocalMinimum
-from .simplex import project_to_capped_simplex as project_to_capped_simplex
-from .solver import allocate as allocate

@@ -1,1 +1,0 @@
-"""Compiled loops of the allocation: segments of the path, the walk along it, and the certificate's sums."""

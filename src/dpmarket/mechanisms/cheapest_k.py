@@ -1,0 +1,81 @@
+"""The cheapest k: one epsilon from each of the k lowest reports, at the price of the next one.
+
+A uniform-price procurement auction, the simplest rule that reads the others' reports. Each of the k sellers
+with the lowest reports sells the same epsilon and is paid for it at the (k+1)-th lowest report, or at the
+reserve price if there is none below it. That is the report up to which they would still sell, so truth is the
+best report and nobody loses by taking part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.objective import AnyObjective
+from dpmarket.mechanisms.outcome import Outcome, decided
+
+
+class CheapestK:
+    """Buy one epsilon from the k lowest reports, at one price for all.
+
+    Parameters
+    ----------
+    k
+        From how many sellers, at least 1.
+    epsilon
+        What each of them sells, above 0.
+    reserve_price
+        Reports above it sell nothing.
+    objective
+        What the outcome's expected errors are computed with.
+    epsilon_cost
+        The cost function of epsilon; the default is linear.
+
+    Examples
+    --------
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> rule = CheapestK(2, 0.5, reserve_price=5.0, objective=Objective.for_model(10))
+    >>> rule.run([3.0, 1.0, 4.0, 2.0]).payments.tolist()
+    [0.0, 1.5, 0.0, 1.5]
+    """
+
+    def __init__(
+        self, k: int, epsilon: float, reserve_price: float, objective: AnyObjective,
+        epsilon_cost: EpsilonCost | None = None,
+    ) -> None:  # fmt: skip
+        self.k = checks.whole("k", k, minimum=1)
+        self.epsilon = checks.positive("epsilon", epsilon)
+        self.reserve_price = checks.positive("reserve_price", reserve_price)
+        self.objective = objective
+        self.epsilon_cost = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
+        if self.epsilon > self.epsilon_cost.max_epsilon:
+            raise InvalidInput(f"expected an epsilon of at most {self.epsilon_cost.max_epsilon!r}.")
+
+    def run(self, reported_costs: object) -> Outcome:
+        """Decide and pay for all sellers.
+
+        Reports are at least 0; of equal ones the earlier come first.
+        """
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        order = np.argsort(costs, kind="stable")
+        order = order[costs[order] <= self.reserve_price]
+        bought = order[: self.k]
+        price = float(costs[order[self.k]]) if order.size > self.k else self.reserve_price
+        epsilons, payments, weights = np.zeros(costs.size), np.zeros(costs.size), np.zeros(costs.size)
+        single = np.array([self.epsilon])
+        epsilons[bought] = self.epsilon
+        payments[bought] = price * float(self.epsilon_cost.cost_of_epsilon(single)[0])
+        weights[bought] = 1.0 / max(bought.size, 1)
+        total = bought.size * float(self.epsilon_cost.share(single)[0])
+        return decided(epsilons, payments, weights, total, self.objective)
+
+    def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
+        """Return seller ``i``'s epsilon and payment for another report, the others' reports as given."""
+        costs = checks.non_negative_vector("reported_costs", reported_costs).copy()
+        if not 0 <= checks.whole("i", i) < costs.size:
+            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
+        costs[i] = checks.non_negative("report", report)
+        outcome = self.run(costs)
+        return float(outcome.epsilons[i]), float(outcome.payments[i])

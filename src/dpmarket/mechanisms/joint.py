@@ -1,0 +1,586 @@
+r"""The joint mechanism (the paper's Algorithm 4): weights, total and coefficients chosen from the records.
+
+**Not private.** Weights that are chosen by looking at the records are themselves a release, and payments are
+functions of everybody's records. It is here because the paper's experiments use it, and as a yardstick for
+what looking at the data could gain. No certificate is made of its outcome.
+
+It minimises, over coefficients w, weights a and the total :math:`\eta`,
+
+.. math:: \langle a, \ell(w) \rangle + \frac{2 b \cdot w}{\eta} + \frac{\Lambda}{2}|w|^2 + \mu |a|^2
+          + \frac{\sigma}{\eta} + \gamma \eta \langle a, \psi \rangle, \qquad
+          \ell_i(w) = \log(1 + e^{-w \cdot u_i}),
+
+with signed rows :math:`u_i = y_i x_i`. At one total the best weights for given w are a projection onto the
+capped simplex; what is left is a function of w with a Lipschitz gradient whose Hessian, between kinks, is
+
+.. math:: \Lambda I + \sum_i d_i u_i u_i^T + \frac{g g^T}{2 \mu |F|}, \qquad
+          d_i = a_i s_i (1 - s_i) - [i \in F] \frac{s_i^2}{2\mu}, \quad g = \sum_{i \in F} s_i u_i,
+
+F the sellers strictly between 0 and the cap and :math:`s_i = 1/(1 + e^{w \cdot u_i})`. Totals come from the
+public menu of :mod:`~dpmarket.mechanisms.objective`. The minimum J is then, as in the exact mechanism, a
+minimum of functions that are linear in each virtual cost with slope :math:`\gamma \epsilon_i`, over a set
+that is free of reports: payments are increases of J divided by :math:`\gamma` and the slope of the table.
+Truth is the best report where each solution is the global minimum; that is certain where the problem is
+strictly convex (``convexity > 1``) and the choice is made without the noise.
+
+As printed, with the noise b drawn and w free, the objective falls like :math:`-2|b|^2/(\Lambda \eta^2)` as
+:math:`\eta \to 0`. The reading ``expected`` chooses without the noise, whose mean is 0, and then trains with
+it; ``printed`` takes the formula literally, for comparison, and needs ``mean_epsilons``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import Infeasible, InvalidInput, NotConverged
+from dpmarket.mechanisms.groups import weight_cap
+from dpmarket.mechanisms.objective import MENU
+from dpmarket.numerics import project_to_capped_simplex
+from dpmarket.privacy import NoiseSource, SecureNoise
+
+Reading = Literal["expected", "printed"]
+Solver = Literal["newton", "descent"]
+_COARSE = 64  # entries of the menu between those that are tried first
+_TOLERANCE = 1e-11  # of a gradient, relative to 1 + |2b/eta|
+_DESCENT_TOLERANCE = 1e-9
+_NEWTON_STEPS = 2_000
+_DESCENT_STEPS = 1_000_000
+_TURNS = 500
+_SUFFICIENT = 1e-4  # share of the predicted fall that a step must reach
+_HALVINGS = 40
+_SAME_POINT = 1e-6
+_ROUNDING = 2.0**-49
+_ACCURACY = 1e-14  # of the noise
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inner:
+    """The problem at one total: rows, prices, the noise's pull, constants and the cap."""
+
+    rows: FloatArray
+    prices: FloatArray
+    pull: FloatArray
+    l2: float
+    mu: float
+    cap: float
+
+    def scores(self, w: FloatArray) -> FloatArray:
+        """Return each seller's loss plus price."""
+        return np.logaddexp(0.0, -(self.rows @ w)) + self.prices
+
+    def value(self, w: FloatArray, weights: FloatArray) -> float:
+        """Return the objective, without terms of the total alone."""
+        quadratic = 0.5 * self.l2 * float(w @ w) + self.mu * float(weights @ weights)
+        return float(weights @ self.scores(w)) + float(self.pull @ w) + quadratic
+
+    def best_weights(self, scores: FloatArray) -> FloatArray:
+        """Return the weights that minimise ``<a, scores> + mu |a|^2``: a projection, or the lowest scores."""
+        if self.mu > 0.0:
+            return project_to_capped_simplex(scores * (-0.5 / self.mu), self.cap)
+        weights, left = np.zeros(scores.size), 1.0
+        for i in np.argsort(scores, kind="stable"):
+            weights[i] = min(self.cap, left)
+            left = max(left - self.cap, 0.0) if left - self.cap > 1e-12 else 0.0
+            if left == 0.0:
+                break
+        return weights
+
+    def gradient(self, w: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the gradient in w, at fixed weights or (the same) at the best ones."""
+        return np.asarray(self.pull + self.l2 * w - (weights * self.slopes(w)) @ self.rows)
+
+    def slopes(self, w: FloatArray) -> FloatArray:
+        """Return s, minus the derivative of each loss in its margin."""
+        return 1.0 / (1.0 + np.exp(np.minimum(self.rows @ w, 700.0)))
+
+    def hessian(self, w: FloatArray, weights: FloatArray, *, moving: bool) -> FloatArray:
+        """Return the Hessian in w; ``moving`` weights follow w, and it may then be indefinite."""
+        s = self.slopes(w)
+        diagonal = weights * s * (1.0 - s)
+        free = (weights > 0.0) & (weights < self.cap)
+        if moving:
+            diagonal = diagonal - free * s * s / (2.0 * self.mu)
+        matrix = self.rows.T @ (diagonal[:, None] * self.rows) + self.l2 * np.eye(w.size)
+        if moving and free.any():
+            g = (s * free) @ self.rows
+            matrix += np.outer(g, g) / (2.0 * self.mu * np.count_nonzero(free))
+        return np.asarray(matrix)
+
+    @property
+    def scale(self) -> float:
+        """What gradients are compared with."""
+        return 1.0 + float(np.linalg.norm(self.pull))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """Coefficients and weights at one total, the objective there, and its values on the way."""
+
+    coefficients: FloatArray
+    weights: FloatArray
+    value: float
+    trace: tuple[float, ...]
+
+
+def solve_newton(inner: Inner, start: FloatArray, fixed: FloatArray | None = None) -> Solution:
+    """Return a stationary point by semismooth Newton steps on the reduced function of w.
+
+    A step is halved until the function falls enough. Its matrix is the Hessian where that is positive
+    definite, else the one at fixed weights, which lies above it. With ``fixed`` weights it is weighted
+    logistic regression.
+    """
+    w = start
+    tolerance = _TOLERANCE * inner.scale
+
+    def at(w: FloatArray) -> tuple[float, FloatArray]:
+        weights = inner.best_weights(inner.scores(w)) if fixed is None else fixed
+        return inner.value(w, weights), weights
+
+    value, weights = at(w)
+    trace = [value]
+    for _ in range(_NEWTON_STEPS):
+        gradient = inner.gradient(w, weights)
+        residual = float(np.linalg.norm(gradient))
+        if residual <= tolerance:
+            return Solution(w, weights, value, tuple(trace))
+        try:
+            factor = np.linalg.cholesky(inner.hessian(w, weights, moving=fixed is None))
+        except np.linalg.LinAlgError:
+            factor = np.linalg.cholesky(inner.hessian(w, weights, moving=False))
+        direction = -np.linalg.solve(factor.T, np.linalg.solve(factor, gradient))
+        slope = float(gradient @ direction)
+        rounding = _ROUNDING * (1.0 + abs(value))
+        if -slope <= rounding and residual <= 1e-6 * inner.scale:
+            return Solution(w, weights, value, tuple(trace))
+        length = 1.0
+        for _ in range(_HALVINGS):
+            following = w + length * direction
+            reached, moved = at(following)
+            if reached <= value + _SUFFICIENT * length * slope + rounding:
+                break
+            length *= 0.5
+        else:
+            break
+        w, value, weights = following, reached, moved
+        trace.append(value)
+    raise NotConverged("expected the coefficients to converge, they did not: raise l2 or mu.")
+
+
+def solve_greedy(inner: Inner, start: FloatArray) -> Solution:
+    """Return a point that is best in weights and best in w, each with the other fixed; for mu = 0.
+
+    Weights move between corners of the capped simplex and the objective falls with each move, so this ends.
+    There may be many such points.
+    """
+    w, trace = start, list[float]()
+    weights = inner.best_weights(inner.scores(w))
+    for _ in range(_TURNS):
+        found = solve_newton(inner, w, weights)
+        trace.append(found.value)
+        scores = inner.scores(found.coefficients)
+        chosen = inner.best_weights(scores)
+        if float((weights - chosen) @ scores) <= _ROUNDING * (1.0 + abs(found.value)):
+            return Solution(found.coefficients, weights, found.value, tuple(trace))
+        w, weights = found.coefficients, chosen
+    raise NotConverged(f"expected the choice of sellers to settle within {_TURNS} turns, it did not.")
+
+
+def solve_descent(inner: Inner, start: FloatArray) -> Solution:
+    """Return a stationary point by the paper's projected gradient descent over coefficients and weights.
+
+    The step is 1/K, K a bound on the norm of the Hessian: that of the paper's proof of linear convergence
+    (theorem `convexify`). It projects onto all constraints; the pseudo-code projects onto the sum alone,
+    which lets weights become negative.
+    """
+    step = min(1.0, 1.0 / lipschitz(inner))
+    w, a = start, np.full(len(inner.rows), 1.0 / len(inner.rows))
+    trace = []
+    for _ in range(_DESCENT_STEPS):
+        trace.append(inner.value(w, a))
+        moved_w = w - step * inner.gradient(w, a)
+        moved_a = project_to_capped_simplex(a - step * (inner.scores(w) + 2.0 * inner.mu * a), inner.cap)
+        length = math.hypot(float(np.linalg.norm(moved_w - w)), float(np.linalg.norm(moved_a - a)))
+        if length <= step * _DESCENT_TOLERANCE * inner.scale:
+            return Solution(w, a, trace[-1], tuple(trace))
+        w, a = moved_w, moved_a
+    raise NotConverged(f"expected descent to converge within {_DESCENT_STEPS} steps: take newton.")
+
+
+def lipschitz(inner: Inner) -> float:
+    """Return a bound on the norm of the Hessian in (w, a): that of ``[[l2 + d, x], [x, 2 mu]]``.
+
+    x is the spectral norm of the rows and ``d = min(cap x^2, 1)/4``.
+    """
+    x = float(np.linalg.norm(inner.rows, 2))
+    first, second = inner.l2 + 0.25 * min(inner.cap * x**2, 1.0), 2.0 * inner.mu
+    return 0.5 * (first + second + math.hypot(first - second, 2.0 * x))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointOutcome:
+    """Epsilons, payments and coefficients that were chosen by looking at the records: **not private**.
+
+    ``epsilons`` are ``weights * total``: what each seller is paid for, not a loss that anybody has proved.
+    ``coefficients`` are trained with the noise. ``expected_payment`` is virtual costs times epsilons, what
+    payments are on average. ``totals`` and ``values`` are the totals that were tried and the objective at
+    each, ``trace`` its values at each step of the solver at the best one. ``convexity`` and
+    ``paper_convexity`` are ``2 l2 mu`` over the squared spectral norm of the rows, and over m (theorem
+    `convexify`): above 1 the problem at each total is strictly convex. ``stationary_points`` counts those
+    that the starting points led to.
+    """
+
+    epsilons: FloatArray
+    payments: FloatArray
+    weights: FloatArray
+    total: float
+    coefficients: FloatArray
+    objective_value: float
+    expected_payment: float
+    totals: FloatArray
+    values: FloatArray
+    trace: FloatArray
+    convexity: float
+    paper_convexity: float
+    stationary_points: int
+
+    @property
+    def total_payment(self) -> float:
+        """All payments together."""
+        return math.fsum(self.payments)
+
+    @property
+    def is_strictly_convex(self) -> bool:
+        """Whether the problem at each total certainly has one minimum."""
+        return self.convexity > 1.0
+
+    def __repr__(self) -> str:
+        return f"JointOutcome({self.epsilons.size} sellers, not private)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointMechanism:
+    """Choose weights, total and coefficients together from reports and records: not private.
+
+    Parameters
+    ----------
+    costs : VirtualCost
+        The announced table of virtual costs.
+    mu, sigma, gamma : float
+        Prices of uneven weights (of their *squared* norm, as in the appendix), of noise and of money; mu and
+        sigma at least 0, gamma above 0. With mu = sigma = 0 it is the paper's naive buyer.
+    l2 : float
+        Lambda, the ridge penalty, above 0.
+    weight_cap, max_mean_epsilon : float or None
+        No weight above k/m; the total is at most m L.
+    reading : {"expected", "printed"}
+        How the noise enters the choice.
+    solver : {"newton", "descent"}
+        At one total; with mu = 0 weights and coefficients alternate instead.
+    mean_epsilons : sequence of float or None
+        Totals to choose from, divided by the number of sellers; None: the public menu.
+    starts : int
+        Random starting points beside the origin, used where strict convexity is not certain.
+    noise_source : NoiseSource or None
+        Where the noise comes from; None: the operating system's entropy.
+
+    Notes
+    -----
+    Paper: appendix "Data Dependent Payments", Algorithm 4 and theorem `convexify`.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> mechanism = JointMechanism(costs=VirtualCost.of(Uniform(1, 5)), mu=5.0, sigma=1.0, gamma=0.01, l2=1.0)
+    >>> X = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]]
+    >>> outcome = mechanism.with_records(X, [1, -1, 1, -1]).run([1.5, 2.0, 2.5, 4.9])
+    >>> bool((outcome.payments >= outcome.epsilons * [1.5, 2.0, 2.5, 4.9]).all()), outcome
+    (True, JointOutcome(4 sellers, not private))
+    """
+
+    costs: VirtualCost
+    mu: float
+    sigma: float
+    gamma: float
+    l2: float
+    weight_cap: float | None = None
+    max_mean_epsilon: float | None = None
+    reading: Reading = "expected"
+    solver: Solver = "newton"
+    mean_epsilons: Sequence[float] | None = None
+    starts: int = 8
+    noise_source: NoiseSource | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.costs, VirtualCost):
+            raise InvalidInput(f"expected costs to be a VirtualCost, got {type(self.costs).__name__}.")
+        for name in ("mu", "sigma"):
+            checks.non_negative(name, getattr(self, name))
+        for name in ("gamma", "l2"):
+            checks.positive(name, getattr(self, name))
+        checks.whole("starts", self.starts)
+        checks.at_least("weight_cap", self.weight_cap or 1.0, 1.0)
+        checks.positive("max_mean_epsilon", self.max_mean_epsilon or 1.0)
+        if self.reading not in ("expected", "printed") or self.solver not in ("newton", "descent"):
+            raise InvalidInput("expected reading expected or printed, and solver newton or descent.")
+        if self.mean_epsilons is not None:
+            grid = checks.finite_vector("mean_epsilons", self.mean_epsilons)
+            if not (grid[0] > 0.0 and (np.diff(grid) > 0.0).all()):
+                raise InvalidInput("expected mean_epsilons above 0 that rise.")
+        elif self.reading == "printed" or self.sigma == 0.0:
+            raise InvalidInput(
+                "expected mean_epsilons: without a price of noise, or as printed, the smallest total is best."
+            )
+
+    def with_records(self, X: object, y: object) -> JointMarket:
+        """Return the market with its records filled in and its noise drawn; sellers can then only report.
+
+        Rows of X have Euclidean norm at most 1 (for a constant, make it a column), labels are -1 and +1. The
+        noise is the same for all reports, so that they can be compared.
+        """
+        rows = checks.finite_numbers("X", X)
+        if rows.ndim != 2 or 0 in rows.shape:
+            raise InvalidInput(f"expected X of shape (records, features), none of them 0, got {rows.shape}.")
+        signs = checks.finite_vector("y", y)
+        checks.same_length("y", signs, "X", rows)
+        if not (np.abs(signs) == 1.0).all():
+            raise InvalidInput("expected every label in y to be -1 or +1.")
+        longer = int((np.linalg.norm(rows, axis=1) > 1.0 + 1e-12).sum())
+        if longer:
+            raise InvalidInput(f"expected rows of norm at most 1, found {longer} longer: take PublicScaler.")
+        source = SecureNoise() if self.noise_source is None else self.noise_source
+        # At a rate of 2 the noise of the objective, 2b/eta, is b itself.
+        noise, _ = source.draw(rows.shape[1], 2.0, _ACCURACY).high_low()
+        return JointMarket(self, read_only(np.ascontiguousarray(signs[:, None] * rows)), noise)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointMarket:
+    """A joint mechanism with its records and noise, as :meth:`JointMechanism.with_records` makes it."""
+
+    mechanism: JointMechanism
+    rows: FloatArray
+    noise: FloatArray
+
+    def __repr__(self) -> str:
+        return f"JointMarket({len(self.rows)} records, not private)"
+
+    @cached_property
+    def convexity(self) -> float:
+        """``2 l2 mu`` over the squared spectral norm of the rows.
+
+        By Weyl's inequality the reduced Hessian is at least ``l2 - x^2/(2 mu)``. The paper's condition has m
+        in place of x^2, which is never more.
+        """
+        square = float(np.linalg.norm(self.rows, 2)) ** 2
+        return 2.0 * self.mechanism.l2 * self.mechanism.mu / square if square > 0.0 else math.inf
+
+    def run(self, reported_costs: object) -> JointOutcome:
+        """Decide, pay and train, given one reported cost per record."""
+        m = self.mechanism
+        costs = self._costs(reported_costs)
+        chosen = _Choice(self, np.asarray(m.costs(costs)))
+        best, total = chosen.best, chosen.total
+        weights = chosen.spread(best.weights)
+        epsilons = weights * total
+        payments = np.zeros(costs.size)
+        for i in np.flatnonzero(epsilons > 0.0):
+            payments[i] = self._payment(chosen, int(i), float(costs[i]))
+        pull = (2.0 / total) * self.noise
+        training = Inner(chosen.rows, np.zeros(chosen.psi.size), pull, m.l2, 0.0, 1.0)
+        trained = solve_newton(training, best.coefficients, best.weights)
+        tried = sorted(chosen.tried)
+        return JointOutcome(
+            read_only(epsilons),
+            read_only(payments),
+            read_only(weights),
+            total,
+            trained.coefficients,
+            chosen.value,
+            float(chosen.psi @ best.weights) * total,
+            np.array([chosen.entries[k] for k in tried]),
+            np.array([chosen.value_at(k) for k in tried]),
+            np.array(best.trace) + m.sigma / total,
+            self.convexity,
+            2.0 * m.l2 * m.mu / len(self.rows),
+            len(chosen.starts) if chosen.starts else 1,
+        )
+
+    def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
+        """Return seller ``i``'s epsilon and payment for another report, the others' as given."""
+        costs = self._costs(reported_costs).copy()
+        if not 0 <= checks.whole("i", i) < costs.size:
+            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
+        costs[i] = checks.non_negative("report", report)
+        psi = np.asarray(self.mechanism.costs(costs))
+        if math.isinf(psi[i]):
+            return 0.0, 0.0
+        chosen = _Choice(self, psi)
+        epsilon = chosen.epsilon(i)
+        return epsilon, self._payment(chosen, i, float(costs[i])) if epsilon > 0.0 else 0.0
+
+    def _costs(self, reported_costs: object) -> FloatArray:
+        costs = checks.non_negative_vector("reported_costs", reported_costs)
+        checks.same_length("reported_costs", costs, "X", self.rows)
+        return costs
+
+    def _payment(self, chosen: _Choice, i: int, cost: float) -> float:
+        """Return ``c eps`` plus the rents: increases of the minimum over the pieces of the table."""
+        table, gamma = self.mechanism.costs, self.mechanism.gamma
+        at = max(cost, float(table.knots[0]))
+        epsilon, value = chosen.epsilon(i), chosen.value
+        payment = at * epsilon
+        psi, before = chosen.all_psi.copy(), chosen
+        for k in range(int(np.searchsorted(table.knots, at, side="right")), table.knots.size):
+            width = float(table.knots[k]) - at
+            slope = float(table.slopes[k - 1])
+            if slope == 0.0:
+                payment += epsilon * width
+            else:
+                psi[i] = table.values[k]
+                before = _Choice(self, psi, before)
+                left, risen = min(before.epsilon(i), epsilon), before.value
+                rent = (risen - value) / (gamma * slope)
+                payment += min(max(rent, left * width), epsilon * width)
+                epsilon, value = left, risen
+            at = float(table.knots[k])
+            if epsilon == 0.0:
+                break
+        return payment
+
+
+class _Choice:
+    """The joint optimum for given virtual costs; a ``near`` one, for other costs, is where solvers start."""
+
+    def __init__(self, market: JointMarket, all_psi: FloatArray, near: _Choice | None = None) -> None:
+        m = market.mechanism
+        self.market, self.all_psi = market, all_psi
+        self.positions: IntArray = np.flatnonzero(np.isfinite(all_psi))
+        if not self.positions.size:
+            raise Infeasible("expected at least one report up to the reserve price.")
+        self.rows, self.psi = market.rows[self.positions], all_psi[self.positions]
+        self.cap = weight_cap(1.0, self.psi.size, self.psi.size, m.weight_cap)
+        self.pull = np.zeros_like(market.noise) if m.reading == "expected" else market.noise
+        self.tried: dict[int, Solution] = {}
+        origin = np.zeros(market.noise.size)
+        self.entries, first, last = self._menu()
+        marks = [*range(first, last, _COARSE), last] if m.mean_epsilons is None else list(range(last + 1))
+        if near is not None:
+            self.starts: tuple[FloatArray, ...] = (near.best.coefficients, *near.starts)
+        elif market.convexity > 1.0:
+            self.starts = ()
+        else:
+            drawn = np.random.default_rng(0).standard_normal((m.starts, origin.size))
+            ends = sorted({marks[0], marks[len(marks) // 2], marks[-1]})
+            found = [self._solve(k, start) for k in ends for start in (origin, *drawn)]
+            self.starts = _distinct(found)
+        for k in marks:
+            self._try(k, origin)
+        self._halve()
+        self.index = min(self.tried, key=self.value_at)
+        if near is None and self.starts:
+            again = [self._solve(self.index, start) for start in (self.best.coefficients, *self.starts)]
+            self.starts = _distinct(again)
+
+    @property
+    def best(self) -> Solution:
+        return self.tried[self.index]
+
+    @property
+    def total(self) -> float:
+        return float(self.entries[self.index])
+
+    @property
+    def value(self) -> float:
+        return self.value_at(self.index)
+
+    def value_at(self, k: int) -> float:
+        return self.tried[k].value + self.market.mechanism.sigma / float(self.entries[k])
+
+    def spread(self, values: FloatArray) -> FloatArray:
+        found = np.zeros(self.all_psi.size)
+        found[self.positions] = values
+        return found
+
+    def epsilon(self, i: int) -> float:
+        at = int(np.searchsorted(self.positions, i))
+        return float(self.best.weights[at]) * self.total
+
+    def _menu(self) -> tuple[FloatArray, int, int]:
+        """Return the public entries, and which of them can be best.
+
+        Without noise in the choice a stationary total satisfies ``eta^2 = sigma/(gamma <a, psi>)``.
+        """
+        m, sellers = self.market.mechanism, self.psi.size
+        if m.mean_epsilons is not None:
+            entries = len(self.market.rows) * np.asarray(m.mean_epsilons, dtype=np.float64)
+            return entries, 0, entries.size - 1
+        greedy = Inner(self.rows, self.psi, self.pull, m.l2, 0.0, self.cap)
+        least, most = (float(greedy.best_weights(sign * self.psi) @ self.psi) for sign in (1.0, -1.0))
+        bound = math.inf if m.max_mean_epsilon is None else sellers * m.max_mean_epsilon
+        high = min(math.sqrt(m.sigma / (m.gamma * least)) if least > 0.0 else math.inf, bound)
+        if math.isinf(high):
+            raise Infeasible("expected a best total, but sellers cost nothing: set max_mean_epsilon.")
+        low = min(math.sqrt(m.sigma / (m.gamma * most)), high)
+        entries = MENU if bound > MENU[-1] else np.append(MENU[bound > MENU], bound)
+        first = max(int(np.searchsorted(entries, low)) - 1, 0)
+        return entries, first, min(int(np.searchsorted(entries, high)) + 1, entries.size - 1)
+
+    def _inner(self, k: int) -> Inner:
+        m, total = self.market.mechanism, float(self.entries[k])
+        prices = (m.gamma * total) * self.psi
+        pull = (2.0 / total) * self.pull
+        return Inner(self.rows, prices, pull, m.l2, m.mu, self.cap)
+
+    def _solve(self, k: int, start: FloatArray) -> Solution:
+        inner = self._inner(k)
+        if inner.mu == 0.0:
+            return solve_greedy(inner, start)
+        return (solve_newton if self.market.mechanism.solver == "newton" else solve_descent)(inner, start)
+
+    def _try(self, k: int, start: FloatArray) -> None:
+        if k not in self.tried:
+            found = [self._solve(k, each) for each in (start, *self.starts)]
+            self.tried[k] = min(found, key=lambda solution: solution.value)
+
+    def _halve(self) -> None:
+        """Try entries between those tried until none between can be better.
+
+        The minimum at a total is sigma/eta plus a concave function, which lies above its chord between two.
+        """
+        sigma = self.market.mechanism.sigma
+        while True:
+            marks, split = sorted(self.tried), list[tuple[int, int]]()
+            best = min(map(self.value_at, marks))
+            for a, b in pairwise(marks):
+                low, high = float(self.entries[a]), float(self.entries[b])
+                first, last = self.tried[a].value, self.tried[b].value
+                rise = max((last - first) / (high - low), 0.0)
+                at = min(max(math.sqrt(sigma / rise), low), high) if rise > 0.0 else high
+                bound = sigma / at + first + rise * (at - low)
+                if b - a > 1 and bound < best - _ROUNDING * abs(best):
+                    split.append((a, b))
+            if not split:
+                return
+            for a, b in split:
+                self._try((a + b) // 2, self.tried[a].coefficients)
+
+
+def _distinct(solutions: list[Solution]) -> tuple[FloatArray, ...]:
+    """Return one of each group of solutions that are the same point, the lowest first."""
+    kept: list[FloatArray] = []
+    for solution in sorted(solutions, key=lambda solution: solution.value):
+        w = solution.coefficients
+        near = _SAME_POINT * (1.0 + float(np.linalg.norm(w)))
+        if not any(float(np.linalg.norm(w - other)) <= near for other in kept):
+            kept.append(w)
+    return tuple(kept)

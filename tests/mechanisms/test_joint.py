@@ -1,0 +1,302 @@
+"""The joint mechanism (Algorithm 4): its minimum, its payments, and why it is not private."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.optimize import minimize
+
+from dpmarket.costs import CostDistribution, Mixture, Uniform
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.joint import (
+    Inner,
+    JointMechanism,
+    lipschitz,
+    solve_descent,
+    solve_greedy,
+    solve_newton,
+)
+from dpmarket.numerics import project_to_capped_simplex
+from dpmarket.privacy import SeededNoise, log_density, privacy_loss
+from support.joint import cancer, synthetic
+
+UNIFORM = VirtualCost.of(Uniform(1, 5))
+BASE = JointMechanism(costs=UNIFORM, mu=4.0, sigma=1.0, gamma=0.02, l2=1.0, noise_source=SeededNoise(3))
+MARKETS = {
+    "convex": BASE,
+    "capped": dataclasses.replace(BASE, mu=2.0, gamma=0.05, l2=2.0, weight_cap=1.7),
+    "total bounded": dataclasses.replace(
+        BASE, mu=2.0, gamma=1e-3, l2=2.0, weight_cap=2.0, max_mean_epsilon=0.5
+    ),
+    "not convex": dataclasses.replace(BASE, mu=0.4, gamma=0.05, l2=0.3),
+    "given totals": dataclasses.replace(BASE, gamma=0.05, mean_epsilons=[0.5, 0.7]),
+    "log-normal": dataclasses.replace(
+        BASE,
+        gamma=0.1,
+        costs=VirtualCost.of(CostDistribution(stats.lognorm(s=0.5, scale=2.0), 0.5, 10), None, 0.02),
+    ),
+    "ironed": dataclasses.replace(
+        BASE, gamma=0.1, costs=VirtualCost.of(Mixture([Uniform(0.5, 1), Uniform(2, 3)], [0.5, 0.5]))
+    ),
+}
+each = pytest.mark.parametrize("name", MARKETS)
+
+
+def instance(name, m, seed=0):
+    X, y = synthetic(m, 2, seed)
+    mechanism = MARKETS[name]
+    low, high = mechanism.costs.knots[0], mechanism.costs.reserve_price
+    return mechanism.with_records(X, y), np.random.default_rng(seed + 10).uniform(low, high, m)
+
+
+def inner_problem(X, y, mu, l2, cap=1.0, pull=0.0, price=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    direction = rng.standard_normal(X.shape[1])
+    prices = price * rng.uniform(1.0, 9.0, len(y))
+    return Inner(y[:, None] * X, prices, pull * direction / np.linalg.norm(direction), l2, mu, cap)
+
+
+SETTINGS = {
+    "plain": {},
+    "capped": {"cap": 0.02},
+    "noise": {"pull": 3.0},
+    "capped, noise": {"cap": 0.015, "pull": 2.0},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_newton_and_the_papers_descent_reach_the_same_minimum(name):
+    X, y = cancer(150)
+    inner = inner_problem(X, y, mu=1.2 * 150 / 16, l2=8.0, **SETTINGS[name])
+    start = np.random.default_rng(4).standard_normal(X.shape[1])
+    fast, slow = solve_newton(inner, start), solve_descent(inner, start)
+    assert fast.value == pytest.approx(slow.value, abs=1e-8)
+    np.testing.assert_allclose(fast.weights, slow.weights, atol=1e-7)
+    for found in (fast, slow):
+        assert found.weights.sum() == pytest.approx(1.0)
+        assert found.weights.max() <= inner.cap
+
+
+def test_the_minimum_is_that_of_a_general_solver():
+    X, y = synthetic(12, 2)
+    inner = inner_problem(X, y, mu=8.0, l2=1.0, cap=0.15, pull=2.0)
+    found = solve_newton(inner, np.zeros(2))
+    other = minimize(
+        lambda v: inner.value(v[:2], v[2:]),
+        np.r_[np.zeros(2), np.full(12, 1 / 12)],
+        method="SLSQP",
+        bounds=[(None, None)] * 2 + [(0, 0.15)] * 12,
+        constraints=[{"type": "eq", "fun": lambda v: v[2:].sum() - 1.0}],
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert found.value == pytest.approx(other.fun, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_descent_converges_at_least_as_fast_as_the_theorem_says(name):
+    # Theorem `convexify`: the Hessian lies between those of [[l2, -x], [-x, 2 mu]] and K, so the gap falls by
+    # a factor of 1 - c/K or more in each step.
+    X, y = cancer(150)
+    inner = inner_problem(X, y, mu=1.2 * 150 / 12, l2=6.0, **SETTINGS[name])
+    least = solve_newton(inner, np.zeros(X.shape[1])).value
+    gaps = np.array(solve_descent(inner, np.ones(X.shape[1])).trace) - least
+    gaps = gaps[: np.flatnonzero(gaps > 1e-11)[-1] + 1]
+    x = np.linalg.norm(X, 2)
+    strength = np.linalg.eigvalsh([[inner.l2, -x], [-x, 2 * inner.mu]])[0]
+    assert strength > 0
+    assert len(gaps) > 20
+    assert (gaps[1:] <= (1 - strength * min(1.0, 1 / lipschitz(inner))) * gaps[:-1] + 1e-14).all()
+
+
+def test_the_projection_is_the_nearest_point_of_the_capped_simplex():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        point, cap = rng.standard_normal(8), rng.choice([0.13, 0.3, 1.0])
+        found = project_to_capped_simplex(point, cap)
+        assert found.sum() == pytest.approx(1.0, abs=1e-12)
+        assert 0 <= found.min() <= found.max() <= cap
+        for _ in range(40):
+            other = project_to_capped_simplex(found + 0.1 * rng.standard_normal(8), cap)
+            assert (point - found) @ (other - found) <= 1e-12
+
+
+def test_the_greedy_choice_for_the_naive_buyer_is_the_best_corner():
+    X, y = synthetic(7, 2)
+    inner = inner_problem(X, y, mu=0.0, l2=0.2, cap=1 / 3)
+    corners = []
+    for chosen in itertools.combinations(range(7), 3):
+        weights = np.zeros(7)
+        weights[list(chosen)] = 1 / 3
+        corners.append(solve_newton(inner, np.zeros(2), weights).value)
+    rng = np.random.default_rng(1)
+    found = [solve_greedy(inner, 4 * rng.standard_normal(2)) for _ in range(20)]
+    assert min(one.value for one in found) == pytest.approx(min(corners), abs=1e-12)
+    naive = dataclasses.replace(
+        BASE, mu=0.0, sigma=0.0, l2=0.1, weight_cap=2.0, mean_epsilons=[0.1, 1.0], gamma=0.01
+    )
+    outcome = naive.with_records([[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]], [1, -1, 1, -1]).run(
+        [1.5, 2.0, 2.5, 4.9]
+    )
+    assert outcome.weights.tolist() == [0.0, 0.5, 0.5, 0.0]
+    assert outcome.total == 0.4  # with nothing to pay for noise the smallest total is best
+
+
+@pytest.mark.parametrize("name", ["convex", "capped", "total bounded", "not convex"])
+def test_no_other_total_is_better(name):
+    market, costs = instance(name, 9, seed=3)
+    outcome = market.run(costs)
+    m = market.mechanism
+    top = np.inf if m.max_mean_epsilon is None else 9 * m.max_mean_epsilon
+    for factor in (*np.geomspace(0.05, 20, 31), 0.99, 0.999, 1.001, 1.01):
+        total = min(factor * outcome.total, top)
+        fixed = dataclasses.replace(m, mean_epsilons=[total / 9], max_mean_epsilon=None)
+        again = dataclasses.replace(market, mechanism=fixed)
+        # Between two entries of the menu the minimum is lower by at most the square of its step.
+        assert again.run(costs).objective_value >= outcome.objective_value * (1 - 1 / 256**2)
+
+
+def test_the_objective_as_printed_falls_without_bound():
+    printed = dataclasses.replace(BASE, mu=25.0, reading="printed", mean_epsilons=[1.0])
+    X, y = synthetic(25, 3)
+    market = printed.with_records(X, y)
+    costs = np.linspace(1, 5, 25)
+    for finest in (1e-2, 1e-3, 1e-4):
+        grid = dataclasses.replace(printed, mean_epsilons=np.geomspace(finest, 1.0, 5).tolist())
+        outcome = dataclasses.replace(market, mechanism=grid).run(costs)
+        assert outcome.total == pytest.approx(25 * finest)
+    limit = -2 * market.noise @ market.noise / (printed.l2 * outcome.total**2)
+    assert outcome.objective_value == pytest.approx(limit, rel=0.01)
+    with pytest.raises(InvalidInput, match="mean_epsilons"):
+        dataclasses.replace(printed, mean_epsilons=None)
+
+
+def test_the_noise_moves_coefficients_and_neither_epsilons_nor_payments():
+    X, y = synthetic(9, 2)
+    first, second = (
+        dataclasses.replace(BASE, noise_source=SeededNoise(seed)).with_records(X, y).run(np.linspace(1, 4, 9))
+        for seed in (1, 2)
+    )
+    assert first.payments.tolist() == second.payments.tolist()
+    assert np.abs(first.coefficients - second.coefficients).max() > 0.01
+    signed = y[:, None] * X
+    slopes = 1 / (1 + np.exp(signed @ first.coefficients))
+    needed = (first.weights * slopes) @ signed - BASE.l2 * first.coefficients
+    drawn, _ = SeededNoise(1).draw(2, first.total, 1e-14).high_low()
+    np.testing.assert_allclose(needed, drawn, rtol=1e-8, atol=1e-10)
+
+
+@each
+def test_no_misreport_gains(name):
+    market, costs = instance(name, 5)
+    outcome = market.run(costs)
+    low, high = market.mechanism.costs.knots[0], market.mechanism.costs.reserve_price
+    for i in (0, 2):
+        truth = outcome.payments[i] - costs[i] * outcome.epsilons[i]
+        near = costs[i] * np.array([0.9, 0.99, 1.01, 1.1])
+        for report in (*np.linspace(low, high, 7), *near, 0.5 * low, 1.2 * high):
+            epsilon, payment = market.respond(costs, i, report)
+            assert payment - costs[i] * epsilon <= truth + 1e-9 * (1 + payment)
+
+
+@each
+def test_nobody_loses_and_a_higher_report_never_gets_more_epsilon(name):
+    market, costs = instance(name, 7, seed=2)
+    outcome = market.run(costs)
+    assert (outcome.payments >= costs * outcome.epsilons - 1e-12).all()
+    low, high = market.mechanism.costs.knots[0], market.mechanism.costs.reserve_price
+    epsilons = [market.respond(costs, 0, z)[0] for z in np.linspace(low, high, 9)]
+    assert (np.diff(epsilons) <= 1e-8).all()
+    answer = market.respond(costs, 3, costs[3])
+    np.testing.assert_allclose(answer, (outcome.epsilons[3], outcome.payments[3]), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["convex", "capped"])
+def test_the_rent_is_the_integral_of_epsilon(name):
+    market, costs = instance(name, 4, seed=5)
+    outcome = market.run(costs)
+    i = int(outcome.epsilons.argmax())
+    top = market.mechanism.costs.reserve_price
+    area = quad(lambda z: market.respond(costs, i, z)[0], costs[i], top, epsrel=1e-3, limit=8, full_output=1)
+    assert outcome.payments[i] == pytest.approx(costs[i] * outcome.epsilons[i] + area[0], rel=5e-3)
+
+
+def test_exact_payments_equal_virtual_ones_on_average():
+    # Lemma `mech design`. Over 60 markets the mean difference is within 5 standard errors: by the normal
+    # limit a false alarm has probability 6e-7. Payments without their rents are lower.
+    X, y = synthetic(5, 2, 6)
+    market, rng = BASE.with_records(X, y), np.random.default_rng(0)
+    over, under = [], []
+    for _ in range(60):
+        costs = rng.uniform(1, 5, 5)
+        outcome = market.run(costs)
+        over.append(outcome.total_payment - outcome.expected_payment)
+        under.append(outcome.epsilons @ costs - outcome.expected_payment)
+    error = np.std(over, ddof=1) / np.sqrt(60)
+    assert abs(np.mean(over)) < 5 * error
+    assert abs(np.mean(under)) > 10 * error
+
+
+# Eleven people, one feature; the last one's label decides which side has the majority.
+ONES, REPORTS = np.ones((11, 1)), np.linspace(1.5, 5.0, 11)
+LABELS = np.where(np.arange(11) % 2 == 0, 1.0, -1.0)
+REPLACED = np.where(np.arange(11) == 10, -1.0, LABELS)
+SMALL = dataclasses.replace(BASE, mu=0.5, gamma=1e-3, l2=0.5, mean_epsilons=[10 / 11])
+
+
+def test_weights_chosen_from_records_lose_several_times_the_privacy_that_they_claim():
+    w = np.linspace(-100.0, 100.0, 4001)[:, None]
+    densities, claims = [], []
+    for labels in (LABELS, REPLACED):
+        outcome = SMALL.with_records(ONES, labels).run(REPORTS)
+        signed = labels[:, None] * ONES
+        densities.append(log_density(w, signed, outcome.weights, outcome.total, SMALL.l2))
+        claims.append(privacy_loss(outcome.weights, outcome.total, SMALL.l2)[10])
+        fixed = outcome.weights
+    assert np.abs(densities[0] - densities[1]).max() > 3.5 * max(claims)
+    # Weights that stay what they were keep the claim: it is the choice that leaks.
+    first, second = (
+        log_density(w, labels[:, None] * ONES, fixed, 10.0, 0.5) for labels in (LABELS, REPLACED)
+    )
+    assert np.abs(first - second).max() <= privacy_loss(fixed, 10.0, 0.5)[10]
+
+
+def test_convexity_is_reported_and_stationary_points_are_counted():
+    flat = dataclasses.replace(SMALL, mean_epsilons=None).with_records(ONES, LABELS).run(REPORTS)
+    assert flat.paper_convexity == pytest.approx(0.5 / 11)
+    assert not flat.is_strictly_convex
+    assert flat.stationary_points >= 2
+    sure = dataclasses.replace(SMALL, mu=11.5).with_records(ONES, LABELS).run(REPORTS)
+    assert sure.is_strictly_convex
+    assert sure.stationary_points == 1
+    assert "not private" in repr(sure)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"costs": Uniform(1, 5)}, "VirtualCost"), ({"mu": -1.0}, "mu"), ({"gamma": 0.0}, "gamma"),
+        ({"l2": 0.0}, "l2"), ({"reading": "noisy"}, "reading"), ({"solver": "adam"}, "solver"),
+        ({"mean_epsilons": [2.0, 1.0]}, "mean_epsilons"), ({"sigma": 0.0}, "mean_epsilons"),
+        ({"weight_cap": 0.5}, "weight_cap"), ({"starts": -1}, "starts"),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(changes, words):
+    with pytest.raises(InvalidInput, match=words):
+        dataclasses.replace(BASE, **changes)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "words"),
+    [
+        ([[0.5, np.nan]], [1], "1 NaN"), ([0.5], [1], "shape"), ([[0.8125, 0.9375]], [1], "found 1 longer"),
+        ([[0.5]], [0], "-1 or"), ([[0.5]], [1, -1], "same length"),
+    ],
+)  # fmt: skip
+def test_records_that_make_no_sense_are_refused_without_a_value(X, y, words):
+    with pytest.raises(InvalidInput, match=words) as refusal:
+        BASE.with_records(X, y)
+    assert "0.8125" not in str(refusal.value)
