@@ -70,8 +70,8 @@ def verify(
 
     >>> import dpmarket as dpm
     >>> from dpmarket.mechanisms.exact import OfflineMechanism
-    >>> from dpmarket.mechanisms.objective import Objective
-    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), Objective.for_model(2, payment_weight=0.1))
+    >>> from dpmarket.mechanisms.objective import PaperObjective
+    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(1.0, 1.0, 0.1))
     >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
