@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpmarket.certificates import verify, verify_payments
 from dpmarket.certificates.verifier.losses import release_up
 from dpmarket.certificates.verifier.payments import chance_of_missing
-from dpmarket.privacy.release import ReleasePlan, release_cost
+from dpmarket.privacy.grid import ReleasePlan, release_cost
 from support.certificates import constants, failing, verdicts
 from support.forging import ARITY, FILES, VALUES, Papers, canonical, tree
 

@@ -14,7 +14,7 @@ from dpmarket.errors import DpmarketError, EntropyUnavailable, Infeasible, Inval
 from dpmarket.learning import PrivateLogisticRegression, Rows, minimise
 from dpmarket.privacy import privacy_loss, suggest_stretch, weights_for
 from dpmarket.privacy.noise import SeededNoise
-from dpmarket.privacy.release import release_cost
+from dpmarket.privacy.grid import release_cost
 
 
 class NoNoise:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy import log_density, privacy_loss
-from dpmarket.privacy.release import plan_release, release_cost, round_to_grid
+from dpmarket.privacy.grid import plan_release, release_cost, round_to_grid
 
 SIZES = st.floats(-4, 4).map(lambda e: 10.0**e)
 

@@ -18,7 +18,7 @@ from dpmarket.privacy import (
     suggest_stretch,
 )
 from dpmarket.privacy.noise import SecureNoise, SeededNoise
-from dpmarket.privacy.release import plan_release, release_cost
+from dpmarket.privacy.grid import plan_release, release_cost
 from dpmarket.privacy.shapes import l2_against_noise
 from dpmarket.privacy.weights import weights_for
 

@@ -4,7 +4,7 @@ r"""Turn records and promises into a logistic regression that keeps every promis
 
 with weights from promises (:mod:`dpmarket.privacy.weights`), noise from the operating system
 (:mod:`dpmarket.privacy.noise`), a minimiser with a proved accuracy (:mod:`dpmarket.learning.solver`) and its
-release on a public grid (:mod:`dpmarket.privacy.release`). Paper: Algorithm 1, step 2. Promises with a delta
+release on a public grid (:mod:`dpmarket.privacy.grid`). Paper: Algorithm 1, step 2. Promises with a delta
 have Gaussian noise and their own accounting (:mod:`dpmarket.privacy.gaussian`).
 """
 
@@ -38,7 +38,7 @@ from dpmarket.privacy import NoiseShape
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.gaussian_weights import checked_delta
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from dpmarket.privacy.release import ReleasePlan, round_to_grid
+from dpmarket.privacy.grid import ReleasePlan, round_to_grid
 from dpmarket.privacy.weights import usable_promises
 
 
@@ -127,7 +127,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         The shape of the noise and the Euclidean bound on rows with their constant that was charged; None
         for Euclidean noise, whose bound is ``row_bound_``.
     release_plan_
-        The public :class:`~dpmarket.privacy.release.ReleasePlan`: with the constants above it lets anybody
+        The public :class:`~dpmarket.privacy.grid.ReleasePlan`: with the constants above it lets anybody
         check what releasing cost.
     noise_standard_error_
         Public bound on the root mean square, over coefficients, of the standard deviation that the noise

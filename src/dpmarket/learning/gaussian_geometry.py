@@ -25,7 +25,7 @@ from dpmarket.privacy import GaussianWeights, NoiseShape, gaussian_plan_release,
 from dpmarket.privacy.account import DeltaAccount, PrivacyAccount
 from dpmarket.privacy.gaussian_noise import GaussianSource
 from dpmarket.privacy.gaussian_penalty import gaussian_suggest_l2, gaussian_suggest_stretch
-from dpmarket.privacy.release import ReleasePlan
+from dpmarket.privacy.grid import ReleasePlan
 
 _PEOPLE_PER_FAILURE = 10.0
 

@@ -18,7 +18,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.solver import check_attainable, minimise
-from dpmarket.privacy.release import ReleasePlan
+from dpmarket.privacy.grid import ReleasePlan
 
 _SMALLEST, _LARGEST = 2.0**-20, 2.0**20
 

@@ -20,9 +20,9 @@ from .noise import SeededNoise as SeededNoise
 from .penalty import suggest_l2 as suggest_l2
 from .penalty import suggest_stretch as suggest_stretch
 from .printed_loss import paper_privacy_loss as paper_privacy_loss
-from .release import ReleasePlan as ReleasePlan
-from .release import plan_release as plan_release
-from .release import release_cost as release_cost
+from .grid import ReleasePlan as ReleasePlan
+from .grid import plan_release as plan_release
+from .grid import release_cost as release_cost
 from .shaped_worst_case import find_shaped_worst_case as find_shaped_worst_case
 from .shapes import NoiseShape as NoiseShape
 from .shapes import noise_power as noise_power

@@ -9,7 +9,7 @@ proportional to :math:`e^{-\kappa |b|}` costs person i :math:`2 a_i R \kappa / \
 
 *What a computer releases.* The computed minimiser is within :math:`\rho` of the exact one, the drawn noise
 within :math:`\beta` of an ideal sample, and their sum is rounded, in exact arithmetic, to a public grid of
-width g. By the argument of :mod:`dpmarket.privacy.release` this costs at most
+width g. By the argument of :mod:`dpmarket.privacy.grid` this costs at most
 
 .. math:: n \log \frac{g + 2 \beta}{g - 2 \beta} + 2 \kappa (\rho + \sqrt n\, \beta)
 
