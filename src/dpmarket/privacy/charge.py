@@ -42,9 +42,9 @@ are all at least 0), the logarithms 12u, sums and the rounding itself 8u. The ro
 in here: it is added to the tangent, ``_SLOPE`` of the sizes of its terms.
 """
 _SLOPE = 2.0**-49
-_BLOCK = 8192
-_FEW = 1024
-_BINS = 256
+_BLOCK = 4096
+_FEW = 4096
+_BINS = 1024
 _MAX_STEPS = 200
 
 
@@ -274,15 +274,15 @@ def solve(
     logs = np.log(epsilons)
     low, high = float(logs.min()), float(logs.max())
     bins = ((logs - low) * ((_BINS - 1) / max(high - low, 1e-9))).astype(np.intp)
-    counts = np.bincount(bins).astype(np.float64)
-    sums = np.bincount(bins, weights=epsilons)
+    counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
     present = counts > 0.0
-    means, counts = sums[present] / counts[present], counts[present]
-    rough = _root(means, counts, target, bounds, (lam, None))
+    means = np.bincount(bins, weights=epsilons, minlength=_BINS)[present] / counts[present]
+    rough = _root(means, counts[present], target, bounds, (lam, None))
     if rough is None:
         return None
-    guess = np.interp(epsilons, means, rough[0] / means)
-    guess *= epsilons
+    place = (np.cumsum(present) - 1)[bins]
+    rises = np.gradient(rough[0], means) if means.size > 1 else rough[0] / means
+    guess = rough[0][place] + rises[place] * (epsilons - means[place])
     return _root(epsilons, np.ones_like(epsilons), target, bounds, (rough[1], guess))
 
 
