@@ -7,7 +7,7 @@ order of all additions is fixed by the range, so that results do not depend on t
 * ``accurate_gradient``: pairs of floats ("double-double") throughout, about 90 correct bits.
 
 The error bounds that :mod:`dpmarket.learning.rounding` states are those of this code; change both or none.
-Error-free transformations need exactly rounded operations: no ``fastmath`` except in ``_margins``, where any
+Error-free transformations need exactly rounded operations: no ``fastmath`` except in ``margins``, where any
 order of the additions satisfies the bound.
 """
 
@@ -31,7 +31,8 @@ def thread_count() -> int:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _margins(x: FloatArray, first: int, count: int, w: FloatArray, out: FloatArray) -> None:
+def margins(x: FloatArray, first: int, count: int, w: FloatArray, out: FloatArray) -> None:
+    """Write ``x . w + constant`` for a chunk of rows."""
     n = x.shape[1]
     constant = w[n] if w.size > n else 0.0
     for i in range(count):
@@ -57,18 +58,18 @@ def _signed_margins(
     """Write ``sign * (scale * x . w + constant)`` for a chunk of rows."""
     n = x.shape[1]
     if scales.size == 0:
-        _margins(x, first, count, w, out)
+        margins(x, first, count, w, out)
         for i in range(count):
             out[i] *= signs[first + i]
     else:
-        _margins(x, first, count, w[:n], out)
+        margins(x, first, count, w[:n], out)
         constant = w[n] if w.size > n else 0.0
         for i in range(count):
             out[i] = signs[first + i] * (out[i] * scales[first + i] + constant)
 
 
 @numba.njit(cache=True, nogil=True)
-def _add_rows(
+def add_rows(
     x: FloatArray,
     first: int,
     count: int,
@@ -117,7 +118,7 @@ def gradient(
         _signed_margins(x, first, count, w, signs, scales, margins)
         for i in range(count):
             margins[i] = -signs[first + i] * weights[first + i] * sigmoid(margins[i])
-        _add_rows(x, first, count, margins, scales, part, total)
+        add_rows(x, first, count, margins, scales, part, total)
     return total
 
 
@@ -144,7 +145,7 @@ def hessian_product(
         for i in range(count):
             s = sigmoid(margins[i])
             factors[i] *= signs[first + i] * weights[first + i] * (s * (1.0 - s))
-        _add_rows(x, first, count, factors, scales, part, total)
+        add_rows(x, first, count, factors, scales, part, total)
     return total
 
 

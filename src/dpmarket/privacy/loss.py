@@ -120,8 +120,8 @@ class Loss(Protocol):
         """Return the first derivative, shape (records, K)."""
         ...
 
-    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
-        """Return the second derivative, shape (records, K, K)."""
+    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return d and v, each of shape (records, K): the second derivative is ``diag(d) - v v^T``."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -253,11 +253,12 @@ class SigmoidLoss:
         s = expit(self.slope * outputs[:, 0] + (self.shift[0] + self.shift[1] * limited))
         return np.asarray(self.scale * (s - (self.target[0] + self.target[1] * limited)))[:, None]
 
-    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
-        """Return the second derivative, shape (records, 1, 1)."""
+    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the second derivative and 0, each of shape (records, 1)."""
         limited = np.clip(labels, *self.labels)
         z = self.slope * outputs[:, 0] + (self.shift[0] + self.shift[1] * limited)
-        return np.asarray(self.scale * self.slope * expit(z) * expit(-z))[:, None, None]
+        found = np.asarray(self.scale * self.slope * expit(z) * expit(-z))[:, None]
+        return found, np.zeros_like(found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
@@ -347,10 +348,10 @@ class Softmax:
         found[np.arange(len(found)), labels.astype(np.intp)] -= 1.0
         return found
 
-    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
-        """Return the covariance of the classes, shape (records, K, K)."""
+    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probabilities twice: their covariance is ``diag(p) - p p^T``."""
         p = np.asarray(softmax(outputs, axis=1))
-        return np.asarray(p[:, :, None] * np.eye(self.outputs) - p[:, :, None] * p[:, None, :])
+        return p, p
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
