@@ -178,14 +178,10 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
     rough = 0.1 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
     goals = (0.02 * size, target) if few is objective else (0.02 * size, rough)
     for goal in goals:
-        w = _near(few, w, max(target, goal))[0]
-    if few is not objective:
-        return _quasi_newton(objective, w, few.preconditioner(w), target)
-    return w, objective.preconditioner(w)
-
-
-def _near(objective: _Objective, w: FloatArray, target: float) -> tuple[FloatArray, Solve]:
-    return _quasi_newton(objective, w, objective.preconditioner(w), target)
+        w, solve = _quasi_newton(few, w, few.preconditioner(w), max(target, goal))
+    if few is objective:
+        return w, solve
+    return _quasi_newton(objective, w, few.preconditioner(w), target)
 
 
 def _quasi_newton(

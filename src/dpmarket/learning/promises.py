@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import GaussianWeights, SoftmaxWeights, Weights
 
@@ -77,7 +77,7 @@ def read_promises(
     else:
         promises, count = _per_person(epsilons, n_records)
         holding = Holding(_numbered(owners, count), count, None)
-    _refuse_many_rows(holding, rows_per_person)
+    _refuse_many_rows(holding, rows_per_person, _takes_part(promises))
     return promises, holding
 
 
@@ -197,10 +197,16 @@ def _numbered(owners: list[Any], count: int) -> IntArray:
     return np.array(owners, dtype=np.int64)
 
 
-def _refuse_many_rows(holding: Holding, rows_per_person: int) -> None:
+def _takes_part(promises: FloatArray | Prepared) -> BoolArray:
+    """Tell who may have any influence: records of the others are never looked at."""
+    found = promises if isinstance(promises, np.ndarray) else promises.loss_weights
+    return np.asarray(found > 0.0)
+
+
+def _refuse_many_rows(holding: Holding, rows_per_person: int, takes_part: BoolArray) -> None:
     assert holding.owners is not None
     counts = np.bincount(holding.owners, minlength=holding.n_people)
-    beyond = int((counts > rows_per_person).sum())
+    beyond = int(((counts > rows_per_person) & takes_part).sum())
     if beyond:
         raise InvalidInput(
             f"expected at most rows_per_person = {rows_per_person} records of one person, found {beyond} "

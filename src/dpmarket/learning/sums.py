@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray, read_only_view
+from dpmarket.arrays import FloatArray
 from dpmarket.learning import sigmoid_kernels, softmax_kernels
 from dpmarket.learning.kernels import CHUNK
 from dpmarket.learning.rounding import UNIT, gamma
@@ -271,11 +271,6 @@ class LocalSums:
                 weights = block.weights[chosen, None]
                 diagonal, vector = self.loss.curvatures(x @ w.T, block.signs[chosen])
                 yield x, weights * diagonal, (vector, weights * vector)
-
-
-def single_thread(function: Callable[..., Any], items: Any) -> list[Any]:
-    """Like ``map``, in this thread."""
-    return [function(read_only_view(item) if isinstance(item, np.ndarray) else item) for item in items]
 
 
 def largest_noise(outputs: int, n_coefficients: int, noise_rate: float) -> float:

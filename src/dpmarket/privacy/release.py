@@ -44,7 +44,7 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import charge
 from dpmarket.privacy.grid import ReleasePlan, box_cost, grid_for, plan_on, share_of
-from dpmarket.privacy.loss import Loss, Softmax, Term, loss_from
+from dpmarket.privacy.loss import Loss, SigmoidLoss, Softmax, Term, loss_from
 from dpmarket.privacy.lowering import lowered
 from dpmarket.privacy.noise_norm import NoiseNorm
 
@@ -402,7 +402,7 @@ def default_l2(
     """
     total = checks.positive("total_epsilon", total_epsilon)
     reach = loss.reach if private == "records" else 0.5 * (loss.span or 0.0)
-    scale = 1.0 if loss.outputs > 1 else loss.reach_2  # as large as a derivative gets
+    scale = loss.scale if isinstance(loss, SigmoidLoss) else 1.0
     length = math.sqrt(norm.power) * reach * norm.row_bound / total / scale
     steepness = 1.0 if loss.outputs > 1 else 4.0 * loss.curvature
     if share is None:
