@@ -13,8 +13,8 @@ from sklearn.base import clone
 from dpmarket.errors import DpmarketError, EntropyUnavailable, Infeasible, InvalidInput
 from dpmarket.learning import PrivateLogisticRegression, Rows, minimise
 from dpmarket.privacy import privacy_loss, suggest_stretch, weights_for
-from dpmarket.privacy.noise import SeededNoise
 from dpmarket.privacy.grid import release_cost
+from dpmarket.privacy.noise import SeededNoise
 
 
 class NoNoise:

@@ -9,12 +9,12 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from support.neighbours import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
 
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy.loss import SigmoidLoss, Softmax, hinge, log_cosh, logistic, loss_from, quantile
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release, default_l2, least_l2, shrinkage_correction
+from support.neighbours import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_releases.json").read_text())
 EUCLIDEAN, SUMS = NoiseNorm.euclidean(2), NoiseNorm([True, True])

@@ -30,7 +30,11 @@ def log_ratio(release, noise_rate, w, own, replaced, others):
     fixed = release.l2 * w + _gradient(release, w, others)
     first, second = _gradient(release, w, own), _gradient(release, w, replaced)
     longer = _norm_difference(first + fixed, second + fixed, first - second, release.norm)
-    return -0.5 * noise_rate * longer + _log_det(release, w, own, others) - _log_det(release, w, replaced, others)
+    return (
+        -0.5 * noise_rate * longer
+        + _log_det(release, w, own, others)
+        - _log_det(release, w, replaced, others)
+    )
 
 
 def _gradient(release, w, group):
@@ -114,7 +118,8 @@ def worst_of_one_output(release, noise_rate, weight, label_grid, evaluations=250
     def ratio(point, labels, angle):
         w, rows = unpacked(point, labels, angle)
         groups = [
-            Group(np.repeat([row], r, axis=0), np.full(r, labels[k]), weight / r) for k, row in enumerate(rows[:2])
+            Group(np.repeat([row], r, axis=0), np.full(r, labels[k]), weight / r)
+            for k, row in enumerate(rows[:2])
         ]
         others = Group(np.array(rows[2:]), np.full(1, labels[2]), 1.0 - weight)
         return log_ratio(release, noise_rate, w, *groups, others)
@@ -181,4 +186,3 @@ def worst_of_softmax(release, noise_rate, weight, evaluations=300):
         )
         best = max(best, -float(found.fun))
     return best
-

@@ -37,8 +37,8 @@ from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 from dpmarket.privacy import NoiseShape
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.gaussian_weights import checked_delta
-from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.grid import ReleasePlan, round_to_grid
+from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.weights import usable_promises
 
 

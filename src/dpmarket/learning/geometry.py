@@ -23,8 +23,8 @@ from dpmarket.learning.rows import Rows
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import NoiseShape, Weights, noise_power, suggest_l2, suggest_stretch, weights_for
 from dpmarket.privacy.account import PrivacyAccount
-from dpmarket.privacy.noise import NoiseSource
 from dpmarket.privacy.grid import ReleasePlan, plan_release
+from dpmarket.privacy.noise import NoiseSource
 from dpmarket.privacy.weights import finite_total
 
 Charge = Callable[[Sequence[Any], FloatArray], None]

@@ -284,7 +284,9 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not self.fit_intercept:
             return NoiseNorm(separate, bound)
         constant = self.intercept_scaling
-        return NoiseNorm(separate, bound, suggested_constant(separate, bound) if constant is None else constant)
+        return NoiseNorm(
+            separate, bound, suggested_constant(separate, bound) if constant is None else constant
+        )
 
     def _charging(self, account: PrivacyAccount | None, holding: Holding) -> Charge:
         if account is None:
@@ -501,8 +503,15 @@ numerical_epsilon, noise_source
     def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
         self.classes_ = read_classes(self.classes, y)
         if len(self.classes_) != 2:
-            raise InvalidInput(f"expected two classes, got {len(self.classes_)}.")
+            raise InvalidInput(
+                f"Only binary classification is supported: expected two classes, got {len(self.classes_)}."
+            )
         return hinge(self.width), numbers_of(self.classes_, y)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
 
 class _PrivateRegressor(RegressorMixin, _PrivateLinearModel):  # type: ignore[misc]

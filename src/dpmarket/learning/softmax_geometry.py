@@ -22,8 +22,8 @@ from dpmarket.learning.softmax_solver import check_softmax_attainable, softmax_m
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import SoftmaxWeights, softmax_plan_release, softmax_weights_for
 from dpmarket.privacy.account import PrivacyAccount
-from dpmarket.privacy.noise import NoiseSource
 from dpmarket.privacy.grid import ReleasePlan
+from dpmarket.privacy.noise import NoiseSource
 from dpmarket.privacy.softmax_penalty import softmax_suggest_l2, softmax_suggest_stretch
 from dpmarket.privacy.weights import finite_total
 

@@ -13,6 +13,9 @@ from .gaussian_release import gaussian_plan_release as gaussian_plan_release
 from .gaussian_release import gaussian_release_cost as gaussian_release_cost
 from .gaussian_weights import GaussianWeights as GaussianWeights
 from .gaussian_weights import gaussian_weights_for as gaussian_weights_for
+from .grid import ReleasePlan as ReleasePlan
+from .grid import plan_release as plan_release
+from .grid import release_cost as release_cost
 from .noise import NoiseDraw as NoiseDraw
 from .noise import NoiseSource as NoiseSource
 from .noise import SecureNoise as SecureNoise
@@ -20,9 +23,6 @@ from .noise import SeededNoise as SeededNoise
 from .penalty import suggest_l2 as suggest_l2
 from .penalty import suggest_stretch as suggest_stretch
 from .printed_loss import paper_privacy_loss as paper_privacy_loss
-from .grid import ReleasePlan as ReleasePlan
-from .grid import plan_release as plan_release
-from .grid import release_cost as release_cost
 from .shaped_worst_case import find_shaped_worst_case as find_shaped_worst_case
 from .shapes import NoiseShape as NoiseShape
 from .shapes import noise_power as noise_power

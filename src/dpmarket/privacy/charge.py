@@ -247,9 +247,7 @@ def _left_of_root(epsilons: FloatArray, lam: float, terms: Terms, floor: FloatAr
     return best
 
 
-def solve(
-    epsilons: FloatArray, target: float, bounds: Sequence[Terms]
-) -> tuple[FloatArray, float] | None:
+def solve(epsilons: FloatArray, target: float, bounds: Sequence[Terms]) -> tuple[FloatArray, float] | None:
     """Return the c that spend these epsilons and add up to ``target``, to rounding, and lambda.
 
     None if they stay below the target however small lambda is: no amount of noise would do.

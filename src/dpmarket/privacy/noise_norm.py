@@ -156,7 +156,9 @@ class NoiseNorm:
             wanted["blocks"] = outputs
         parts = source.draw(n, noise_rate, accuracy, **wanted).high_low()
         # Drawn are the joint columns first, then the others, the constant's last.
-        order = np.argsort(np.append(self.mask, [not self.is_euclidean] * (n - self.mask.size)), kind="stable")
+        order = np.argsort(
+            np.append(self.mask, [not self.is_euclidean] * (n - self.mask.size)), kind="stable"
+        )
         high, low = (np.empty((outputs, n)) for _ in parts)
         high[:, order], low[:, order] = (part.reshape(outputs, n) for part in parts)
         return high, low
@@ -189,7 +191,9 @@ def checked_constant(value: object) -> float:
     """Return the number in the constant column, a power of two from 2^-20 to 2^20."""
     constant = checks.positive("constant", value)
     if math.frexp(constant)[0] != 0.5 or not _SMALLEST_CONSTANT <= constant <= _LARGEST_CONSTANT:
-        raise InvalidInput(f"expected the constant to be a power of two from 2^-20 to 2^20, got {constant!r}.")
+        raise InvalidInput(
+            f"expected the constant to be a power of two from 2^-20 to 2^20, got {constant!r}."
+        )
     return constant
 
 

@@ -117,19 +117,12 @@ class Release:
         object.__setattr__(self, "l2", checks.strictly_between("l2", self.l2, 1e-50, 1e50))
         rows = checks.whole("rows_per_person", self.rows_per_person, minimum=1)
         object.__setattr__(self, "rows_per_person", rows)
-        if self.private not in ("records", "labels"):
-            raise InvalidInput("expected private to be 'records' or 'labels'.")
-        if self.private == "labels" and self.loss.span is None:
-            raise InvalidInput(
-                "expected private='records' for this loss: its curvature depends on the label, so that "
-                "public features would not make it cheaper. Logistic, binomial and softmax losses offer "
-                "private='labels'."
-            )
+        reach_of(self.loss, self.private)
 
     @property
     def reach(self) -> float:
         """S, or half of what another label moves where features are public."""
-        return self.loss.reach if self.private == "records" else 0.5 * (self.loss.span or 0.0)
+        return reach_of(self.loss, self.private)
 
     @property
     def bounds(self) -> tuple[charge.Terms, ...]:
@@ -216,7 +209,9 @@ class Release:
         """Return the penalty from which epsilons of this sum need no log-determinant term at t < 1."""
         return least_l2(self.loss, self.norm, total_epsilon, self.private)
 
-    def grid_plan(self, numerical_epsilon: float, noise_rate: float, weight_total: float = 1.0) -> ReleasePlan:
+    def grid_plan(
+        self, numerical_epsilon: float, noise_rate: float, weight_total: float = 1.0
+    ) -> ReleasePlan:
         """Return grid, gradient bound and noise accuracy that cost at most ``numerical_epsilon``.
 
         ``weight_total`` bounds the sum of the weights.
@@ -338,6 +333,27 @@ class Release:
         return eta / 2.0 * noise + math.sqrt(norm.n_coefficients) * min(by_rank, by_size)
 
 
+def reach_of(loss: Loss, private: Literal["records", "labels"]) -> float:
+    """Return S, or half of what another label moves where features are public.
+
+    Raises
+    ------
+    InvalidInput
+        If the loss offers no label-only privacy.
+    """
+    if private == "records":
+        return loss.reach
+    if private != "labels":
+        raise InvalidInput("expected private to be 'records' or 'labels'.")
+    if loss.span is None:
+        raise InvalidInput(
+            "expected private='records' for this loss: its curvature depends on the label, so that public "
+            "features would not make it cheaper. Logistic, binomial and softmax losses offer "
+            "private='labels'."
+        )
+    return 0.5 * loss.span
+
+
 def usable_epsilons(epsilons: FloatArray, reserve: float) -> FloatArray:
     """Return ``max(epsilon - reserve, 0)``, or refuse if that leaves nothing to anybody.
 
@@ -345,7 +361,9 @@ def usable_epsilons(epsilons: FloatArray, reserve: float) -> FloatArray:
     """
     largest = float(epsilons.max())
     if not largest > reserve:
-        raise InvalidInput(f"expected at least one epsilon above {reserve!r}, which is set aside; found none.")
+        raise InvalidInput(
+            f"expected at least one epsilon above {reserve!r}, which is set aside; found none."
+        )
     if not 1e-90 < largest - reserve < 1e90 / epsilons.size:
         raise InvalidInput("expected epsilons whose largest lies between 1e-90 and 1e90 / people.")
     left = np.maximum(epsilons - reserve, 0.0)
@@ -401,7 +419,7 @@ def default_l2(
     0.0976
     """
     total = checks.positive("total_epsilon", total_epsilon)
-    reach = loss.reach if private == "records" else 0.5 * (loss.span or 0.0)
+    reach = reach_of(loss, private)
     scale = loss.scale if isinstance(loss, SigmoidLoss) else 1.0
     length = math.sqrt(norm.power) * reach * norm.row_bound / total / scale
     steepness = 1.0 if loss.outputs > 1 else 4.0 * loss.curvature
