@@ -1,5 +1,6 @@
 """One minimiser over sums for every loss: optimality in 60 digits, parts, limits and refusals."""
 
+import itertools
 from dataclasses import dataclass
 
 import mpmath
@@ -137,9 +138,7 @@ def test_records_in_parts_give_the_same_grid_point(name):
     with threads(rows) as run:
         whole = sums_of(loss, x, y, weights, run)
         cuts = [0, 20, 190, 500]
-        parts = tuple(
-            sums_of(loss, x[a:b], y[a:b], weights[a:b], run) for a, b in zip(cuts, cuts[1:], strict=False)
-        )
+        parts = tuple(sums_of(loss, x[a:b], y[a:b], weights[a:b], run) for a, b in itertools.pairwise(cuts))
         found = [minimise_sum(s, 0.01, linear, 0.0 * linear, 1e-20) for s in (whole, Parted(parts))]
     cells = [round_to_grid(one.high.ravel(), one.low.ravel(), 2.0**-40).tolist() for one in found]
     assert cells[0] == cells[1]

@@ -1,8 +1,8 @@
 """Exact density ratios of a release between neighbours, and a search for the largest one.
 
 Nothing here uses the accounting. The output W has the density ``h(b(W)) det H(W)``; differences of norms are
-written as ``(b - b').(b + b') / (|b| + |b'|)`` and determinants as sums of terms that are not negative, so that
-no digits cancel however long W is.
+written as ``(b - b').(b + b') / (|b| + |b'|)`` and determinants as sums of terms that are not negative, so
+that no digits cancel however long W is.
 """
 
 import itertools

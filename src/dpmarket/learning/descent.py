@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.privacy.descent import CELLS, Descent
@@ -68,8 +67,8 @@ class People:
             last = int(np.searchsorted(ends, self.starts[first] + most, side="right"))
             last = max(last, first + 1)
             begin, end = int(self.starts[first]), int(ends[last - 1])
-            x = self.features[begin:end]
-            x = np.asarray(x.toarray() if issparse(x) else x, dtype=np.float64)
+            x: Any = self.features[begin:end]
+            x = np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
             columns = np.empty((self.n_coefficients, end - begin))
             columns[: x.shape[1]] = x.T
             if self.constant is not None:

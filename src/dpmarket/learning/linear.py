@@ -336,7 +336,7 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Keep coefficients of shape (outputs, n) in the usual attributes."""
         self.intercept_scaling_ = 1.0 if constant is None else constant
         self.coef_ = values if constant is None else values[:, :-1]
-        self.intercept_ = np.zeros(len(values)) if constant is None else values[:, -1] * constant
+        self.intercept_: Any = np.zeros(len(values)) if constant is None else values[:, -1] * constant
 
     def _outputs(self, X: Any) -> FloatArray:
         """Return ``X . coef + intercept``, shape (records, outputs)."""
@@ -517,7 +517,7 @@ numerical_epsilon, noise_source
 class _PrivateRegressor(RegressorMixin, _PrivateLinearModel):  # type: ignore[misc]
     """Labels and predictions in units of ``scale`` around ``center``."""
 
-    _share = _REGRESSION_SHARE
+    _share: float | None = _REGRESSION_SHARE
     center: float
     scale: float
 

@@ -1,8 +1,8 @@
 """Gradients and Hessian products of sigmoid losses over a range of rows.
 
 The loss of one output is given by its ``family``: scale, slope, two numbers of the shift and two of the
-target (:class:`~dpmarket.privacy.loss.SigmoidLoss`). As in :mod:`dpmarket.learning.kernels`: loops over chunks
-of 64 rows, in an order fixed by the range, in two accuracies whose error bounds
+target (:class:`~dpmarket.privacy.loss.SigmoidLoss`). As in :mod:`dpmarket.learning.kernels`: loops over
+chunks of 64 rows, in an order fixed by the range, in two accuracies whose error bounds
 :mod:`dpmarket.learning.sums` states; change both or none.
 """
 

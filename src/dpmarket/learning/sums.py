@@ -34,8 +34,8 @@ _PIECE = 4096
 class Sums(Protocol):
     """Weighted sums over records, at coefficients of shape (outputs, n), the constant's last.
 
-    Formal guarantees: each ``*_error`` bounds, in the Euclidean norm over all coefficients, what rounding does
-    to the sum of its name at coefficients of a given norm. Results are functions of the records, their
+    Formal guarantees: each ``*_error`` bounds, in the Euclidean norm over all coefficients, what rounding
+    does to the sum of its name at coefficients of a given norm. Results are functions of the records, their
     weights and the coefficients: threads and the order of parts do not matter.
     """
 
@@ -240,7 +240,7 @@ class LocalSums:
         return Errors(self.loss, self.count, self.n_coefficients, self.total, self.row_bound)
 
     def _pairs(self, name: str, *points: FloatArray) -> FloatArray:
-        """Return the sum of a kernel; a constant column c is one of ones with coefficients times c, exactly."""
+        """Return a kernel's sum; a constant column c is one of ones with coefficients times c, exactly."""
         scaled = [self._times_constant(point) for point in points]
         sums = RowSums(self.rows, self.run)
         if isinstance(self.loss, SigmoidLoss):

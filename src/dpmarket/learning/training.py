@@ -2,7 +2,7 @@ r"""One private fit of a linear model: debit first, then noise, then the release
 
 What every estimator of :mod:`dpmarket.learning.linear` does, whatever its loss: weights from epsilons, exact
 noise, a minimiser with a proof, the grid (:func:`train`); or, with a delta, a noisy descent in whole numbers
-(:func:`train_by_descent`). Both are functions of checked values; the estimators add what scikit-learn expects.
+(:func:`train_by_descent`). Both are functions of checked values; estimators add what scikit-learn expects.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ Terms = tuple[Term, ...]
 ROUND_UP = 2.0**-45
 """Relative outward rounding of a charge: 256 units of 2**-53.
 
-With u = 2**-53: 4u in lambda c, 5u in c and 4u in the constants are at most as large in P; g has 4u (its terms
-are all at least 0), the logarithms 12u, sums and the rounding itself 8u. The rounding of the derivative is not
-in here: it is added to the tangent, ``_SLOPE`` of the sizes of its terms.
+With u = 2**-53: 4u in lambda c, 5u in c and 4u in the constants are at most as large in P; g has 4u (its
+terms are all at least 0), the logarithms 12u, sums and the rounding itself 8u. The rounding of the derivative
+is not in here: it is added to the tangent, ``_SLOPE`` of the sizes of its terms.
 """
 _SLOPE = 2.0**-49
 _BLOCK = 4096

@@ -18,10 +18,10 @@ weight a with :math:`c = a R_2^2 / \Lambda` changes the log determinant of the H
 with ``times`` m, ``start`` p, ``end`` q and ``bend`` v, all at least 0: each :math:`g_k` is concave.
 
 *Sigmoid losses.* With targets in [low, high], far = max(high, 1 - low) and kappa = scale * slope, the target
-at the far end gives :math:`1 - \sigma = far (1 - t)`, so that the curvature :math:`\kappa \sigma (1 - \sigma)`
-is :math:`\kappa far (1 - t)(1 - far + far\, t)`: p = kappa far (1 - far), q = 0, v = kappa far^2. Every other
-target and side has, at the same curvature, a point of the far target with a larger t (mirror sigma at 1/2), so
-that the bound holds wherever the charge maximises over t.
+at the far end gives :math:`1 - \sigma = far (1 - t)`, so that the curvature
+:math:`\kappa \sigma (1 - \sigma)` is :math:`\kappa far (1 - t)(1 - far + far\, t)`: p = kappa far (1 - far),
+q = 0, v = kappa far^2. Every other target and side has, at the same curvature, a point of the far target with
+a larger t (mirror sigma at 1/2), so that the bound holds wherever the charge maximises over t.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Term(NamedTuple):
 
 @runtime_checkable
 class Loss(Protocol):
-    """What an implementation must state: constants that hold for every record, and two derivatives.
+    r"""What an implementation must state: constants that hold for every record, and two derivatives.
 
-    Norms of :math:`\\ell'`, a vector with one entry per output, bound it for all labels and outputs. All
+    Norms of :math:`\ell'`, a vector with one entry per output, bound it for all labels and outputs. All
     constants are rounded up.
     """
 
