@@ -174,8 +174,8 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
     w = np.zeros(objective.linear[0].size)
     count = max(_SAMPLE, min(100, 10 * sums.loss.outputs) * sums.n_coefficients)
     few = objective if sums.count < 4 * count else objective.over(sums.sample(count))
-    size = float(np.linalg.norm(objective.gradient(w)))
-    rough = 0.1 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
+    size = float(np.linalg.norm(few.gradient(w)))
+    rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
     goals = (0.02 * size, target) if few is objective else (0.02 * size, rough)
     for goal in goals:
         w, solve = _quasi_newton(few, w, few.preconditioner(w), max(target, goal))
@@ -192,7 +192,7 @@ def _quasi_newton(
     size = float(np.linalg.norm(gradient))
     pairs: list[tuple[FloatArray, FloatArray]] = []
     for step in range(1, _MAX_STEPS):
-        if size <= target or size <= objective.float64_limit(float(np.linalg.norm(w))):
+        if size <= target:
             return w, solve
         if step % _REFRESH == 0:
             pairs, solve = [], objective.preconditioner(w)
@@ -201,7 +201,10 @@ def _quasi_newton(
             pairs, direction = [], -solve(gradient)  # only rounding can do this
         following = w + direction
         new_gradient = objective.gradient(following)
-        if float(np.linalg.norm(new_gradient)) > 0.9 * size or step > 10 * _REFRESH:
+        new_size = float(np.linalg.norm(new_gradient))
+        if new_size > 0.5 * size and size <= objective.float64_limit(float(np.linalg.norm(w))):
+            return w, solve  # float64 can tell no more
+        if new_size > 0.9 * size or step > 10 * _REFRESH:
             following, new_gradient = search_line(objective, w, gradient, direction, new_gradient)
         pairs = [*pairs, (following - w, new_gradient - gradient)][-_MEMORY:]
         w, gradient = following, new_gradient

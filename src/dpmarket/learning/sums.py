@@ -5,10 +5,11 @@ r"""Sums over records of a loss's derivatives: all that training asks of the dat
 without loss (:func:`~dpmarket.learning.pairs.add_pairs`), so that the released grid point is the same.
 
 *Rounding.* Notation: u = 2**-53, gamma(k) = k u / (1 - k u), A the sum of the weights, R the Euclidean bound
-on rows. An output is off by at most :math:`\gamma(n + 10) R |W|`; what a sigmoid or a softmax makes of it has
-slope at most 1, relative errors of exponentials and of their sum over K outputs add up. With the loss's slope
-and largest shift (1 and 0 for softmax) and its size (scale; 2 for softmax) the bounds below hold for every
-loss. They are generous by small factors.
+on rows. An output is off by at most :math:`\gamma(n + 10) R |W|`; a sigmoid has slope at most 1/4, and
+probabilities move by at most as much as scores in the sum of absolute values (half of the size 2 below);
+relative errors of exponentials and of their sum over K outputs add up. With the loss's slope and largest
+shift (1 and 0 for softmax) and its size (scale; 2 for softmax) the bounds below hold for every loss. They are
+generous by small factors.
 """
 
 from __future__ import annotations
@@ -112,14 +113,19 @@ class Errors:
     row_bound: float
 
     @property
-    def _constants(self) -> tuple[float, float, float]:
-        if isinstance(self.loss, SigmoidLoss):
-            return self.loss.slope, self.loss.largest_shift, self.loss.scale
-        return 1.0, 0.0, 2.0
+    def _constants(self) -> tuple[float, float]:
+        """Slope and size."""
+        return (self.loss.slope, self.loss.scale) if isinstance(self.loss, SigmoidLoss) else (1.0, 2.0)
 
     def _inner(self, norm: float) -> float:
-        slope, shift, _ = self._constants
-        return slope * self.row_bound * norm + shift
+        """Bound what goes into the sigmoid or the softmax."""
+        shift = self.loss.largest_shift if isinstance(self.loss, SigmoidLoss) else 0.0
+        return self._constants[0] * self.row_bound * norm + shift
+
+    @property
+    def _steepness(self) -> float:
+        """How much of an error in there comes out, as a share of the size."""
+        return 0.25 if self.loss.outputs == 1 else 0.5
 
     @property
     def _chunks(self) -> float:
@@ -127,20 +133,20 @@ class Errors:
 
     def gradient_error(self, norm: float) -> float:
         """Bound the error of ``gradient`` at a point of this norm."""
-        outputs = self._inner(norm) * gamma(self.n_coefficients + 10)
-        rest = (2.0 * self.loss.outputs + 40.0) * UNIT + gamma(CHUNK + 8) + self._chunks
-        return self.total * self.row_bound * self._constants[2] * (outputs + rest)
+        outputs = self._steepness * self._inner(norm) * gamma(self.n_coefficients + 10)
+        rest = (self.loss.outputs + 20.0) * UNIT + gamma(CHUNK + 8) + self._chunks
+        return self.total * self.row_bound * self._constants[1] * (outputs + rest)
 
     def accurate_gradient_error(self, norm: float) -> float:
         """Bound the error of ``accurate_gradient`` at a pair of this norm."""
-        outputs = self._inner(norm) * (2.0 * gamma(self.n_coefficients + 8) ** 2 + 2.0**-96)
+        outputs = self._steepness * self._inner(norm) * (2.0 * gamma(self.n_coefficients + 8) ** 2 + 2.0**-96)
         sums = gamma(4 * CHUNK + 16) ** 2 + self._chunks
-        rest = 2.0**-85 + self.loss.outputs * 2.0**-98 + sums
-        return self.total * self.row_bound * self._constants[2] * (outputs + rest)
+        rest = 2.0**-86 + self.loss.outputs * 2.0**-99 + sums
+        return self.total * self.row_bound * self._constants[1] * (outputs + rest)
 
     def product_error(self, norm: float) -> float:
         """Bound the error of ``product`` per unit of the vector's norm."""
-        slope, _, size = self._constants
+        slope, size = self._constants
         k = 2 * self.n_coefficients + 4 * self.loss.outputs + CHUNK + 80
         terms = 2.0 * gamma(k) * (1.0 + self._inner(norm)) + self._chunks
         return self.total * self.row_bound**2 * size * slope * terms

@@ -223,8 +223,8 @@ def _inverse(
         found = _evaluated(c, lam, terms)
         step = (epsilons - found.charge) / found.by_c
         c = np.maximum(c + step, floor)
-        if not np.any(np.abs(step) > 1e-8 * c):
-            return c, -found.by_lam / found.by_c  # the step just taken was quadratic
+        if not np.any(np.abs(step) > 1e-7 * c):
+            return c, -found.by_lam / found.by_c  # the step just taken left 1e-14, relatively
     raise NotConverged(f"expected the inverse of the charge within {_MAX_STEPS} steps.")
 
 
@@ -279,8 +279,11 @@ def solve(epsilons: FloatArray, target: float, bounds: Sequence[Terms]) -> tuple
     if rough is None:
         return None
     place = (np.cumsum(present) - 1)[bins]
-    rises = np.gradient(rough[0], means) if means.size > 1 else rough[0] / means
-    guess = rough[0][place] + rises[place] * (epsilons - means[place])
+    away = epsilons - means[place]
+    guess = rough[0][place]
+    if means.size > 2:
+        rises = np.gradient(rough[0], means, edge_order=2)
+        guess = guess + (rises[place] + 0.5 * np.gradient(rises, means)[place] * away) * away
     return _root(epsilons, np.ones_like(epsilons), target, bounds, (rough[1], guess))
 
 
