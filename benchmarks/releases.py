@@ -14,16 +14,16 @@ from _results import Table, at_most, measure, tell
 from _timing import compare
 from dpmarket.learning.linear import PrivateLinearRegression, PrivateLogisticRegression
 from dpmarket.privacy import softmax_weights_for, weights_for
-from dpmarket.privacy.loss import Softmax, log_cosh, logistic
+from dpmarket.privacy.loss import Softmax, log_cosh_loss, logistic_loss
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release, least_l2
 
 M = 100_000
 FIRST_NEW = """
-from dpmarket.privacy.loss import logistic
+from dpmarket.privacy.loss import logistic_loss
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
-weights = lambda e: Release(logistic(), NoiseNorm.euclidean(20), 1.0 / e.sum()).weights(e)
+weights = lambda e: Release(logistic_loss(), NoiseNorm.euclidean(20), 1.0 / e.sum()).weights(e)
 """
 FIRST_OLD = """
 from dpmarket.privacy import weights_for
@@ -43,9 +43,9 @@ def weights_of_many_people():
     epsilons = np.exp(np.random.default_rng(0).uniform(-4.0, 1.5, M))
     norm = NoiseNorm.euclidean(20)
     kinds = {
-        "two classes": (logistic(), lambda l2: weights_for(epsilons, l2)),
+        "two classes": (logistic_loss(), lambda l2: weights_for(epsilons, l2)),
         "softmax of 5": (Softmax(5), lambda l2: softmax_weights_for(epsilons, l2, 5, 20)),
-        "log-cosh": (log_cosh(0.3), None),
+        "log-cosh": (log_cosh_loss(0.3), None),
     }
     rows = []
     for name, (loss, old) in kinds.items():

@@ -18,7 +18,7 @@ LIBRARY = """costs allocation payments privacy learning learning.reference stati
 audit certificates datasets mechanisms.joint"""
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
-SoftmaxWorstCase
+SoftmaxWorstCase Loss
 FittedCandidate IronedInterval Payments exact_payments response NoiseDraw NoiseSource ReleasePlan
 WorstCase Minimum Rows BatchMechanism MinorUnits Offers BoundConstants Candidate
 Comparison ErrorBound Guarantee Standing Sweep SweepRow Tuning best_cheapest_k BudgetPlan compare_rules

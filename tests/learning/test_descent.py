@@ -6,10 +6,10 @@ from scipy.sparse import csr_array
 
 from dpmarket.learning.descent import People, cells_of, descend, whole_gradient
 from dpmarket.privacy.descent import CELLS, Descent
-from dpmarket.privacy.loss import Softmax, hinge, log_cosh, logistic
+from dpmarket.privacy.loss import Softmax, hinge_loss, log_cosh_loss, logistic_loss
 from dpmarket.privacy.noise import SeededNoise
 
-LOSSES = [logistic(), hinge(0.3), log_cosh(0.5), Softmax(3)]
+LOSSES = [logistic_loss(), hinge_loss(0.3), log_cosh_loss(0.5), Softmax(3)]
 
 
 def records(loss, count=60, n=3, seed=0):
@@ -51,11 +51,11 @@ def test_nobody_else_changes_a_persons_cells_by_a_single_bit(loss):
 
 
 def test_a_gradient_that_is_no_number_counts_as_nothing():
-    x, y, w = records(logistic())
+    x, y, w = records(logistic_loss())
     x[5] = np.nan
     x[6] = np.inf
     with np.errstate(invalid="ignore"):
-        cells = cells_of(columns_of(x), y, np.arange(60), logistic(), w, 0.5)
+        cells = cells_of(columns_of(x), y, np.arange(60), logistic_loss(), w, 0.5)
     assert np.isfinite(cells).all()
     assert not cells[5].any()
 
@@ -81,5 +81,5 @@ def test_without_much_noise_it_finds_the_minimum():
     y = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-2.0 * x[:, 0]))).astype(float)
     descent, weights = Descent.for_epsilons(np.full(20_000, 8.0), 1e-6, 4)
     people = People(x, y, np.arange(20_000), weights, int(weights.sum()), 0.5)
-    w = descend(people, logistic(), descent, SeededNoise(0).bits())
+    w = descend(people, logistic_loss(), descent, SeededNoise(0).bits())
     assert w[0] == pytest.approx([2.0, 0.0, 0.0, 0.0], abs=0.25)

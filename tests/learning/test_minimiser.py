@@ -15,13 +15,13 @@ from dpmarket.learning.row_sums import threads
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.sums import LocalSums
 from dpmarket.privacy.grid import round_to_grid
-from dpmarket.privacy.loss import Softmax, hinge, log_cosh, logistic, quantile
+from dpmarket.privacy.loss import Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
 
 LOSSES = {
-    "logistic": logistic(),
-    "hinge": hinge(0.1),
-    "quantile": quantile(0.2, 0.05, 8.0),
-    "log-cosh": log_cosh(0.3, 8.0),
+    "logistic": logistic_loss(),
+    "hinge": hinge_loss(0.1),
+    "quantile": quantile_loss(0.2, 0.05, 8.0),
+    "log-cosh": log_cosh_loss(0.3, 8.0),
     "softmax": Softmax(3),
 }
 BOUND = 1.2
@@ -189,7 +189,7 @@ def test_a_hessian_is_what_its_products_say(name):
 
 @pytest.mark.parametrize(("l2", "bound"), [(1e-14, 1e-9), (0.1, 1e-40)])
 def test_what_cannot_be_proved_is_refused_before_a_record_is_read(l2, bound):
-    loss = logistic()
+    loss = logistic_loss()
     _, y, weights, linear = problem(loss)
     unreadable = np.full((40, 2), np.nan)
     with threads(Rows(unreadable, y, weights)) as run, pytest.raises(Infeasible):

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.privacy.loss import SigmoidLoss, Softmax, hinge, log_cosh, logistic, loss_from, quantile
+from dpmarket.privacy.loss import (
+    SigmoidLoss,
+    Softmax,
+    hinge_loss,
+    log_cosh_loss,
+    logistic_loss,
+    loss_from,
+    quantile_loss,
+)
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release, default_l2, least_l2, shrinkage_correction
 from support.neighbours import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
@@ -21,12 +29,12 @@ EUCLIDEAN, SUMS = NoiseNorm.euclidean(2), NoiseNorm([True, True])
 HALVES = NoiseNorm([True, True], math.sqrt(0.5) * 1.0000001)  # rows of two equal entries are the longest
 NORMS = {"Euclidean": EUCLIDEAN, "sum": SUMS, "sum of halves": HALVES}
 LOSSES = {
-    "logistic": (logistic(), (0.0, 1.0)),
-    "binomial": (logistic(), (0.0, 0.5)),
-    "hinge": (hinge(0.3), (0.0, 1.0)),
-    "low quantile": (quantile(0.2, 0.1), (0.0,)),
-    "high quantile": (quantile(0.8, 0.1), (0.0,)),
-    "log-cosh": (log_cosh(0.5), (0.0,)),
+    "logistic": (logistic_loss(), (0.0, 1.0)),
+    "binomial": (logistic_loss(), (0.0, 0.5)),
+    "hinge": (hinge_loss(0.3), (0.0, 1.0)),
+    "low quantile": (quantile_loss(0.2, 0.1), (0.0,)),
+    "high quantile": (quantile_loss(0.8, 0.1), (0.0,)),
+    "log-cosh": (log_cosh_loss(0.5), (0.0,)),
     "softmax of 3": (Softmax(3), None),
     "softmax of 5": (Softmax(5), None),
 }
@@ -35,7 +43,7 @@ SETTINGS = [(0.05, 20.0, 1e-5), (0.3, 4.0, 0.02), (0.2, 2000.0, 1e-4)]
 
 
 def release_of(case):
-    loss = Softmax(case["classes"]) if case["kind"] == "softmax" else logistic()
+    loss = Softmax(case["classes"]) if case["kind"] == "softmax" else logistic_loss()
     return Release(loss, NoiseNorm.from_dict(case["norm"]), case["l2"], case["rows"])
 
 
@@ -89,11 +97,11 @@ def test_nor_does_one_with_other_weights_norms_and_rows(name, norm, rows):
 
 
 def test_the_search_notices_a_charge_without_its_determinant():
-    release = Release(logistic(), EUCLIDEAN, 1e-5)
+    release = Release(logistic_loss(), EUCLIDEAN, 1e-5)
     assert worst_of_one_output(release, 20.0, 0.05, (0.0, 1.0)) > 1.2 * (0.05 * 20.0)
 
 
-@pytest.mark.parametrize("loss", [logistic(), Softmax(3)], ids=["logistic", "softmax"])
+@pytest.mark.parametrize("loss", [logistic_loss(), Softmax(3)], ids=["logistic", "softmax"])
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 def test_another_label_alone_is_charged_what_it_can_reveal(loss, norm):
     release = Release(loss, norm, 1e-3, private="labels")
@@ -115,7 +123,7 @@ def test_another_label_alone_is_charged_what_it_can_reveal(loss, norm):
         assert max(found) >= 0.95 * charge
 
 
-@pytest.mark.parametrize("loss", [hinge(0.3), quantile(0.5), log_cosh(0.3)])
+@pytest.mark.parametrize("loss", [hinge_loss(0.3), quantile_loss(0.5), log_cosh_loss(0.3)])
 def test_label_only_privacy_is_refused_where_labels_move_the_curvature(loss):
     with pytest.raises(InvalidInput, match="curvature depends on the label"):
         Release(loss, EUCLIDEAN, 1.0, private="labels")
@@ -227,7 +235,7 @@ def test_a_description_says_everything_and_comes_back(name, norm, rows):
 )
 def test_other_descriptions_are_refused(change, match):
     with pytest.raises(InvalidInput, match=match):
-        Release.from_dict(Release(logistic(), EUCLIDEAN, 1.0).to_dict() | change)
+        Release.from_dict(Release(logistic_loss(), EUCLIDEAN, 1.0).to_dict() | change)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -293,10 +301,10 @@ def _log_density(release, rate, w, data, nothing):
 
 def test_defaults_are_functions_of_public_sizes_with_known_values():
     norm = NoiseNorm.euclidean(20)
-    assert default_l2(logistic(), norm, 1e9) == pytest.approx(least_l2(logistic(), norm, 1e9))
-    assert default_l2(log_cosh(0.3), norm, 100.0, share=0.25) > 0.0
-    assert default_l2(logistic(), norm, 100.0, "labels") < 0.5 * default_l2(logistic(), norm, 100.0)
-    release = Release(logistic(), norm, 0.1)
+    assert default_l2(logistic_loss(), norm, 1e9) == pytest.approx(least_l2(logistic_loss(), norm, 1e9))
+    assert default_l2(log_cosh_loss(0.3), norm, 100.0, share=0.25) > 0.0
+    assert default_l2(logistic_loss(), norm, 100.0, "labels") < 0.5 * default_l2(logistic_loss(), norm, 100.0)
+    release = Release(logistic_loss(), norm, 0.1)
     factors = [shrinkage_correction(release, rate) for rate in (1e-3, 100.0, 1e9)]
     assert factors[0] == pytest.approx(1.0, abs=1e-3)
     assert factors == sorted(factors)
@@ -305,7 +313,7 @@ def test_defaults_are_functions_of_public_sizes_with_known_values():
 
 
 def test_error_constants_are_those_of_the_paper_for_two_classes():
-    sampling, noise = Release(logistic(), NoiseNorm.euclidean(10), 1.0).error_constants()
+    sampling, noise = Release(logistic_loss(), NoiseNorm.euclidean(10), 1.0).error_constants()
     assert (sampling, noise) == (pytest.approx(0.2), pytest.approx(4.0 * 10.0 * 11.0))
     sampling, noise = Release(Softmax(5), NoiseNorm.euclidean(10), 1.0).error_constants()
     assert (sampling, noise) == (pytest.approx(0.8), pytest.approx(16.0 * 4.0 * 10.0 * 11.0))
@@ -328,16 +336,16 @@ def test_a_new_loss_is_a_few_numbers():
         (lambda: SigmoidLoss(1.0, 1.0, (0, 0), (0, 1), (1, 0)), "labels"),
         (lambda: SigmoidLoss(1.0, 1.0, (0, 0, 0), (0, 1), (0, 1)), "two numbers"),
         (lambda: Softmax(1), "outputs"),
-        (lambda: quantile(1.0), "share"),
-        (lambda: log_cosh(0.0), "width"),
+        (lambda: quantile_loss(1.0), "share"),
+        (lambda: log_cosh_loss(0.0), "width"),
         (lambda: NoiseNorm([1, 0]), "separate"),
         (lambda: NoiseNorm([True], 2.0), "euclidean_bound"),
         (lambda: NoiseNorm([True], 1.0, 0.3), "power of two"),
-        (lambda: Release(logistic(), EUCLIDEAN, math.nan), "l2"),
-        (lambda: Release(logistic(), EUCLIDEAN, 1.0).weights([0.0, 0.0]), "epsilon above"),
-        (lambda: Release(logistic(), EUCLIDEAN, 1.0).weights([1.0, -1.0]), "epsilons"),
-        (lambda: Release(logistic(), EUCLIDEAN, 1.0).epsilons([0.5], 0.0), "noise_rate"),
-        (lambda: Release(logistic(), EUCLIDEAN, 1e-40).epsilons([1e90], 1.0), "1e100"),
+        (lambda: Release(logistic_loss(), EUCLIDEAN, math.nan), "l2"),
+        (lambda: Release(logistic_loss(), EUCLIDEAN, 1.0).weights([0.0, 0.0]), "epsilon above"),
+        (lambda: Release(logistic_loss(), EUCLIDEAN, 1.0).weights([1.0, -1.0]), "epsilons"),
+        (lambda: Release(logistic_loss(), EUCLIDEAN, 1.0).epsilons([0.5], 0.0), "noise_rate"),
+        (lambda: Release(logistic_loss(), EUCLIDEAN, 1e-40).epsilons([1e90], 1.0), "1e100"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, match):

@@ -36,7 +36,7 @@ from dpmarket.learning.training import Charge, Records, train, train_by_descent
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.account import DeltaAccount, PrivacyAccount
 from dpmarket.privacy.descent import Descent
-from dpmarket.privacy.loss import Loss, Softmax, hinge, log_cosh, logistic, quantile
+from dpmarket.privacy.loss import Loss, Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 from dpmarket.privacy.release import Release, default_l2, shrinkage_correction, usable_epsilons
@@ -427,7 +427,7 @@ numerical_epsilon, noise_source
 
     def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
         self.classes_ = read_classes(self.classes, y)
-        loss = logistic() if len(self.classes_) == 2 else Softmax(len(self.classes_))
+        loss = logistic_loss() if len(self.classes_) == 2 else Softmax(len(self.classes_))
         return loss, numbers_of(self.classes_, y)
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -506,7 +506,7 @@ numerical_epsilon, noise_source
             raise InvalidInput(
                 f"Only binary classification is supported: expected two classes, got {len(self.classes_)}."
             )
-        return hinge(self.width), numbers_of(self.classes_, y)
+        return hinge_loss(self.width), numbers_of(self.classes_, y)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -600,7 +600,7 @@ numerical_epsilon, noise_source
         self.width = width
 
     def _loss(self) -> Loss:
-        return log_cosh(self.width, _LABEL_BOUND)
+        return log_cosh_loss(self.width, _LABEL_BOUND)
 
 
 class PrivateQuantileRegressor(_PrivateRegressor):
@@ -666,7 +666,7 @@ numerical_epsilon, noise_source
         self.width = width
 
     def _loss(self) -> Loss:
-        return quantile(self.quantile, self.width, _LABEL_BOUND)
+        return quantile_loss(self.quantile, self.width, _LABEL_BOUND)
 
 
 class PrivateBinomialRegression(_PrivateRegressor):
@@ -724,7 +724,7 @@ numerical_epsilon, noise_source
         labels = np.asarray(y, dtype=np.float64)
         if not bool(((labels >= 0.0) & (labels <= 1.0)).all()):
             raise InvalidInput("expected every label to be a share from 0 to 1; some are not.")
-        return logistic(), labels
+        return logistic_loss(), labels
 
     def predict(self, X: Any) -> FloatArray:
         """Return the expected share of each row, shape (records,)."""

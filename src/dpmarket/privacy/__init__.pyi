@@ -20,11 +20,10 @@ from .grid import release_cost as release_cost
 from .loss import Loss as Loss
 from .loss import SigmoidLoss as SigmoidLoss
 from .loss import Softmax as Softmax
-from .loss import Term as Term
-from .loss import hinge as hinge
-from .loss import log_cosh as log_cosh
-from .loss import logistic as logistic
-from .loss import quantile as quantile
+from .loss import hinge_loss as hinge_loss
+from .loss import log_cosh_loss as log_cosh_loss
+from .loss import logistic_loss as logistic_loss
+from .loss import quantile_loss as quantile_loss
 from .noise import NoiseDraw as NoiseDraw
 from .noise import NoiseSource as NoiseSource
 from .noise import SecureNoise as SecureNoise

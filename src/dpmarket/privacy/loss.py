@@ -6,8 +6,8 @@ K rows of coefficients. A loss states K and the constants of :class:`Loss`; a no
 them. Two families implement the contract:
 
 * :class:`SigmoidLoss`, K = 1: :math:`\ell' = \mathrm{scale} \cdot (\sigma(\mathrm{slope} \cdot z + shift_i)
-  - target_i)`, shift and target affine in the label. :func:`logistic`, :func:`hinge`, :func:`quantile` and
-  :func:`log_cosh` are members; a new member is one function of a few lines.
+  - target_i)`, shift and target affine in the label. :func:`logistic_loss`, :func:`hinge_loss`,
+  :func:`quantile_loss` and :func:`log_cosh_loss` are members; a new member is one function.
 * :class:`Softmax`, one row of coefficients for each of K classes.
 
 **Log-determinant terms.** Let t in [0, 1] be the length of :math:`\ell'` as a share of its reach. A record of
@@ -144,7 +144,7 @@ class SigmoidLoss:
 
     Examples
     --------
-    >>> loss = log_cosh(0.5)
+    >>> loss = log_cosh_loss(0.5)
     >>> loss.reach, loss.terms[0]
     (0.5, Term(times=1.0, start=1.0, end=0.0, bend=1.0))
     """
@@ -279,6 +279,11 @@ class Softmax:
     With p the probabilities and :math:`t = 1 - p_y`, :math:`|p - e_y|_1 = 2 t`; at a given t the
     determinant is largest where the wrong classes are equally likely.
 
+    Parameters
+    ----------
+    outputs
+        K, at least 2.
+
     Examples
     --------
     >>> Softmax(3).reach, Softmax(3).terms[0]
@@ -358,27 +363,88 @@ class Softmax:
         return {"kind": "softmax", "classes": self.outputs}
 
 
-def logistic() -> SigmoidLoss:
-    """Return the logistic loss; labels from 0 to 1, fractions included (binomial regression)."""
+def logistic_loss() -> SigmoidLoss:
+    """Return the logistic loss; labels from 0 to 1, fractions included (binomial regression).
+
+    Returns
+    -------
+    SigmoidLoss
+
+    Examples
+    --------
+    >>> logistic_loss().reach
+    1.0
+    """
     return SigmoidLoss(1.0, 1.0, (0.0, 0.0), (0.0, 1.0), (0.0, 1.0))
 
 
-def hinge(width: float = 0.5) -> SigmoidLoss:
-    """Return the hinge loss of a support vector machine, smoothed over ``width``; labels 0 and 1."""
+def hinge_loss(width: float = 0.5) -> SigmoidLoss:
+    """Return the hinge loss of a support vector machine, its corner smoothed; labels 0 and 1.
+
+    Parameters
+    ----------
+    width
+        Width of the corner, in units of the margin, > 0.
+
+    Returns
+    -------
+    SigmoidLoss
+
+    Examples
+    --------
+    >>> hinge_loss(0.5).shift
+    (2.0, -4.0)
+    """
     tau = checks.positive("width", width)
     return SigmoidLoss(1.0, 1.0 / tau, (1.0 / tau, -2.0 / tau), (0.0, 1.0), (0.0, 1.0))
 
 
-def quantile(share: float, width: float = 0.1, label_bound: float = 2.0**10) -> SigmoidLoss:
-    """Return the pinball loss of a quantile, smoothed over ``width``; labels within ``label_bound`` of 0."""
+def quantile_loss(share: float, width: float = 0.1, label_bound: float = 2.0**10) -> SigmoidLoss:
+    """Return the pinball loss of a quantile, its corner smoothed.
+
+    Parameters
+    ----------
+    share
+        Which share of labels lies below the quantile, strictly between 0 and 1.
+    width
+        Width of the corner, in units of the label, > 0.
+    label_bound
+        Labels further from 0 count as that far.
+
+    Returns
+    -------
+    SigmoidLoss
+
+    Examples
+    --------
+    >>> quantile_loss(0.25).reach
+    0.75
+    """
     q = checks.strictly_between("share", share, 0.0, 1.0)
     tau = checks.positive("width", width)
     # The derivative in the output z of the loss of y - z: sigmoid((z - y) / width) - q.
     return SigmoidLoss(1.0, 1.0 / tau, (0.0, -1.0 / tau), (q, 0.0), (-label_bound, label_bound))
 
 
-def log_cosh(width: float, label_bound: float = 2.0**10) -> SigmoidLoss:
-    """Return ``width**2 log cosh((z - y) / width)``: squares near 0, absolute values beyond ``width``."""
+def log_cosh_loss(width: float, label_bound: float = 2.0**10) -> SigmoidLoss:
+    """Return ``width**2 log cosh((z - y) / width)``: squares near 0, absolute values beyond ``width``.
+
+    Parameters
+    ----------
+    width
+        Where errors start to count linearly, in units of the label, > 0.
+    label_bound
+        Labels further from 0 count as that far.
+
+    Returns
+    -------
+    SigmoidLoss
+
+    Examples
+    --------
+    >>> log_cosh_loss(0.5).reach
+    0.5
+    """
     tau = checks.positive("width", width)
     return SigmoidLoss(2.0 * tau, 2.0 / tau, (0.0, -2.0 / tau), (0.5, 0.0), (-label_bound, label_bound))
 

@@ -98,8 +98,8 @@ class Release:
 
     Examples
     --------
-    >>> from dpmarket.privacy.loss import logistic
-    >>> release = Release(logistic(), NoiseNorm.euclidean(2), l2=1.0)
+    >>> from dpmarket.privacy.loss import logistic_loss
+    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(2), l2=1.0)
     >>> loss_weights, noise_rate = release.weights([0.5, 1.0, 0.0, 2.5])
     >>> loss_weights.round(9).tolist(), round(noise_rate, 9)
     ([0.125, 0.25, 0.0, 0.625], 4.0)
@@ -412,11 +412,15 @@ def default_l2(
         None means 1, 2 for softmax, and half of that where columns have noise of their own: the best over
         the public sets of ``benchmarks/penalty.py``. Regressions use 1/4.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
-    >>> from dpmarket.privacy.loss import logistic
-    >>> round(default_l2(logistic(), NoiseNorm.euclidean(20), 100.0), 4)
-    0.0976
+    >>> from dpmarket.privacy.loss import logistic_loss
+    >>> round(default_l2(logistic_loss(), NoiseNorm.euclidean(20), 100.0), 4)
+    0.0977
     """
     total = checks.positive("total_epsilon", total_epsilon)
     reach = reach_of(loss, private)
@@ -440,12 +444,23 @@ def shrinkage_correction(release: Release, noise_rate: float) -> float:
     :math:`v = g / (g + Z)` of the penalty is undone, near 1 where the noise, of length Z, is small beside a
     usual gradient g: a fifth of its reach, 0.4 for softmax. It moves no predicted class.
 
+    Parameters
+    ----------
+    release
+        The release.
+    noise_rate
+        The rate of its noise, > 0.
+
+    Returns
+    -------
+    float
+
     Examples
     --------
-    >>> from dpmarket.privacy.loss import logistic
-    >>> release = Release(logistic(), NoiseNorm.euclidean(20), l2=0.1)
+    >>> from dpmarket.privacy.loss import logistic_loss
+    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(20), l2=0.1)
     >>> round(shrinkage_correction(release, noise_rate=100.0), 3)
-    1.415
+    1.411
     """
     loss, norm = release.loss, release.norm
     usual = 0.4 if isinstance(loss, Softmax) else 0.2 * loss.reach_2
