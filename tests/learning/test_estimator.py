@@ -155,7 +155,7 @@ def test_release_is_the_grid_point_next_to_the_exact_minimiser():
     draw = SeededNoise(1).draw(4, fitted.noise_rate_, 1e-25)
     weights = weights_for(np.ones(80), fitted.l2_, fitted.row_bound_, 1, 1e-6)
     assert weights.noise_rate == fitted.noise_rate_
-    rows = Rows(x, np.where(y == 1, 1.0, -1.0), weights.loss_weights)
+    rows = Rows(x, (y == 1).astype(float), weights.loss_weights)
     minimum = minimise(rows, fitted.l2_, *draw.high_low(), fitted.row_bound_, 1e-20)
     cells = np.append(fitted.coef_[0], fitted.intercept_) / plan.grid_
     assert fitted.coef_grid_.dtype == np.int64

@@ -181,7 +181,14 @@ def test_given_weights_train_to_the_certified_minimiser():
     problem = inner_problem(X, y, concentration=0.0, l2=0.05, rng=rng, pull=0.5, price=0.0)
     weights = rng.dirichlet(np.ones(100))
     found = minimise_in_ball(FixedWeights(problem, weights), np.zeros(30), np.inf, 1e-12, 100)
-    exact = minimise(Rows(X, y, weights, constant=False), 0.05, problem.pull, np.zeros(30), 1.0, 1e-14)
+    exact = minimise(
+        Rows(X, (y > 0.0).astype(float), weights, constant=False),
+        0.05,
+        problem.pull,
+        np.zeros(30),
+        1.0,
+        1e-14,
+    )
     np.testing.assert_allclose(found.w, exact.high, atol=1e-10)
 
 

@@ -10,7 +10,7 @@ from .linear import PrivateBinomialRegression as PrivateBinomialRegression
 from .linear import PrivateLinearRegression as PrivateLinearRegression
 from .linear import PrivateLinearSVC as PrivateLinearSVC
 from .linear import PrivateQuantileRegressor as PrivateQuantileRegressor
+from .minimiser import minimise as minimise
 from .proving import Minimum as Minimum
 from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
-from .solver import minimise as minimise

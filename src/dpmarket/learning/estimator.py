@@ -3,8 +3,8 @@ r"""Turn records and promises into a logistic regression that keeps every promis
 .. math:: \min_w \; \sum_i a_i \log(1 + e^{-y_i w \cdot x_i}) + b' \cdot w + \frac{\Lambda}{2} |w|^2
 
 with weights from promises (:mod:`dpmarket.privacy.weights`), noise from the operating system
-(:mod:`dpmarket.privacy.noise`), a minimiser with a proved accuracy (:mod:`dpmarket.learning.solver`) and its
-release on a public grid (:mod:`dpmarket.privacy.grid`). Paper: Algorithm 1, step 2. Promises with a delta
+(:mod:`dpmarket.privacy.noise`), a minimiser with a proved accuracy (:mod:`dpmarket.learning.minimiser`), and
+its release on a public grid (:mod:`dpmarket.privacy.grid`). Paper: Algorithm 1, step 2. Promises with a delta
 have Gaussian noise and their own accounting (:mod:`dpmarket.privacy.gaussian`).
 """
 

@@ -33,13 +33,85 @@ from dpmarket.learning.proving import (
     search_line,
     with_penalty,
 )
-from dpmarket.learning.sums import Errors, Sums
+from dpmarket.learning.row_sums import threads
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.sums import Errors, LocalSums, Sums
+from dpmarket.privacy.loss import Loss, logistic_loss
 
 _MAX_STEPS = 20_000
 _MEMORY = 30
 _REFRESH = 40
 _MANY_COEFFICIENTS = 512
 _SAMPLE = 8192
+
+
+def minimise(
+    rows: Rows,
+    l2: float,
+    linear_high: FloatArray,
+    linear_low: FloatArray,
+    row_bound: float,
+    gradient_bound: float,
+    *,
+    loss: Loss | None = None,
+    constant: float = 1.0,
+) -> Minimum:
+    """Return a point whose gradient is provably at most ``gradient_bound``, for records in memory.
+
+    Parameters
+    ----------
+    rows
+        The records, their weights and labels. No row may be longer than ``row_bound``.
+    l2
+        The ridge penalty Lambda, > 0; the constant's coefficient is penalised, too.
+    linear_high, linear_low
+        b, as the exact sum of two vectors, or matrices with a row per output, the constant's coefficient
+        last. Zeros: the fit without noise.
+    row_bound
+        R: no row, with its constant, has a larger Euclidean norm.
+    gradient_bound
+        tau, > 0, in the Euclidean norm over all coefficients.
+    loss
+        The loss; None means the logistic one.
+    constant
+        The number in the constant column, if rows have one: a power of two.
+
+    Returns
+    -------
+    Minimum
+        With the bound that was proved, at most ``gradient_bound``; of the shape of ``linear_high``.
+
+    Raises
+    ------
+    Infeasible
+        If this bound cannot be reached at this penalty with pairs of floats. Decided before a record is read.
+    NotConverged
+        If the bound was not reached although it can be.
+
+    Notes
+    -----
+    Guaranteed:
+
+    * ``|w - w*| <= gradient_bound / l2`` for the exact minimiser w*.
+    * Records of weight 0 have no influence, not even on rounding.
+    * The result does not depend on the number of threads.
+    * Apart from small vectors per record, no more memory than one block of rows.
+
+    Examples
+    --------
+    >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=False)
+    >>> minimum = minimise(rows, 0.5, np.zeros(1), np.zeros(1), row_bound=1.0, gradient_bound=1e-20)
+    >>> minimum.high.round(6).tolist(), minimum.gradient_bound <= 1e-20
+    ([0.574529], True)
+    """
+    used = logistic_loss() if loss is None else loss
+    shape = (used.outputs, rows.n_coefficients)
+    with threads(rows) as run:
+        sums = LocalSums(rows.active(), used, constant if rows.constant else None, row_bound, run)
+        high, low = linear_high.reshape(shape), linear_low.reshape(shape)
+        found = minimise_sum(sums, l2, high, low, gradient_bound)
+    shape = linear_high.shape
+    return Minimum(found.high.reshape(shape), found.low.reshape(shape), found.gradient_bound)
 
 
 def minimise_sum(

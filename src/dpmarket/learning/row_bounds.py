@@ -91,9 +91,9 @@ def _of_all(rows: Rows, parts: list[FloatArray]) -> FloatArray:
     found = np.concatenate(parts) if parts else NO_SCALES
     if bool((found == 1.0).all()):
         return NO_SCALES
-    if len(found) == len(rows.signs):
+    if len(found) == len(rows.labels):
         return found
-    scales = np.ones(len(rows.signs))
+    scales = np.ones(len(rows.labels))
     scales[rows.weights > 0.0] = found
     return scales
 

@@ -139,7 +139,8 @@ class Errors:
 
     def accurate_gradient_error(self, norm: float) -> float:
         """Bound the error of ``accurate_gradient`` at a pair of this norm."""
-        outputs = self._steepness * self._inner(norm) * (2.0 * gamma(self.n_coefficients + 8) ** 2 + 2.0**-96)
+        each = 2.0 * gamma(self.n_coefficients + 8) ** 2 + (2.0**-98 if self.loss.outputs == 1 else 2.0**-96)
+        outputs = self._steepness * self._inner(norm) * each
         sums = gamma(4 * CHUNK + 16) ** 2 + self._chunks
         rest = 2.0**-86 + self.loss.outputs * 2.0**-99 + sums
         return self.total * self.row_bound * self._constants[1] * (outputs + rest)
@@ -159,7 +160,7 @@ class LocalSums:
     Attributes
     ----------
     rows
-        Records that take part, with ``signs`` the labels as the loss takes them.
+        Records that take part.
     loss
         The loss.
     constant
@@ -275,7 +276,7 @@ class LocalSums:
                 if self.constant is not None:
                     x = np.column_stack([x, np.full(len(x), self.constant)])
                 weights = block.weights[chosen, None]
-                diagonal, vector = self.loss.curvatures(x @ w.T, block.signs[chosen])
+                diagonal, vector = self.loss.curvatures(x @ w.T, block.labels[chosen])
                 yield x, weights * diagonal, (vector, weights * vector)
 
 
