@@ -482,3 +482,15 @@ def test_probabilities_and_classes_follow_from_the_margin():
     np.testing.assert_allclose(np.exp(fitted.predict_log_proba(x)), fitted.predict_proba(x))
     assert (fitted.predict(x) == (margins > 0)).all()
     assert fitted.score(x, y) == np.mean((margins > 0) == y)
+
+
+@pytest.mark.parametrize("classes", [(0, 1), None])
+def test_a_record_without_a_budget_is_not_even_a_reason_to_refuse(classes):
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(-0.4, 0.4, (60, 2)), np.tile([0, 1], 30)
+    epsilons = np.where(np.arange(60) % 5 == 0, 0.0, 1.0)
+    model = PrivateLogisticRegression(classes=classes, noise_source=SeededNoise(1))
+    first = model.fit(x, y, epsilons=epsilons).coef_grid_
+    spoiled, labels = x.copy(), y.copy()
+    spoiled[::5], labels[::5] = np.nan, 7
+    assert np.array_equal(model.fit(spoiled, labels, epsilons=epsilons).coef_grid_, first)

@@ -30,7 +30,13 @@ from dpmarket.learning.geometry import carried_shape, geometry_of, shape_of
 from dpmarket.learning.labels import read_classes
 from dpmarket.learning.messages import refuse_arguments, refuse_known, validated
 from dpmarket.learning.problem import check_constant
-from dpmarket.learning.promises import Prepared, read_promises, refuse_other_index
+from dpmarket.learning.promises import (
+    Prepared,
+    number_of_records,
+    read_promises,
+    refuse_other_index,
+    taking_part,
+)
 from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.softmax_geometry import SoftmaxGeometry
@@ -244,16 +250,20 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         source = self._settings()
         shape = shape_of(self.noise_shape, X)
         refuse_other_index(X, epsilons, people)
+        count = number_of_records(X, y)
+        if count is None:
+            validated(self, X, y, accept_sparse="csr")
+            raise InvalidInput("expected as many labels as records.")
+        promised, holding = read_promises(self.epsilon, epsilons, people, count, self.rows_per_person)
+        X, y, kept = taking_part(X, y, promised, holding, float(self.numerical_epsilon))
         x, y = validated(self, X, y, accept_sparse="csr")
         classes = read_classes(self.classes, y)
         geometry = self._geometry(x.shape[1], shape, len(classes))
         labels = geometry.labels(classes, y)
-        promised, holding = read_promises(self.epsilon, epsilons, people, len(labels), self.rows_per_person)
         charge = geometry.charging(account, holding.n_people)
         weights = self._weights(promised, geometry)
-        rows = Rows(
-            x, labels, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept)
-        )
+        own = holding.record_weights(weights.loss_weights)[kept]
+        rows = Rows(x, labels, own, constant=bool(self.fit_intercept))
         shorten = clipping_scales if self.clip else rounding_scales
         rows = replace(rows, scales=shorten(rows, geometry.shape))
         geometry.check_source(source)

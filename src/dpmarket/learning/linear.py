@@ -21,15 +21,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
-from sklearn.utils import _safe_indexing  # type: ignore[import-untyped]
-from sklearn.utils.validation import _num_samples, check_is_fitted  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import refuse_arguments, validated
-from dpmarket.learning.promises import Holding, read_promises, refuse_other_index
+from dpmarket.learning.promises import (
+    Holding,
+    number_of_records,
+    read_promises,
+    refuse_other_index,
+    taking_part,
+)
 from dpmarket.learning.row_bounds import clipping_scales
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.training import Charge, Records, train, train_by_descent
@@ -201,8 +206,6 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         refuse_other_index(X, epsilons, people)
         X, y, kept, promised, holding = self._taking_part(X, y, epsilons, people)
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=isinstance(self, RegressorMixin))
-        if kept is None:
-            kept = np.arange(x.shape[0])
         loss, labels = self._read_labels(y)
         records = Records(x, labels, kept, holding)
         charge = self._charging(account, holding)
@@ -252,14 +255,10 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _taking_part(
         self, X: Any, y: Any, epsilons: Any, people: Any
-    ) -> tuple[Any, Any, Any, FloatArray, Holding]:
-        """Drop records whose weight will be 0, before anything about them could be refused."""
-        try:
-            count = _num_samples(X)
-            sizes = {count, _num_samples(y)}
-        except TypeError:
-            sizes = set()
-        if len(sizes) != 1:
+    ) -> tuple[Any, Any, IntArray, FloatArray, Holding]:
+        """Read the budgets, and drop records whose weight will be 0."""
+        count = number_of_records(X, y)
+        if count is None:
             validated(self, X, y, accept_sparse="csr")
             raise InvalidInput("expected as many labels as records.")
         rows = int(self.rows_per_person) if self.delta is None else _MANY_ROWS
@@ -267,12 +266,7 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not isinstance(promised, np.ndarray):
             raise InvalidInput("expected epsilons to be numbers.")
         reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
-        present = promised > reserve
-        present = present if holding.owners is None else present[holding.owners]
-        if present.all() or not present.any():
-            return X, y, None, promised, holding
-        kept = np.flatnonzero(present)
-        return _safe_indexing(X, kept), _safe_indexing(y, kept), kept, promised, holding
+        return *taking_part(X, y, promised, holding, reserve), promised, holding
 
     def _norm(self, features: int) -> NoiseNorm:
         separate = [False] * features if self.noise_norm is None else self.noise_norm.separate
