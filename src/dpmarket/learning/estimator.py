@@ -96,8 +96,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         its rows, a function of declarations only, and the Euclidean norm for other rows. Refused with more
         than two classes. With ``delta`` it says only how long rows are: the noise is Gaussian.
     delta
-        The probability, the same for everybody, with which a promise need not hold; at most
-        ``1 / (10 * people)``. None means that promises hold always. With it the noise is Gaussian, which is
+        The delta of everybody's (epsilon, delta) guarantee: no set of models gains more probability than
+        this beyond the factor exp(epsilon). At most ``1 / (10 * people)``; None means 0. The noise is then
+        Gaussian, which is
         smaller from about 14 coefficients on.
 
     Attributes
