@@ -23,13 +23,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import NotConverged
+from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.privacy.loss import Term
+from dpmarket.privacy.lowering import lowered
 
 Terms = tuple[Term, ...]
 """One bound on the change of the log determinant."""
@@ -42,6 +44,10 @@ terms are all at least 0), the logarithms 12u, sums and the rounding itself 8u. 
 is not in here: it is added to the tangent, ``_SLOPE`` of the sizes of its terms.
 """
 _SLOPE = 2.0**-49
+_ROUND_DOWN = 2.0**-44
+_SMALLEST = 1e-150
+"""Smaller c are charged as if they were this large: products of them could underflow."""
+_LARGEST = 1e100
 _BLOCK = 4096
 _FEW = 4096
 _BINS = 1024
@@ -55,6 +61,73 @@ class _Point(NamedTuple):
     t: FloatArray
     by_c: FloatArray
     by_lam: FloatArray
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Charges and weights for public constants.
+
+    Attributes
+    ----------
+    reach
+        S.
+    row_bound, row_bound_2
+        R1 and R2.
+    l2
+        The penalty.
+    bounds
+        Valid bounds on the determinant.
+    """
+
+    reach: float
+    row_bound: float
+    row_bound_2: float
+    l2: float
+    bounds: tuple[Terms, ...]
+
+    @property
+    def target(self) -> float:
+        """R2^2 / Lambda: c of the weight 1."""
+        return self.row_bound_2**2 / self.l2
+
+    def lam(self, noise_rate: float) -> float:
+        """Return lambda: alpha of the weight whose c is 1."""
+        found = 0.5 * noise_rate * self.reach * self.row_bound / self.target
+        if not (1e-150 < found < 1e150 and 1e-150 < self.target < 1e150):
+            raise InvalidInput(
+                f"expected noise_rate and l2 within the range of floats, got noise_rate = {noise_rate!r}, "
+                f"l2 = {self.l2!r}, row_bound = {self.row_bound!r}."
+            )
+        return found
+
+    def epsilons(self, weights: FloatArray, noise_rate: float) -> FloatArray:
+        """Return what weights of at least 0 cost, rounded up; exactly 0 for the weight 0."""
+        lam, target = self.lam(noise_rate), self.target
+        if not float(weights.max()) * target * max(lam, 1.0) <= _LARGEST:
+            raise InvalidInput("expected a charge below 1e100; noise_rate or 1 / l2 is too large.")
+        c = np.where(weights > 0.0, np.maximum(weights * target, _SMALLEST), 0.0)
+        return charges(c, lam, self.bounds)
+
+    def weights(self, epsilons: FloatArray) -> tuple[FloatArray, float] | None:
+        """Return the weights that spend these epsilons, some above 0, and the noise rate; None if none do."""
+        present = epsilons > 0.0
+        some = epsilons if present.all() else epsilons[present]
+        solved = solve(some, self.target, self.bounds)
+        if solved is None:
+            return None
+        rate = solved[1] / self.lam(1.0)
+        found = lowered(
+            solved[0] / self.target,
+            some,
+            lambda few: self.epsilons(few, rate),
+            share=_ROUND_DOWN,
+            smallest=_SMALLEST / self.target,
+        )
+        if some is epsilons:
+            return found, rate
+        result = np.zeros_like(epsilons)
+        result[present] = found
+        return result, rate
 
 
 def charges(c: FloatArray, lam: float, bounds: Sequence[Terms]) -> FloatArray:
@@ -87,6 +160,20 @@ def _upper(c: FloatArray, lam: float, terms: Terms) -> FloatArray:
     above = np.maximum((slope + _SLOPE * size) * (1.0 - t), (_SLOPE * size - slope) * t)
     total = alpha + alpha * t + _logs(c, t, terms) + np.maximum(above, 0.0) * c
     return np.asarray(total * (1.0 + ROUND_UP))
+
+
+def bounds_of(terms: Terms, rank: int, rows: int, n_coefficients: int | None) -> tuple[Terms, ...]:
+    """Return every valid bound on the determinant worth a look, for at most so many rows of one person.
+
+    Equal shares of the weight are the worst case: ``rows`` times each term, with c / rows. For more rows than
+    coefficients also the trace, spread evenly over the directions that a person can change.
+    """
+    by_rows = tuple(Term(m * rows, p / rows, q / rows, v / rows) for m, p, q, v in terms)
+    if n_coefficients is None or rows <= n_coefficients:
+        return (by_rows,)
+    size = float(n_coefficients * rank)
+    trace = [math.fsum(term.times * term[k] for term in terms) / size for k in (1, 2, 3)]
+    return by_rows, (Term(size, *trace),)
 
 
 def at_one(lam: float, terms: Terms) -> bool:

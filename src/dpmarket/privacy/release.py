@@ -44,15 +44,11 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import charge
 from dpmarket.privacy.grid import ReleasePlan, box_cost, grid_for, plan_on, share_of
-from dpmarket.privacy.loss import Loss, SigmoidLoss, Softmax, Term, loss_from
-from dpmarket.privacy.lowering import lowered
+from dpmarket.privacy.loss import Loss, SigmoidLoss, Softmax, loss_from
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _SCHEMA = "dpmarket.release/1"
 _SMALLEST_EPSILON = 1e-100
-_SMALLEST_WEIGHT = 1e-150
-_LARGEST = 1e100
-_ROUND_DOWN = 2.0**-44
 
 
 class Weights(NamedTuple):
@@ -129,13 +125,13 @@ class Release:
         """Every valid bound on the log determinant worth a look."""
         if self.private == "labels":
             return ((),)
-        rows, n = self.rows_per_person, self.norm.n_coefficients
-        by_rows = tuple(Term(m * rows, p / rows, q / rows, v / rows) for m, p, q, v in self.loss.terms)
-        if rows <= n:
-            return (by_rows,)
-        size = float(n * self.loss.rank)
-        trace = [math.fsum(term.times * term[k] for term in self.loss.terms) / size for k in (1, 2, 3)]
-        return by_rows, (Term(size, *trace),)
+        loss = self.loss
+        return charge.bounds_of(loss.terms, loss.rank, self.rows_per_person, self.norm.n_coefficients)
+
+    @property
+    def _accounting(self) -> charge.Accounting:
+        norm = self.norm
+        return charge.Accounting(self.reach, norm.row_bound, norm.row_bound_2, self.l2, self.bounds)
 
     def epsilons(self, loss_weights: ArrayLike, noise_rate: float) -> FloatArray:
         """Return each person's privacy loss (epsilon), rounded up, without the cost of the grid.
@@ -154,12 +150,7 @@ class Release:
             For values that are no such numbers, and for charges above 1e100.
         """
         given = checks.non_negative_vector("loss_weights", loss_weights)
-        lam = self._noise_against_penalty(checks.positive("noise_rate", noise_rate))
-        by_penalty = self._target
-        if not float(given.max()) * by_penalty * max(lam, 1.0) <= _LARGEST:
-            raise InvalidInput("expected a charge below 1e100; noise_rate or 1 / l2 is too large.")
-        c = np.where(given > 0.0, np.maximum(given, _SMALLEST_WEIGHT) * by_penalty, 0.0)
-        return read_only(charge.charges(c, lam, self.bounds))
+        return read_only(self._accounting.epsilons(given, checks.positive("noise_rate", noise_rate)))
 
     def weights(self, epsilons: ArrayLike, numerical_epsilon: float = 0.0) -> Weights:
         """Return the weights that spend everybody's epsilon and exceed nobody's.
@@ -180,30 +171,13 @@ class Release:
         """
         promised = checks.non_negative_vector("epsilons", epsilons)
         usable = usable_epsilons(promised, checks.non_negative("numerical_epsilon", numerical_epsilon))
-        present = usable > 0.0
-        some = usable if present.all() else usable[present]
-        target = self._target
-        solved = charge.solve(some, target, self.bounds)
-        if solved is None:
+        found = self._accounting.weights(usable)
+        if found is None:
             raise Infeasible(
                 f"no amount of noise keeps these epsilons at l2 = {self.l2!r}. "
                 f"l2 = {self.least_l2(exact_sum(usable)) * 1.001:.4g} works."
             )
-        c, lam = solved
-        rate = lam / self._noise_against_penalty(1.0)
-        # Rounded to a float: what is charged is computed from it.
-        found = lowered(
-            c / target,
-            some,
-            lambda few: self.epsilons(few, rate),
-            share=_ROUND_DOWN,
-            smallest=_SMALLEST_WEIGHT,
-        )
-        if some is usable:
-            return Weights(read_only(found), rate)
-        result = np.zeros_like(usable)
-        result[present] = found
-        return Weights(read_only(result), rate)
+        return Weights(read_only(found[0]), found[1])
 
     def least_l2(self, total_epsilon: float) -> float:
         """Return the penalty from which epsilons of this sum need no log-determinant term at t < 1."""
@@ -307,21 +281,9 @@ class Release:
         }
 
     @property
-    def _target(self) -> float:
-        """R2^2 / Lambda: c of the weight 1."""
-        return self.norm.row_bound_2**2 / self.l2
-
-    @property
     def _largest_trace(self) -> float:
         """Largest trace of the loss's second derivative."""
         return self.loss.curvature if self.loss.outputs == 1 else 1.0 - 1.0 / self.loss.outputs
-
-    def _noise_against_penalty(self, noise_rate: float) -> float:
-        """Return lambda: alpha of the weight whose c is 1."""
-        lam = 0.5 * noise_rate * self.reach * self.norm.row_bound / self._target
-        if not 1e-150 < lam < 1e150:
-            raise InvalidInput(f"expected noise_rate within the range of floats, got {noise_rate!r}.")
-        return lam
 
     def _grid_slope(self, eta: float, total: float) -> float:
         """Return how steep the log density is where every coordinate moves by at most 1."""
