@@ -153,6 +153,8 @@ def charges(c: FloatArray, lam: float, bounds: Sequence[Terms]) -> FloatArray:
 def _upper(c: FloatArray, lam: float, terms: Terms) -> FloatArray:
     alpha = lam * c
     if at_one(lam, terms):
+        if not any(term.end for term in terms):
+            return np.asarray(alpha * (2.0 * (1.0 + 2.0**-48)))  # two products, four roundings, the tangent
         return np.asarray((2.0 * alpha + _logs(c, np.ones_like(c), terms)) * (1.0 + ROUND_UP))
     t = _maximiser(c, lam, terms)
     slope, size = _slope(c, t, lam, terms)
@@ -177,8 +179,13 @@ def bounds_of(terms: Terms, rank: int, rows: int, n_coefficients: int | None) ->
 
 
 def at_one(lam: float, terms: Terms) -> bool:
-    """Tell whether t = 1 is the maximiser for every c: the noise outweighs every term that falls there."""
-    return lam >= sum(term.times * max(term.start + term.bend - term.end, 0.0) for term in terms)
+    """Tell whether t = 1 is the maximiser for every c: the noise outweighs every term that falls there.
+
+    If it does not by rounding only, the tangent at 1 exceeds f by less than a charge is rounded up.
+    """
+    return lam * (1.0 + 2.0**-50) >= sum(
+        term.times * max(term.start + term.bend - term.end, 0.0) for term in terms
+    )
 
 
 def _logs(c: FloatArray, t: FloatArray, terms: Terms) -> FloatArray:
@@ -408,7 +415,8 @@ def _root(
         missing = target - float(c @ counts)
         step = missing / (-float(slopes @ counts) / (x * x))  # d lambda = -dx / x^2
         low, high = (x, high) if missing >= 0.0 else (low, x)
-        if abs(missing) <= 4e-15 * target or abs(step) <= 2.0**-52 * x:
+        # The c are good to 1e-14, and so are their sum and its root.
+        if abs(missing) <= 3e-14 * target or abs(step) <= 1e-14 * x:
             return c, 1.0 / x
         following = x + step
         if not low < following < high:
