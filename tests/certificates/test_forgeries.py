@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpmarket.certificates import verify
 from dpmarket.certificates.verifier.losses import release_up
-from dpmarket.privacy.release import ReleasePlan, release_cost
+from dpmarket.privacy.grid import ReleasePlan, release_cost
 from support.certificates import constants, failing, verdicts
 from support.forging import ARITY, FILES, VALUES, Papers, canonical, tree
 

@@ -280,3 +280,13 @@ def test_no_message_quotes_a_value():
         PublicEncoder(COLUMNS).fit(frame).transform(frame)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_a_yes_or_no_column_reads_words_and_refuses_other_texts():
+    rows = PublicEncoder({"a": YesNo()}, sparse_output=False).fit_transform(
+        {"a": ["yes", "NO", "true", "False", "1", "0"]}
+    )
+    assert (rows[:, 0] > 0.0).tolist() == [True, False, True, False, True, False]
+    for word in ("maybe", "ja", ""):
+        with pytest.raises(InvalidInput, match="other texts"):
+            PublicEncoder({"a": YesNo()}).fit_transform({"a": ["yes", word]})

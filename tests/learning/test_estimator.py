@@ -13,8 +13,8 @@ from sklearn.base import clone
 from dpmarket.errors import DpmarketError, EntropyUnavailable, Infeasible, InvalidInput
 from dpmarket.learning import PrivateLogisticRegression, Rows, minimise
 from dpmarket.privacy import privacy_loss, suggest_stretch, weights_for
+from dpmarket.privacy.grid import release_cost
 from dpmarket.privacy.noise import SeededNoise
-from dpmarket.privacy.release import release_cost
 
 
 class NoNoise:
@@ -155,7 +155,7 @@ def test_release_is_the_grid_point_next_to_the_exact_minimiser():
     draw = SeededNoise(1).draw(4, fitted.noise_rate_, 1e-25)
     weights = weights_for(np.ones(80), fitted.l2_, fitted.row_bound_, 1, 1e-6)
     assert weights.noise_rate == fitted.noise_rate_
-    rows = Rows(x, np.where(y == 1, 1.0, -1.0), weights.loss_weights)
+    rows = Rows(x, (y == 1).astype(float), weights.loss_weights)
     minimum = minimise(rows, fitted.l2_, *draw.high_low(), fitted.row_bound_, 1e-20)
     cells = np.append(fitted.coef_[0], fitted.intercept_) / plan.grid_
     assert fitted.coef_grid_.dtype == np.int64
@@ -482,3 +482,15 @@ def test_probabilities_and_classes_follow_from_the_margin():
     np.testing.assert_allclose(np.exp(fitted.predict_log_proba(x)), fitted.predict_proba(x))
     assert (fitted.predict(x) == (margins > 0)).all()
     assert fitted.score(x, y) == np.mean((margins > 0) == y)
+
+
+@pytest.mark.parametrize("classes", [(0, 1), None])
+def test_a_record_without_a_budget_is_not_even_a_reason_to_refuse(classes):
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(-0.4, 0.4, (60, 2)), np.tile([0, 1], 30)
+    epsilons = np.where(np.arange(60) % 5 == 0, 0.0, 1.0)
+    model = PrivateLogisticRegression(classes=classes, noise_source=SeededNoise(1))
+    first = model.fit(x, y, epsilons=epsilons).coef_grid_
+    spoiled, labels = x.copy(), y.copy()
+    spoiled[::5], labels[::5] = np.nan, 7
+    assert np.array_equal(model.fit(spoiled, labels, epsilons=epsilons).coef_grid_, first)

@@ -9,9 +9,8 @@ from sklearn.base import clone
 from dpmarket.audit import weights_of
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
+from dpmarket.learning.minimiser import minimise
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.softmax_solver import softmax_minimise
-from dpmarket.learning.solver import minimise
 from dpmarket.privacy import (
     Account,
     NoiseShape,
@@ -23,6 +22,7 @@ from dpmarket.privacy import (
     weights_for,
 )
 from dpmarket.privacy.gaussian_weights import NUMERICAL_DELTA, GaussianWeights
+from dpmarket.privacy.loss import Softmax
 
 DELTA = 1e-5
 
@@ -68,12 +68,12 @@ def test_what_is_released_is_the_minimiser_on_the_grid(classes):
     noise = SeededNoise(3).draw_normal(size, fitted.noise_rate_, plan.noise_accuracy).high_low()
     options = {"row_bound": fitted.row_bound_, "gradient_bound": 1e-18}
     if classes == 2:
-        rows = Rows(x, np.where(y == 1, 1.0, -1.0), fitted.loss_weights_, constant=False)
+        rows = Rows(x, (y == 1).astype(float), fitted.loss_weights_, constant=False)
         found = minimise(rows, fitted.l2_, *noise, **options).high
     else:
         rows = Rows(x, y.astype(float), fitted.loss_weights_, constant=False)
         blocks = [part.reshape(classes, -1) for part in noise]
-        found = softmax_minimise(rows, classes, fitted.l2_, *blocks, **options).high
+        found = minimise(rows, fitted.l2_, *blocks, **options, loss=Softmax(classes)).high
     assert np.abs(found / plan.grid - fitted.coef_grid_).max() <= 0.5 + 1e-6
     cost = gaussian_release_cost(
         plan, 4, fitted.noise_rate_, fitted.l2_, n_classes=classes, row_bound=fitted.row_bound_

@@ -9,8 +9,8 @@ from scipy.special import softmax
 
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
+from dpmarket.learning.minimiser import minimise
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.softmax_solver import softmax_minimise
 from dpmarket.privacy import (
     Account,
     NoiseShape,
@@ -19,6 +19,7 @@ from dpmarket.privacy import (
     softmax_weights_for,
     weights_for,
 )
+from dpmarket.privacy.loss import Softmax
 from dpmarket.privacy.softmax_release import softmax_release_cost
 
 CLASSES = ("a", "b", "c")
@@ -87,9 +88,8 @@ def exact_minimiser(fitted, x, y, seed):
     rows = np.column_stack([x, np.full(len(x), fitted.intercept_scaling_)])
     numbers = np.searchsorted(CLASSES, y).astype(float)
     problem = Rows(rows, numbers, fitted.loss_weights_, constant=False)
-    return softmax_minimise(
-        problem, 3, fitted.l2_, noise, np.zeros((3, n)), row_bound=fitted.row_bound_, gradient_bound=1e-14
-    ).high, noise
+    found = minimise(problem, fitted.l2_, noise, np.zeros((3, n)), fitted.row_bound_, 1e-14, loss=Softmax(3))
+    return found.high, noise
 
 
 def test_what_is_released_is_the_minimiser_on_the_grid_and_centred_only_then():

@@ -299,8 +299,9 @@ def test_several_rows_of_a_person_are_one_promise(settings):
         x, y, epsilons=[1.0, 2.0, 0.0, 3.0], people=[0, 0, 1, 2, 2, 2]
     )
     assert same(named, numbered)
+    seeded(rows_per_person=2, **settings).fit(x, y, epsilons=promises, people=people)  # cyd's are not read
     with pytest.raises(dpm.InvalidInput, match="rows_per_person"):
-        seeded(rows_per_person=2, **settings).fit(x, y, epsilons=promises, people=people)
+        seeded(rows_per_person=1, **settings).fit(x, y, epsilons=promises, people=people)
 
 
 def test_an_account_is_charged_once_for_every_model_and_stops_before_noise_is_drawn():

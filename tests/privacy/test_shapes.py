@@ -17,8 +17,8 @@ from dpmarket.privacy import (
     suggest_l2,
     suggest_stretch,
 )
+from dpmarket.privacy.grid import plan_release, release_cost
 from dpmarket.privacy.noise import SecureNoise, SeededNoise
-from dpmarket.privacy.release import plan_release, release_cost
 from dpmarket.privacy.shapes import l2_against_noise
 from dpmarket.privacy.weights import weights_for
 

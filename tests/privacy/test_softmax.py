@@ -16,7 +16,8 @@ from dpmarket.privacy import (
     softmax_release_cost,
     softmax_weights_for,
 )
-from dpmarket.privacy.softmax_curve import DeterminantBound
+from dpmarket.privacy.charge import bounds_of
+from dpmarket.privacy.loss import Softmax
 from dpmarket.privacy.softmax_density import trusted_softmax_log_density
 
 ETA, OWN = 20.0, 0.05
@@ -232,15 +233,22 @@ def determinants(rng, classes, n, rows):
     return np.linalg.slogdet(np.eye(classes * n) + c * total)[1], c, s
 
 
+def log_determinant(classes, rows, n, c, s):
+    """The bound by rows, or with n by the trace."""
+    loss = Softmax(classes)
+    terms = bounds_of(loss.terms, loss.rank, rows, n)[-1]
+    return sum(m * math.log1p(c * (p * (1 - s) + q * s + v * s * (1 - s))) for m, p, q, v in terms)
+
+
 def test_the_determinant_of_several_rows_never_exceeds_either_bound():
     rng = np.random.default_rng(3)
     false = 0
     for _ in range(2_000):
         classes, n, rows = int(rng.integers(3, 6)), int(rng.integers(1, 3)), int(rng.integers(1, 6))
         found, c, s = determinants(rng, classes, n, rows)
-        assert found <= DeterminantBound.of_rows(classes, rows).log_determinant(c, s) * (1 + 1e-9) + 1e-9
-        assert found <= DeterminantBound.of_trace(classes, n).log_determinant(c, s) * (1 + 1e-9) + 1e-9
-        false += found > DeterminantBound.of_rows(classes, min(rows, n)).log_determinant(c, s) + 1e-6
+        assert found <= log_determinant(classes, rows, None, c, s) * (1 + 1e-9) + 1e-9
+        assert found <= log_determinant(classes, n + 1, n, c, s) * (1 + 1e-9) + 1e-9
+        false += found > log_determinant(classes, min(rows, n), None, c, s) + 1e-6
     assert false > 20  # with min(r, n) rows, which is right for two classes, the bound is no bound
 
 
@@ -251,9 +259,9 @@ def test_three_labels_in_one_direction_exceed_the_bound_of_one_row():
     spread = np.mean([np.diag(row) - np.outer(row, row) for row in p], axis=0)
     found = np.linalg.slogdet(np.eye(3) + c * spread)[1]
     assert found == pytest.approx(2.0 * math.log(1.0 + c / 4.0))
-    assert DeterminantBound.of_rows(3, 1).log_determinant(c, 1.0) == pytest.approx(math.log(1.0 + c / 2.0))
-    assert DeterminantBound.of_trace(3, 1).log_determinant(c, 1.0) == pytest.approx(found)
-    assert found < DeterminantBound.of_rows(3, 3).log_determinant(c, 1.0)
+    assert log_determinant(3, 1, None, c, 1.0) == pytest.approx(math.log(1.0 + c / 2.0))
+    assert log_determinant(3, 2, 1, c, 1.0) == pytest.approx(found)
+    assert found < log_determinant(3, 3, None, c, 1.0)
 
 
 def test_many_rows_are_charged_by_the_smaller_bound():

@@ -11,8 +11,6 @@ from scipy.optimize import brentq
 
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy import Weights, privacy_loss, suggest_l2, suggest_stretch, weights_for
-from dpmarket.privacy.compressed import CompressedPromises
-from dpmarket.privacy.promise_curve import PromiseCurve
 
 promise_lists = st.lists(st.floats(1e-6, 20.0), min_size=1, max_size=12)
 bounds = st.floats(0.2, 5.0)
@@ -154,36 +152,6 @@ def test_a_million_promises_come_back_to_1e_12_from_below(kind, factor):
     promises = many(kind, 1_000_000, seed=1)
     weights = weights_for(promises, factor * 2.0 / promises.sum())
     assert_used_fully_and_never_exceeded(weights, promises)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_compressed_sum_of_weights_is_the_sum_of_weights(kind):
-    promises = many(kind, 25_000)
-    curve = PromiseCurve(0.3 * 2.0 / promises.sum(), 1.0, 1)
-    compressed = CompressedPromises.of(promises, curve)
-    total = compressed.total_weight()
-    for x in (curve.linear_up_to * 1.5, curve.linear_up_to * 20.0):
-        weights, slopes = curve.weights(promises[promises > 0], x)
-        assert total(x) == pytest.approx((weights.sum(), slopes.sum()), rel=1e-12)
-
-
-def test_a_series_that_does_not_resolve_the_curve_is_refused():
-    promises = np.linspace(0.0, 30.0, 40_000)
-    curve = PromiseCurve(1e-6, 1.0, 1)
-    moments = np.ones(9)
-    blunt = CompressedPromises(promises, 30.0, moments, np.empty(0, np.int64), np.empty(0), curve)
-    assert blunt.weights(1.0) is None
-
-
-@given(st.floats(1e-3, 3.0), st.floats(1e-4, 0.3), st.floats(1.0, 30.0), st.floats(0.01, 0.99))
-def test_the_largest_weight_is_concave_in_the_inverse_noise_rate(epsilon, l2, factor, share):
-    curve = PromiseCurve(l2, 1.0, 1)
-    left = 0.5 * curve.linear_up_to
-    right = left * (1 + factor)
-    middle = share * left + (1 - share) * right
-    values = [curve.weights(np.array([epsilon]), x)[0][0] for x in (left, middle, right)]
-    assert values[1] >= (share * values[0] + (1 - share) * values[2]) * (1 - 1e-12)
-    assert values[2] <= curve.limit(np.array([epsilon]))[0]
 
 
 def test_a_weights_value_unpacks_is_read_only_and_turns_into_json():

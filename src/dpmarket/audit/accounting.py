@@ -1,6 +1,6 @@
 r"""Turn weights, noise rate and release plan into what everybody really spent, by other code than made them.
 
-Formula (*) of :mod:`dpmarket.privacy.accounting` and the release cost of :mod:`dpmarket.privacy.release`,
+Formula (*) of :mod:`dpmarket.privacy.accounting` and the release cost of :mod:`dpmarket.privacy.grid`,
 written down once more with many digits (mpmath). Nothing is shared with the code under audit: there the
 maximum over s is the root of a quadratic, here it is found by halving the interval in which the (concave)
 bracket stops rising.

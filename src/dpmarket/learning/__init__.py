@@ -2,7 +2,7 @@
 
 :class:`~dpmarket.learning.estimator.PrivateLogisticRegression` keeps a promise to every person;
 :class:`~dpmarket.learning.scaling.PublicScaler` brings features into its range without reading a bound from
-the data. :func:`~dpmarket.learning.solver.minimise` is the minimiser underneath, with a proved accuracy.
+the data. :func:`~dpmarket.learning.minimiser.minimise` is the minimiser underneath, with a proved accuracy.
 :mod:`~dpmarket.learning.reference` has other ways to keep the same promises, to compare with.
 """
 

@@ -6,7 +6,11 @@ from .columns import YesNo as YesNo
 from .encoder import PublicEncoder as PublicEncoder
 from .estimator import PrivateLogisticRegression as PrivateLogisticRegression
 from .learner import Learner as Learner
+from .linear import PrivateBinomialRegression as PrivateBinomialRegression
+from .linear import PrivateLinearRegression as PrivateLinearRegression
+from .linear import PrivateLinearSVC as PrivateLinearSVC
+from .linear import PrivateQuantileRegressor as PrivateQuantileRegressor
+from .minimiser import minimise as minimise
 from .proving import Minimum as Minimum
 from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
-from .solver import minimise as minimise

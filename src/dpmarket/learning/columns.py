@@ -230,6 +230,9 @@ class Categories:
 class YesNo:
     """A column that is true or false: one column of 0 and 1.
 
+    Read are truths, 1 and 0, and the words true, yes, false and no, in capitals or not. Other texts are
+    refused: none of them means "no".
+
     Parameters
     ----------
     missing
@@ -239,8 +242,8 @@ class YesNo:
 
     Examples
     --------
-    >>> YesNo().coded([True, 0, 1]).levels.tolist()
-    [0, -1, 0]
+    >>> YesNo().coded([True, 0, 1, "Yes", "no"]).levels.tolist()
+    [0, -1, 0, 0, -1]
     """
 
     missing: bool | None = None
@@ -269,7 +272,10 @@ class YesNo:
             gap = places[bool(self.missing)]
         elif self.missing_category:
             gap = 1
-        found = np.array([_place(value, places, gap, unknown=-2) for value in values], dtype=np.int64)
+        read = (_WORDS.get(value.lower(), value) if isinstance(value, str) else value for value in values)
+        found = np.array([_place(value, places, gap, unknown=-2) for value in read], dtype=np.int64)
+        if any(isinstance(value, str) and value.lower() not in _WORDS for value in values):
+            raise InvalidInput("expected true or false, yes or no, 1 or 0; found other texts.")
         outside, gaps = int((found == -2).sum()), int((found == -3).sum())
         return Coded(None, np.maximum(found, -1), outside, gaps)
 
@@ -278,6 +284,7 @@ class YesNo:
         return _without_defaults({"boolean": True}, self)
 
 
+_WORDS = dict.fromkeys(("true", "yes", "1"), True) | dict.fromkeys(("false", "no", "0"), False)
 Column = Numbers | Dates | Categories | YesNo
 _KINDS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
     (Numbers, ("low", "high")),

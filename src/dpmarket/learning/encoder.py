@@ -24,6 +24,7 @@ from dpmarket.learning.encoded import marked
 from dpmarket.learning.frames import columns_of, names_of
 from dpmarket.learning.pilots import declared_from
 from dpmarket.privacy import NoiseShape
+from dpmarket.privacy.noise_norm import NoiseNorm
 
 _SCHEMA = "dpmarket.encoder/1"
 
@@ -227,6 +228,13 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def noise_shape(self) -> NoiseShape | None:
         """Return the shape of the noise that suits these columns; None for the Euclidean one."""
         return self._declared()[1].shape
+
+    def noise_norm(self) -> NoiseNorm:
+        """Return the norm in which rows are at most 1 long, to be declared to an estimator."""
+        shape = self._declared()[1].shape
+        if shape is None:
+            return NoiseNorm.euclidean(len(self.get_feature_names_out()))
+        return NoiseNorm(shape.separate, shape.euclidean_bound)
 
     def _declared(self) -> tuple[dict[str, Column], Scaling]:
         if not isinstance(self.columns, Mapping) or not self.columns:

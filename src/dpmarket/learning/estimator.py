@@ -3,8 +3,8 @@ r"""Turn records and promises into a logistic regression that keeps every promis
 .. math:: \min_w \; \sum_i a_i \log(1 + e^{-y_i w \cdot x_i}) + b' \cdot w + \frac{\Lambda}{2} |w|^2
 
 with weights from promises (:mod:`dpmarket.privacy.weights`), noise from the operating system
-(:mod:`dpmarket.privacy.noise`), a minimiser with a proved accuracy (:mod:`dpmarket.learning.solver`) and its
-release on a public grid (:mod:`dpmarket.privacy.release`). Paper: Algorithm 1, step 2. Promises with a delta
+(:mod:`dpmarket.privacy.noise`), a minimiser with a proved accuracy (:mod:`dpmarket.learning.minimiser`), and
+its release on a public grid (:mod:`dpmarket.privacy.grid`). Paper: Algorithm 1, step 2. Promises with a delta
 have Gaussian noise and their own accounting (:mod:`dpmarket.privacy.gaussian`).
 """
 
@@ -30,15 +30,21 @@ from dpmarket.learning.geometry import carried_shape, geometry_of, shape_of
 from dpmarket.learning.labels import read_classes
 from dpmarket.learning.messages import refuse_arguments, refuse_known, validated
 from dpmarket.learning.problem import check_constant
-from dpmarket.learning.promises import Prepared, read_promises, refuse_other_index
+from dpmarket.learning.promises import (
+    Prepared,
+    number_of_records,
+    read_promises,
+    refuse_other_index,
+    taking_part,
+)
 from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 from dpmarket.privacy import NoiseShape
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.gaussian_weights import checked_delta
+from dpmarket.privacy.grid import ReleasePlan, round_to_grid
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from dpmarket.privacy.release import ReleasePlan, round_to_grid
 from dpmarket.privacy.weights import usable_promises
 
 
@@ -90,8 +96,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         its rows, a function of declarations only, and the Euclidean norm for other rows. Refused with more
         than two classes. With ``delta`` it says only how long rows are: the noise is Gaussian.
     delta
-        What a replaced record may add to the probability of any result, the same for everybody; at most
-        ``1 / (10 * people)``. None means 0. With it the noise is Gaussian, which is
+        The delta of everybody's (epsilon, delta) guarantee: no set of models gains more probability than
+        this beyond the factor exp(epsilon). At most ``1 / (10 * people)``; None means 0. The noise is then
+        Gaussian, which is
         smaller from about 14 coefficients on.
 
     Attributes
@@ -127,7 +134,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         The shape of the noise and the Euclidean bound on rows with their constant that was charged; None
         for Euclidean noise, whose bound is ``row_bound_``.
     release_plan_
-        The public :class:`~dpmarket.privacy.release.ReleasePlan`: with the constants above it lets anybody
+        The public :class:`~dpmarket.privacy.grid.ReleasePlan`: with the constants above it lets anybody
         check what releasing cost.
     noise_standard_error_
         Public bound on the root mean square, over coefficients, of the standard deviation that the noise
@@ -244,16 +251,20 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         source = self._settings()
         shape = shape_of(self.noise_shape, X)
         refuse_other_index(X, epsilons, people)
+        count = number_of_records(X, y)
+        if count is None:
+            validated(self, X, y, accept_sparse="csr")
+            raise InvalidInput("expected as many labels as records.")
+        promised, holding = read_promises(self.epsilon, epsilons, people, count, self.rows_per_person)
+        X, y, kept = taking_part(X, y, promised, holding, float(self.numerical_epsilon))
         x, y = validated(self, X, y, accept_sparse="csr")
         classes = read_classes(self.classes, y)
         geometry = self._geometry(x.shape[1], shape, len(classes))
         labels = geometry.labels(classes, y)
-        promised, holding = read_promises(self.epsilon, epsilons, people, len(labels), self.rows_per_person)
         charge = geometry.charging(account, holding.n_people)
         weights = self._weights(promised, geometry)
-        rows = Rows(
-            x, labels, holding.record_weights(weights.loss_weights), constant=bool(self.fit_intercept)
-        )
+        own = holding.record_weights(weights.loss_weights)[kept]
+        rows = Rows(x, labels, own, constant=bool(self.fit_intercept))
         shorten = clipping_scales if self.clip else rounding_scales
         rows = replace(rows, scales=shorten(rows, geometry.shape))
         geometry.check_source(source)

@@ -19,13 +19,14 @@ from dpmarket.errors import InvalidInput
 from dpmarket.learning.geometry import Charge, Geometry
 from dpmarket.learning.problem import Problem
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.softmax_geometry import SoftmaxGeometry, SoftmaxProblem
+from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import GaussianWeights, NoiseShape, gaussian_plan_release, gaussian_weights_for
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.gaussian_noise import GaussianSource
 from dpmarket.privacy.gaussian_penalty import gaussian_suggest_l2, gaussian_suggest_stretch
-from dpmarket.privacy.release import ReleasePlan
+from dpmarket.privacy.grid import ReleasePlan
+from dpmarket.privacy.loss import Softmax, logistic_loss
 
 _PEOPLE_PER_FAILURE = 10.0
 
@@ -181,10 +182,10 @@ class GaussianGeometry:
             weight_total=exact_sum(weights.loss_weights) * (1.0 + 1e-9),
         )
 
-    def problem(self, rows: Rows, weights: GaussianWeights, plan: ReleasePlan) -> Problem | SoftmaxProblem:
+    def problem(self, rows: Rows, weights: GaussianWeights, plan: ReleasePlan) -> Problem:
         """Return the training problem."""
-        inner = Problem.with_constant(self.constant or 1.0, rows, weights.l2, weights.row_bound, plan)
-        return inner if self.classes == 2 else SoftmaxProblem(inner, self.classes)
+        loss = logistic_loss() if self.classes == 2 else Softmax(self.classes)
+        return Problem(rows, loss, self.constant or 1.0, weights.l2, weights.row_bound, plan)
 
     def largest_noise(self, noise_rate: float) -> float:
         """Return a norm of all noise together that is exceeded practically never."""

@@ -17,14 +17,15 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.labels import signs_of
+from dpmarket.learning.labels import numbers_of
 from dpmarket.learning.problem import Problem, bound_with_constant, check_constant, suggest_constant
 from dpmarket.learning.rows import Rows
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import NoiseShape, Weights, noise_power, suggest_l2, suggest_stretch, weights_for
 from dpmarket.privacy.account import PrivacyAccount
+from dpmarket.privacy.grid import ReleasePlan, plan_release
+from dpmarket.privacy.loss import logistic_loss
 from dpmarket.privacy.noise import NoiseSource
-from dpmarket.privacy.release import ReleasePlan, plan_release
 from dpmarket.privacy.weights import finite_total
 
 Charge = Callable[[Sequence[Any], FloatArray], None]
@@ -77,8 +78,8 @@ class Geometry:
         return None if self.shape is None else self.shape.joint_columns
 
     def labels(self, classes: np.ndarray[Any, Any], y: Any) -> FloatArray:
-        """Return +1.0 for records of the second class and -1.0 for those of the first."""
-        return signs_of(classes, y)
+        """Return 1.0 for records of the second class and 0.0 for those of the first."""
+        return numbers_of(classes, y)
 
     def charging(self, account: PrivacyAccount | None, people: int) -> Charge:
         """Return what charges people, or nobody where there is no account."""
@@ -148,7 +149,7 @@ class Geometry:
     def problem(self, rows: Rows, weights: Weights, plan: ReleasePlan) -> Problem:
         """Return the training problem."""
         euclidean = weights.euclidean_bound or weights.row_bound
-        return Problem.with_constant(self.constant or 1.0, rows, weights.l2, euclidean, plan)
+        return Problem(rows, logistic_loss(), self.constant or 1.0, weights.l2, euclidean, plan)
 
     def largest_noise(self, noise_rate: float) -> float:
         """Return a norm of the noise that is exceeded practically never."""

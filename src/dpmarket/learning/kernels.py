@@ -1,14 +1,12 @@
-"""Gradients and Hessian products of the weighted logistic loss over a range of rows.
+"""Loops over rows that the kernels of every loss share: scores, sums of rows, norms, dense blocks.
 
-Loops over short chunks of rows that stay in cache and that the compiler turns into vector instructions. The
-order of all additions is fixed by the range, so that results do not depend on threads. Two accuracies:
+Short chunks of rows stay in cache, and the compiler turns them into vector instructions. The order of all
+additions is fixed by the range, so that results do not depend on threads. Sums are kept as pairs of floats,
+``accurate_*`` ones in pairs throughout, about 90 correct bits.
 
-* ``gradient``: float64, with chunk sums kept as unevaluated pairs of floats;
-* ``accurate_gradient``: pairs of floats ("double-double") throughout, about 90 correct bits.
-
-The error bounds that :mod:`dpmarket.learning.rounding` states are those of this code; change both or none.
-Error-free transformations need exactly rounded operations: no ``fastmath`` except in ``_margins``, where any
-order of the additions satisfies the bound.
+The error bounds that :mod:`dpmarket.learning.sums` states rest on this code; change both or none. Error-free
+transformations need exactly rounded operations: no ``fastmath`` except in ``margins``, where any order of the
+additions satisfies the bound.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import numba
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.learning.exponentials import accurate_sigmoid, add, sigmoid, times, two_product
+from dpmarket.learning.exponentials import times, two_product
 from dpmarket.numerics import two_sum
 
 CHUNK = 64
@@ -31,7 +29,8 @@ def thread_count() -> int:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _margins(x: FloatArray, first: int, count: int, w: FloatArray, out: FloatArray) -> None:
+def margins(x: FloatArray, first: int, count: int, w: FloatArray, out: FloatArray) -> None:
+    """Write ``x . w + constant`` for a chunk of rows."""
     n = x.shape[1]
     constant = w[n] if w.size > n else 0.0
     for i in range(count):
@@ -45,30 +44,7 @@ def _margins(x: FloatArray, first: int, count: int, w: FloatArray, out: FloatArr
 
 
 @numba.njit(cache=True, nogil=True)
-def _signed_margins(
-    x: FloatArray,
-    first: int,
-    count: int,
-    w: FloatArray,
-    signs: FloatArray,
-    scales: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Write ``sign * (scale * x . w + constant)`` for a chunk of rows."""
-    n = x.shape[1]
-    if scales.size == 0:
-        _margins(x, first, count, w, out)
-        for i in range(count):
-            out[i] *= signs[first + i]
-    else:
-        _margins(x, first, count, w[:n], out)
-        constant = w[n] if w.size > n else 0.0
-        for i in range(count):
-            out[i] = signs[first + i] * (out[i] * scales[first + i] + constant)
-
-
-@numba.njit(cache=True, nogil=True)
-def _add_rows(
+def add_rows(
     x: FloatArray,
     first: int,
     count: int,
@@ -96,87 +72,6 @@ def _add_rows(
 
 
 @numba.njit(cache=True, nogil=True)
-def gradient(
-    x: FloatArray,
-    w: FloatArray,
-    signs: FloatArray,
-    weights: FloatArray,
-    scales: FloatArray,
-    start: int,
-    stop: int,
-) -> FloatArray:
-    """Return the loss's gradient over rows start..stop, as pairs of floats of shape (2, coefficients).
-
-    Rows are ``(scale * x, 1)``, or without the constant if ``w`` is as long as a row; no scales means 1.
-    """
-    total = np.zeros((2, w.size))
-    part = np.empty(w.size)
-    margins = np.empty(CHUNK)
-    for first in range(start, stop, CHUNK):
-        count = min(CHUNK, stop - first)
-        _signed_margins(x, first, count, w, signs, scales, margins)
-        for i in range(count):
-            margins[i] = -signs[first + i] * weights[first + i] * sigmoid(margins[i])
-        _add_rows(x, first, count, margins, scales, part, total)
-    return total
-
-
-@numba.njit(cache=True, nogil=True)
-def hessian_product(
-    x: FloatArray,
-    w: FloatArray,
-    v: FloatArray,
-    signs: FloatArray,
-    weights: FloatArray,
-    scales: FloatArray,
-    start: int,
-    stop: int,
-) -> FloatArray:
-    """Return the loss's Hessian at ``w`` times ``v`` over rows start..stop, as pairs of floats."""
-    total = np.zeros((2, w.size))
-    part = np.empty(w.size)
-    margins = np.empty(CHUNK)
-    factors = np.empty(CHUNK)
-    for first in range(start, stop, CHUNK):
-        count = min(CHUNK, stop - first)
-        _signed_margins(x, first, count, w, signs, scales, margins)
-        _signed_margins(x, first, count, v, signs, scales, factors)
-        for i in range(count):
-            s = sigmoid(margins[i])
-            factors[i] *= signs[first + i] * weights[first + i] * (s * (1.0 - s))
-        _add_rows(x, first, count, factors, scales, part, total)
-    return total
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _add_outer_products(rows: FloatArray, scaled: FloatArray, out: FloatArray) -> None:
-    """Add ``sum scaled_j * rows_k`` over a chunk to ``out[j, k]``, k up to the block of j; both by column."""
-    n = rows.shape[0]
-    for j in range(0, n, 4):
-        for k in range(0, j + 4, 2):
-            a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = 0.0
-            for i in range(CHUNK):
-                r0, r1 = rows[k, i], rows[k + 1, i]
-                a, b, c, d = scaled[j, i], scaled[j + 1, i], scaled[j + 2, i], scaled[j + 3, i]
-                a0 += a * r0
-                a1 += a * r1
-                b0 += b * r0
-                b1 += b * r1
-                c0 += c * r0
-                c1 += c * r1
-                d0 += d * r0
-                d1 += d * r1
-            out[j, k] += a0
-            out[j, k + 1] += a1
-            out[j + 1, k] += b0
-            out[j + 1, k + 1] += b1
-            out[j + 2, k] += c0
-            out[j + 2, k + 1] += c1
-            out[j + 3, k] += d0
-            out[j + 3, k + 1] += d1
-
-
-@numba.njit(cache=True, nogil=True)
 def turned(x: FloatArray, first: int, count: int, scales: FloatArray, columns: FloatArray) -> None:
     """Write the rows ``scale * x`` of a chunk as columns; padding stays 0."""
     n = x.shape[1]
@@ -186,40 +81,6 @@ def turned(x: FloatArray, first: int, count: int, scales: FloatArray, columns: F
         scale = scales[first + i] if scales.size > 0 else 1.0
         for j in range(n):
             columns[j, i] = scale * x[first + i, j]
-
-
-@numba.njit(cache=True, nogil=True)
-def hessian(
-    x: FloatArray,
-    w: FloatArray,
-    signs: FloatArray,
-    weights: FloatArray,
-    scales: FloatArray,
-    start: int,
-    stop: int,
-) -> FloatArray:
-    """Return the loss's Hessian at ``w`` over rows start..stop; only the lower triangle is right."""
-    n = x.shape[1]
-    padded = (w.size + 3) // 4 * 4
-    out = np.zeros((padded, padded))
-    rows = np.zeros((padded, CHUNK))
-    scaled = np.zeros((padded, CHUNK))
-    margins = np.empty(CHUNK)
-    for first in range(start, stop, CHUNK):
-        count = min(CHUNK, stop - first)
-        _signed_margins(x, first, count, w, signs, scales, margins)
-        margins[count:] = 0.0
-        for i in range(count):
-            s = sigmoid(margins[i])
-            margins[i] = weights[first + i] * (s * (1.0 - s))
-        turned(x, first, count, scales, rows)
-        if w.size > n:
-            rows[n, :count] = 1.0
-        for j in range(w.size):
-            for i in range(CHUNK):
-                scaled[j, i] = margins[i] * rows[j, i]
-        _add_outer_products(rows, scaled, out)
-    return out[: w.size, : w.size]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -272,43 +133,6 @@ def accurate_scores(
             low[i] += lost + (rest + column[i] * rj)
     for i in range(CHUNK):
         high[i], low[i] = two_sum(high[i], low[i])
-
-
-@numba.njit(cache=True, nogil=True)
-def accurate_gradient(
-    x: FloatArray,
-    w: FloatArray,
-    rest_of_w: FloatArray,
-    signs: FloatArray,
-    weights: FloatArray,
-    scales: FloatArray,
-    start: int,
-    stop: int,
-) -> FloatArray:
-    """Return what :func:`gradient` returns at ``w + rest_of_w``, in pairs of floats throughout."""
-    n = x.shape[1]
-    constant = float(w[n]) if w.size > n else 0.0
-    rest_of_constant = float(rest_of_w[n]) if w.size > n else 0.0
-    total = np.zeros((2, w.size))
-    columns = np.zeros((n, CHUNK))
-    high = np.empty(CHUNK)
-    low = np.empty(CHUNK)
-    for first in range(start, stop, CHUNK):
-        count = min(CHUNK, stop - first)
-        for i in range(count):
-            for j in range(n):
-                columns[j, i] = x[first + i, j]
-        accurate_scores(columns, w, rest_of_w, high, low)
-        if scales.size > 0:
-            for i in range(count):
-                high[i], low[i] = times(high[i], low[i], scales[first + i], 0.0)
-        for i in range(count):
-            sign = signs[first + i]
-            h, rest = add(high[i], low[i], constant, rest_of_constant)
-            h, rest = accurate_sigmoid(sign * h, sign * rest)
-            high[i], low[i] = times(h, rest, -sign * weights[first + i], 0.0)
-        add_accurate_rows(x, first, count, high, low, scales, total[0], total[1])
-    return total
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,24 +1,18 @@
-r"""Turn a training problem with a constant column of any size into one whose constant is 1, exactly.
-
-With :math:`v = c\,w` for the constant c, the margin :math:`w \cdot (x, c)` is :math:`v \cdot (x / c, 1)`, the
-noise :math:`b' / c`, the penalty :math:`\Lambda / c^2` and the gradient that in w divided by c. A power of
-two makes this change of unit exact for every number that takes part, so that what is proved about v holds
-for w.
-"""
+"""A training problem: records, loss, penalty and plan, and the constant column's size."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.minimiser import check_attainable, minimise
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.solver import check_attainable, minimise
-from dpmarket.privacy.release import ReleasePlan
+from dpmarket.learning.sums import Errors
+from dpmarket.privacy.grid import ReleasePlan
+from dpmarket.privacy.loss import Loss
 
 _SMALLEST, _LARGEST = 2.0**-20, 2.0**20
 
@@ -51,58 +45,46 @@ def bound_with_constant(constant: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The training problem in the unit in which its constant column is 1.
+    """What is minimised, and how accurately.
 
     Attributes
     ----------
-    unit
-        One divided by the constant: what a solution is multiplied by in the end.
-    rows, l2, row_bound, gradient_bound
-        What the solver takes, in its unit.
-    largest
-        A solution below this fits the grid in 52 bits.
+    rows
+        The records.
+    loss
+        The loss.
+    constant
+        The number in the constant column, if rows have one.
+    l2, row_bound
+        The penalty, and the Euclidean bound on rows with their constant.
+    plan
+        The grid and the accuracies.
     """
 
-    unit: float
     rows: Rows
+    loss: Loss
+    constant: float
     l2: float
     row_bound: float
-    gradient_bound: float
-    largest: float
-
-    @classmethod
-    def with_constant(
-        cls, constant: float, rows: Rows, l2: float, euclidean_bound: float, plan: ReleasePlan
-    ) -> Problem:
-        """Return the problem of rows that end with ``constant``, in the unit in which they end with 1."""
-        unit = 1.0 / constant
-        if unit != 1.0:
-            factors = rows.scales if rows.scales.size else np.ones(len(rows.signs))
-            rows = replace(rows, scales=factors * unit)
-        return cls(
-            unit,
-            rows,
-            l2 * unit**2,
-            euclidean_bound * unit,
-            plan.gradient_bound * unit,
-            2.0**52 * plan.grid / unit,
-        )
+    plan: ReleasePlan
 
     def check_attainable(self, noise_norm: float) -> None:
         """Refuse what cannot be computed, from public quantities; noise up to this norm is allowed for."""
-        noise = noise_norm * self.unit
-        check_attainable(self.rows, self.l2, noise, self.row_bound, self.gradient_bound)
-        if not (self.rows.total_weight() * self.row_bound + noise) / self.l2 < self.largest:
-            raise Infeasible("expected coefficients that fit the grid in 52 bits; a larger l2 is needed.")
+        rows = self.rows.active()
+        errors = Errors(self.loss, len(rows), rows.n_coefficients, rows.total_weight(), self.row_bound)
+        largest = 2.0**52 * self.plan.grid
+        check_attainable(errors, self.l2, noise_norm, self.plan.gradient_bound, largest)
 
     def minimise(self, noise_high: FloatArray, noise_low: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the minimiser as the exact sum of two vectors."""
+        """Return the minimiser as the exact sum of two vectors, output after output."""
         minimum = minimise(
             self.rows,
             self.l2,
-            noise_high * self.unit,
-            noise_low * self.unit,
+            noise_high,
+            noise_low,
             self.row_bound,
-            self.gradient_bound,
+            self.plan.gradient_bound,
+            loss=self.loss,
+            constant=self.constant,
         )
-        return minimum.high * self.unit, minimum.low * self.unit
+        return minimum.high, minimum.low

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing  # type: ignore[import-untyped]
+from sklearn.utils.validation import _num_samples  # type: ignore[import-untyped]
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy import GaussianWeights, SoftmaxWeights, Weights
 
@@ -77,8 +79,44 @@ def read_promises(
     else:
         promises, count = _per_person(epsilons, n_records)
         holding = Holding(_numbered(owners, count), count, None)
-    _refuse_many_rows(holding, rows_per_person)
+    _refuse_many_rows(holding, rows_per_person, _takes_part(promises))
     return promises, holding
+
+
+def taking_part(
+    X: Any, y: Any, promises: FloatArray | Prepared, holding: Holding, reserve: float
+) -> tuple[Any, Any, IntArray]:
+    """Drop records of people who will have weight 0, before anything about them could be refused.
+
+    Parameters
+    ----------
+    X, y
+        Records and labels as they were given.
+    promises, holding
+        What :func:`read_promises` returned.
+    reserve
+        Set aside of every promise: people with no more than this have weight 0.
+
+    Returns
+    -------
+    tuple
+        Records, labels, and the position of each among all that were given.
+    """
+    found = promises - reserve if isinstance(promises, np.ndarray) else promises.loss_weights
+    present = found > 0.0 if holding.owners is None else (found > 0.0)[holding.owners]
+    kept = np.flatnonzero(present)
+    if kept.size in (0, present.size):
+        return X, y, np.arange(present.size)
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), kept
+
+
+def number_of_records(X: Any, y: Any) -> int | None:
+    """Return how many records and labels there are; None if these numbers differ, or there are no numbers."""
+    try:
+        records, labels = _num_samples(X), _num_samples(y)
+    except TypeError:
+        return None
+    return int(records) if records == labels else None
 
 
 def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
@@ -197,10 +235,16 @@ def _numbered(owners: list[Any], count: int) -> IntArray:
     return np.array(owners, dtype=np.int64)
 
 
-def _refuse_many_rows(holding: Holding, rows_per_person: int) -> None:
+def _takes_part(promises: FloatArray | Prepared) -> BoolArray:
+    """Tell who may have any influence: records of the others are never looked at."""
+    found = promises if isinstance(promises, np.ndarray) else promises.loss_weights
+    return np.asarray(found > 0.0)
+
+
+def _refuse_many_rows(holding: Holding, rows_per_person: int, takes_part: BoolArray) -> None:
     assert holding.owners is not None
     counts = np.bincount(holding.owners, minlength=holding.n_people)
-    beyond = int((counts > rows_per_person).sum())
+    beyond = int(((counts > rows_per_person) & takes_part).sum())
     if beyond:
         raise InvalidInput(
             f"expected at most rows_per_person = {rows_per_person} records of one person, found {beyond} "

@@ -1,7 +1,6 @@
 r"""Turn a point near the minimum of a convex function into one with a proof that its gradient is small.
 
-What the solvers of two classes (:mod:`dpmarket.learning.solver`) and of more
-(:mod:`dpmarket.learning.softmax_solver`) have in common: a line search, a quasi-Newton direction, and the
+What :mod:`dpmarket.learning.minimiser` builds on: a line search, a quasi-Newton direction, and the
 proof. If float64 cannot prove the bound, the gradient g is evaluated in pairs of floats at the point w, a
 correction d is solved for, and :math:`|\nabla(w + d)| \le |g + H d|` plus rounding plus what the expansion
 misses is proved without a second evaluation; where that is not enough, w + d is the next point, as a pair.

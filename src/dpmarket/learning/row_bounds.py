@@ -20,6 +20,7 @@ from dpmarket.learning import kernels, rounding
 from dpmarket.learning.rows import NO_SCALES, Rows, block_height
 from dpmarket.learning.shaped_bounds import longer_in_shape
 from dpmarket.privacy import NoiseShape
+from dpmarket.privacy.noise_norm import NoiseNorm
 
 _LARGEST = 1e150
 _ROUNDING = 4.5 * 2.0**-52  # 4 units in the last place of 1, and half a one for measuring
@@ -41,7 +42,7 @@ def refuse_long_rows(rows: Rows) -> None:
         )
 
 
-def rounding_scales(rows: Rows, shape: NoiseShape | None = None) -> FloatArray:
+def rounding_scales(rows: Rows, shape: NoiseShape | NoiseNorm | None = None) -> FloatArray:
     """Return factors that shorten rows which are too long by rounding only, up to 4 units in the last place.
 
     Scaling a row to norm 1 in floats often ends a unit above; that is nobody's mistake. Empty if no row needs
@@ -67,7 +68,7 @@ def rounding_scales(rows: Rows, shape: NoiseShape | None = None) -> FloatArray:
     return _of_all(rows, parts)
 
 
-def clipping_scales(rows: Rows, shape: NoiseShape | None = None) -> FloatArray:
+def clipping_scales(rows: Rows, shape: NoiseShape | NoiseNorm | None = None) -> FloatArray:
     """Return factors, one per record, that make every row at most 1 long: exactly 1 where it is already.
 
     The factor of a row is a function of that row alone. Empty if no row needs one.
@@ -80,7 +81,7 @@ def clipping_scales(rows: Rows, shape: NoiseShape | None = None) -> FloatArray:
     return _of_all(rows, [scales_for(piece, shape) for piece in _pieces(rows.active())])
 
 
-def scales_for(x: FloatArray, shape: NoiseShape | None = None) -> FloatArray:
+def scales_for(x: FloatArray, shape: NoiseShape | NoiseNorm | None = None) -> FloatArray:
     """Return the factor for every row of a dense block: 1, or just below 1 divided by the norm."""
     return _scales(x, *_judged(x, shape))
 
@@ -90,14 +91,14 @@ def _of_all(rows: Rows, parts: list[FloatArray]) -> FloatArray:
     found = np.concatenate(parts) if parts else NO_SCALES
     if bool((found == 1.0).all()):
         return NO_SCALES
-    if len(found) == len(rows.signs):
+    if len(found) == len(rows.labels):
         return found
-    scales = np.ones(len(rows.signs))
+    scales = np.ones(len(rows.labels))
     scales[rows.weights > 0.0] = found
     return scales
 
 
-def _judged(x: FloatArray, shape: NoiseShape | None) -> tuple[BoolArray, FloatArray]:
+def _judged(x: FloatArray, shape: NoiseShape | NoiseNorm | None) -> tuple[BoolArray, FloatArray]:
     """Return which rows are too long, exactly, and their norms (1 where they are not measured)."""
     if shape is not None:
         return longer_in_shape(x, shape)

@@ -58,13 +58,13 @@ class RowSums:
         self, kernel: Callable[..., FloatArray], block: Block, *points: FloatArray
     ) -> list[FloatArray]:
         """Return what the kernel gives for every part of a block, in order."""
-        size = len(block.signs)
+        size = len(block.labels)
         height = max(_SMALLEST_PART, -(-size // _PARTS) // 64 * 64 + 64)
 
         views = [read_only_view(point) for point in points]
 
         def part(start: int) -> FloatArray:
             stop = min(start + height, size)
-            return kernel(block.x, *views, block.signs, block.weights, block.scales, start, stop)
+            return kernel(block.x, *views, block.labels, block.weights, block.scales, start, stop)
 
         return self.run(part, range(0, size, height))

@@ -26,10 +26,10 @@ def block_height(n_features: int) -> int:
 
 
 class Block(NamedTuple):
-    """Consecutive rows: ``(scale * x, 1)`` with labels +1 or -1 and weights; no scales means 1."""
+    """Consecutive rows: ``(scale * x, 1)`` with labels and weights; no scales means 1."""
 
     x: FloatArray
-    signs: FloatArray
+    labels: FloatArray
     weights: FloatArray
     scales: FloatArray
 
@@ -42,8 +42,8 @@ class Rows:
     ----------
     features
         Dense or CSR matrix, shape (records, features).
-    signs
-        Labels as +1.0 and -1.0, shape (records,); with more than two classes the number of the class.
+    labels
+        As the loss takes them, shape (records,): for classes their number, from 0.
     weights
         Loss weights, shape (records,), at least 0. Records of weight 0 are never read.
     scales
@@ -53,7 +53,7 @@ class Rows:
     """
 
     features: Any
-    signs: FloatArray
+    labels: FloatArray
     weights: FloatArray
     scales: FloatArray = field(default_factory=lambda: NO_SCALES)
     constant: bool = True
@@ -71,7 +71,7 @@ class Rows:
         return replace(self, _selected=np.flatnonzero(self.weights > 0.0))
 
     def __len__(self) -> int:
-        return len(self.signs) if self._selected is None else len(self._selected)
+        return len(self.labels) if self._selected is None else len(self._selected)
 
     def sample(self, count: int) -> Rows:
         """Return about ``count`` evenly spaced rows, copied, with weights that keep their total."""
@@ -79,7 +79,7 @@ class Rows:
         index = positions if self._selected is None else self._selected[positions]
         block = self._copied(index)
         weights = block.weights * (self.total_weight() / float(block.weights.sum()))
-        return Rows(block.x, block.signs, weights, block.scales, self.constant)
+        return Rows(block.x, block.labels, weights, block.scales, self.constant)
 
     def total_weight(self) -> float:
         """Return the sum of the weights, rounded up."""
@@ -90,7 +90,7 @@ class Rows:
         x = self.features
         plain = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous
         if plain and self._selected is None:
-            yield Block(*map(read_only_view, (x, self.signs, self.weights, self.scales)))
+            yield Block(*map(read_only_view, (x, self.labels, self.weights, self.scales)))
             return
         height = block_height(x.shape[1])
         for start in range(0, len(self), height):
@@ -102,7 +102,7 @@ class Rows:
         dense = _dense(self.features, chosen)
         parts = (
             np.ascontiguousarray(dense, dtype=np.float64),
-            self.signs[chosen],
+            self.labels[chosen],
             self.weights[chosen],
             self.scales[chosen] if self.scales.size else NO_SCALES,
         )

@@ -13,9 +13,10 @@ import numpy as np
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.learning import rounding
 from dpmarket.privacy import NoiseShape
+from dpmarket.privacy.noise_norm import NoiseNorm
 
 
-def longer_in_shape(x: FloatArray, shape: NoiseShape) -> tuple[BoolArray, FloatArray]:
+def longer_in_shape(x: FloatArray, shape: NoiseShape | NoiseNorm) -> tuple[BoolArray, FloatArray]:
     """Return which rows of a dense block break a bound, and by which factor, to rounding, each is too long.
 
     A factor above 1 by rounding only may belong to a row that keeps its bounds; the first array is exact.

@@ -13,59 +13,19 @@ from typing import Any
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.errors import InvalidInput
 from dpmarket.learning.geometry import Charge, Geometry, refuse_other_source
 from dpmarket.learning.labels import numbers_of
 from dpmarket.learning.problem import Problem
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.softmax_solver import check_softmax_attainable, softmax_minimise
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import SoftmaxWeights, softmax_plan_release, softmax_weights_for
 from dpmarket.privacy.account import PrivacyAccount
+from dpmarket.privacy.grid import ReleasePlan
+from dpmarket.privacy.loss import Softmax
 from dpmarket.privacy.noise import NoiseSource
-from dpmarket.privacy.release import ReleasePlan
 from dpmarket.privacy.softmax_penalty import softmax_suggest_l2, softmax_suggest_stretch
 from dpmarket.privacy.weights import finite_total
-
-
-@dataclass(frozen=True, eq=False)
-class SoftmaxProblem:
-    """The training problem of K classes in the unit in which its constant column is 1.
-
-    Attributes
-    ----------
-    problem
-        Rows and constants in that unit.
-    classes
-        K.
-    """
-
-    problem: Problem
-    classes: int
-
-    def check_attainable(self, noise_norm: float) -> None:
-        """Refuse what cannot be computed, from public quantities; noise up to this norm is allowed for."""
-        inner = self.problem
-        noise = noise_norm * inner.unit
-        check_softmax_attainable(
-            inner.rows, self.classes, inner.l2, noise, inner.row_bound, inner.gradient_bound
-        )
-        if not (1.5 * inner.rows.total_weight() * inner.row_bound + noise) / inner.l2 < inner.largest:
-            raise Infeasible("expected coefficients that fit the grid in 52 bits; a larger l2 is needed.")
-
-    def minimise(self, noise_high: FloatArray, noise_low: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the minimiser as the exact sum of two vectors, class after class."""
-        inner = self.problem
-        minimum = softmax_minimise(
-            inner.rows,
-            self.classes,
-            inner.l2,
-            (noise_high * inner.unit).reshape(self.classes, -1),
-            (noise_low * inner.unit).reshape(self.classes, -1),
-            row_bound=inner.row_bound,
-            gradient_bound=inner.gradient_bound,
-        )
-        return minimum.high.ravel() * inner.unit, minimum.low.ravel() * inner.unit
 
 
 @dataclass(frozen=True)
@@ -197,10 +157,10 @@ class SoftmaxGeometry:
             weight_total=total,
         )
 
-    def problem(self, rows: Rows, weights: SoftmaxWeights, plan: ReleasePlan) -> SoftmaxProblem:
+    def problem(self, rows: Rows, weights: SoftmaxWeights, plan: ReleasePlan) -> Problem:
         """Return the training problem."""
-        inner = Problem.with_constant(self.constant or 1.0, rows, weights.l2, weights.row_bound, plan)
-        return SoftmaxProblem(inner, self.classes)
+        loss = Softmax(self.classes)
+        return Problem(rows, loss, self.constant or 1.0, weights.l2, weights.row_bound, plan)
 
     def largest_noise(self, noise_rate: float) -> float:
         """Return a norm of all noise together that is exceeded practically never."""

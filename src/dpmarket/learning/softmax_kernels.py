@@ -1,7 +1,7 @@
 """Gradients and Hessian products of the weighted softmax loss over a range of rows.
 
 As in :mod:`dpmarket.learning.kernels`: loops over chunks of 64 rows that stay in cache, in an order fixed by
-the range, in two accuracies, whose error bounds :mod:`dpmarket.learning.softmax_rounding` states. A chunk is
+the range, in two accuracies, whose error bounds :mod:`dpmarket.learning.sums` states. A chunk is
 turned first, features outside and rows inside, so that scores and exponentials of 64 rows become vector
 instructions. Points are matrices with a row of coefficients per class, the constant's last; labels are the
 numbers of the classes.

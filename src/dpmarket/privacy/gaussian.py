@@ -74,7 +74,7 @@ def gaussian_privacy_loss(
     l2
         The ridge penalty Lambda, > 0.
     delta
-        Above 0 and below 1: what a replaced record may add to the probability of any result. Public.
+        The delta of everybody's (epsilon, delta) guarantee, above 0 and below 1. Public.
     row_bound
         R: every row, with its constant column, has at most this Euclidean norm. Public.
     rows_per_person

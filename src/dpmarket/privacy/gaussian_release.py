@@ -1,6 +1,6 @@
 r"""Turn a privacy reserve into a public grid for a model with Gaussian noise.
 
-The argument is that of :mod:`dpmarket.privacy.release`: what is released is the grid point next to a computed
+The argument is that of :mod:`dpmarket.privacy.grid`: what is released is the grid point next to a computed
 minimiser within :math:`\rho = (\tau + \beta) / \Lambda` of the exact one. The slope of a normal log density
 is not bounded, but where the noise is shorter than
 
@@ -31,7 +31,7 @@ import math
 from dpmarket import checks
 from dpmarket.errors import Infeasible
 from dpmarket.privacy.gaussian_weights import NUMERICAL_DELTA
-from dpmarket.privacy.release import ReleasePlan, box_cost, grid_for, plan_on, share_of, usable_of
+from dpmarket.privacy.grid import ReleasePlan, box_cost, grid_for, plan_on, share_of, usable_of
 
 
 def gaussian_plan_release(

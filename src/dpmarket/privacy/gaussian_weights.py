@@ -139,7 +139,7 @@ def gaussian_weights_for(
     epsilons
         The promise to each person (epsilon), shape (people,), at least 0.
     delta
-        What a replaced record may add to the probability of any result, the same for everybody, in (0, 1).
+        The delta of everybody's (epsilon, delta) guarantee, above 0 and below 1.
     l2
         The ridge penalty Lambda, > 0.
     row_bound

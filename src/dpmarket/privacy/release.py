@@ -1,281 +1,435 @@
-r"""Turn a privacy reserve into a public grid and the accuracies that make releasing on it safe.
+r"""A release: one loss, one noise, a penalty and public bounds, and everything that follows from them.
 
-The accounting speaks of the exact minimiser :math:`w^*` for real-valued noise. A computer finds some
-:math:`\tilde w` with :math:`|\nabla| \le \tau` for noise that is off by at most :math:`\beta`, so that strong
-convexity gives :math:`|\tilde w - w^*| \le \rho = (\tau + \beta) / \Lambda`. Released is the grid point next
-to :math:`\tilde w`, in every coordinate, and nothing else.
+Released is the minimiser of :math:`\sum_i a_i \ell(W x_i, y_i) + \langle b, W \rangle + \frac{\Lambda}{2}
+|W|^2` with noise b of rate :math:`\eta`, rounded to a public grid (objective perturbation; paper,
+Algorithm 1). Neighbours differ in all records of one person. The output has the density
+:math:`h(b_D(W)) \det H_D(W)`, where :math:`b_D` is the noise that leads to W; replacing a person's records
+moves that noise by at most :math:`a\,S R_1 (1 + t)` in the norm N and changes the log determinant by the
+loss's terms (the replaced record's only helps), so that with :math:`c = a R_2^2 / \Lambda`
 
-*The extra cost.* If z is released, :math:`w^*` lies in the box of half-width :math:`g/2 + \rho` around z; if
-:math:`w^*` lies in the box of half-width :math:`g/2 - \rho`, z is released. Shrinking the first box onto the
-second moves no coordinate by more than :math:`2 \rho`, so that the probability of z under one data set is at
-most :math:`e^{\epsilon_i + \epsilon_{num}}` times that under a neighbour, with
+.. math:: \epsilon = \alpha + \max_{0 \le t \le 1} \Big[ \alpha t + \sum_k m_k \log(1 + c\,g_k(t)) \Big],
+          \qquad \alpha = \tfrac{1}{2} a \eta S R_1. \qquad (*)
 
-.. math:: \epsilon_{num} = n \log \frac{g + 2 \rho}{g - 2 \rho} + 2 \rho \sqrt{n} K, \qquad
-          K = \frac{\eta}{2} \left(\Lambda + \frac{A R^2}{4}\right)
-          + \min\left(n R, \frac{A R^3}{6 \sqrt{3} \Lambda}\right),
+*Several rows.* However a weight is split over at most r rows, equal shares are the worst case: r times each
+term, with c / r. For more rows than the n coefficients of an output the trace over the n rank directions
+that a person can change is the better bound, and the smaller is charged.
 
-where K bounds the slope of the log density: :math:`|H| \le \Lambda + A R^2 / 4` for the noise, with A the sum
-of the weights, and for the determinant :math:`|\nabla \log\det H| \le \sum_i a_i |\ell'''_i| |x_i| \,
-x_i^T H^{-1} x_i`, where :math:`|\ell'''| \le 1/(6 \sqrt 3)` gives the second term of the minimum and
-:math:`|\ell'''| \le \ell''` with :math:`\sum_i a_i \ell''_i x_i^T H^{-1} x_i \le n` the first.
+*Label-only privacy.* Where neighbours differ in labels alone and a label moves the first derivative only, by
+at most the loss's span, determinants cancel: :math:`\epsilon = \frac{1}{2} a \eta\, span\, R_1`, for any
+penalty.
 
-*Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.shapes`), moving every coordinate by at
-most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
-with :math:`N(1)` the norm of the vector of ones and :math:`X_1` the largest sum of absolute values of a row,
-so that :math:`\sqrt n\, K` is replaced by
+*The grid* costs everybody who takes part (:mod:`dpmarket.privacy.grid` has the argument)
+:math:`2 K n\, \mathrm{artanh}(q) + q\, g\, slope` for the share :math:`q = 2 \rho / g`, with
 
-.. math:: \frac{\eta}{2} \left(\Lambda N(1) + \frac{A R_1 X_1}{4}\right)
-          + \sqrt n \min\left(n R_2, \frac{A R_2^3}{6 \sqrt{3} \Lambda}\right).
+.. math:: slope = \tfrac{\eta}{2} (K \Lambda N(1) + A\, curvature_1 R_1 X_1)
+          + \sqrt n \min(M n\, rank\, R_2,\; third\, A R_2^3 / \Lambda).
 
-*The grid.* In the mean over directions the Hessian is at most :math:`\Lambda + A R^2 / (4 n)` (its trace), so
-that to first order the noise in a coefficient has at least the root mean square
-:math:`2 \sqrt{n + 1} / (\eta (\Lambda + A R^2 / (4 n)))`. The grid is the largest power of two not above a
-quarter of that: rounding adds less than one per cent to the noise's mean square, whatever the data.
-Independent noise has the root mean square :math:`\sqrt 8 / \eta` before division, the smallest of all, and
-sets the grid where there is any.
+Weights must not depend on the records. If they do, nothing here holds.
+
+A new loss is one function or class of :mod:`dpmarket.privacy.loss`; nothing here changes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.privacy.accounting import checked_euclidean
-from dpmarket.privacy.shapes import largest_sum, ones_norm
+from dpmarket.numerics import exact_sum
+from dpmarket.privacy import charge
+from dpmarket.privacy.grid import ReleasePlan, box_cost, grid_for, plan_on, share_of
+from dpmarket.privacy.loss import Loss, SigmoidLoss, Softmax, loss_from
+from dpmarket.privacy.noise_norm import NoiseNorm
 
-_NOISE_SHARE = 2.0**-10
-_ROUND_UP = 1.0 + 1e-12
-_KEPT_BACK = 0.01
+_SCHEMA = "dpmarket.release/1"
+_SMALLEST_EPSILON = 1e-100
 
 
-@dataclass(frozen=True)
-class ReleasePlan:
-    """How a model will be computed and rounded, fixed before any record is read.
+class Weights(NamedTuple):
+    """Weights of people in training, which add up to 1 within 1e-12, and the noise rate that goes with them.
 
     Attributes
     ----------
-    grid
-        Width g of the grid in every coefficient, a power of two.
-    gradient_bound
-        tau: the solver must bring a rigorous bound on the gradient's norm below this.
-    noise_accuracy
-        beta: the noise must lie within this distance of an ideal sample.
-    numerical_epsilon
-        What releasing costs everybody whose weight is not 0, rounded up; never above what was asked for.
+    loss_weights
+        Shape (people,), read-only.
+    noise_rate
+        eta, the rate parameter of the noise.
     """
 
-    grid: float
-    gradient_bound: float
-    noise_accuracy: float
-    numerical_epsilon: float
+    loss_weights: FloatArray
+    noise_rate: float
 
 
-def plan_release(
-    numerical_epsilon: float,
-    n_coefficients: int,
-    noise_rate: float,
-    l2: float,
-    row_bound: float = 1.0,
-    weight_total: float = 1.0,
-    *,
-    euclidean_bound: float | None = None,
-    joint_columns: int | None = None,
-) -> ReleasePlan:
-    """Return the grid, the gradient bound and the noise accuracy that cost at most ``numerical_epsilon``.
+@dataclass(frozen=True)
+class Release:
+    """What is public about one release, before a record is read.
 
     Parameters
     ----------
-    numerical_epsilon
-        What may be spent on releasing rounded numbers (epsilon), > 0.
-    n_coefficients
-        n, the constant's coefficient included.
-    noise_rate
-        The noise rate eta, > 0.
+    loss
+        A :class:`~dpmarket.privacy.loss.Loss`.
+    norm
+        The norm of the noise and the bounds on rows.
     l2
         The ridge penalty Lambda, > 0.
-    row_bound
-        R: no row, with its constant column, is longer in the norm of the noise.
-    weight_total
-        A: an upper bound on the sum of the weights.
-    euclidean_bound
-        R2: no row, with its constant column, is longer in the Euclidean norm; None means ``row_bound``.
-    joint_columns
-        m: how many coefficients have radial noise together, the others independent noise; None means all.
-
-    Returns
-    -------
-    ReleasePlan
-
-    Raises
-    ------
-    InvalidInput
-        For values that are not finite and above 0.
-    Infeasible
-        If the plan leaves the range of floats.
+    rows_per_person
+        A public bound on the number of records of one person.
+    private
+        "records" or, with features that are public, "labels".
 
     Notes
     -----
     Guaranteed:
 
-    * ``release_cost`` of the plan is at most ``numerical_epsilon`` less one per cent, which pays for the
-      rounding of everything that is added to it later.
-    * A function of public quantities only.
+    * :meth:`epsilons` bounds the log density ratio of the exact output between neighbours, in exact
+      arithmetic on the given floats, and is above its formula by less than 1e-13, relatively (1e-11 for
+      charges above 1,000).
+    * ``epsilons(*weights(promised)) <= promised`` as computed, and at least ``1 - 1e-11`` times it.
+    * A value; a function of public quantities only.
 
     Examples
     --------
-    >>> plan = plan_release(1e-6, n_coefficients=20, noise_rate=1000.0, l2=0.02)
-    >>> plan.grid, plan.gradient_bound < 1e-11, plan.numerical_epsilon <= 1e-6
-    (0.0625, True, True)
+    >>> from dpmarket.privacy.loss import logistic_loss
+    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(2), l2=1.0)
+    >>> loss_weights, noise_rate = release.weights([0.5, 1.0, 0.0, 2.5])
+    >>> loss_weights.round(9).tolist(), round(noise_rate, 9)
+    ([0.125, 0.25, 0.0, 0.625], 4.0)
+    >>> release.epsilons(loss_weights, noise_rate).round(9).tolist()
+    [0.5, 1.0, 0.0, 2.5]
     """
-    asked = checks.positive("numerical_epsilon", numerical_epsilon)
-    n = checks.whole("n_coefficients", n_coefficients, minimum=1)
-    eta = checks.positive("noise_rate", noise_rate)
-    penalty = checks.positive("l2", l2)
-    bound = checks.positive("row_bound", row_bound)
-    total = checks.positive("weight_total", weight_total)
-    euclidean = bound if euclidean_bound is None else checked_euclidean(euclidean_bound)
-    joint = _checked_joint(joint_columns, n)
-    width = math.sqrt(n + 1.0) if joint is None or joint == n else math.sqrt(2.0)
-    grid = grid_for(2.0 * width / (eta * (penalty + total * euclidean**2 / (4.0 * n))), eta, penalty)
-    slope = _log_density_slope(n, eta, penalty, bound, total, euclidean, joint=joint)
-    first_order = 2.0 * n + grid * math.sqrt(n) * slope
-    return plan_on(grid, asked, penalty, first_order, lambda share: _cost(share, grid, n, slope))
+
+    loss: Loss
+    norm: NoiseNorm
+    l2: float
+    rows_per_person: int = 1
+    private: Literal["records", "labels"] = "records"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "l2", checks.strictly_between("l2", self.l2, 1e-50, 1e50))
+        rows = checks.whole("rows_per_person", self.rows_per_person, minimum=1)
+        object.__setattr__(self, "rows_per_person", rows)
+        reach_of(self.loss, self.private)
+
+    @property
+    def reach(self) -> float:
+        """S, or half of what another label moves where features are public."""
+        return reach_of(self.loss, self.private)
+
+    @property
+    def bounds(self) -> tuple[charge.Terms, ...]:
+        """Every valid bound on the log determinant worth a look."""
+        if self.private == "labels":
+            return ((),)
+        loss = self.loss
+        return charge.bounds_of(loss.terms, loss.rank, self.rows_per_person, self.norm.n_coefficients)
+
+    @property
+    def _accounting(self) -> charge.Accounting:
+        norm = self.norm
+        return charge.Accounting(self.reach, norm.row_bound, norm.row_bound_2, self.l2, self.bounds)
+
+    def epsilons(self, loss_weights: ArrayLike, noise_rate: float) -> FloatArray:
+        """Return each person's privacy loss (epsilon), rounded up, without the cost of the grid.
+
+        Parameters
+        ----------
+        loss_weights
+            Weight of each person, shape (people,), at least 0. What is charged is what is used: they need
+            not add up to 1.
+        noise_rate
+            eta, > 0.
+
+        Raises
+        ------
+        InvalidInput
+            For values that are no such numbers, and for charges above 1e100.
+        """
+        given = checks.non_negative_vector("loss_weights", loss_weights)
+        return read_only(self._accounting.epsilons(given, checks.positive("noise_rate", noise_rate)))
+
+    def weights(self, epsilons: ArrayLike, numerical_epsilon: float = 0.0) -> Weights:
+        """Return the weights that spend everybody's epsilon and exceed nobody's.
+
+        Parameters
+        ----------
+        epsilons
+            What each person may be charged, shape (people,), at least 0.
+        numerical_epsilon
+            Set aside of every epsilon for the grid; people with no more than this get weight 0.
+
+        Raises
+        ------
+        InvalidInput
+            For values that are no such numbers, and if no epsilon exceeds ``numerical_epsilon``.
+        Infeasible
+            If no noise, however large, lets weights that add up to 1 keep these epsilons at this ``l2``.
+        """
+        promised = checks.non_negative_vector("epsilons", epsilons)
+        usable = usable_epsilons(promised, checks.non_negative("numerical_epsilon", numerical_epsilon))
+        found = self._accounting.weights(usable)
+        if found is None:
+            raise Infeasible(
+                f"no amount of noise keeps these epsilons at l2 = {self.l2!r}. "
+                f"l2 = {self.least_l2(exact_sum(usable)) * 1.001:.4g} works."
+            )
+        return Weights(read_only(found[0]), found[1])
+
+    def least_l2(self, total_epsilon: float) -> float:
+        """Return the penalty from which epsilons of this sum need no log-determinant term at t < 1."""
+        return least_l2(self.loss, self.norm, total_epsilon, self.private)
+
+    def grid_plan(
+        self, numerical_epsilon: float, noise_rate: float, weight_total: float = 1.0
+    ) -> ReleasePlan:
+        """Return grid, gradient bound and noise accuracy that cost at most ``numerical_epsilon``.
+
+        ``weight_total`` bounds the sum of the weights.
+
+        Raises
+        ------
+        Infeasible
+            If the plan leaves the range of floats.
+        """
+        asked = checks.positive("numerical_epsilon", numerical_epsilon)
+        eta = checks.positive("noise_rate", noise_rate)
+        total = checks.positive("weight_total", weight_total)
+        n, rank = self.norm.n_coefficients, self.loss.rank
+        # In the mean over the directions that decide outputs the Hessian has at most this curvature.
+        trace = self._largest_trace * total * self.norm.row_bound_2**2 / (n * rank)
+        grid = grid_for(self.norm.smallest_deviation / (eta * (self.l2 + trace)), eta, self.l2)
+        slope, size = self._grid_slope(eta, total), self.loss.outputs * n
+        first_order = 2.0 * size + grid * slope
+        return plan_on(grid, asked, self.l2, first_order, lambda share: box_cost(share, grid, size, slope))
+
+    def grid_cost(self, plan: ReleasePlan, noise_rate: float, weight_total: float = 1.0) -> float:
+        """Return what a plan costs in epsilon, rounded up: for an outsider to check; infinite if too fine."""
+        size = self.loss.outputs * self.norm.n_coefficients
+        share = share_of(plan, self.l2)
+        if share >= 1.0:
+            return math.inf
+        return box_cost(share, plan.grid, size, self._grid_slope(noise_rate, weight_total))
+
+    def error_constants(self) -> tuple[float, float]:
+        """Return A and B of the expected squared error ``A |a|^2 + B / (sum of epsilons)^2`` of the gradient.
+
+        For planning what to buy: the sampling error of usual records, and the noise's.
+        """
+        sampling = self.loss.variance * self.norm.row_bound_2**2
+        noise = self.loss.rank * self.norm.power * (2.0 * self.reach * self.norm.row_bound) ** 2 / 4.0
+        return sampling, noise
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description as plain data, ready for JSON: all that an outsider needs to charge again.
+
+        Besides what :meth:`from_dict` reads it has the constants that formula (*) and the grid's cost use, so
+        that a reader need not know the loss or the norm.
+        """
+        return {
+            "schema": _SCHEMA,
+            "loss": self.loss.to_dict(),
+            "norm": self.norm.to_dict(),
+            "l2": self.l2,
+            "rows_per_person": self.rows_per_person,
+            "private": self.private,
+            "constants": self._constants(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Release:
+        """Return the release that :meth:`to_dict` described.
+
+        Raises
+        ------
+        InvalidInput
+            For anything else, and for constants that do not follow from the description.
+        """
+        keys = {"schema", "loss", "norm", "l2", "rows_per_person", "private", "constants"}
+        if not isinstance(data, dict) or set(data) != keys or data["schema"] != _SCHEMA:
+            raise InvalidInput(f"expected a release of the schema {_SCHEMA}.")
+        found = cls(
+            loss_from(data["loss"]),
+            NoiseNorm.from_dict(data["norm"]),
+            data["l2"],
+            data["rows_per_person"],
+            data["private"],
+        )
+        if data["constants"] != found._constants():
+            raise InvalidInput("expected the constants that follow from the loss and the norm, got others.")
+        return found
+
+    def _constants(self) -> dict[str, Any]:
+        loss, norm = self.loss, self.norm
+        return {
+            "outputs": loss.outputs,
+            "rank": loss.rank,
+            "coefficients": norm.n_coefficients,
+            "joint": norm.joint,
+            "reach": self.reach,
+            "bounds": [[list(term) for term in terms] for terms in self.bounds],
+            "curvature_1": loss.curvature_1,
+            "third": loss.third,
+            "relative_third": loss.relative_third,
+            "row_bound": norm.row_bound,
+            "row_bound_2": norm.row_bound_2,
+            "largest_sum": norm.largest_sum,
+            "ones": norm.ones,
+        }
+
+    @property
+    def _largest_trace(self) -> float:
+        """Largest trace of the loss's second derivative."""
+        return self.loss.curvature if self.loss.outputs == 1 else 1.0 - 1.0 / self.loss.outputs
+
+    def _grid_slope(self, eta: float, total: float) -> float:
+        """Return how steep the log density is where every coordinate moves by at most 1."""
+        loss, norm = self.loss, self.norm
+        noise = loss.outputs * self.l2 * norm.ones
+        noise += total * loss.curvature_1 * norm.row_bound * norm.largest_sum
+        by_rank = loss.relative_third * norm.n_coefficients * loss.rank * norm.row_bound_2
+        by_size = loss.third * total * norm.row_bound_2**3 / self.l2
+        return eta / 2.0 * noise + math.sqrt(norm.n_coefficients) * min(by_rank, by_size)
 
 
-def release_cost(
-    plan: ReleasePlan,
-    n_coefficients: int,
-    noise_rate: float,
-    l2: float,
-    row_bound: float = 1.0,
-    weight_total: float = 1.0,
-    *,
-    euclidean_bound: float | None = None,
-    joint_columns: int | None = None,
+def reach_of(loss: Loss, private: Literal["records", "labels"]) -> float:
+    """Return S, or half of what another label moves where features are public.
+
+    Raises
+    ------
+    InvalidInput
+        If the loss offers no label-only privacy.
+    """
+    if private == "records":
+        return loss.reach
+    if private != "labels":
+        raise InvalidInput("expected private to be 'records' or 'labels'.")
+    if loss.span is None:
+        raise InvalidInput(
+            "expected private='records' for this loss: its curvature depends on the label, so that public "
+            "features would not make it cheaper. Logistic, binomial and softmax losses offer "
+            "private='labels'."
+        )
+    return 0.5 * loss.span
+
+
+def usable_epsilons(epsilons: FloatArray, reserve: float) -> FloatArray:
+    """Return ``max(epsilon - reserve, 0)``, or refuse if that leaves nothing to anybody.
+
+    What is left below 1e-100 counts as nothing: the charge of so small a weight could not be computed.
+    """
+    largest = float(epsilons.max())
+    if not largest > reserve:
+        raise InvalidInput(
+            f"expected at least one epsilon above {reserve!r}, which is set aside; found none."
+        )
+    if not 1e-90 < largest - reserve < 1e90 / epsilons.size:
+        raise InvalidInput("expected epsilons whose largest lies between 1e-90 and 1e90 / people.")
+    left = np.maximum(epsilons - reserve, 0.0)
+    return np.asarray(np.where(left < _SMALLEST_EPSILON, 0.0, left))
+
+
+def least_l2(
+    loss: Loss, norm: NoiseNorm, total_epsilon: float, private: Literal["records", "labels"] = "records"
 ) -> float:
-    """Return what a plan costs in epsilon, rounded up: the formula of this module, for an outsider to check.
+    r"""Return the penalty from which t = 1 is the maximiser for small weights, given the sum of epsilons.
+
+    There :math:`\lambda \ge \sum_k m_k (p_k + v_k - q_k)` and the charges add up to
+    :math:`(2 \lambda + \sum_k m_k q_k) R_2^2 / \Lambda`. With two classes it is :math:`2 R_2^2 / \sum
+    \epsilon`, and no log-determinant term is left at all. 0 where only labels are private.
+    """
+    if private == "labels":
+        return 0.0
+    needed = sum(m * (2.0 * max(p + v - q, 0.0) + q) for m, p, q, v in loss.terms)
+    return needed * norm.row_bound_2**2 / total_epsilon * (1.0 + 2.0**-40)
+
+
+def default_l2(
+    loss: Loss,
+    norm: NoiseNorm,
+    total_epsilon: float,
+    private: Literal["records", "labels"] = "records",
+    *,
+    share: float | None = None,
+) -> float:
+    r"""Return a ridge penalty that wastes no privacy and suits most data, from public quantities only.
+
+    With :math:`\eta = \sum \epsilon / (S R_1)` the noise has the length :math:`Z = \sqrt B / \eta`, in units
+    of the first derivative :math:`Z / scale`. A penalty in proportion to it keeps noise from dominating the
+    model, less where the noise is small:
+
+    .. math:: \Lambda = \max\left(\Lambda_{least},\; 4\, curvature \cdot share \cdot
+              \frac{R_2 Z / 4}{1 + R_2 / (50 Z)}\right).
 
     Parameters
     ----------
-    plan
-        What :func:`plan_release` gave, or another plan.
-    n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean_bound, joint_columns
-        As for :func:`plan_release`; trusted to be finite and above 0.
+    loss, norm, private
+        As for :class:`Release`.
+    total_epsilon
+        The sum of all epsilons, > 0.
+    share
+        None means 1, 2 for softmax, and half of that where columns have noise of their own: the best over
+        the public sets of ``benchmarks/penalty.py``. Regressions use 1/4.
 
     Returns
     -------
     float
-        Epsilon, charged to everybody whose weight is not 0; infinite if the grid is too fine for the plan's
-        accuracy.
 
     Examples
     --------
-    >>> plan = plan_release(1e-6, n_coefficients=20, noise_rate=1000.0, l2=0.02)
-    >>> 0.9e-6 < release_cost(plan, n_coefficients=20, noise_rate=1000.0, l2=0.02) <= 1e-6
-    True
+    >>> from dpmarket.privacy.loss import logistic_loss
+    >>> round(default_l2(logistic_loss(), NoiseNorm.euclidean(20), 100.0), 4)
+    0.0977
     """
-    euclidean = row_bound if euclidean_bound is None else euclidean_bound
-    slope = _log_density_slope(
-        n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean, joint=joint_columns
-    )
-    share = share_of(plan, l2)
-    return math.inf if share >= 1.0 else _cost(share, plan.grid, n_coefficients, slope)
+    total = checks.positive("total_epsilon", total_epsilon)
+    reach = reach_of(loss, private)
+    scale = loss.scale if isinstance(loss, SigmoidLoss) else 1.0
+    length = math.sqrt(norm.power) * reach * norm.row_bound / total / scale
+    steepness = 1.0 if loss.outputs > 1 else 4.0 * loss.curvature
+    if share is None:
+        share = (2.0 if isinstance(loss, Softmax) else 1.0) * (1.0 if norm.is_euclidean else 0.5)
+    wanted = steepness * share * norm.row_bound_2 * length / 4.0 / (1.0 + norm.row_bound_2 / (50.0 * length))
+    found = max(least_l2(loss, norm, total, private), wanted)
+    if not 1e-50 < found < 1e50:
+        raise InvalidInput(f"expected epsilons and bounds within the range of floats, got l2 = {found!r}.")
+    return found
 
 
-def grid_for(spread: float, noise_rate: float, l2: float) -> float:
-    """Return the largest power of two not above a quarter of ``spread``, a coefficient's noise."""
-    if not 1e-200 < spread < 1e200:
-        raise Infeasible(
-            f"expected noise within the range of floats, got noise_rate = {noise_rate!r}, l2 = {l2!r}."
-        )
-    return float(2.0 ** math.floor(math.log2(spread / 4.0)))
+def shrinkage_correction(release: Release, noise_rate: float) -> float:
+    r"""Return a public factor, at least 1, for released coefficients that undoes part of the shrinkage.
 
+    In a direction of curvature h the penalty shrinks a coefficient by :math:`h / (h + \Lambda)`; h is at most
+    :math:`R_2^2 / n` times the loss's curvature in the mean. Shrinking helps against noise, so only the share
+    :math:`v = g / (g + Z)` of the penalty is undone, near 1 where the noise, of length Z, is small beside a
+    usual gradient g: a fifth of its reach, 0.4 for softmax. It moves no predicted class.
 
-def plan_on(
-    grid: float,
-    asked: float,
-    l2: float,
-    first_order: float,
-    cost: Callable[[float], float],
-    *,
-    kept_back: float = 1e-12,
-) -> ReleasePlan:
-    r"""Return the least accurate plan on this grid that costs at most ``asked``, less one per cent.
+    Parameters
+    ----------
+    release
+        The release.
+    noise_rate
+        The rate of its noise, > 0.
 
-    ``cost`` is what a share :math:`2 \rho / g` costs, and ``first_order`` its derivative at 0; ``kept_back``
-    of the accuracy pays for the rounding of whoever computes the share again.
-    """
-    usable = usable_of(asked)
-    share = min(usable / first_order, 0.5)
-    while cost(share) > usable:
-        share *= 0.999
-    accuracy = share * grid / 2.0 * l2 * (1.0 - kept_back)
-    if not accuracy > 1e-250:
-        raise Infeasible(f"expected a larger numerical_epsilon, got {asked!r}: its grid cannot be computed.")
-    return ReleasePlan(grid, accuracy * (1.0 - _NOISE_SHARE), accuracy * _NOISE_SHARE, cost(share))
-
-
-def usable_of(asked: float) -> float:
-    """Return what a plan may cost: one per cent pays for the rounding of what is added to it later."""
-    return asked * (1.0 - _KEPT_BACK)
-
-
-def share_of(plan: ReleasePlan, l2: float) -> float:
-    r"""Return :math:`2 \rho / g`, by which share of a box the computed minimiser may be off."""
-    return 2.0 * ((plan.gradient_bound + plan.noise_accuracy) / l2) / plan.grid
-
-
-def box_cost(share: float, grid: float, size: int, slope: float) -> float:
-    """Return what boxes of ``size`` coordinates and this slope of the log density cost, rounded up."""
-    return (2.0 * size * math.atanh(share) + share * grid * slope) * _ROUND_UP
-
-
-def round_to_grid(high: FloatArray, low: FloatArray, grid: float) -> IntArray:
-    """Return the integers k for which ``k * grid`` is nearest to the exact sum of ``high`` and ``low``.
-
-    Half-way sums go to the even integer.
+    Returns
+    -------
+    float
 
     Examples
     --------
-    >>> import numpy as np
-    >>> round_to_grid(np.array([0.75, -0.3]), np.array([1e-30, 0.0]), 0.5).tolist()
-    [2, -1]
+    >>> from dpmarket.privacy.loss import logistic_loss
+    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(20), l2=0.1)
+    >>> round(shrinkage_correction(release, noise_rate=100.0), 3)
+    1.411
     """
-    width = Fraction(grid)
-    cells = [
-        round((Fraction(top) + Fraction(rest)) / width)
-        for top, rest in zip(high.tolist(), low.tolist(), strict=True)
-    ]
-    return read_only(np.array(cells, dtype=np.int64))
-
-
-def _checked_joint(joint_columns: int | None, n: int) -> int | None:
-    if joint_columns is None:
-        return None
-    joint = checks.whole("joint_columns", joint_columns)
-    if joint > n:
-        raise InvalidInput(f"expected at most {n} joint_columns, as many as coefficients, got {joint}.")
-    return joint
-
-
-def _log_density_slope(
-    n: int, eta: float, l2: float, bound: float, total: float, euclidean: float, *, joint: int | None
-) -> float:
-    """Return K, or what takes its place for shaped noise, divided by sqrt n."""
-    if joint is None or joint == n:
-        noise = eta / 2.0 * (l2 + total * bound**2 / 4.0)
-    else:
-        sums = largest_sum(n, bound, euclidean, joint)
-        noise = eta / 2.0 * (l2 * ones_norm(n, joint) + total * bound * sums / 4.0) / math.sqrt(n)
-    return noise + min(n * euclidean, total * euclidean**3 / (6.0 * math.sqrt(3.0) * l2))
-
-
-def _cost(share: float, grid: float, n: int, slope: float) -> float:
-    return (2.0 * n * math.atanh(share) + share * grid * math.sqrt(n) * slope) * _ROUND_UP
+    loss, norm = release.loss, release.norm
+    usual = 0.4 if isinstance(loss, Softmax) else 0.2 * loss.reach_2
+    length = math.sqrt(norm.power) / noise_rate
+    kept = 1.0 / (1.0 + usual * (1.0 if norm.is_euclidean else norm.row_bound_2) / length)
+    steepness = 1.0 / loss.outputs if loss.outputs > 1 else loss.curvature
+    curvature = steepness * norm.row_bound_2**2 / norm.n_coefficients
+    excess = (1.0 - kept) / (curvature / release.l2 + kept)
+    return 1.0 + (excess if norm.is_euclidean else 0.25 * excess)

@@ -30,18 +30,13 @@ Weights must not depend on the records. If they do, nothing here holds.
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.errors import InvalidInput
 from dpmarket.privacy.accounting import checked_weights
-from dpmarket.privacy.softmax_curve import DeterminantBound, loss_upper
-
-_LARGEST = 1e100
-SMALLEST_WEIGHT = 1e-150
-"""Smaller weights are charged as if they were this large: their products could underflow."""
+from dpmarket.privacy.charge import Accounting, bounds_of
+from dpmarket.privacy.loss import Softmax
 
 
 def softmax_privacy_loss(
@@ -108,44 +103,17 @@ def softmax_privacy_loss(
     """
     weights = checked_weights(loss_weights)
     eta = checks.positive("noise_rate", noise_rate)
+    accounting = softmax_accounting(l2, n_classes, row_bound, rows_per_person, n_coefficients)
+    return read_only(accounting.epsilons(weights, eta))
+
+
+def softmax_accounting(
+    l2: float, n_classes: int, row_bound: float, rows_per_person: int, n_coefficients: int | None
+) -> Accounting:
+    """Return charges and weights of a softmax regression with these checked constants."""
     penalty = checks.positive("l2", l2)
-    bound = checks.positive("row_bound", row_bound)
-    bounds = determinant_bounds(n_classes, rows_per_person, n_coefficients)
-    by_noise, by_penalty = rates(eta, penalty, bound)
-    if not float(weights.max()) * max(by_noise, by_penalty) <= _LARGEST:
-        raise InvalidInput(
-            "expected a privacy loss below 1e100; noise_rate * row_bound or row_bound**2 / l2 is too large "
-            "for these weights."
-        )
-    raised = np.where(weights > 0.0, np.maximum(weights, SMALLEST_WEIGHT), 0.0)
-    losses = loss_upper(raised, by_noise, by_penalty, bounds[0])
-    for other in bounds[1:]:
-        losses = np.minimum(losses, loss_upper(raised, by_noise, by_penalty, other))
-    return read_only(losses)
-
-
-def determinant_bounds(
-    n_classes: int, rows_per_person: int, n_coefficients: int | None
-) -> tuple[DeterminantBound, ...]:
-    """Return every bound on the determinant that is worth a look; the smallest may be charged.
-
-    For r <= n rows the bound by the trace is never the smaller one (concavity of the logarithm).
-    """
-    classes = checks.whole("n_classes", n_classes, minimum=2)
+    bound = checks.strictly_between("row_bound", row_bound, 1e-50, 1e50)
+    loss = Softmax(checks.whole("n_classes", n_classes, minimum=2))
     rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
-    by_rows = DeterminantBound.of_rows(classes, rows)
-    if n_coefficients is None or checks.whole("n_coefficients", n_coefficients, minimum=1) >= rows:
-        return (by_rows,)
-    return by_rows, DeterminantBound.of_trace(classes, n_coefficients)
-
-
-def rates(noise_rate: float, l2: float, row_bound: float) -> tuple[float, float]:
-    """Return ``eta R`` and ``R^2 / Lambda``, or refuse what would leave the range of floats."""
-    by_noise = noise_rate * row_bound
-    by_penalty = row_bound * row_bound / l2 if 1e-100 < row_bound < 1e100 else 0.0
-    if not (1e-100 < by_noise < 1e100 and 1e-100 < by_penalty < 1e100):
-        raise InvalidInput(
-            f"expected noise_rate * row_bound and row_bound**2 / l2 between 1e-100 and 1e100, got "
-            f"noise_rate = {noise_rate!r}, l2 = {l2!r}, row_bound = {row_bound!r}."
-        )
-    return by_noise, by_penalty
+    n = None if n_coefficients is None else checks.whole("n_coefficients", n_coefficients, minimum=1)
+    return Accounting(loss.reach, bound, bound, penalty, bounds_of(loss.terms, loss.rank, rows, n))

@@ -1,6 +1,6 @@
 r"""Turn a privacy reserve into a public grid for the coefficients of a softmax regression.
 
-The argument is that of :mod:`dpmarket.privacy.release`, with all :math:`K n` coordinates of W rounded, a
+The argument is that of :mod:`dpmarket.privacy.grid`, with all :math:`K n` coordinates of W rounded, a
 gradient bound :math:`\tau` in the Frobenius norm and noise within :math:`\beta` for all blocks together:
 
 .. math:: \epsilon_{num} = K n \log \frac{g + 2 \rho}{g - 2 \rho} + 2 \rho \sqrt{n} \left[
@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 
 from dpmarket import checks
-from dpmarket.privacy.release import ReleasePlan, box_cost, grid_for, plan_on, share_of
+from dpmarket.privacy.grid import ReleasePlan, box_cost, grid_for, plan_on, share_of
 
 
 def softmax_plan_release(

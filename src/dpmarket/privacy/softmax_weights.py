@@ -11,24 +11,17 @@ bounds have this form. Where :math:`\eta \Lambda \ge R K / (K - 1)` the maximum 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.errors import Infeasible, NotConverged
-from dpmarket.privacy.lowering import lowered
-from dpmarket.privacy.softmax import SMALLEST_WEIGHT, determinant_bounds, rates, softmax_privacy_loss
-from dpmarket.privacy.softmax_curve import DeterminantBound, largest_weights
+from dpmarket.errors import Infeasible
+from dpmarket.privacy.softmax import softmax_accounting, softmax_privacy_loss
 from dpmarket.privacy.weights import finite_total, keep_checked, usable_promises
-
-_ROUND_DOWN = 2.0**-43
-_MAX_STEPS = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,92 +159,17 @@ def softmax_weights_for(
     ([0.249, 0.0, 0.751], 1.884)
     """
     promises = checks.non_negative_vector("epsilons", epsilons)
-    penalty = checks.positive("l2", l2)
-    bound = checks.strictly_between("row_bound", row_bound, 1e-50, 1e50)
     size = checks.whole("n_coefficients", n_coefficients, minimum=1)
-    bounds = determinant_bounds(n_classes, rows_per_person, size)
+    accounting = softmax_accounting(l2, n_classes, row_bound, rows_per_person, size)
+    penalty, bound = accounting.l2, accounting.row_bound
     reserve = checks.non_negative("numerical_epsilon", numerical_epsilon)
     usable = usable_promises(promises, reserve)
     total = finite_total(usable)
-    # Equal promises have equal weights: each is solved for once.
-    distinct, place, counts = np.unique(usable, return_inverse=True, return_counts=True)
-    first = int(distinct[0] == 0.0)
-    solver = _Solver(distinct[first:], counts[first:].astype(np.float64), penalty, bound, bounds)
-    rows = min(rows_per_person, size)
-    if not solver.limit(n_classes, rows) > 1.0:
-        raise _infeasible(penalty, bound, n_classes, rows, total)
-    eta = 1.0 / _root(solver.total, 2.0 * bound / total)
-    weights = np.zeros(distinct.size)
-    weights[first:] = solver.lowered(1.0 / eta, n_classes, rows_per_person, size)
-    return SoftmaxWeights(
-        read_only(weights[place]), eta, penalty, n_classes, size, bound, rows_per_person, reserve
-    )
-
-
-@dataclass(eq=False)
-class _Solver:
-    """The sum of the largest weights that keep distinct promises, as a function of x = 1 / noise_rate."""
-
-    promises: FloatArray
-    counts: FloatArray
-    l2: float
-    row_bound: float
-    bounds: tuple[DeterminantBound, ...]
-
-    def __post_init__(self) -> None:
-        self._found = [np.zeros_like(self.promises) for _ in self.bounds]
-
-    def weights(self, x: float) -> tuple[FloatArray, FloatArray]:
-        """Return the largest weights and their derivatives in log x: the best that any bound allows."""
-        by_noise, by_penalty = rates(1.0 / x, self.l2, self.row_bound)
-        best, best_slopes = np.zeros_like(self.promises), np.zeros_like(self.promises)
-        for k, bound in enumerate(self.bounds):
-            found, slopes = largest_weights(self.promises, by_noise, by_penalty, bound, self._found[k])
-            self._found[k] = found
-            better = found > best
-            best, best_slopes = np.where(better, found, best), np.where(better, slopes, best_slopes)
-        return best, best_slopes
-
-    def total(self, x: float) -> tuple[float, float]:
-        weights, slopes = self.weights(x)
-        return float(weights @ self.counts), float(slopes @ self.counts) / x
-
-    def limit(self, n_classes: int, rows: int) -> float:
-        """Return the supremum of the sum of the weights over all x, which no x attains."""
-        with np.errstate(over="ignore"):
-            grown = np.expm1(self.promises / (rows * (n_classes - 1.0)))
-        return float(n_classes * rows * self.l2 / self.row_bound**2 * (grown @ self.counts))
-
-    def lowered(self, x: float, n_classes: int, rows: int, size: int) -> FloatArray:
-        """Return the weights at x, lowered by rounding until no computed loss exceeds its promise."""
-        weights, _ = self.weights(x)
-
-        def losses(some: FloatArray) -> FloatArray:
-            return softmax_privacy_loss(
-                some, 1.0 / x, self.l2, n_classes, self.row_bound, rows, n_coefficients=size
-            )
-
-        return lowered(weights, self.promises, losses, share=_ROUND_DOWN, smallest=SMALLEST_WEIGHT)
-
-
-def _root(total_and_slope: Callable[[float], tuple[float, float]], start: float) -> float:
-    """Solve ``total(x) = 1`` for an increasing function from the left of its root: Newton, kept in a bracket.
-
-    The total is the larger of concave functions, person by person, so that Newton's method may overshoot.
-    """
-    low, high, x = start, math.inf, start
-    for _ in range(_MAX_STEPS):
-        total, slope = total_and_slope(x)
-        if abs(total - 1.0) <= 2e-15:
-            return x
-        low, high = (x, high) if total < 1.0 else (low, x)
-        following = x + (1.0 - total) / slope
-        if not low < following < high:
-            following = 2.0 * low if high == math.inf else 0.5 * (low + high)
-        if following == x or abs(following - x) <= 1e-15 * x:
-            return x
-        x = following
-    raise NotConverged("expected a noise rate at which the weights add up to 1, found none.")
+    found = accounting.weights(usable)
+    if found is None:
+        raise _infeasible(penalty, bound, n_classes, min(rows_per_person, size), total)
+    weights, eta = found
+    return SoftmaxWeights(read_only(weights), eta, penalty, n_classes, size, bound, rows_per_person, reserve)
 
 
 def _infeasible(l2: float, row_bound: float, n_classes: int, rows: int, total: float) -> Infeasible:

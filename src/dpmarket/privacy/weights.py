@@ -3,15 +3,14 @@ r"""Turn promises into weights that use every promise fully and exceed none.
 The weight of a person with promise ``epsilon`` is the ``a`` with ``privacy_loss(a) = epsilon``; it falls as
 the noise rate ``eta`` grows, so that exactly one ``eta`` makes the weights add up to 1. Without slack
 (``l2 * sum(epsilons) >= 2 * row_bound**2``) it is ``eta = sum(epsilons) / row_bound`` and
-``a = epsilons / sum(epsilons)``. Otherwise ``x = 1 / eta`` solves a concave increasing equation, where
-Newton's method from the left never passes the root (:mod:`dpmarket.privacy.promise_curve`). A solution
-exists if and only if ``4 r l2 sum(exp(epsilon_i / r) - 1) > row_bound**2``.
+``a = epsilons / sum(epsilons)``. Otherwise it is the root of one equation (:mod:`dpmarket.privacy.charge`),
+which exists if and only if ``4 r l2 sum(exp(epsilon_i / r) - 1) > row_bound**2``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +21,9 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.numerics import exact_sum
-from dpmarket.privacy.accounting import checked_euclidean, privacy_loss
-from dpmarket.privacy.compressed import CompressedPromises
-from dpmarket.privacy.promise_curve import ROUND_DOWN, PromiseCurve
+from dpmarket.privacy.accounting import binary_accounting, checked_euclidean, privacy_loss
+from dpmarket.privacy.charge import Accounting
 
-_MAX_STEPS = 400
-_MANY = 20_000
 _SMALLEST = 1e-100
 
 
@@ -176,19 +172,17 @@ def weights_for(
     dpmarket.errors.Infeasible: expected 4 * r * l2 * sum(exp(epsilon / r) - 1) > row_bound**2, got ...
     """
     promises = checks.non_negative_vector("epsilons", epsilons)
-    penalty = checks.positive("l2", l2)
-    bound = checks.strictly_between("row_bound", row_bound, 1e-100, 1e100)
-    rows = checks.whole("rows_per_person", rows_per_person, minimum=1)
+    accounting = binary_accounting(l2, row_bound, rows_per_person, euclidean_bound)
     reserve = checks.non_negative("numerical_epsilon", numerical_epsilon)
-    euclidean = None if euclidean_bound is None else checked_euclidean(euclidean_bound)
-    curve = PromiseCurve(penalty, bound, rows, euclidean)
     usable = usable_promises(promises, reserve)
     total = finite_total(usable)
-    if curve.noise_l2 * (total / bound) >= 2.0 * bound:
-        weights, eta = usable * ((1.0 - ROUND_DOWN) / total), total / bound
-    else:
-        weights, eta = _with_slack(usable, curve)
-    return Weights(read_only(weights), eta, penalty, bound, rows, reserve, euclidean)
+    found = accounting.weights(usable)
+    euclidean = None if euclidean_bound is None else accounting.row_bound_2
+    if found is None:
+        raise _infeasible(accounting, rows_per_person, euclidean, total)
+    weights, eta = found
+    penalty, bound = accounting.l2, accounting.row_bound
+    return Weights(read_only(weights), eta, penalty, bound, rows_per_person, reserve, euclidean)
 
 
 def usable_promises(promises: FloatArray, reserve: float) -> FloatArray:
@@ -215,20 +209,18 @@ def finite_total(usable: FloatArray) -> float:
     return exact_sum(usable)
 
 
-def _infeasible(curve: PromiseCurve, smallest: float) -> Infeasible:
-    """Return the error for promises that ``curve.l2`` cannot keep, with an l2 that can.
-
-    ``smallest`` is the smallest x = 1 / noise_rate that keeps the promises where there is no slack, which
-    is the case up to ``x = l2 / (2 R)``.
-    """
-    name = "row_bound" if curve.euclidean_bound is None else "euclidean_bound"
-    works = _rounded_up(2.0 * curve.row_bound * smallest * (curve.l2 / curve.noise_l2))
-    bounds = f"row_bound = {curve.row_bound!r}"
-    if curve.euclidean_bound is not None:
-        bounds += f", euclidean_bound = {curve.euclidean_bound!r}"
+def _infeasible(
+    accounting: Accounting, rows_per_person: int, euclidean_bound: float | None, total: float
+) -> Infeasible:
+    """Return the error for promises that a penalty cannot keep, with one that can."""
+    name = "row_bound" if euclidean_bound is None else "euclidean_bound"
+    works = _rounded_up(2.0 * accounting.row_bound_2**2 / total)
+    bounds = f"row_bound = {accounting.row_bound!r}"
+    if euclidean_bound is not None:
+        bounds += f", euclidean_bound = {euclidean_bound!r}"
     return Infeasible(
-        f"expected 4 * r * l2 * sum(exp(epsilon / r) - 1) > {name}**2, got l2 = {curve.l2!r}, {bounds}, "
-        f"r = {curve.rows_per_person}: no amount of noise keeps these promises at so small a penalty. "
+        f"expected 4 * r * l2 * sum(exp(epsilon / r) - 1) > {name}**2, got l2 = {accounting.l2!r}, {bounds}, "
+        f"r = {rows_per_person}: no amount of noise keeps these promises at so small a penalty. "
         f"l2 = {works!r} works."
     )
 
@@ -237,57 +229,3 @@ def _rounded_up(value: float) -> float:
     """Round up to three digits, for a message that can be copied."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     return float(f"{math.ceil(value / unit * (1.0 + 1e-9)) * unit:.6g}")
-
-
-def _newton_from_left(
-    total_and_slope: Callable[[float], tuple[float, float]], start: float
-) -> tuple[float, bool]:
-    """Solve ``total(x) = 1`` for a concave increasing function, from a point left of the root.
-
-    Returns
-    -------
-    tuple of float and bool
-        The root to rounding, and whether it was reached: false if the total stays below 1 for every
-        x that a float can hold.
-    """
-    x = start
-    for _ in range(_MAX_STEPS):
-        total, slope = total_and_slope(x)
-        step = (1.0 - total) / slope if slope > 0.0 else math.inf
-        if not x + step < 1e120:
-            return x, False
-        if step <= 4e-16 * x:
-            return x, True
-        x += step
-        if step <= 1e-9 * x:
-            return x, True
-    return x, False
-
-
-def _with_slack(usable: FloatArray, curve: PromiseCurve) -> tuple[FloatArray, float]:
-    if usable.size >= _MANY:
-        compressed = CompressedPromises.of(usable, curve)
-        x, reached = _newton_from_left(compressed.total_weight(), compressed.left_end)
-        many = compressed.weights(x) if reached else None
-        if many is not None:
-            return many, 1.0 / x
-    positive = usable > 0.0
-    promises = usable if positive.all() else usable[positive]
-    smallest = curve.row_bound / float(promises.sum())
-    if not float(curve.limit(promises).sum()) > 1.0:
-        raise _infeasible(curve, smallest)
-    guess: list[FloatArray | None] = [None]
-
-    def total_weight(x: float) -> tuple[float, float]:
-        weights, slopes = curve.weights(promises, x, guess[0])
-        guess[0] = weights
-        return float(weights.sum()), float(slopes.sum())
-
-    x, reached = _newton_from_left(total_weight, smallest)
-    if not reached:
-        raise _infeasible(curve, smallest)
-    eta = 1.0 / x
-    weights, _ = curve.weights(promises, x, guess[0])
-    result = np.zeros_like(usable)
-    result[positive] = curve.lowered(weights, promises, x)
-    return result, eta

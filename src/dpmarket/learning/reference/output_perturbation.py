@@ -9,7 +9,7 @@ proportional to :math:`e^{-\kappa |b|}` costs person i :math:`2 a_i R \kappa / \
 
 *What a computer releases.* The computed minimiser is within :math:`\rho` of the exact one, the drawn noise
 within :math:`\beta` of an ideal sample, and their sum is rounded, in exact arithmetic, to a public grid of
-width g. By the argument of :mod:`dpmarket.privacy.release` this costs at most
+width g. By the argument of :mod:`dpmarket.privacy.grid` this costs at most
 
 .. math:: n \log \frac{g + 2 \beta}{g - 2 \beta} + 2 \kappa (\rho + \sqrt n\, \beta)
 
@@ -33,10 +33,10 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible
 from dpmarket.learning.inputs import checked_records, checked_rows
-from dpmarket.learning.labels import read_classes, signs_of
+from dpmarket.learning.labels import numbers_of, read_classes
+from dpmarket.learning.minimiser import minimise
 from dpmarket.learning.problem import bound_with_constant, suggest_constant
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.solver import minimise
 from dpmarket.privacy.noise import NoiseSource, SecureNoise
 from dpmarket.privacy.weights import finite_total, usable_promises
 
@@ -107,7 +107,7 @@ class OutputPerturbation:
         promised = checks.non_negative_vector("epsilons", epsilons)
         x = checked_records(X, y, promised)
         classes = read_classes(self.classes, np.asarray(y))
-        signs = signs_of(classes, np.asarray(y))
+        labels = numbers_of(classes, np.asarray(y))
         constant = suggest_constant(x.shape[1])
         bound = bound_with_constant(constant)
         n = x.shape[1] + 1
@@ -120,7 +120,7 @@ class OutputPerturbation:
                 f"expected an l2 with which the size of the noise is within the range of floats, got {l2!r} "
                 f"for promises that add up to {total:.3g}."
             )
-        rows = Rows(np.column_stack([x, np.full(len(x), constant)]), signs, usable / total, constant=False)
+        rows = Rows(np.column_stack([x, np.full(len(x), constant)]), labels, usable / total, constant=False)
         # Half of the reserve for the minimiser, a hundredth for the noise; the rest pays for rounding here.
         gradient_bound = _RESERVE / 4.0 / rate * l2
         grid = 2.0 ** math.floor(math.log2(math.sqrt(n + 1.0) / rate / 4.0))

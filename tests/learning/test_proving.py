@@ -1,4 +1,4 @@
-"""The solver: a proved gradient bound that is true, and without noise the minimiser of scikit-learn."""
+"""Minima of the logistic loss: a proved gradient bound that is true; without noise, scikit-learn's."""
 
 import mpmath
 import numpy as np
@@ -7,7 +7,10 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from dpmarket.errors import Infeasible
-from dpmarket.learning import Rows, kernels, minimise, pairs, proving, solver
+from dpmarket.learning import Minimum, Rows, kernels, minimise, minimiser, pairs, proving
+from dpmarket.learning.row_sums import threads
+from dpmarket.learning.sums import LocalSums
+from dpmarket.privacy.loss import logistic_loss
 
 ROOT_2 = 2.0**0.5
 
@@ -16,8 +19,8 @@ def records(count, n, seed=0, strength=4.0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(count, n))
     x /= np.linalg.norm(x, axis=1, keepdims=True) * rng.uniform(1.0, 1.5, (count, 1))
-    signs = np.where(rng.random(count) < 1 / (1 + np.exp(-strength * x[:, 0] - 0.5)), 1.0, -1.0)
-    return x, signs, rng.dirichlet(np.ones(count))
+    labels = np.where(rng.random(count) < 1 / (1 + np.exp(-strength * x[:, 0] - 0.5)), 1.0, 0.0)
+    return x, labels, rng.dirichlet(np.ones(count))
 
 
 def zeros(n):
@@ -32,9 +35,9 @@ def true_gradient(rows, l2, linear, minimum):
         mpmath.mpf(a) + b + mpmath.mpf(l2) * w
         for a, b, w in zip(linear[0].tolist(), linear[1].tolist(), point, strict=True)
     ]
-    for i in range(len(rows.signs)):
+    for i in range(len(rows.labels)):
         row = [mpmath.mpf(value) for value in rows.features[i].tolist()] + [mpmath.mpf(1)] * rows.constant
-        sign = float(rows.signs[i])
+        sign = 2.0 * float(rows.labels[i]) - 1.0
         s = 1 / (1 + mpmath.exp(sign * sum(a * b for a, b in zip(row, point, strict=True))))
         total = [t - sign * float(rows.weights[i]) * s * value for t, value in zip(total, row, strict=True)]
     assert len(total) == n
@@ -45,8 +48,8 @@ def true_gradient(rows, l2, linear, minimum):
 @pytest.mark.parametrize("bound", [1e-3, 1e-10, 1e-14, 1e-18, 1e-22])
 def test_the_proved_bound_is_true_and_small_enough(bound, constant):
     for seed, (count, n, l2) in enumerate([(3, 1, 0.3), (40, 4, 1e-3), (60, 3, 1e-6)]):
-        x, signs, weights = records(count, n, seed)
-        rows = Rows(x, signs, weights, constant=constant)
+        x, labels, weights = records(count, n, seed)
+        rows = Rows(x, labels, weights, constant=constant)
         rng = np.random.default_rng(seed)
         linear = (rng.normal(size=n + constant) * 0.2, rng.normal(size=n + constant) * 1e-18)
         minimum = minimise(rows, l2, *linear, ROOT_2, bound)
@@ -55,25 +58,25 @@ def test_the_proved_bound_is_true_and_small_enough(bound, constant):
 
 
 def test_without_noise_it_agrees_with_scikit_learn():
-    x, signs, weights = records(400, 5)
+    x, labels, weights = records(400, 5)
     l2 = 0.01
-    minimum = minimise(Rows(x, signs, weights), l2, *zeros(6), ROOT_2, 1e-13)
+    minimum = minimise(Rows(x, labels, weights), l2, *zeros(6), ROOT_2, 1e-13)
     # scikit-learn does not penalise its own intercept, so the constant is a column here.
     peer = LogisticRegression(
         C=1.0 / l2, fit_intercept=False, tol=1e-14, max_iter=10_000, solver="newton-cholesky"
     )
-    peer.fit(np.column_stack([x, np.ones(len(x))]), signs, sample_weight=weights)
+    peer.fit(np.column_stack([x, np.ones(len(x))]), labels, sample_weight=weights)
     np.testing.assert_allclose(minimum.high, peer.coef_[0], atol=1e-8)
 
 
 def test_without_noise_a_large_problem_agrees_with_scikit_learn():
-    x, signs, _ = records(50_000, 4)
+    x, labels, _ = records(50_000, 4)
     weights = np.full(50_000, 1.0 / 50_000)
-    minimum = minimise(Rows(x, signs, weights, constant=False), 1e-3, *zeros(4), 1.0, 1e-13)
+    minimum = minimise(Rows(x, labels, weights, constant=False), 1e-3, *zeros(4), 1.0, 1e-13)
     peer = LogisticRegression(
         C=1e3, fit_intercept=False, tol=1e-14, max_iter=10_000, solver="newton-cholesky"
     )
-    peer.fit(x, signs, sample_weight=weights)
+    peer.fit(x, labels, sample_weight=weights)
     np.testing.assert_allclose(minimum.high, peer.coef_[0], atol=1e-8)
 
 
@@ -88,48 +91,48 @@ def test_without_noise_a_large_problem_agrees_with_scikit_learn():
     ids=["columns", "csr", "float32", "strided"],
 )
 def test_every_kind_of_matrix_gives_the_same_minimum(change):
-    x, signs, weights = records(3_000, 4)
+    x, labels, weights = records(3_000, 4)
     x = x.astype(np.float32).astype(np.float64)
-    plain = minimise(Rows(x, signs, weights), 0.01, *zeros(5), ROOT_2, 1e-20)
-    other = minimise(Rows(change(x), signs, weights), 0.01, *zeros(5), ROOT_2, 1e-20)
+    plain = minimise(Rows(x, labels, weights), 0.01, *zeros(5), ROOT_2, 1e-20)
+    other = minimise(Rows(change(x), labels, weights), 0.01, *zeros(5), ROOT_2, 1e-20)
     np.testing.assert_allclose(other.high + other.low, plain.high + plain.low, atol=1e-15)
 
 
 def test_float32_rows_are_read_as_they_are():
-    x, signs, weights = records(500, 3)
+    x, labels, weights = records(500, 3)
     small = x.astype(np.float32)
-    a = minimise(Rows(small, signs, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
-    b = minimise(Rows(small.astype(np.float64), signs, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    a = minimise(Rows(small, labels, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    b = minimise(Rows(small.astype(np.float64), labels, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
     assert (a.high == b.high).all()
 
 
 def test_scales_multiply_rows_but_not_the_constant():
-    x, signs, weights = records(500, 3)
+    x, labels, weights = records(500, 3)
     scales = 2.0 ** -np.random.default_rng(0).integers(0, 5, 500).astype(float)
-    a = minimise(Rows(x, signs, weights, scales), 0.01, *zeros(4), ROOT_2, 1e-20)
-    b = minimise(Rows(x * scales[:, None], signs, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    a = minimise(Rows(x, labels, weights, scales), 0.01, *zeros(4), ROOT_2, 1e-20)
+    b = minimise(Rows(x * scales[:, None], labels, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
     np.testing.assert_allclose(a.high + a.low, b.high + b.low, atol=1e-15)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, csr_matrix], ids=["dense", "csr"])
 def test_rows_of_weight_zero_have_no_influence_not_even_on_rounding(kind):
-    x, signs, weights = records(40_000, 3)
+    x, labels, weights = records(40_000, 3)
     weights[::3] = 0.0
     other = x.copy()
     other[::3] = np.random.default_rng(9).choice([-1.7e308, 1.7e308], other[::3].shape)
-    flipped = np.where(weights == 0.0, -signs, signs)
-    a = minimise(Rows(kind(x), signs, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
+    flipped = np.where(weights == 0.0, 1.0 - labels, labels)
+    a = minimise(Rows(kind(x), labels, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
     b = minimise(Rows(kind(other), flipped, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
     assert (a.high == b.high).all()
     assert (a.low == b.low).all()
 
 
 def test_the_number_of_threads_changes_nothing(monkeypatch):
-    x, signs, weights = records(60_000, 6)
+    x, labels, weights = records(60_000, 6)
     results = []
-    for threads in (1, 2, 5):
-        monkeypatch.setattr(kernels, "thread_count", lambda threads=threads: threads)
-        results.append(minimise(Rows(x, signs, weights), 1e-3, *zeros(7), ROOT_2, 1e-20))
+    for count in (1, 2, 5):
+        monkeypatch.setattr(kernels, "thread_count", lambda count=count: count)
+        results.append(minimise(Rows(x, labels, weights), 1e-3, *zeros(7), ROOT_2, 1e-20))
     for result in results[1:]:
         assert (result.high == results[0].high).all()
         assert (result.low == results[0].low).all()
@@ -143,21 +146,21 @@ def hard_cases():
     yield (
         "separable",
         np.where(np.arange(200)[:, None] % 2, 1.0, -1.0) * ones,
-        np.where(np.arange(200) % 2, 1.0, -1.0),
+        np.where(np.arange(200) % 2, 1.0, 0.0),
         np.full(200, 1 / 200),
     )
     heavy = np.full(50_000, 1e-9)
     heavy[1] = 1.0 - 5e-5
     yield "one weight above all", *records(50_000, 3)[:2], heavy
     ordered = np.sort(rng.uniform(-1, 1, (50_000, 1)), axis=0)
-    yield "sorted labels", ordered, np.sign(ordered[:, 0]), np.full(50_000, 1 / 50_000)
+    yield "sorted labels", ordered, (ordered[:, 0] > 0.0).astype(float), np.full(50_000, 1 / 50_000)
 
 
 @pytest.mark.parametrize("case", list(hard_cases()), ids=lambda case: case[0])
 @pytest.mark.parametrize(("l2", "noise"), [(1e-9, 300.0), (1e-2, 0.0), (1e3, 300.0)])
 def test_hard_data_are_no_reason_to_give_up(case, noise, l2):
-    _, x, signs, weights = case
-    rows = Rows(x, signs, weights)
+    _, x, labels, weights = case
+    rows = Rows(x, labels, weights)
     n = rows.n_coefficients
     linear = (np.full(n, noise * l2), np.zeros(n))
     minimum = minimise(rows, l2, *linear, ROOT_2, 1e-17)
@@ -178,25 +181,27 @@ def test_what_cannot_be_reached_is_refused_before_a_record_is_read(l2, bound):
 
 
 def test_the_correction_is_used_where_float64_cannot_hold_the_minimiser():
-    x, signs, weights = records(40, 3)
-    minimum = minimise(Rows(x, signs, weights), 0.01, *zeros(4), ROOT_2, 1e-22)
+    x, labels, weights = records(40, 3)
+    minimum = minimise(Rows(x, labels, weights), 0.01, *zeros(4), ROOT_2, 1e-22)
     assert (minimum.low != 0.0).any()
     assert np.abs(minimum.low).max() < 1e-12
 
 
 def test_the_bound_after_a_correction_covers_what_the_correction_left():
-    x, signs, weights = records(50, 6)
-    rows = Rows(x, signs, weights)
+    x, labels, weights = records(50, 6)
+    rows = Rows(x, labels, weights)
     linear = zeros(7)
     for size in (1e-2, 1e-6):
-        objective = solver._Objective(rows, 0.01, linear, ROOT_2, lambda f, items: [f(k) for k in items])
+        with threads(rows) as run:
+            sums = LocalSums(rows, logistic_loss(), 1.0, ROOT_2, run)
+        objective = minimiser._Objective(sums, 0.01, tuple(part[None, :] for part in linear))
         w = minimise(rows, 0.01, *linear, ROOT_2, 1e-12).high + size * np.linspace(-1, 1, 7)
         gradient = objective.accurate_gradient(w, np.zeros(7))
         bound = float(np.linalg.norm(gradient)) / 4.0
         # Without a good preconditioner the iteration ends early and leaves something.
         correction, found = proving._correction(objective, w, np.copy, gradient, 1e-25, bound)
         with mpmath.workprec(300):
-            left = true_gradient(rows, 0.01, linear, solver.Minimum(w, correction, found))
+            left = true_gradient(rows, 0.01, linear, Minimum(w, correction, found))
             assert left <= found
             assert left > found * 1e-3
 

@@ -1,0 +1,725 @@
+r"""Private linear models: scikit-learn's faces of one release.
+
+Each estimator names a loss (:mod:`dpmarket.privacy.loss`) and what its labels and predictions mean; training,
+accounting and the release are those of :mod:`dpmarket.learning.training`. To add one, copy
+:class:`PrivateLinearSVC`: a loss, labels as the loss takes them, and ``predict``.
+
+Rows must have norm at most 1 in the declared ``noise_norm`` (see
+:class:`~dpmarket.learning.scaling.PublicScaler` and
+:meth:`~dpmarket.learning.encoder.PublicEncoder.noise_norm`); rows too long by rounding only, up to 4 units in
+the last place, are shortened. The constant column is part of the row for the accounting, and its coefficient
+is penalised like the others. With a ``delta`` rows may have any length.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.labels import numbers_of, read_classes
+from dpmarket.learning.messages import refuse_arguments, validated
+from dpmarket.learning.promises import (
+    Holding,
+    number_of_records,
+    read_promises,
+    refuse_other_index,
+    taking_part,
+)
+from dpmarket.learning.row_bounds import clipping_scales
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.training import Charge, Records, train, train_by_descent
+from dpmarket.numerics import exact_sum
+from dpmarket.privacy.account import DeltaAccount, PrivacyAccount
+from dpmarket.privacy.descent import Descent
+from dpmarket.privacy.loss import Loss, Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
+from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
+from dpmarket.privacy.release import Release, default_l2, shrinkage_correction, usable_epsilons
+
+_REGRESSION_SHARE = 0.25
+_MANY_ROWS = 2**53
+_LABEL_BOUND = 2.0**10
+
+
+class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """Parameters and the fit that all estimators of this module share.
+
+    Parameters
+    ----------
+    epsilon
+        The common privacy budget, > 0, used where ``fit`` is given no ``epsilons``.
+    delta
+        None for pure epsilon. Otherwise the delta of everybody's (epsilon, delta) guarantee, at most
+        ``1 / (10 people)``, and training is a noisy descent (:mod:`dpmarket.privacy.descent`).
+    l2
+        The ridge penalty Lambda, > 0, in the objective whose loss weights add up to 1. None means
+        :func:`~dpmarket.privacy.release.default_l2`. Not used with a delta.
+    fit_intercept
+        Whether to add the constant column.
+    intercept_scaling
+        The number in the constant column, a power of two. None means
+        :func:`~dpmarket.privacy.noise_norm.suggested_constant`.
+    clip
+        Whether rows longer than 1 are shortened to 1, in ``fit`` and in prediction. If not, ``fit`` refuses
+        them. Not used with a delta.
+    noise_norm
+        The norm of the noise and of rows, as an encoder declares it; None for the Euclidean norm.
+    private
+        "records", or "labels" where features are public: about half the epsilon for the same model. Offered
+        where the label enters the loss's target alone.
+    rows_per_person
+        Public upper bound on the number of records of one person, used with ``people``. More are refused. Not
+        used with a delta.
+    numerical_epsilon
+        The part of every epsilon set aside for releasing rounded numbers, > 0; people with no more than this
+        have no influence. Not used with a delta.
+    noise_source
+        Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
+
+    Attributes
+    ----------
+    coef_, intercept_
+        Coefficients and what the constant column adds to every output.
+    coef_grid_, grid_, release_plan_
+        Without a delta: integers of shape (outputs, n), the constant's last, and the public grid. The
+        integers are the release; everything else follows from them and public values.
+    release_, noise_rate_, l2_, shrinkage_correction_
+        Without a delta: the :class:`~dpmarket.privacy.release.Release`, the rate of its noise, the penalty,
+        and the public factor between the released integers and ``coef_``.
+    descent_
+        With a delta: the :class:`~dpmarket.privacy.descent.Descent`.
+    epsilons_, delta_
+        What was spent on each person, never above the budget, in the order of the records or, with
+        ``people``, of the budgets; and the delta, 0.0 without one. Read-only.
+    loss_weights_
+        The weight of each person: a function of budgets and public constants. Read-only.
+    people_
+        The people of ``epsilons_`` if they have names, or None.
+    description_
+        Everything public about the release, as plain data: what a certificate states.
+    certifiable_
+        Whether the noise source says that its noise is secret, and nothing public was read from the labels.
+
+    Notes
+    -----
+    Guaranteed:
+
+    * Replacing everything that one person contributed changes the probability of no set of released models
+      by more than the factor ``exp(epsilon)`` of that person, and ``delta_``: for the numbers really
+      computed, not for an idealisation of them.
+    * Records of people whose budget is 0, or at most ``numerical_epsilon``, have no influence at all, not
+      even on whether a fit is refused.
+
+    Not promised: what a score on private records reveals (a release of its own), how long ``fit`` takes, and
+    what a refusal reveals to somebody other than the data holder.
+    """
+
+    _share: float | None = None
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        clip: bool = False,
+        noise_norm: NoiseNorm | None = None,
+        private: Literal["records", "labels"] = "records",
+        rows_per_person: int = 1,
+        numerical_epsilon: float = 1e-6,
+        noise_source: NoiseSource | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.clip = clip
+        self.noise_norm = noise_norm
+        self.private = private
+        self.rows_per_person = rows_per_person
+        self.numerical_epsilon = numerical_epsilon
+        self.noise_source = noise_source
+
+    def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
+        """Return the loss and the labels as it takes them."""
+        raise NotImplementedError
+
+    def _declared(self) -> bool:
+        """Tell whether nothing public was read from the labels."""
+        return True
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        people: ArrayLike | None = None,
+        account: PrivacyAccount | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Fit and release a model.
+
+        Parameters
+        ----------
+        X
+            Features, shape (records, features): an array, a data frame or a CSR matrix.
+        y
+            Labels, shape (records,).
+        epsilons
+            The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
+            array per person that ``people`` numbers from 0. None means the constructor's ``epsilon`` for
+            everybody.
+        people
+            Owner of each record, shape (records,).
+        account
+            Keeps what each person has left over many releases; everybody is charged before noise is drawn.
+
+        Returns
+        -------
+        Self
+
+        Raises
+        ------
+        InvalidInput
+            For budgets that are NaN, negative, infinite, text, of a wrong length or all 0, and for records
+            of people with a budget that are not what this estimator takes. Before noise is drawn.
+        Infeasible
+            If no noise keeps the budgets at this ``l2``, or the account has too little left for somebody.
+        EntropyUnavailable
+            If the operating system gives no random bits.
+        """
+        refuse_arguments("fit", unknown)
+        source = self._settings()
+        refuse_other_index(X, epsilons, people)
+        X, y, kept, promised, holding = self._taking_part(X, y, epsilons, people)
+        x, y = validated(self, X, y, accept_sparse="csr", y_numeric=isinstance(self, RegressorMixin))
+        loss, labels = self._read_labels(y)
+        records = Records(x, labels, kept, holding)
+        charge = self._charging(account, holding)
+        if self.delta is None:
+            self._fit_objective(records, loss, promised, source, charge)
+        else:
+            self._fit_descent(records, loss, promised, source, charge)
+        self.people_ = holding.people
+        self.certifiable_ = bool(source.certifiable) and self._declared()
+        return self
+
+    def published(self) -> Self:
+        """Return a copy without ``epsilons_``, ``loss_weights_`` and ``people_``, for other people's eyes."""
+        check_is_fitted(self)
+        model = copy.copy(self)
+        for name in ("epsilons_", "loss_weights_", "people_"):
+            del model.__dict__[name]
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
+        return tags
+
+    def _settings(self) -> NoiseSource:
+        """Check the constructor's arguments; return the noise source."""
+        for name in ("l2", "epsilon", "intercept_scaling"):
+            if getattr(self, name) is not None:
+                checks.positive(name, getattr(self, name))
+        for name in ("fit_intercept", "clip"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise InvalidInput(f"expected {name} to be True or False, got {getattr(self, name)!r}.")
+        checks.positive("numerical_epsilon", self.numerical_epsilon)
+        checks.whole("rows_per_person", self.rows_per_person, minimum=1)
+        if self.noise_norm is not None and not isinstance(self.noise_norm, NoiseNorm):
+            raise InvalidInput("expected noise_norm to be a NoiseNorm or None.")
+        if self.private not in ("records", "labels"):
+            raise InvalidInput("expected private to be 'records' or 'labels'.")
+        if self.delta is not None and self.private == "labels":
+            raise InvalidInput("expected private='records' with a delta: clipping mixes features and labels.")
+        if self.noise_source is None:
+            return SecureNoise()
+        if not callable(getattr(self.noise_source, "draw", None)):
+            raise InvalidInput("expected noise_source to be None or a noise source with a method draw.")
+        return self.noise_source
+
+    def _taking_part(
+        self, X: Any, y: Any, epsilons: Any, people: Any
+    ) -> tuple[Any, Any, IntArray, FloatArray, Holding]:
+        """Read the budgets, and drop records whose weight will be 0."""
+        count = number_of_records(X, y)
+        if count is None:
+            validated(self, X, y, accept_sparse="csr")
+            raise InvalidInput("expected as many labels as records.")
+        rows = int(self.rows_per_person) if self.delta is None else _MANY_ROWS
+        promised, holding = read_promises(self.epsilon, epsilons, people, count, rows)
+        if not isinstance(promised, np.ndarray):
+            raise InvalidInput("expected epsilons to be numbers.")
+        reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
+        return *taking_part(X, y, promised, holding, reserve), promised, holding
+
+    def _norm(self, features: int) -> NoiseNorm:
+        separate = [False] * features if self.noise_norm is None else self.noise_norm.separate
+        bound = 1.0 if self.noise_norm is None else self.noise_norm.euclidean_bound
+        if len(separate) != features:
+            raise InvalidInput(
+                f"expected a noise_norm of {features} features, as X has, got one of {len(separate)}."
+            )
+        if not self.fit_intercept:
+            return NoiseNorm(separate, bound)
+        constant = self.intercept_scaling
+        return NoiseNorm(
+            separate, bound, suggested_constant(separate, bound) if constant is None else constant
+        )
+
+    def _charging(self, account: PrivacyAccount | None, holding: Holding) -> Charge:
+        if account is None:
+            return lambda spent: None
+        if self.delta is None:
+            return lambda spent: account.charge(holding.names(), spent)
+        if not isinstance(account, DeltaAccount):
+            raise InvalidInput("expected an account that counts delta, such as an Account.")
+        delta = float(self.delta)
+        return lambda spent: account.charge_with_delta(holding.names(), spent, delta)
+
+    def _fit_objective(
+        self, records: Records, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
+    ) -> None:
+        norm, reserve = self._norm(records.features.shape[1]), float(self.numerical_epsilon)
+        l2 = self.l2
+        if l2 is None:
+            total = exact_sum(usable_epsilons(promised, reserve))
+            l2 = default_l2(loss, norm, total, self.private, share=self._share)
+        release = Release(loss, norm, l2, int(self.rows_per_person), self.private)
+        found = train(records, release, promised, reserve, source, charge, clip=bool(self.clip))
+        self.coef_grid_ = found.cells
+        self.grid_ = found.plan.grid
+        self.release_ = release
+        self.release_plan_ = found.plan
+        self.noise_rate_ = found.noise_rate
+        self.l2_ = release.l2
+        corrected = self.l2 is None and self._share is None
+        self.shrinkage_correction_ = shrinkage_correction(release, found.noise_rate) if corrected else 1.0
+        self._keep(found.coefficients * self.shrinkage_correction_, norm.constant)
+        self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, 0.0
+        self.description_ = found.to_dict()
+
+    def _fit_descent(
+        self, records: Records, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
+    ) -> None:
+        norm = self._norm(records.features.shape[1])
+        delta = checks.strictly_between("delta", self.delta, 0.0, 1.0)
+        plan = Descent.for_epsilons(promised, delta, loss.outputs * norm.n_coefficients)
+        found = train_by_descent(records, loss, norm.constant, plan, source, charge)
+        self.descent_ = found.descent
+        self._keep(found.coefficients, norm.constant)
+        self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, delta
+        self.description_ = found.to_dict()
+
+    def _keep(self, values: FloatArray, constant: float | None) -> None:
+        """Keep coefficients of shape (outputs, n) in the usual attributes."""
+        self.intercept_scaling_ = 1.0 if constant is None else constant
+        self.coef_ = values if constant is None else values[:, :-1]
+        self.intercept_: Any = np.zeros(len(values)) if constant is None else values[:, -1] * constant
+
+    def _outputs(self, X: Any) -> FloatArray:
+        """Return ``X . coef + intercept``, shape (records, outputs)."""
+        check_is_fitted(self)
+        x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        scores = np.asarray(x @ np.atleast_2d(self.coef_).T, dtype=np.float64)
+        if self.clip and self.delta is None:
+            rows = Rows(x, np.ones(x.shape[0]), np.ones(x.shape[0]))
+            norm = self.release_.norm
+            scales = clipping_scales(rows, None if norm.is_euclidean else norm)
+            scores = scores * scales[:, None] if scales.size else scores
+        return np.asarray(scores + self.intercept_)
+
+
+class _PrivateClassifier(ClassifierMixin, _PrivateLinearModel):  # type: ignore[misc]
+    """Scores and classes."""
+
+    classes: Sequence[Any] | None
+
+    def _declared(self) -> bool:
+        return self.classes is not None
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""
+        scores = self._outputs(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the likeliest class of each row, shape (records,)."""
+        scores = self.decision_function(X)
+        places = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+
+class PrivateLogisticRegression(_PrivateClassifier):
+    """Logistic regression, softmax for more than two classes, with a privacy budget for every person.
+
+    Parameters
+    ----------
+    classes
+        The labels, at least two, of two the negative one first. None reads them from ``y`` and so treats the
+        set of labels as public; a certificate needs them declared.
+    epsilon, delta, l2, fit_intercept, intercept_scaling, clip, noise_norm, private, rows_per_person, \
+numerical_epsilon, noise_source
+        See the module's common parameters.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(500, 2))
+    >>> y = np.where(X[:, 0] > 0.0, "yes", "no")
+    >>> epsilons = np.where(np.arange(500) < 250, 0.5, 2.0)
+    >>> model = PrivateLogisticRegression(classes=("no", "yes")).fit(X, y, epsilons=epsilons)
+    >>> bool((model.epsilons_ <= epsilons).all()), model.certifiable_
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        classes: Sequence[Any] | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        clip: bool = False,
+        noise_norm: NoiseNorm | None = None,
+        private: Literal["records", "labels"] = "records",
+        rows_per_person: int = 1,
+        numerical_epsilon: float = 1e-6,
+        noise_source: NoiseSource | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            clip=clip,
+            noise_norm=noise_norm,
+            private=private,
+            rows_per_person=rows_per_person,
+            numerical_epsilon=numerical_epsilon,
+            noise_source=noise_source,
+        )
+        self.classes = classes
+
+    def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
+        self.classes_ = read_classes(self.classes, y)
+        loss = logistic_loss() if len(self.classes_) == 2 else Softmax(len(self.classes_))
+        return loss, numbers_of(self.classes_, y)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of the classes, shape (records, classes)."""
+        z = self.decision_function(X)
+        return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of the probabilities, shape (records, classes)."""
+        z = self.decision_function(X)
+        if z.ndim == 1:
+            return np.column_stack([log_expit(-z), log_expit(z)])
+        return np.asarray(log_softmax(z, axis=1))
+
+
+class PrivateLinearSVC(_PrivateClassifier):
+    """A linear support vector classifier of two classes, its hinge smoothed over ``width``.
+
+    Parameters
+    ----------
+    classes
+        The two labels, the negative one first; None reads them from ``y`` and so treats them as public.
+    width
+        Width of the smoothed corner of the hinge, in units of the margin, > 0. Smaller needs a larger
+        penalty.
+    epsilon, delta, l2, fit_intercept, intercept_scaling, clip, noise_norm, private, rows_per_person, \
+numerical_epsilon, noise_source
+        See the module's common parameters.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.5], [-0.5]] * 200), np.array([1, 0] * 200)
+    >>> model = PrivateLinearSVC(classes=(0, 1), epsilon=1.0).fit(X, y)
+    >>> model.predict([[0.4], [-0.4]]).tolist()
+    [1, 0]
+    """
+
+    _share = 1.0
+
+    def __init__(
+        self,
+        classes: Sequence[Any] | None = None,
+        width: float = 0.5,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        clip: bool = False,
+        noise_norm: NoiseNorm | None = None,
+        private: Literal["records", "labels"] = "records",
+        rows_per_person: int = 1,
+        numerical_epsilon: float = 1e-6,
+        noise_source: NoiseSource | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            clip=clip,
+            noise_norm=noise_norm,
+            private=private,
+            rows_per_person=rows_per_person,
+            numerical_epsilon=numerical_epsilon,
+            noise_source=noise_source,
+        )
+        self.classes = classes
+        self.width = width
+
+    def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
+        self.classes_ = read_classes(self.classes, y)
+        if len(self.classes_) != 2:
+            raise InvalidInput(
+                f"Only binary classification is supported: expected two classes, got {len(self.classes_)}."
+            )
+        return hinge_loss(self.width), numbers_of(self.classes_, y)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class _PrivateRegressor(RegressorMixin, _PrivateLinearModel):  # type: ignore[misc]
+    """Labels and predictions in units of ``scale`` around ``center``."""
+
+    _share: float | None = _REGRESSION_SHARE
+    center: float
+    scale: float
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
+        center, scale = checks.finite("center", self.center), checks.positive("scale", self.scale)
+        labels = (np.asarray(y, dtype=np.float64) - center) / scale
+        return self._loss(), np.clip(labels, -_LABEL_BOUND, _LABEL_BOUND)
+
+    def _keep(self, values: FloatArray, constant: float | None) -> None:
+        super()._keep(values * float(self.scale), constant)
+        self.coef_ = self.coef_[0]
+        self.intercept_ = float(self.intercept_[0]) + float(self.center)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the predicted label of each row, shape (records,)."""
+        return self._outputs(X)[:, 0]
+
+
+class PrivateLinearRegression(_PrivateRegressor):
+    """Linear regression with the log-cosh loss: squares of small errors, absolute values of large ones.
+
+    Parameters
+    ----------
+    center, scale
+        A public guess of the labels' mean and standard deviation, in their units. Labels further than 1,024
+        scales from the center count as that far.
+    width
+        Where errors start to count linearly, in units of ``scale``, > 0.
+    epsilon, delta, l2, fit_intercept, intercept_scaling, clip, noise_norm, private, rows_per_person, \
+numerical_epsilon, noise_source
+        See the module's common parameters. Rows scaled with ``PublicScaler(low, high, radius=1.5)`` suit
+        regressions better than the default radius of 1.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(2000, 2))
+    >>> y = 100.0 + 20.0 * X[:, 0]
+    >>> model = PrivateLinearRegression(center=100.0, scale=6.0, epsilon=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        center: float = 0.0,
+        scale: float = 1.0,
+        width: float = 0.3,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        clip: bool = False,
+        noise_norm: NoiseNorm | None = None,
+        private: Literal["records", "labels"] = "records",
+        rows_per_person: int = 1,
+        numerical_epsilon: float = 1e-6,
+        noise_source: NoiseSource | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            clip=clip,
+            noise_norm=noise_norm,
+            private=private,
+            rows_per_person=rows_per_person,
+            numerical_epsilon=numerical_epsilon,
+            noise_source=noise_source,
+        )
+        self.center = center
+        self.scale = scale
+        self.width = width
+
+    def _loss(self) -> Loss:
+        return log_cosh_loss(self.width, _LABEL_BOUND)
+
+
+class PrivateQuantileRegressor(_PrivateRegressor):
+    """Regression of a quantile, with a smoothed pinball loss.
+
+    Parameters
+    ----------
+    quantile
+        Which share of labels lies below the predicted value, strictly between 0 and 1.
+    center, scale
+        As for :class:`PrivateLinearRegression`.
+    width
+        Width of the smoothed corner, in units of ``scale``, > 0.
+    epsilon, delta, l2, fit_intercept, intercept_scaling, clip, noise_norm, private, rows_per_person, \
+numerical_epsilon, noise_source
+        See the module's common parameters.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.zeros((4000, 1))
+    >>> y = rng.uniform(0.0, 1.0, 4000)
+    >>> model = PrivateQuantileRegressor(0.9, center=0.5, scale=0.3, epsilon=1.0).fit(X, y)
+    >>> 0.8 < model.intercept_ < 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        quantile: float = 0.5,
+        center: float = 0.0,
+        scale: float = 1.0,
+        width: float = 0.1,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        clip: bool = False,
+        noise_norm: NoiseNorm | None = None,
+        private: Literal["records", "labels"] = "records",
+        rows_per_person: int = 1,
+        numerical_epsilon: float = 1e-6,
+        noise_source: NoiseSource | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            clip=clip,
+            noise_norm=noise_norm,
+            private=private,
+            rows_per_person=rows_per_person,
+            numerical_epsilon=numerical_epsilon,
+            noise_source=noise_source,
+        )
+        self.quantile = quantile
+        self.center = center
+        self.scale = scale
+        self.width = width
+
+    def _loss(self) -> Loss:
+        return quantile_loss(self.quantile, self.width, _LABEL_BOUND)
+
+
+class PrivateBinomialRegression(_PrivateRegressor):
+    """Logistic regression of shares: labels from 0 to 1, such as successes divided by trials.
+
+    Fractions cost no more than yes or no.
+
+    Parameters
+    ----------
+    epsilon, delta, l2, fit_intercept, intercept_scaling, clip, noise_norm, private, rows_per_person, \
+numerical_epsilon, noise_source
+        See the module's common parameters.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.5], [-0.5]] * 500), np.array([0.9, 0.1] * 500)
+    >>> model = PrivateBinomialRegression(epsilon=1.0).fit(X, y)
+    >>> bool(abs(model.predict([[0.5]])[0] - 0.9) < 0.15)
+    True
+    """
+
+    _share = None
+    center, scale = 0.0, 1.0
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        clip: bool = False,
+        noise_norm: NoiseNorm | None = None,
+        private: Literal["records", "labels"] = "records",
+        rows_per_person: int = 1,
+        numerical_epsilon: float = 1e-6,
+        noise_source: NoiseSource | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            clip=clip,
+            noise_norm=noise_norm,
+            private=private,
+            rows_per_person=rows_per_person,
+            numerical_epsilon=numerical_epsilon,
+            noise_source=noise_source,
+        )
+
+    def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
+        labels = np.asarray(y, dtype=np.float64)
+        if not bool(((labels >= 0.0) & (labels <= 1.0)).all()):
+            raise InvalidInput("expected every label to be a share from 0 to 1; some are not.")
+        return logistic_loss(), labels
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the expected share of each row, shape (records,)."""
+        return np.asarray(expit(self._outputs(X)[:, 0]))

@@ -1,0 +1,258 @@
+r"""One private fit of a linear model: debit first, then noise, then the release.
+
+What every estimator of :mod:`dpmarket.learning.linear` does, whatever its loss: weights from epsilons, exact
+noise, a minimiser with a proof, the grid (:func:`train`); or, with a delta, a noisy descent in whole numbers
+(:func:`train_by_descent`). Both are functions of checked values; estimators add what scikit-learn expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.descent import People, descend
+from dpmarket.learning.minimiser import check_attainable, minimise_sum
+from dpmarket.learning.promises import Holding
+from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
+from dpmarket.learning.row_sums import threads
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.sums import Errors, LocalSums, largest_noise
+from dpmarket.numerics import exact_sum
+from dpmarket.privacy.descent import Descent
+from dpmarket.privacy.grid import ReleasePlan, round_to_grid
+from dpmarket.privacy.loss import Loss
+from dpmarket.privacy.noise import NoiseSource
+from dpmarket.privacy.release import Release
+
+Charge = Callable[[FloatArray], None]
+"""Charges these epsilons, person by person, before noise is drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Checked records of people who take part.
+
+    Attributes
+    ----------
+    features
+        Dense or CSR matrix, shape (records, features).
+    labels
+        As the loss takes them, shape (records,).
+    kept
+        Position of each record among all that were given, shape (records,).
+    holding
+        The owner of every record that was given.
+    """
+
+    features: Any
+    labels: FloatArray
+    kept: IntArray
+    holding: Holding
+
+    def owners(self) -> IntArray:
+        """Return the position of each record's owner among the people."""
+        owners = self.holding.owners
+        return self.kept if owners is None else np.asarray(owners[self.kept])
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A released model of a fit without delta: the integers, and everything public about them.
+
+    Attributes
+    ----------
+    cells
+        Integers, shape (outputs, n), the constant's last.
+    release, noise_rate, plan
+        The public description, the rate of the noise, and the grid.
+    loss_weights, epsilons
+        Weight and charge of each person, read-only.
+    """
+
+    cells: IntArray
+    release: Release
+    noise_rate: float
+    plan: ReleasePlan
+    loss_weights: FloatArray
+    epsilons: FloatArray
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """The released coefficients; of several outputs with sum 0 in each column.
+
+        What all outputs of a softmax have in common changes no probability and is noise only. It is taken out
+        of the released integers, not before: they have the law that was accounted for.
+        """
+        values = np.asarray(self.cells * self.plan.grid)
+        return values if len(values) == 1 else np.asarray(values - values.mean(axis=0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is public about the release as plain data, ready for JSON."""
+        return {
+            "release": self.release.to_dict(),
+            "noise_rate": self.noise_rate,
+            "weight_total": _total(self.loss_weights),
+            "grid": self.plan.grid,
+            "gradient_bound": self.plan.gradient_bound,
+            "noise_accuracy": self.plan.noise_accuracy,
+            "numerical_epsilon": self.plan.numerical_epsilon,
+            "cells": self.cells.tolist(),
+        }
+
+
+def train(
+    records: Records,
+    release: Release,
+    epsilons: FloatArray,
+    numerical_epsilon: float,
+    source: NoiseSource,
+    charge: Charge,
+    *,
+    clip: bool,
+) -> Trained:
+    """Fit and release a model by objective perturbation.
+
+    Parameters
+    ----------
+    records
+        The records.
+    release
+        What is public.
+    epsilons
+        What each person may be charged.
+    numerical_epsilon
+        Set aside of every epsilon for the grid.
+    source
+        Where noise comes from.
+    charge
+        Called with what is spent on each person, before noise is drawn.
+    clip
+        Whether rows longer than 1 are shortened; otherwise they are refused.
+
+    Raises
+    ------
+    InvalidInput
+        For rows longer than 1 without ``clip``.
+    Infeasible
+        If no noise keeps the epsilons at this penalty, or the grid cannot be computed.
+    """
+    loss, norm = release.loss, release.norm
+    weights = release.weights(epsilons, numerical_epsilon)
+    total = _total(weights.loss_weights)
+    plan = release.grid_plan(numerical_epsilon, weights.noise_rate, total)
+    rows = Rows(
+        records.features,
+        records.labels,
+        record_weights(records, weights.loss_weights),
+        constant=norm.constant is not None,
+    )
+    shorten = clipping_scales if clip else rounding_scales
+    rows = replace(rows, scales=shorten(rows, None if norm.is_euclidean else norm)).active()
+    errors = Errors(loss, len(rows), norm.n_coefficients, rows.total_weight(), norm.row_bound_2)
+    noise_norm = largest_noise(loss.outputs, norm.n_coefficients, weights.noise_rate)
+    check_attainable(errors, release.l2, noise_norm, plan.gradient_bound, 2.0**52 * plan.grid)
+    spent = release.epsilons(weights.loss_weights, weights.noise_rate)
+    spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
+    # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
+    spent = np.minimum(spent, epsilons)
+    charge(spent)
+    high, low = norm.draw(source, loss.outputs, weights.noise_rate, plan.noise_accuracy)
+    with threads(rows) as run:
+        sums = LocalSums(rows, loss, norm.constant, norm.row_bound_2, run)
+        minimum = minimise_sum(sums, release.l2, high, low, plan.gradient_bound)
+    cells = round_to_grid(minimum.high.ravel(), minimum.low.ravel(), plan.grid).reshape(high.shape)
+    return Trained(cells, release, weights.noise_rate, plan, weights.loss_weights, read_only(spent))
+
+
+@dataclass(frozen=True, eq=False)
+class Descended:
+    """A released model of a fit with a delta.
+
+    Attributes
+    ----------
+    coefficients
+        Shape (outputs, n), the constant's last.
+    descent
+        The public description of the noise.
+    loss
+        The loss.
+    whole_weights, epsilons
+        Weight and charge of each person, read-only.
+    """
+
+    coefficients: FloatArray
+    descent: Descent
+    loss: Loss
+    whole_weights: IntArray
+    epsilons: FloatArray
+
+    @property
+    def loss_weights(self) -> FloatArray:
+        """The weight of each person as a share of all."""
+        return read_only(self.whole_weights / float(self.whole_weights.sum()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is public about the release as plain data, ready for JSON."""
+        return {
+            "release": self.descent.to_dict(),
+            "loss": self.loss.to_dict(),
+            "coefficients": self.coefficients.tolist(),
+        }
+
+
+def train_by_descent(
+    records: Records,
+    loss: Loss,
+    constant: float | None,
+    plan: tuple[Descent, IntArray],
+    source: NoiseSource,
+    charge: Charge,
+) -> Descended:
+    """Fit and release a model by noisy descent; records of a person are averaged before clipping.
+
+    Parameters
+    ----------
+    records
+        The records; rows of any length.
+    loss
+        The loss.
+    constant
+        The number in the constant column; None without one.
+    plan
+        The descent and whole weights of all people, from
+        :meth:`~dpmarket.privacy.descent.Descent.for_epsilons`.
+    source, charge
+        As for :func:`train`.
+
+    Raises
+    ------
+    InvalidInput
+        If the source gives no stream of random bits.
+    """
+    bits = getattr(source, "bits", None)
+    if not callable(bits):
+        raise InvalidInput("expected a noise_source with a method bits, which a delta needs.")
+    descent, whole = plan
+    owners = records.owners()
+    order = np.argsort(owners, kind="stable")
+    order = order[whole[owners[order]] > 0]
+    present, starts = np.unique(owners[order], return_index=True)
+    features, labels = records.features[order], records.labels[order]
+    people = People(features, labels, starts, whole[present], int(whole.sum()), constant)
+    spent = descent.epsilons(whole)
+    charge(spent)
+    return Descended(descend(people, loss, descent, bits()), descent, loss, whole, spent)
+
+
+def record_weights(records: Records, person_weights: FloatArray) -> FloatArray:
+    """Split each person's weight evenly over the person's records; the shares never exceed the whole."""
+    return np.asarray(records.holding.record_weights(person_weights)[records.kept])
+
+
+def _total(loss_weights: FloatArray) -> float:
+    return exact_sum(loss_weights) * (1.0 + 1e-9)

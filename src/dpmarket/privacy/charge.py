@@ -1,0 +1,429 @@
+r"""The privacy loss (epsilon) of a weight, and the weights that spend given epsilons.
+
+In units of the penalty, :math:`c = a R_2^2 / \Lambda`, and with :math:`\lambda = \eta \Lambda S R_1 / (2
+R_2^2)` the noise against the penalty, a person of weight a is charged
+
+.. math:: P(c) = \lambda c + \max_{0 \le t \le 1} f(t), \qquad
+          f(t) = \lambda c\, t + \sum_k m_k \log(1 + c\, g_k(t)),
+
+with the log-determinant terms of :mod:`dpmarket.privacy.loss`. What the code relies on:
+
+* f is concave, so that :math:`f(t) + \max(f'(t)(1 - t), -f'(t) t)` bounds its maximum **whatever t is**: an
+  inexact maximiser can only raise the charge.
+* P is increasing and concave in c: with p = c t the bracket is jointly concave in (p, c). So a relative error
+  in :math:`\lambda` or c is at most as large in P, and Newton's method for the inverse never passes the root
+  from the left.
+* Weights that add up to 1 satisfy :math:`\sum_i c_i(\lambda) = R_2^2 / \Lambda` with **one** :math:`\lambda`
+  for everybody: a decreasing function of one number, whatever the loss and the noise.
+
+Several bounds on the determinant may hold; the smallest charge is valid, and the largest weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray
+from dpmarket.errors import InvalidInput, NotConverged
+from dpmarket.privacy.loss import Term
+from dpmarket.privacy.lowering import lowered
+
+Terms = tuple[Term, ...]
+"""One bound on the change of the log determinant."""
+
+ROUND_UP = 2.0**-45
+"""Relative outward rounding of a charge: 256 units of 2**-53.
+
+With u = 2**-53: 4u in lambda c, 5u in c and 4u in the constants are at most as large in P; g has 4u (its
+terms are all at least 0), the logarithms 12u, sums and the rounding itself 8u. The rounding of the derivative
+is not in here: it is added to the tangent, ``_SLOPE`` of the sizes of its terms.
+"""
+_SLOPE = 2.0**-49
+_ROUND_DOWN = 2.0**-44
+_SMALLEST = 1e-150
+"""Smaller c are charged as if they were this large: products of them could underflow."""
+_LARGEST = 1e100
+_BLOCK = 4096
+_FEW = 4096
+_BINS = 1024
+_MAX_STEPS = 200
+
+
+class _Point(NamedTuple):
+    """P at c without rounding, the maximiser t, and the derivatives of P in c and in lambda."""
+
+    charge: FloatArray
+    t: FloatArray
+    by_c: FloatArray
+    by_lam: FloatArray
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Charges and weights for public constants.
+
+    Attributes
+    ----------
+    reach
+        S.
+    row_bound, row_bound_2
+        R1 and R2.
+    l2
+        The penalty.
+    bounds
+        Valid bounds on the determinant.
+    """
+
+    reach: float
+    row_bound: float
+    row_bound_2: float
+    l2: float
+    bounds: tuple[Terms, ...]
+
+    @property
+    def target(self) -> float:
+        """R2^2 / Lambda: c of the weight 1."""
+        return self.row_bound_2**2 / self.l2
+
+    def lam(self, noise_rate: float) -> float:
+        """Return lambda: alpha of the weight whose c is 1."""
+        found = 0.5 * noise_rate * self.reach * self.row_bound / self.target
+        if not (1e-150 < found < 1e150 and 1e-150 < self.target < 1e150):
+            raise InvalidInput(
+                f"expected noise_rate and l2 within the range of floats, got noise_rate = {noise_rate!r}, "
+                f"l2 = {self.l2!r}, row_bound = {self.row_bound!r}."
+            )
+        return found
+
+    def epsilons(self, weights: FloatArray, noise_rate: float) -> FloatArray:
+        """Return what weights of at least 0 cost, rounded up; exactly 0 for the weight 0."""
+        lam, target = self.lam(noise_rate), self.target
+        if not float(weights.max()) * target * max(lam, 1.0) <= _LARGEST:
+            raise InvalidInput("expected a charge below 1e100; noise_rate or 1 / l2 is too large.")
+        c = np.where(weights > 0.0, np.maximum(weights * target, _SMALLEST), 0.0)
+        return charges(c, lam, self.bounds)
+
+    def weights(self, epsilons: FloatArray) -> tuple[FloatArray, float] | None:
+        """Return the weights that spend these epsilons, some above 0, and the noise rate; None if none do."""
+        present = epsilons > 0.0
+        some = epsilons if present.all() else epsilons[present]
+        solved = solve(some, self.target, self.bounds)
+        if solved is None:
+            return None
+        rate = solved[1] / self.lam(1.0)
+        found = lowered(
+            solved[0] / self.target,
+            some,
+            lambda few: self.epsilons(few, rate),
+            share=_ROUND_DOWN,
+            smallest=_SMALLEST / self.target,
+        )
+        if some is epsilons:
+            return found, rate
+        result = np.zeros_like(epsilons)
+        result[present] = found
+        return result, rate
+
+
+def charges(c: FloatArray, lam: float, bounds: Sequence[Terms]) -> FloatArray:
+    """Return P for every c, rounded up; exactly 0 where c is 0.
+
+    Parameters
+    ----------
+    c
+        Weights in units of the penalty, at least 0 and, above 0, at least 1e-150.
+    lam
+        The noise against the penalty, > 0.
+    bounds
+        Valid bounds on the determinant: the smallest charge is returned. An empty one has no determinant.
+    """
+    out = np.empty_like(c)
+    for first in range(0, c.size, _BLOCK):
+        block = c[first : first + _BLOCK]
+        found = [_upper(block, lam, terms) for terms in bounds]
+        out[first : first + _BLOCK] = found[0] if len(found) == 1 else np.min(found, axis=0)
+    return out
+
+
+def _upper(c: FloatArray, lam: float, terms: Terms) -> FloatArray:
+    alpha = lam * c
+    if at_one(lam, terms):
+        if not any(term.end for term in terms):
+            return np.asarray(alpha * (2.0 * (1.0 + 2.0**-48)))  # two products, four roundings, the tangent
+        return np.asarray((2.0 * alpha + _logs(c, np.ones_like(c), terms)) * (1.0 + ROUND_UP))
+    t = _maximiser(c, lam, terms)
+    slope, size = _slope(c, t, lam, terms)
+    # The true derivative lies within rounding of the computed one, and its tangent above f.
+    above = np.maximum((slope + _SLOPE * size) * (1.0 - t), (_SLOPE * size - slope) * t)
+    total = alpha + alpha * t + _logs(c, t, terms) + np.maximum(above, 0.0) * c
+    return np.asarray(total * (1.0 + ROUND_UP))
+
+
+def bounds_of(terms: Terms, rank: int, rows: int, n_coefficients: int | None) -> tuple[Terms, ...]:
+    """Return every valid bound on the determinant worth a look, for at most so many rows of one person.
+
+    Equal shares of the weight are the worst case: ``rows`` times each term, with c / rows. For more rows than
+    coefficients also the trace, spread evenly over the directions that a person can change.
+    """
+    by_rows = tuple(Term(m * rows, p / rows, q / rows, v / rows) for m, p, q, v in terms)
+    if n_coefficients is None or rows <= n_coefficients:
+        return (by_rows,)
+    size = float(n_coefficients * rank)
+    trace = [math.fsum(term.times * term[k] for term in terms) / size for k in (1, 2, 3)]
+    return by_rows, (Term(size, *trace),)
+
+
+def at_one(lam: float, terms: Terms) -> bool:
+    """Tell whether t = 1 is the maximiser for every c: the noise outweighs every term that falls there.
+
+    If it does not by rounding only, the tangent at 1 exceeds f by less than a charge is rounded up.
+    """
+    return lam * (1.0 + 2.0**-50) >= sum(
+        term.times * max(term.start + term.bend - term.end, 0.0) for term in terms
+    )
+
+
+def _logs(c: FloatArray, t: FloatArray, terms: Terms) -> FloatArray:
+    total = np.zeros_like(c)
+    for term in terms:
+        logs = np.log1p(c * _g(t, term))
+        total += logs if term.times == 1.0 else term.times * logs
+    return total
+
+
+def _g(t: FloatArray, term: Term) -> FloatArray:
+    """Return g(t): a sum of products that are all at least 0."""
+    rest = 1.0 - t
+    found = term.bend * t
+    if term.start:
+        found += term.start
+    found *= rest
+    if term.end:
+        found += term.end * t
+    return found
+
+
+def _slope(c: FloatArray, t: FloatArray, lam: float, terms: Terms) -> tuple[FloatArray, FloatArray]:
+    """Return f'(t) / c and the sum of the sizes of its terms."""
+    slope, size = np.full_like(c, lam), np.full_like(c, lam)
+    for term in terms:
+        inner = 1.0 + c * _g(t, term)
+        slope += term.times * (term.end - term.start + term.bend * (1.0 - 2.0 * t)) / inner
+        size += term.times * (term.end + term.start + term.bend) / inner
+    return slope, size
+
+
+def _maximiser(c: FloatArray, lam: float, terms: Terms) -> FloatArray:
+    """Return t where f is largest, to rounding: a quadratic equation for one term that bends."""
+    if not terms or not any(term.bend for term in terms):
+        return np.ones_like(c)
+    t = _one_term(c, lam, terms[0])
+    if len(terms) > 1:
+        t = _newton(c, t, lam, terms)
+    return t
+
+
+def _one_term(c: FloatArray, lam: float, term: Term) -> FloatArray:
+    # lam (1 + c g) + m g' = 0 as A t^2 - B t - D = 0 with D >= 0, and the root without cancellation.
+    w = term.end - term.start + term.bend
+    a = (lam * term.bend) * c
+    b = (lam * w) * c
+    b -= 2.0 * term.times * term.bend
+    d = (lam * term.start) * c
+    d += lam + term.times * w
+    root = b * b
+    root += 4.0 * a * d
+    np.sqrt(root, out=root)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(b <= 0.0, 2.0 * d / (root - b), (root + b) / (2.0 * a))
+    return np.clip(t, 0.0, 1.0)
+
+
+def _newton(c: FloatArray, t: FloatArray, lam: float, terms: Terms) -> FloatArray:
+    """Solve f' = 0 from the left for terms of which only the first falls; the others only raise f'."""
+    rising, _ = _slope(c, np.ones_like(c), lam, terms)
+    ended = rising >= 0.0
+    t = np.where(ended, 1.0, t)
+    low, high = t, np.ones_like(t)
+    for _ in range(_MAX_STEPS):
+        slope, size = _slope(c, t, lam, terms)
+        curve = np.zeros_like(c)
+        for term in terms:
+            inner = 1.0 + c * _g(t, term)
+            rise = (term.end - term.start + term.bend * (1.0 - 2.0 * t)) / inner
+            curve += term.times * (c * rise * rise + 2.0 * term.bend / inner)
+        low, high = np.where(slope >= 0.0, t, low), np.where(slope >= 0.0, high, t)
+        following = t + slope / np.maximum(curve, 1e-300)
+        following = np.where((following >= low) & (following <= high), following, 0.5 * (low + high))
+        done = ended | (np.abs(slope) <= 2.0**-51 * size) | (np.abs(following - t) <= 2.0**-53)
+        t = np.where(done, t, following)
+        if done.all():
+            break
+    return t
+
+
+def _evaluated(c: FloatArray, lam: float, terms: Terms) -> _Point:
+    t = np.ones_like(c) if at_one(lam, terms) else _maximiser(c, lam, terms)
+    noise = 1.0 + t
+    charge, by_c = lam * c * noise, lam * noise
+    for term in terms:
+        g = _g(t, term)
+        inner = c * g
+        charge += term.times * np.log1p(inner)
+        by_c += term.times * g / (1.0 + inner)
+    return _Point(charge, t, by_c, c * noise)
+
+
+def inverse(
+    epsilons: FloatArray, lam: float, terms: Terms, start: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the c with P(c) = epsilon, to rounding, and their derivatives in lambda.
+
+    Parameters
+    ----------
+    epsilons
+        What may be charged, > 0.
+    lam
+        The noise against the penalty, at least 0.
+    terms
+        One bound on the determinant.
+    start
+        A guess, for example the solution of a nearby lambda.
+
+    Raises
+    ------
+    NotConverged
+        If 200 steps are not enough, which concavity excludes.
+    """
+    trace = sum(term.times * (term.start + term.end + 0.25 * term.bend) for term in terms)
+    floor = epsilons / (2.0 * lam + trace)  # the tangent at 0 lies above P
+    c = _left_of_root(epsilons, lam, terms, floor) if start is None else np.maximum(start, floor)
+    slopes = np.empty_like(c)
+    for first in range(0, c.size, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        c[block], slopes[block] = _inverse(epsilons[block], lam, terms, c[block], floor[block])
+    return c, slopes
+
+
+def _inverse(
+    epsilons: FloatArray, lam: float, terms: Terms, c: FloatArray, floor: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    for _ in range(_MAX_STEPS):
+        found = _evaluated(c, lam, terms)
+        step = (epsilons - found.charge) / found.by_c
+        c = np.maximum(c + step, floor)
+        if not np.any(np.abs(step) > 1e-7 * c):
+            return c, -found.by_lam / found.by_c  # the step just taken left 1e-14, relatively
+    raise NotConverged(f"expected the inverse of the charge within {_MAX_STEPS} steps.")
+
+
+def _left_of_root(epsilons: FloatArray, lam: float, terms: Terms, floor: FloatArray) -> FloatArray:
+    """Return a point at or left of the root, close enough for a few Newton steps.
+
+    P(c) is at most 2 lam c plus m log(1 + c g) with the sum of the terms' largest values spread evenly over
+    the sum of their counts, so that every split of epsilon over the two parts gives such a point.
+    """
+    count = sum(term.times for term in terms)
+    if not count:
+        return floor
+    largest = sum(term.times * (term.start + term.end + 0.25 * term.bend) for term in terms) / count
+    best = floor
+    for share in (0.2, 0.5, 0.8, 0.95):
+        with np.errstate(over="ignore", divide="ignore"):
+            by_log = np.expm1(share * epsilons / count) / largest
+            by_noise = (1.0 - share) * epsilons / (2.0 * lam) if lam > 0.0 else np.inf
+        best = np.maximum(best, np.minimum(by_log, by_noise))
+    return best
+
+
+def solve(epsilons: FloatArray, target: float, bounds: Sequence[Terms]) -> tuple[FloatArray, float] | None:
+    """Return the c that spend these epsilons and add up to ``target``, to rounding, and lambda.
+
+    None if they stay below the target however small lambda is: no amount of noise would do.
+
+    Parameters
+    ----------
+    epsilons
+        What each person may be charged, > 0.
+    target
+        ``R2**2 / l2``.
+    bounds
+        Valid bounds on the determinant.
+    """
+    total = math.fsum(epsilons.tolist()) if epsilons.size < _FEW else float(epsilons.sum())
+    lam = total / (2.0 * target)  # what the noise alone would cost: the root lies at or below
+    if any(at_one(lam, terms) and not any(term.end for term in terms) for terms in bounds):
+        # No determinant is left at t = 1: what is charged is linear.
+        return epsilons * (0.5 / lam), lam
+    if epsilons.size < _FEW:
+        return _root(epsilons, np.ones_like(epsilons), target, bounds, (lam, None))
+    # Bins of equal ratios first; their solution is so good a guess that few steps over everybody are left.
+    logs = np.log(epsilons)
+    low, high = float(logs.min()), float(logs.max())
+    bins = ((logs - low) * ((_BINS - 1) / max(high - low, 1e-9))).astype(np.intp)
+    counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
+    present = counts > 0.0
+    means = np.bincount(bins, weights=epsilons, minlength=_BINS)[present] / counts[present]
+    rough = _root(means, counts[present], target, bounds, (lam, None))
+    if rough is None:
+        return None
+    place = (np.cumsum(present) - 1)[bins]
+    away = epsilons - means[place]
+    guess = rough[0][place]
+    if means.size > 2:
+        rises = np.gradient(rough[0], means, edge_order=2)
+        guess = guess + (rises[place] + 0.5 * np.gradient(rises, means)[place] * away) * away
+    return _root(epsilons, np.ones_like(epsilons), target, bounds, (rough[1], guess))
+
+
+def _largest(
+    epsilons: FloatArray, lam: float, bounds: Sequence[Terms], starts: list[FloatArray | None]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the largest c that any bound allows, and their derivatives in lambda; ``starts`` is replaced."""
+    best, slopes = inverse(epsilons, lam, bounds[0], starts[0])
+    starts[0] = best
+    for k, terms in enumerate(bounds[1:], start=1):
+        other, other_slopes = inverse(epsilons, lam, terms, starts[k])
+        starts[k] = other
+        slopes = np.where(other > best, other_slopes, slopes)
+        best = np.maximum(other, best)
+    return best, slopes
+
+
+def _root(
+    epsilons: FloatArray,
+    counts: FloatArray,
+    target: float,
+    bounds: Sequence[Terms],
+    start: tuple[float, FloatArray | None],
+) -> tuple[FloatArray, float] | None:
+    """Solve for lambda: Newton in 1 / lambda, where each bound's sum is concave, kept in a bracket."""
+    lam, guess = start
+    starts: list[FloatArray | None] = [guess] * len(bounds)
+    if guess is None:
+        limit, _ = _largest(epsilons, 0.0, bounds, [None] * len(bounds))
+        if not float(limit @ counts) > target:
+            return None
+    x, low, high = 1.0 / lam, 0.0, math.inf
+    for _ in range(_MAX_STEPS):
+        c, slopes = _largest(epsilons, 1.0 / x, bounds, starts)
+        missing = target - float(c @ counts)
+        step = missing / (-float(slopes @ counts) / (x * x))  # d lambda = -dx / x^2
+        low, high = (x, high) if missing >= 0.0 else (low, x)
+        # The c are good to 1e-14, and so are their sum and its root.
+        if abs(missing) <= 3e-14 * target or abs(step) <= 1e-14 * x:
+            return c, 1.0 / x
+        following = x + step
+        if not low < following < high:
+            following = 2.0 * x if high == math.inf else 0.5 * (low + high)
+        moved = 1.0 / following - 1.0 / x
+        starts = [None if one is None else one + np.where(one == c, slopes, 0.0) * moved for one in starts]
+        x = following
+        if not x < 1e120:
+            return None
+    raise NotConverged("expected a noise rate at which the weights add up to 1, found none.")

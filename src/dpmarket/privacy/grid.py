@@ -1,0 +1,281 @@
+r"""Turn a privacy reserve into a public grid and the accuracies that make releasing on it safe.
+
+The accounting speaks of the exact minimiser :math:`w^*` for real-valued noise. A computer finds some
+:math:`\tilde w` with :math:`|\nabla| \le \tau` for noise that is off by at most :math:`\beta`, so that strong
+convexity gives :math:`|\tilde w - w^*| \le \rho = (\tau + \beta) / \Lambda`. Released is the grid point next
+to :math:`\tilde w`, in every coordinate, and nothing else.
+
+*The extra cost.* If z is released, :math:`w^*` lies in the box of half-width :math:`g/2 + \rho` around z; if
+:math:`w^*` lies in the box of half-width :math:`g/2 - \rho`, z is released. Shrinking the first box onto the
+second moves no coordinate by more than :math:`2 \rho`, so that the probability of z under one data set is at
+most :math:`e^{\epsilon_i + \epsilon_{num}}` times that under a neighbour, with
+
+.. math:: \epsilon_{num} = n \log \frac{g + 2 \rho}{g - 2 \rho} + 2 \rho \sqrt{n} K, \qquad
+          K = \frac{\eta}{2} \left(\Lambda + \frac{A R^2}{4}\right)
+          + \min\left(n R, \frac{A R^3}{6 \sqrt{3} \Lambda}\right),
+
+where K bounds the slope of the log density: :math:`|H| \le \Lambda + A R^2 / 4` for the noise, with A the sum
+of the weights, and for the determinant :math:`|\nabla \log\det H| \le \sum_i a_i |\ell'''_i| |x_i| \,
+x_i^T H^{-1} x_i`, where :math:`|\ell'''| \le 1/(6 \sqrt 3)` gives the second term of the minimum and
+:math:`|\ell'''| \le \ell''` with :math:`\sum_i a_i \ell''_i x_i^T H^{-1} x_i \le n` the first.
+
+*Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.shapes`), moving every coordinate by at
+most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
+with :math:`N(1)` the norm of the vector of ones and :math:`X_1` the largest sum of absolute values of a row,
+so that :math:`\sqrt n\, K` is replaced by
+
+.. math:: \frac{\eta}{2} \left(\Lambda N(1) + \frac{A R_1 X_1}{4}\right)
+          + \sqrt n \min\left(n R_2, \frac{A R_2^3}{6 \sqrt{3} \Lambda}\right).
+
+*The grid.* In the mean over directions the Hessian is at most :math:`\Lambda + A R^2 / (4 n)` (its trace), so
+that to first order the noise in a coefficient has at least the root mean square
+:math:`2 \sqrt{n + 1} / (\eta (\Lambda + A R^2 / (4 n)))`. The grid is the largest power of two not above a
+quarter of that: rounding adds less than one per cent to the noise's mean square, whatever the data.
+Independent noise has the root mean square :math:`\sqrt 8 / \eta` before division, the smallest of all, and
+sets the grid where there is any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.privacy.accounting import checked_euclidean
+from dpmarket.privacy.shapes import largest_sum, ones_norm
+
+_NOISE_SHARE = 2.0**-10
+_ROUND_UP = 1.0 + 1e-12
+_KEPT_BACK = 0.01
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """How a model will be computed and rounded, fixed before any record is read.
+
+    Attributes
+    ----------
+    grid
+        Width g of the grid in every coefficient, a power of two.
+    gradient_bound
+        tau: the solver must bring a rigorous bound on the gradient's norm below this.
+    noise_accuracy
+        beta: the noise must lie within this distance of an ideal sample.
+    numerical_epsilon
+        What releasing costs everybody whose weight is not 0, rounded up; never above what was asked for.
+    """
+
+    grid: float
+    gradient_bound: float
+    noise_accuracy: float
+    numerical_epsilon: float
+
+
+def plan_release(
+    numerical_epsilon: float,
+    n_coefficients: int,
+    noise_rate: float,
+    l2: float,
+    row_bound: float = 1.0,
+    weight_total: float = 1.0,
+    *,
+    euclidean_bound: float | None = None,
+    joint_columns: int | None = None,
+) -> ReleasePlan:
+    """Return the grid, the gradient bound and the noise accuracy that cost at most ``numerical_epsilon``.
+
+    Parameters
+    ----------
+    numerical_epsilon
+        What may be spent on releasing rounded numbers (epsilon), > 0.
+    n_coefficients
+        n, the constant's coefficient included.
+    noise_rate
+        The noise rate eta, > 0.
+    l2
+        The ridge penalty Lambda, > 0.
+    row_bound
+        R: no row, with its constant column, is longer in the norm of the noise.
+    weight_total
+        A: an upper bound on the sum of the weights.
+    euclidean_bound
+        R2: no row, with its constant column, is longer in the Euclidean norm; None means ``row_bound``.
+    joint_columns
+        m: how many coefficients have radial noise together, the others independent noise; None means all.
+
+    Returns
+    -------
+    ReleasePlan
+
+    Raises
+    ------
+    InvalidInput
+        For values that are not finite and above 0.
+    Infeasible
+        If the plan leaves the range of floats.
+
+    Notes
+    -----
+    Guaranteed:
+
+    * ``release_cost`` of the plan is at most ``numerical_epsilon`` less one per cent, which pays for the
+      rounding of everything that is added to it later.
+    * A function of public quantities only.
+
+    Examples
+    --------
+    >>> plan = plan_release(1e-6, n_coefficients=20, noise_rate=1000.0, l2=0.02)
+    >>> plan.grid, plan.gradient_bound < 1e-11, plan.numerical_epsilon <= 1e-6
+    (0.0625, True, True)
+    """
+    asked = checks.positive("numerical_epsilon", numerical_epsilon)
+    n = checks.whole("n_coefficients", n_coefficients, minimum=1)
+    eta = checks.positive("noise_rate", noise_rate)
+    penalty = checks.positive("l2", l2)
+    bound = checks.positive("row_bound", row_bound)
+    total = checks.positive("weight_total", weight_total)
+    euclidean = bound if euclidean_bound is None else checked_euclidean(euclidean_bound)
+    joint = _checked_joint(joint_columns, n)
+    width = math.sqrt(n + 1.0) if joint is None or joint == n else math.sqrt(2.0)
+    grid = grid_for(2.0 * width / (eta * (penalty + total * euclidean**2 / (4.0 * n))), eta, penalty)
+    slope = _log_density_slope(n, eta, penalty, bound, total, euclidean, joint=joint)
+    first_order = 2.0 * n + grid * math.sqrt(n) * slope
+    return plan_on(grid, asked, penalty, first_order, lambda share: _cost(share, grid, n, slope))
+
+
+def release_cost(
+    plan: ReleasePlan,
+    n_coefficients: int,
+    noise_rate: float,
+    l2: float,
+    row_bound: float = 1.0,
+    weight_total: float = 1.0,
+    *,
+    euclidean_bound: float | None = None,
+    joint_columns: int | None = None,
+) -> float:
+    """Return what a plan costs in epsilon, rounded up: the formula of this module, for an outsider to check.
+
+    Parameters
+    ----------
+    plan
+        What :func:`plan_release` gave, or another plan.
+    n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean_bound, joint_columns
+        As for :func:`plan_release`; trusted to be finite and above 0.
+
+    Returns
+    -------
+    float
+        Epsilon, charged to everybody whose weight is not 0; infinite if the grid is too fine for the plan's
+        accuracy.
+
+    Examples
+    --------
+    >>> plan = plan_release(1e-6, n_coefficients=20, noise_rate=1000.0, l2=0.02)
+    >>> 0.9e-6 < release_cost(plan, n_coefficients=20, noise_rate=1000.0, l2=0.02) <= 1e-6
+    True
+    """
+    euclidean = row_bound if euclidean_bound is None else euclidean_bound
+    slope = _log_density_slope(
+        n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean, joint=joint_columns
+    )
+    share = share_of(plan, l2)
+    return math.inf if share >= 1.0 else _cost(share, plan.grid, n_coefficients, slope)
+
+
+def grid_for(spread: float, noise_rate: float, l2: float) -> float:
+    """Return the largest power of two not above a quarter of ``spread``, a coefficient's noise."""
+    if not 1e-200 < spread < 1e200:
+        raise Infeasible(
+            f"expected noise within the range of floats, got noise_rate = {noise_rate!r}, l2 = {l2!r}."
+        )
+    return float(2.0 ** math.floor(math.log2(spread / 4.0)))
+
+
+def plan_on(
+    grid: float,
+    asked: float,
+    l2: float,
+    first_order: float,
+    cost: Callable[[float], float],
+    *,
+    kept_back: float = 1e-12,
+) -> ReleasePlan:
+    r"""Return the least accurate plan on this grid that costs at most ``asked``, less one per cent.
+
+    ``cost`` is what a share :math:`2 \rho / g` costs, and ``first_order`` its derivative at 0; ``kept_back``
+    of the accuracy pays for the rounding of whoever computes the share again.
+    """
+    usable = usable_of(asked)
+    share = min(usable / first_order, 0.5)
+    while cost(share) > usable:
+        share *= 0.999
+    accuracy = share * grid / 2.0 * l2 * (1.0 - kept_back)
+    if not accuracy > 1e-250:
+        raise Infeasible(f"expected a larger numerical_epsilon, got {asked!r}: its grid cannot be computed.")
+    return ReleasePlan(grid, accuracy * (1.0 - _NOISE_SHARE), accuracy * _NOISE_SHARE, cost(share))
+
+
+def usable_of(asked: float) -> float:
+    """Return what a plan may cost: one per cent pays for the rounding of what is added to it later."""
+    return asked * (1.0 - _KEPT_BACK)
+
+
+def share_of(plan: ReleasePlan, l2: float) -> float:
+    r"""Return :math:`2 \rho / g`, by which share of a box the computed minimiser may be off."""
+    return 2.0 * ((plan.gradient_bound + plan.noise_accuracy) / l2) / plan.grid
+
+
+def box_cost(share: float, grid: float, size: int, slope: float) -> float:
+    """Return what boxes of ``size`` coordinates and this slope of the log density cost, rounded up."""
+    return (2.0 * size * math.atanh(share) + share * grid * slope) * _ROUND_UP
+
+
+def round_to_grid(high: FloatArray, low: FloatArray, grid: float) -> IntArray:
+    """Return the integers k for which ``k * grid`` is nearest to the exact sum of ``high`` and ``low``.
+
+    Half-way sums go to the even integer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round_to_grid(np.array([0.75, -0.3]), np.array([1e-30, 0.0]), 0.5).tolist()
+    [2, -1]
+    """
+    width = Fraction(grid)
+    cells = [
+        round((Fraction(top) + Fraction(rest)) / width)
+        for top, rest in zip(high.tolist(), low.tolist(), strict=True)
+    ]
+    return read_only(np.array(cells, dtype=np.int64))
+
+
+def _checked_joint(joint_columns: int | None, n: int) -> int | None:
+    if joint_columns is None:
+        return None
+    joint = checks.whole("joint_columns", joint_columns)
+    if joint > n:
+        raise InvalidInput(f"expected at most {n} joint_columns, as many as coefficients, got {joint}.")
+    return joint
+
+
+def _log_density_slope(
+    n: int, eta: float, l2: float, bound: float, total: float, euclidean: float, *, joint: int | None
+) -> float:
+    """Return K, or what takes its place for shaped noise, divided by sqrt n."""
+    if joint is None or joint == n:
+        noise = eta / 2.0 * (l2 + total * bound**2 / 4.0)
+    else:
+        sums = largest_sum(n, bound, euclidean, joint)
+        noise = eta / 2.0 * (l2 * ones_norm(n, joint) + total * bound * sums / 4.0) / math.sqrt(n)
+    return noise + min(n * euclidean, total * euclidean**3 / (6.0 * math.sqrt(3.0) * l2))
+
+
+def _cost(share: float, grid: float, n: int, slope: float) -> float:
+    return (2.0 * n * math.atanh(share) + share * grid * math.sqrt(n) * slope) * _ROUND_UP

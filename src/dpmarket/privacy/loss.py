@@ -1,0 +1,466 @@
+r"""Losses of linear models, described by what privacy accounting and training need to know.
+
+Training minimises :math:`\sum_i a_i \ell(W x_i, y_i) + \langle b, W \rangle + \frac{\Lambda}{2} |W|^2` over
+K rows of coefficients. A loss states K and the constants of :class:`Loss`; a noise
+(:mod:`dpmarket.privacy.noise_norm`) states the rest, and :class:`~dpmarket.privacy.release.Release` joins
+them. Two families implement the contract:
+
+* :class:`SigmoidLoss`, K = 1: :math:`\ell' = \mathrm{scale} \cdot (\sigma(\mathrm{slope} \cdot z + shift_i)
+  - target_i)`, shift and target affine in the label. :func:`logistic_loss`, :func:`hinge_loss`,
+  :func:`quantile_loss` and :func:`log_cosh_loss` are members; a new member is one function.
+* :class:`Softmax`, one row of coefficients for each of K classes.
+
+**Log-determinant terms.** Let t in [0, 1] be the length of :math:`\ell'` as a share of its reach. A record of
+weight a with :math:`c = a R_2^2 / \Lambda` changes the log determinant of the Hessian by at most
+
+.. math:: \sum_k m_k \log(1 + c\, g_k(t)), \qquad g_k(t) = p_k (1 - t) + q_k t + v_k t (1 - t),
+
+with ``times`` m, ``start`` p, ``end`` q and ``bend`` v, all at least 0: each :math:`g_k` is concave.
+
+*Sigmoid losses.* With targets in [low, high], far = max(high, 1 - low) and kappa = scale * slope, the target
+at the far end gives :math:`1 - \sigma = far (1 - t)`, so that the curvature
+:math:`\kappa \sigma (1 - \sigma)` is :math:`\kappa far (1 - t)(1 - far + far\, t)`: p = kappa far (1 - far),
+q = 0, v = kappa far^2. Every other target and side has, at the same curvature, a point of the far target with
+a larger t (mirror sigma at 1/2), so that the bound holds wherever the charge maximises over t.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.errors import InvalidInput
+
+_MOST_LABEL = 2.0**20
+_UP = 1.0 + 2.0**-50
+
+
+class Term(NamedTuple):
+    """One log-determinant term ``times * log(1 + c (start (1 - t) + end t + bend t (1 - t)))``."""
+
+    times: float
+    start: float
+    end: float
+    bend: float
+
+
+@runtime_checkable
+class Loss(Protocol):
+    r"""What an implementation must state: constants that hold for every record, and two derivatives.
+
+    Norms of :math:`\ell'`, a vector with one entry per output, bound it for all labels and outputs. All
+    constants are rounded up.
+    """
+
+    @property
+    def outputs(self) -> int:
+        """K: rows of coefficients."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """Largest rank of the second derivative in the outputs."""
+        ...
+
+    @property
+    def reach(self) -> float:
+        """S: the largest sum of absolute values of the first derivative."""
+        ...
+
+    @property
+    def reach_2(self) -> float:
+        """Largest Euclidean norm of the first derivative."""
+        ...
+
+    @property
+    def span(self) -> float | None:
+        """How far another label alone moves the first derivative, in the sum of absolute values.
+
+        None where the label also moves the second derivative: label-only privacy is not offered then.
+        """
+        ...
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Log-determinant terms of one record."""
+        ...
+
+    @property
+    def curvature(self) -> float:
+        """Largest eigenvalue of the second derivative."""
+        ...
+
+    @property
+    def curvature_1(self) -> float:
+        """How far, in the sum of absolute values, outputs that move by at most 1 each move the derivative."""
+        ...
+
+    @property
+    def third(self) -> float:
+        """Largest nuclear norm of the second derivative's change while outputs move by at most 1 each."""
+        ...
+
+    @property
+    def relative_third(self) -> float:
+        """M: such a change lies within plus and minus M times the second derivative."""
+        ...
+
+    @property
+    def variance(self) -> float:
+        """Usual variance of the first derivative, for planning."""
+        ...
+
+    def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
+        """Return the first derivative, shape (records, K)."""
+        ...
+
+    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return d and v, each of shape (records, K): the second derivative is ``diag(d) - v v^T``."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value as plain data, ready for JSON."""
+        ...
+
+
+@dataclass(frozen=True)
+class SigmoidLoss:
+    """A loss of one output whose derivative is ``scale * (sigmoid(slope * z + shift) - target)``.
+
+    Parameters
+    ----------
+    scale, slope
+        Above 0.
+    shift, target
+        Each a pair (constant, factor of the label).
+    labels
+        The least and the largest label; records outside are limited to them. Targets lie in [0, 1] there.
+
+    Examples
+    --------
+    >>> loss = log_cosh_loss(0.5)
+    >>> loss.reach, loss.terms[0]
+    (0.5, Term(times=1.0, start=1.0, end=0.0, bend=1.0))
+    """
+
+    scale: float
+    slope: float
+    shift: tuple[float, float]
+    target: tuple[float, float]
+    labels: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "slope"):
+            object.__setattr__(self, name, checks.strictly_between(name, getattr(self, name), 1e-6, 1e6))
+        for name in ("shift", "target", "labels"):
+            pair = checks.finite_vector(name, getattr(self, name))
+            if pair.size != 2:
+                raise InvalidInput(f"expected {name} to be two numbers, got {pair.size}.")
+            object.__setattr__(self, name, (float(pair[0]), float(pair[1])))
+        low, high = self.labels
+        if not -_MOST_LABEL <= low <= high <= _MOST_LABEL:
+            raise InvalidInput("expected labels to be (low, high) with low <= high, both within 2^20 of 0.")
+        if not 0.0 <= min(self._targets) <= max(self._targets) <= 1.0:
+            raise InvalidInput("expected targets between 0 and 1 for every label.")
+        if not self.largest_shift <= 1e9:
+            raise InvalidInput("expected shifts of at most 1e9; choose a larger width or narrower labels.")
+
+    @property
+    def _targets(self) -> tuple[float, float]:
+        return tuple(self.target[0] + self.target[1] * label for label in self.labels)  # type: ignore[return-value]
+
+    @property
+    def _far(self) -> float:
+        return max(max(self._targets), 1.0 - min(self._targets))
+
+    @property
+    def largest_shift(self) -> float:
+        """Largest absolute value of a shift."""
+        return max(abs(self.shift[0] + self.shift[1] * label) for label in self.labels) * _UP
+
+    @property
+    def outputs(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def rank(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def reach(self) -> float:
+        """S = scale * far."""
+        return self.scale * self._far
+
+    @property
+    def reach_2(self) -> float:
+        """As ``reach``: there is one output."""
+        return self.reach
+
+    @property
+    def span(self) -> float | None:
+        """``scale * (high - low)`` of the targets; None where labels move the shift."""
+        if self.shift[1] != 0.0:
+            return None
+        return self.scale * (max(self._targets) - min(self._targets)) * _UP
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The one term of this module's notes."""
+        kappa, far = self.scale * self.slope, self._far
+        return (Term(1.0, kappa * far * (1.0 - far), 0.0, kappa * far * far),)
+
+    @property
+    def curvature(self) -> float:
+        """``scale * slope / 4``."""
+        return self.scale * self.slope / 4.0
+
+    @property
+    def curvature_1(self) -> float:
+        """As ``curvature``: there is one output."""
+        return self.curvature
+
+    @property
+    def third(self) -> float:
+        """``scale * slope**2 / (6 sqrt 3)``."""
+        return self.scale * self.slope**2 / (6.0 * math.sqrt(3.0)) * _UP
+
+    @property
+    def relative_third(self) -> float:
+        """M = slope."""
+        return self.slope
+
+    @property
+    def variance(self) -> float:
+        """A fifth of ``scale**2``; at w = 0 it is at most a quarter."""
+        return 0.2 * self.scale**2
+
+    @property
+    def family(self) -> FloatArray:
+        """Scale, slope, shift and target as the kernels take them, shape (6,)."""
+        return np.array([self.scale, self.slope, *self.shift, *self.target])
+
+    def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
+        """Return the first derivative, shape (records, 1)."""
+        limited = np.clip(labels, *self.labels)
+        s = expit(self.slope * outputs[:, 0] + (self.shift[0] + self.shift[1] * limited))
+        return np.asarray(self.scale * (s - (self.target[0] + self.target[1] * limited)))[:, None]
+
+    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the second derivative and 0, each of shape (records, 1)."""
+        limited = np.clip(labels, *self.labels)
+        z = self.slope * outputs[:, 0] + (self.shift[0] + self.shift[1] * limited)
+        found = np.asarray(self.scale * self.slope * expit(z) * expit(-z))[:, None]
+        return found, np.zeros_like(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value as plain data, ready for JSON."""
+        return {
+            "kind": "sigmoid",
+            "scale": self.scale,
+            "slope": self.slope,
+            "shift": list(self.shift),
+            "target": list(self.target),
+            "labels": list(self.labels),
+        }
+
+
+@dataclass(frozen=True)
+class Softmax:
+    r"""The softmax loss (cross-entropy) of K classes, labels numbered from 0.
+
+    With p the probabilities and :math:`t = 1 - p_y`, :math:`|p - e_y|_1 = 2 t`; at a given t the
+    determinant is largest where the wrong classes are equally likely.
+
+    Parameters
+    ----------
+    outputs
+        K, at least 2.
+
+    Examples
+    --------
+    >>> Softmax(3).reach, Softmax(3).terms[0]
+    (2.0, Term(times=1.0, start=0.0, end=0.0, bend=1.5))
+    """
+
+    outputs: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", checks.whole("outputs", self.outputs, minimum=2))
+
+    @property
+    def rank(self) -> int:
+        """K - 1."""
+        return self.outputs - 1
+
+    @property
+    def reach(self) -> float:
+        """S = 2."""
+        return 2.0
+
+    @property
+    def reach_2(self) -> float:
+        """The square root of 2."""
+        return math.sqrt(2.0) * _UP
+
+    @property
+    def span(self) -> float:
+        """Another label moves the derivative by 2."""
+        return 2.0
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """One term of the right class against the others, K - 2 among the others."""
+        others = self.outputs - 1.0
+        first = Term(1.0, 0.0, 0.0, self.outputs / others)
+        return (first,) if others == 1.0 else (first, Term(others - 1.0, 0.0, 1.0 / others, 0.0))
+
+    @property
+    def curvature(self) -> float:
+        """One half."""
+        return 0.5
+
+    @property
+    def curvature_1(self) -> float:
+        """1: the mean absolute deviation of numbers in [-1, 1] is at most 1."""
+        return 1.0
+
+    @property
+    def third(self) -> float:
+        """``2 (1 - 1/K)``."""
+        return 2.0 * (1.0 - 1.0 / self.outputs) * _UP
+
+    @property
+    def relative_third(self) -> float:
+        """M = 2."""
+        return 2.0
+
+    @property
+    def variance(self) -> float:
+        """``1 - 1/K``, that of equal probabilities."""
+        return 1.0 - 1.0 / self.outputs
+
+    def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
+        """Return probabilities less 1 for the right class, shape (records, K)."""
+        found = np.asarray(softmax(outputs, axis=1))
+        found[np.arange(len(found)), labels.astype(np.intp)] -= 1.0
+        return found
+
+    def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probabilities twice: their covariance is ``diag(p) - p p^T``."""
+        p = np.asarray(softmax(outputs, axis=1))
+        return p, p
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value as plain data, ready for JSON."""
+        return {"kind": "softmax", "classes": self.outputs}
+
+
+def logistic_loss() -> SigmoidLoss:
+    """Return the logistic loss; labels from 0 to 1, fractions included (binomial regression).
+
+    Returns
+    -------
+    SigmoidLoss
+
+    Examples
+    --------
+    >>> logistic_loss().reach
+    1.0
+    """
+    return SigmoidLoss(1.0, 1.0, (0.0, 0.0), (0.0, 1.0), (0.0, 1.0))
+
+
+def hinge_loss(width: float = 0.5) -> SigmoidLoss:
+    """Return the hinge loss of a support vector machine, its corner smoothed; labels 0 and 1.
+
+    Parameters
+    ----------
+    width
+        Width of the corner, in units of the margin, > 0.
+
+    Returns
+    -------
+    SigmoidLoss
+
+    Examples
+    --------
+    >>> hinge_loss(0.5).shift
+    (2.0, -4.0)
+    """
+    tau = checks.positive("width", width)
+    return SigmoidLoss(1.0, 1.0 / tau, (1.0 / tau, -2.0 / tau), (0.0, 1.0), (0.0, 1.0))
+
+
+def quantile_loss(share: float, width: float = 0.1, label_bound: float = 2.0**10) -> SigmoidLoss:
+    """Return the pinball loss of a quantile, its corner smoothed.
+
+    Parameters
+    ----------
+    share
+        Which share of labels lies below the quantile, strictly between 0 and 1.
+    width
+        Width of the corner, in units of the label, > 0.
+    label_bound
+        Labels further from 0 count as that far.
+
+    Returns
+    -------
+    SigmoidLoss
+
+    Examples
+    --------
+    >>> quantile_loss(0.25).reach
+    0.75
+    """
+    q = checks.strictly_between("share", share, 0.0, 1.0)
+    tau = checks.positive("width", width)
+    # The derivative in the output z of the loss of y - z: sigmoid((z - y) / width) - q.
+    return SigmoidLoss(1.0, 1.0 / tau, (0.0, -1.0 / tau), (q, 0.0), (-label_bound, label_bound))
+
+
+def log_cosh_loss(width: float, label_bound: float = 2.0**10) -> SigmoidLoss:
+    """Return ``width**2 log cosh((z - y) / width)``: squares near 0, absolute values beyond ``width``.
+
+    Parameters
+    ----------
+    width
+        Where errors start to count linearly, in units of the label, > 0.
+    label_bound
+        Labels further from 0 count as that far.
+
+    Returns
+    -------
+    SigmoidLoss
+
+    Examples
+    --------
+    >>> log_cosh_loss(0.5).reach
+    0.5
+    """
+    tau = checks.positive("width", width)
+    return SigmoidLoss(2.0 * tau, 2.0 / tau, (0.0, -2.0 / tau), (0.5, 0.0), (-label_bound, label_bound))
+
+
+def loss_from(data: Any) -> SigmoidLoss | Softmax:
+    """Return the loss that ``to_dict`` described.
+
+    Raises
+    ------
+    InvalidInput
+        For anything else.
+    """
+    if isinstance(data, dict):
+        rest = {name: value for name, value in data.items() if name != "kind"}
+        if data.get("kind") == "softmax" and set(rest) == {"classes"}:
+            return Softmax(rest["classes"])
+        if data.get("kind") == "sigmoid" and set(rest) == {"scale", "slope", "shift", "target", "labels"}:
+            return SigmoidLoss(**rest)
+    raise InvalidInput("expected a loss: of the kind 'sigmoid' or 'softmax', with its constants only.")

@@ -1,0 +1,363 @@
+"""Private linear models at their public boundary: every loss, every noise, with and without a delta."""
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from scipy.integrate import quad
+from scipy.sparse import csr_array
+from scipy.stats import chisquare
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.learning import PublicEncoder, PublicScaler
+from dpmarket.learning.linear import (
+    PrivateBinomialRegression,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateQuantileRegressor,
+)
+from dpmarket.privacy import Account
+from dpmarket.privacy.descent import Descent
+from dpmarket.privacy.noise import SecureNoise, SeededNoise
+from dpmarket.privacy.noise_norm import NoiseNorm
+from dpmarket.privacy.release import Release
+from support.neighbours import Group, log_ratio
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "privacy/golden_releases.json").read_text())["fits"]
+SEED = SeededNoise(0)
+EVERY = {
+    "two classes": PrivateLogisticRegression(classes=(0, 1)),
+    "three classes": PrivateLogisticRegression(classes=(0, 1, 2)),
+    "support vectors": PrivateLinearSVC(classes=(0, 1)),
+    "regression": PrivateLinearRegression(center=0.5),
+    "quantile": PrivateQuantileRegressor(0.3),
+    "shares": PrivateBinomialRegression(),
+}
+every = pytest.mark.parametrize("name", EVERY)
+
+
+def records(name="", count=300, n=4, seed=5):
+    rng = np.random.default_rng(seed)
+    x = np.round(rng.uniform(-0.25, 0.25, (count, n)), 6)
+    score = 4.0 * x[:, 0] + rng.normal(size=count) * 0.5
+    epsilons = np.round(np.exp(rng.uniform(-3.0, 1.0, count)), 6)
+    y = np.digitize(score, [-0.4, 0.4]) if name == "three classes" else (score > 0.0).astype(int)
+    return x, y if "regression" not in name else score, epsilons
+
+
+@parametrize_with_checks(
+    [
+        clone(model).set_params(epsilon=100.0, clip=True, noise_source=SEED)
+        for model in (
+            PrivateLogisticRegression(),
+            PrivateLinearSVC(),
+            PrivateLinearRegression(scale=50.0),
+            PrivateQuantileRegressor(scale=50.0),
+        )
+    ]
+    + [PrivateLogisticRegression(epsilon=50.0, delta=1e-5, noise_source=SEED)]
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['kind']}-{case['l2']}")
+def test_the_same_noise_gives_the_integers_of_version_0_2(case):
+    x, y, epsilons = records("three classes" if case["kind"] == "softmax" else "")
+    settings = {"l2": case["l2"], "noise_source": SeededNoise(11)}
+    people = None
+    if case["kind"] == "mixed":
+        settings["noise_norm"] = NoiseNorm([False, True, True, True], 0.8)
+    if case["kind"] == "rows":
+        settings["rows_per_person"] = 3
+        people, epsilons = np.arange(300) // 3, epsilons[:100]
+    model = PrivateLogisticRegression(**settings).fit(x, y, epsilons=epsilons, people=people)
+    assert model.coef_grid_.tolist() == case["cells"]
+
+
+@every
+@pytest.mark.parametrize("delta", [None, 1e-5])
+def test_everybody_is_charged_at_most_the_budget_and_the_description_says_how(name, delta):
+    x, y, epsilons = records(name)
+    epsilons[4] = 0.0
+    model = clone(EVERY[name]).set_params(delta=delta).fit(x, y, epsilons=epsilons)
+    assert (model.epsilons_ <= epsilons).all()
+    assert model.epsilons_ == pytest.approx(epsilons, rel=1e-4, abs=1e-9)
+    assert model.certifiable_
+    described = json.loads(json.dumps(model.description_))
+    if delta is None:
+        release = Release.from_dict(described["release"])
+        charged = release.epsilons(model.loss_weights_, described["noise_rate"])
+        assert model.epsilons_ == pytest.approx(charged + described["numerical_epsilon"] * (charged > 0.0))
+        values = np.array(described["cells"]) * described["grid"] * model.shrinkage_correction_
+        values = values - values.mean(axis=0) if len(values) > 1 else values
+        constant = described["release"]["norm"]["constant"]
+        scale = getattr(model, "scale", 1.0)
+        assert np.atleast_2d(model.coef_) == pytest.approx(scale * values[:, :-1])
+        offset = getattr(model, "center", 0.0)
+        assert np.ravel(model.intercept_) == pytest.approx(offset + scale * constant * values[:, -1])
+    else:
+        assert model.delta_ == delta
+        weights = np.round(model.loss_weights_ * 2.0**36).astype(int)
+        assert Descent.from_dict(described["release"]).epsilons(weights) == pytest.approx(
+            model.epsilons_, rel=1e-6
+        )
+
+
+@every
+@pytest.mark.parametrize("delta", [None, 1e-5])
+@pytest.mark.parametrize("kind", [np.asarray, pandas.DataFrame, csr_array])
+def test_records_without_a_budget_are_never_read(name, delta, kind):
+    x, y, epsilons = records(name)
+    epsilons[::3] = 0.0
+    model = clone(EVERY[name]).set_params(delta=delta, noise_source=SEED)
+    first = clone(model).fit(kind(x), y, epsilons=epsilons)
+    spoiled, labels = x.copy(), y.astype(object)
+    spoiled[::3] = np.nan if kind is not csr_array else 99.0
+    labels[::3] = "nobody reads this"
+    kept = labels if not hasattr(model, "center") else np.where(np.arange(300) % 3 == 0, np.nan, y)
+    second = clone(model).fit(kind(spoiled), kept, epsilons=epsilons)
+    assert np.array_equal(first.coef_, second.coef_)
+    assert not second.epsilons_[::3].any()
+
+
+def test_records_of_somebody_without_a_budget_are_not_even_counted():
+    x, y, _ = records()
+    people = np.where(np.arange(300) < 50, "many", np.arange(300).astype(str))
+    budgets = dict.fromkeys(people.tolist(), 1.0) | {"many": 0.0}
+    model = PrivateLogisticRegression(classes=(0, 1)).fit(x, y, epsilons=budgets, people=people)
+    assert model.epsilons_[model.people_.index("many")] == 0.0
+    with pytest.raises(InvalidInput, match="rows_per_person"):
+        PrivateLogisticRegression().fit(x, y, epsilons=budgets | {"many": 1.0}, people=people)
+
+
+@every
+def test_more_budget_means_a_better_model(name):
+    x, y, _ = records(name, count=4000)
+    scores = [
+        np.mean([clone(EVERY[name]).set_params(epsilon=e).fit(x, y).score(x, y) for _ in range(3)])
+        for e in (0.01, 3.0)
+    ]
+    if name != "quantile":  # its R^2 is not what it is good at
+        assert scores[0] < scores[1]
+
+
+def test_diabetes_is_predicted_as_well_as_the_design_says():
+    x, y = load_diabetes(return_X_y=True)
+    scaler = PublicScaler(-0.095, 0.095, radius=1.5).fit(x)
+    scores = []
+    for seed in range(8):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, test = order[:266], order[266:]
+        model = PrivateLinearRegression(center=150.0, scale=77.0, epsilon=3.0, noise_source=SeededNoise(seed))
+        model.fit(scaler.transform(x[train]), y[train])
+        scores.append(model.score(scaler.transform(x[test]), y[test]))
+    assert np.mean(scores) > 0.39  # without privacy .41; noisy sufficient statistics .31
+
+
+def test_a_quantile_has_its_share_of_labels_below():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-0.5, 0.5, (20_000, 2))
+    y = 5.0 + 3.0 * x[:, 0] + rng.normal(size=20_000)
+    for share in (0.1, 0.5, 0.9):
+        model = PrivateQuantileRegressor(share, center=5.0, scale=1.3, epsilon=1.0).fit(x, y)
+        assert (y < model.predict(x)).mean() == pytest.approx(share, abs=0.04)
+
+
+def test_public_features_buy_the_same_noise_for_half_the_budget():
+    x, y, _ = records()
+    own = {"l2": 0.5, "noise_source": SEED}
+    whole = PrivateLogisticRegression(**own, epsilon=1.0).fit(x, y)
+    labels = PrivateLogisticRegression(**own, epsilon=1.0, private="labels").fit(x, y)
+    assert labels.noise_rate_ == pytest.approx(2.0 * whole.noise_rate_, rel=1e-5)
+    assert labels.description_["release"]["private"] == "labels"
+    with pytest.raises(InvalidInput, match="curvature"):
+        PrivateLinearSVC(epsilon=1.0, private="labels").fit(x, y)
+
+
+def test_three_classes_with_categories_and_the_norm_that_the_encoder_declares():
+    rng = np.random.default_rng(2)
+    table = polars.DataFrame({"age": rng.uniform(20, 60, 3000), "job": rng.choice(list("abcdefgh"), 3000)})
+    y = (np.array([ord(job) - ord("a") for job in table["job"]]) % 3).astype(int)
+    encoder = PublicEncoder(
+        {"age": {"low": 20, "high": 60}, "job": {"categories": list("abcdefgh")}}, sparse_output=True
+    ).fit(table)
+    rows, norm = encoder.transform(table), encoder.noise_norm()
+    assert not norm.is_euclidean
+    model = PrivateLogisticRegression(classes=(0, 1, 2), epsilon=2.0, noise_norm=norm).fit(rows, y)
+    assert model.score(rows, y) > 0.95
+    assert model.release_.norm.joint == 1
+    # A copy, a slice, another type: the norm is declared, not carried.
+    again = PrivateLogisticRegression(classes=(0, 1, 2), epsilon=2.0, noise_norm=norm)
+    assert again.fit(rows.toarray()[:500], y[:500]).release_.norm == model.release_.norm
+
+
+def test_rows_longer_than_declared_are_refused_or_shortened():
+    x, y, _ = records()
+    long = 10.0 * x
+    with pytest.raises(InvalidInput, match="norm at most 1"):
+        PrivateLogisticRegression(epsilon=1.0).fit(long, y)
+    sums = NoiseNorm([True] * 4)
+    with pytest.raises(InvalidInput, match="norm at most 1"):
+        PrivateLogisticRegression(epsilon=1.0, noise_norm=sums).fit(3.0 * x, y)
+    clipped = PrivateLogisticRegression(epsilon=1.0, clip=True, noise_source=SEED).fit(long, y)
+    long = long[np.linalg.norm(long, axis=1) > 1.0]
+    assert clipped.decision_function(long) == pytest.approx(clipped.decision_function(2.0 * long), abs=1e-6)
+    PrivateLogisticRegression(epsilon=1.0, delta=1e-5).fit(10.0 * x, y)
+
+
+@every
+def test_people_with_many_records_have_one_weight(name):
+    x, y, _ = records(name)
+    people = np.arange(300) // 10
+    for delta in (None, 1e-4):
+        model = clone(EVERY[name]).set_params(delta=delta, rows_per_person=10)
+        model.fit(x, y, epsilons=np.linspace(0.5, 2.0, 30), people=people)
+        assert model.epsilons_.shape == (30,)
+        assert (model.epsilons_ <= np.linspace(0.5, 2.0, 30)).all()
+
+
+class Recorder:
+    """A noise source and an account that write down who was asked first."""
+
+    certifiable = True
+
+    def __init__(self):
+        self.said = []
+
+    def draw(self, *arguments, **named):
+        self.said.append("noise")
+        return SecureNoise().draw(*arguments, **named)
+
+    def bits(self):
+        self.said.append("noise")
+        return SecureNoise().bits()
+
+    def charge(self, people, epsilons):
+        self.said.append("charge")
+
+    def charge_with_delta(self, people, epsilons, delta):
+        self.said.append("charge")
+
+    def left(self, people):
+        return np.ones(len(people))
+
+
+@pytest.mark.parametrize("delta", [None, 1e-5])
+def test_everybody_is_charged_before_noise_is_drawn(delta):
+    x, y, epsilons = records()
+    recorder = Recorder()
+    model = PrivateLogisticRegression(classes=(0, 1), noise_source=recorder, delta=delta)
+    model.fit(x, y, epsilons=epsilons, account=recorder)
+    assert recorder.said == ["charge", "noise"]
+    assert model.certifiable_  # a source of one's own may say so
+
+
+def test_an_account_refuses_what_exceeds_it_and_is_charged_what_was_spent():
+    x, y, _ = records()
+    account = Account(np.full(300, 1.5), delta_cap=1e-5)
+    model = PrivateLogisticRegression(epsilon=1.0).fit(x, y, account=account)
+    assert account.left(range(300)) == pytest.approx(1.5 - model.epsilons_)
+    with pytest.raises(Infeasible):
+        PrivateLogisticRegression(epsilon=1.0).fit(x, y, account=account)
+    PrivateLogisticRegression(epsilon=0.4, delta=1e-6).fit(x, y, account=account)
+
+
+@every
+def test_a_published_copy_carries_nobodys_budget(name):
+    x, y, epsilons = records(name)
+    model = clone(EVERY[name]).fit(x, y, epsilons=epsilons)
+    public = pickle.loads(pickle.dumps(model.published()))
+    assert not {"epsilons_", "loss_weights_", "people_"} & set(vars(public))
+    assert np.array_equal(public.predict(x), model.predict(x))
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"l2": 0.0}, "l2"),
+        ({"clip": 1}, "clip"),
+        ({"noise_norm": "euclidean"}, "noise_norm"),
+        ({"noise_norm": NoiseNorm.euclidean(3)}, "4 features"),
+        ({"private": "nothing"}, "private"),
+        ({"private": "labels", "delta": 1e-5}, "delta"),
+        ({"delta": 0.5}, "delta"),
+        ({"noise_source": 7}, "noise_source"),
+        ({"rows_per_person": 0}, "rows_per_person"),
+        ({"intercept_scaling": 0.3}, "power of two"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, match):
+    x, y, _ = records()
+    with pytest.raises(InvalidInput, match=match):
+        PrivateLogisticRegression(**({"epsilon": 1.0} | settings)).fit(x, y)
+
+
+def test_labels_outside_what_a_model_takes_are_refused_without_a_value():
+    x, y, epsilons = records()
+    with pytest.raises(InvalidInput, match="share from 0 to 1") as refusal:
+        PrivateBinomialRegression(epsilon=1.0).fit(x, y + 0.123)
+    assert "1.123" not in str(refusal.value)
+    with pytest.raises(InvalidInput, match="two classes"):
+        PrivateLinearSVC(epsilon=1.0).fit(*load_iris(return_X_y=True))
+    with pytest.raises(TypeError, match="sample_weight"):
+        PrivateLinearRegression().fit(x, y, epsilons=epsilons, sample_weight=epsilons)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_the_sampled_law_of_a_regression_is_its_exact_density(factor):
+    """One coefficient, 3,000 fits, false-alarm rate 1e-6; noise of half the size is noticed."""
+    x, y, epsilons = np.array([[0.9], [-0.4], [0.1]]), np.array([1.0, 0.3, -0.5]), np.array([1.0, 0.6, 0.4])
+
+    class Scaled:
+        certifiable = False
+
+        def __init__(self, seed):
+            self.source = SeededNoise(seed)
+
+        def draw(self, n, rate, accuracy):
+            return self.source.draw(n, rate * factor, accuracy)
+
+    settings = {"l2": 1.5, "fit_intercept": False, "width": 0.5}
+    models = [
+        PrivateLinearRegression(**settings, noise_source=Scaled(seed)).fit(x, y, epsilons=epsilons)
+        for seed in range(3000)
+    ]
+    values = np.array([model.coef_[0] for model in models])
+    model = models[0]
+    data = Group(x, y, 1.0)
+    nothing = Group(x[:0], y[:0], 0.0)
+
+    def density(w):
+        own = [
+            Group(data.rows[k : k + 1], data.labels[k : k + 1], a) for k, a in enumerate(model.loss_weights_)
+        ]
+        point = np.array([[w]])
+        b = model.l2_ * w + sum(
+            g.weight * (model.release_.loss.derivatives(g.rows * w, g.labels).T @ g.rows)[0, 0] for g in own
+        )
+        h = model.l2_ + sum(
+            g.weight * (model.release_.loss.curvatures(g.rows * w, g.labels)[0].T @ g.rows**2)[0, 0]
+            for g in own
+        )
+        assert log_ratio(model.release_, 1.0, point, nothing, nothing, nothing) == 0.0
+        return model.noise_rate_ / 4.0 * np.exp(-0.5 * model.noise_rate_ * abs(b)) * h
+
+    # A released number stands for its cell of the grid: bins end half-way between grid points.
+    edges = np.unique(np.round(np.quantile(values, np.linspace(0.0, 1.0, 21)[1:-1]) / model.grid_) + 0.5)
+    edges = edges * model.grid_
+    shares = [quad(density, a, b, limit=500)[0] for a, b in zip([-60.0, *edges], [*edges, 60.0], strict=True)]
+    assert sum(shares) == pytest.approx(1.0, abs=1e-4)
+    counts = np.histogram(values, [-np.inf, *edges, np.inf])[0]
+    p = chisquare(counts, np.array(shares) / sum(shares) * len(values)).pvalue
+    assert (p > 1e-6) == (factor == 1.0)

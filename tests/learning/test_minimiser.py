@@ -1,0 +1,196 @@
+"""One minimiser over sums for every loss: optimality in 60 digits, parts, limits and refusals."""
+
+import itertools
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from dpmarket.errors import Infeasible
+from dpmarket.learning.minimiser import minimise_sum
+from dpmarket.learning.pairs import add_pairs
+from dpmarket.learning.row_sums import threads
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.sums import LocalSums
+from dpmarket.privacy.grid import round_to_grid
+from dpmarket.privacy.loss import Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
+
+LOSSES = {
+    "logistic": logistic_loss(),
+    "hinge": hinge_loss(0.1),
+    "quantile": quantile_loss(0.2, 0.05, 8.0),
+    "log-cosh": log_cosh_loss(0.3, 8.0),
+    "softmax": Softmax(3),
+}
+BOUND = 1.2
+
+
+def problem(loss, count=40, n=2, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, n))
+    x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+    if loss.outputs > 1:
+        y = rng.integers(loss.outputs, size=count).astype(float)
+    elif loss.target[1]:
+        y = rng.integers(2, size=count).astype(float)
+    else:
+        y = np.clip(rng.normal(size=count), -8.0, 8.0)
+    return x, y, rng.dirichlet(np.ones(count)), rng.normal(size=(loss.outputs, n + 1)) * 0.3
+
+
+def sums_of(loss, x, y, weights, run, scales=None, constant=0.5):
+    rows = Rows(x, y, weights, constant=constant is not None)
+    if scales is not None:
+        rows = Rows(x, y, weights, scales, constant is not None)
+    return LocalSums(rows.active(), loss, constant, BOUND, run)
+
+
+def exact_gradient(loss, x, y, weights, w, linear, l2):
+    """The gradient in 60 digits, from the description of the loss alone."""
+    with mpmath.workdps(60):
+        total = [[l2 * w[k][j] + mpmath.mpf(linear[k][j]) for j in range(len(w[0]))] for k in range(len(w))]
+        for row, label, weight in zip(x.tolist(), y.tolist(), weights.tolist(), strict=True):
+            full = [mpmath.mpf(value) for value in row] + [mpmath.mpf(0.5)]
+            z = [sum(a * b for a, b in zip(full, wk, strict=True)) for wk in w]
+            if loss.outputs > 1:
+                e = [mpmath.exp(value) for value in z]
+                slopes = [e[k] / sum(e) - (k == label) for k in range(len(z))]
+            else:
+                shift, target = loss.shift[0] + loss.shift[1] * label, loss.target[0] + loss.target[1] * label
+                s = 1 / (1 + mpmath.exp(-(mpmath.mpf(loss.slope) * z[0] + shift)))
+                slopes = [mpmath.mpf(loss.scale) * (s - target)]
+            for k, slope in enumerate(slopes):
+                for j, value in enumerate(full):
+                    total[k][j] += mpmath.mpf(weight) * slope * value
+        return mpmath.sqrt(sum(value**2 for row in total for value in row))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("bound", [1e-9, 1e-24])
+def test_the_proved_bound_holds_in_60_digits(name, bound):
+    loss = LOSSES[name]
+    x, y, weights, linear = problem(loss)
+    run = lambda function, items: [function(item) for item in items]  # noqa: E731
+    minimum = minimise_sum(sums_of(loss, x, y, weights, run), 0.02, linear, np.zeros_like(linear), bound)
+    with mpmath.workdps(60):
+        w = [
+            [mpmath.mpf(a) + mpmath.mpf(b) for a, b in zip(high, low, strict=True)]
+            for high, low in zip(minimum.high.tolist(), minimum.low.tolist(), strict=True)
+        ]
+    found = exact_gradient(loss, x, y, weights, w, linear.tolist(), mpmath.mpf(0.02))
+    assert found <= minimum.gradient_bound <= bound
+
+
+@dataclass(frozen=True)
+class Parted:
+    """Sums over several parts: what another implementation of the contract does."""
+
+    parts: tuple[LocalSums, ...]
+
+    loss = property(lambda self: self.parts[0].loss)
+    n_coefficients = property(lambda self: self.parts[0].n_coefficients)
+    row_bound = property(lambda self: self.parts[0].row_bound)
+    count = property(lambda self: sum(part.count for part in self.parts))
+    total = property(lambda self: sum(part.total for part in self.parts))
+
+    def gradient(self, w):
+        return self._added([part.gradient(w) for part in self.parts])
+
+    def accurate_gradient(self, w, rest):
+        return self._added([part.accurate_gradient(w, rest) for part in self.parts])
+
+    def product(self, w, v):
+        return sum(part.product(w, v) for part in self.parts)
+
+    def hessian(self, w):
+        return sum(part.hessian(w) for part in self.parts)
+
+    def partial_traces(self, w):
+        return tuple(map(sum, zip(*(part.partial_traces(w) for part in self.parts), strict=True)))
+
+    def sample(self, count):
+        return self
+
+    def gradient_error(self, norm):
+        return 2.0 * sum(part.gradient_error(norm) for part in self.parts)
+
+    def accurate_gradient_error(self, norm):
+        return 2.0 * sum(part.accurate_gradient_error(norm) for part in self.parts)
+
+    def product_error(self, norm):
+        return 2.0 * sum(part.product_error(norm) for part in self.parts)
+
+    @staticmethod
+    def _added(pairs):
+        total = pairs[0]
+        for other in pairs[1:]:
+            total = add_pairs(total, other)
+        return total
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_records_in_parts_give_the_same_grid_point(name):
+    loss = LOSSES[name]
+    x, y, weights, linear = problem(loss, count=500, n=5)
+    rows = Rows(x, y, weights)
+    with threads(rows) as run:
+        whole = sums_of(loss, x, y, weights, run)
+        cuts = [0, 20, 190, 500]
+        parts = tuple(sums_of(loss, x[a:b], y[a:b], weights[a:b], run) for a, b in itertools.pairwise(cuts))
+        found = [minimise_sum(s, 0.01, linear, 0.0 * linear, 1e-20) for s in (whole, Parted(parts))]
+    cells = [round_to_grid(one.high.ravel(), one.low.ravel(), 2.0**-40).tolist() for one in found]
+    assert cells[0] == cells[1]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_rows_of_weight_0_and_the_kind_of_matrix_change_nothing(name):
+    loss = LOSSES[name]
+    x, y, weights, linear = problem(loss, count=300, n=4)
+    weights[::3] = 0.0
+    spoiled, labels = x.copy(), y.copy()
+    spoiled[::3], labels[::3] = 7.0, 0.0
+    with threads(Rows(x, y, weights)) as run:
+        found = [
+            minimise_sum(sums_of(loss, *data, weights, run), 0.05, linear, 0.0 * linear, 1e-20).high
+            for data in ((x, y), (spoiled, labels), (csr_array(x), y), (np.asfortranarray(x), y))
+        ]
+    for other in found[1:]:
+        assert np.array_equal(found[0], other)
+
+
+def test_many_coefficients_of_many_classes_use_the_partial_traces():
+    loss = Softmax(30)
+    x, y, weights, linear = problem(loss, count=400, n=20)
+    with threads(Rows(x, y, weights)) as run:
+        sums = sums_of(loss, x, y, weights, run)
+        minimum = minimise_sum(sums, 0.02, linear, 0.0 * linear, 1e-16)
+        between, among = sums.partial_traces(minimum.high)
+        square = sums.hessian(minimum.high).reshape(30, 21, 30, 21)
+    assert minimum.gradient_bound <= 1e-16
+    assert np.einsum("kjmj->km", square)[np.tril_indices(30)] == pytest.approx(between[np.tril_indices(30)])
+    assert np.einsum("kikj->ij", square) == pytest.approx(among)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_hessian_is_what_its_products_say(name):
+    loss = LOSSES[name]
+    x, y, weights, linear = problem(loss)
+    with threads(Rows(x, y, weights)) as run:
+        sums = sums_of(loss, x, y, weights, run, scales=np.full(len(x), 0.7))
+        square = np.tril(sums.hessian(linear))
+        square = square + np.tril(square, -1).T
+        move = np.random.default_rng(1).normal(size=linear.shape)
+        assert sums.product(linear, move).ravel() == pytest.approx(square @ move.ravel())
+        ends = [sums.gradient(linear + sign * 1e-6 * move).sum(axis=0) for sign in (1.0, -1.0)]
+    assert ((ends[0] - ends[1]) / 2e-6).ravel() == pytest.approx(square @ move.ravel(), abs=1e-6)
+
+
+@pytest.mark.parametrize(("l2", "bound"), [(1e-14, 1e-9), (0.1, 1e-40)])
+def test_what_cannot_be_proved_is_refused_before_a_record_is_read(l2, bound):
+    loss = logistic_loss()
+    _, y, weights, linear = problem(loss)
+    unreadable = np.full((40, 2), np.nan)
+    with threads(Rows(unreadable, y, weights)) as run, pytest.raises(Infeasible):
+        minimise_sum(sums_of(loss, unreadable, y, weights, run), l2, linear, 0.0 * linear, bound)

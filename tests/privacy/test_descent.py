@@ -1,0 +1,106 @@
+"""Noisy descent: its accounting against 30 digits, its whole noise, and that weights keep every epsilon."""
+
+import math
+from collections import Counter
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import chisquare, norm
+
+from dpmarket.errors import InvalidInput
+from dpmarket.privacy.descent import CELLS, Descent, epsilon_of, mu_of
+from dpmarket.privacy.noise import SecureNoise, SeededNoise
+
+
+def delta_by_hand(epsilon, mu):
+    with mpmath.workdps(50):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+@pytest.mark.parametrize("mu", [1e-4, 0.03, 0.5, 3.0, 20.0])
+def test_epsilon_is_the_smallest_that_the_gaussian_mechanism_allows_rounded_up(delta, mu):
+    found = float(epsilon_of(np.array([mu]), delta)[0])
+    assert delta_by_hand(found, mu) <= delta
+    assert delta_by_hand(found * (1.0 - 1e-9), mu) > delta or found < 1e-12
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
+def test_mu_is_the_largest_that_keeps_epsilon_rounded_down(delta, epsilon):
+    found = float(mu_of(np.array([epsilon]), delta)[0])
+    assert delta_by_hand(epsilon, found) <= delta
+    assert delta_by_hand(epsilon, found * (1.0 + 1e-9)) > delta
+
+
+def test_whole_weights_spend_every_epsilon_and_exceed_none():
+    rng = np.random.default_rng(0)
+    epsilons = np.exp(rng.uniform(-3.0, 1.5, 3000))
+    epsilons[7] = 0.0
+    descent, weights = Descent.for_epsilons(epsilons, 1e-6, n_coefficients=30)
+    spent = descent.epsilons(weights)
+    assert weights[7] == spent[7] == 0
+    assert (spent <= epsilons).all()
+    assert spent == pytest.approx(epsilons, rel=1e-5)
+    # A person's largest move in units of the noise, over all steps: what mu means.
+    assert descent.mu(weights) == pytest.approx(
+        2.0 * weights * CELLS * math.sqrt(descent.steps) / descent.noise_scale, rel=1e-12
+    )
+    assert CELLS * int(weights.sum()) < 2**53
+
+
+def test_the_number_of_steps_follows_the_total_of_mu():
+    few, _ = Descent.for_epsilons(np.full(20, 0.1), 1e-6, 1000)
+    many, _ = Descent.for_epsilons(np.full(5000, 3.0), 1e-6, 10)
+    between, _ = Descent.for_epsilons(np.full(400, 1.0), 1e-6, 20)
+    total = float(mu_of(np.ones(1), 1e-6)[0]) * 400
+    assert (few.steps, many.steps) == (20, 200)
+    assert between.steps == math.floor((total / (4.0 * math.sqrt(20))) ** 2)
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 1e12])
+def test_the_noise_is_a_rounded_normal(scale):
+    descent = Descent(1e-6, 20, scale)
+    draws = np.array(descent.noise(SeededNoise(4).bits(), 20_000), dtype=float)
+    edges = np.unique(np.round(scale * norm.ppf(np.linspace(0.02, 0.98, 25))) + 0.5)
+    shares = np.diff(norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) / scale))
+    counts = np.histogram(draws, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
+    assert chisquare(counts, shares * draws.size).pvalue > 1e-6
+    assert chisquare(counts, np.roll(shares, 3) * draws.size).pvalue < 1e-6 or edges.size < 4
+
+
+def test_noise_is_fresh_and_whole():
+    descent = Descent(1e-6, 20, 5e11)
+    draws = [descent.noise(SecureNoise().bits(), 3) for _ in range(3)]
+    assert all(isinstance(value, int) for draw in draws for value in draw)
+    assert len({tuple(draw) for draw in draws}) == 3
+
+
+def test_a_description_comes_back_and_nothing_else_does():
+    descent, _ = Descent.for_epsilons([1.0, 2.0], 1e-6, 3)
+    assert Descent.from_dict(descent.to_dict()) == descent
+    for change in ({"schema": "x"}, {"cells": 4}, {"steps": 0}, {"delta": 2.0}, {"more": 1}):
+        with pytest.raises(InvalidInput):
+            Descent.from_dict(descent.to_dict() | change)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "delta", "match"),
+    [
+        ([0.0, 0.0], 1e-6, "above 0"),
+        ([1.0, 1.0], 0.1, "10"),
+        ([1.0], 0.0, "delta"),
+        ([-1.0], 1e-6, "epsilons"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(epsilons, delta, match):
+    with pytest.raises(InvalidInput, match=match):
+        Descent.for_epsilons(epsilons, delta, 3)
+
+
+def test_weights_must_be_whole():
+    with pytest.raises(InvalidInput, match="whole"):
+        Descent(1e-6, 20, 1e6).epsilons([0.5])
+    assert Counter(Descent(1e-6, 20, 1e12).epsilons([0, 5]).tolist())[0.0] == 1
