@@ -241,10 +241,7 @@ class Recorder:
         self.said.append("noise")
         return SecureNoise().bits()
 
-    def charge(self, people, epsilons):
-        self.said.append("charge")
-
-    def charge_with_delta(self, people, epsilons, delta):
+    def charge(self, people, epsilons, *, mus=None, delta=0.0):
         self.said.append("charge")
 
     def left(self, people):
@@ -263,7 +260,7 @@ def test_everybody_is_charged_before_noise_is_drawn(delta):
 
 def test_an_account_refuses_what_exceeds_it_and_is_charged_what_was_spent():
     x, y, _ = records()
-    account = Account(np.full(300, 1.5), delta_cap=1e-5)
+    account = Account(np.full(300, 1.5), delta=1e-5)
     model = PrivateLogisticRegression(epsilon=1.0).fit(x, y, account=account)
     assert account.left(range(300)) == pytest.approx(1.5 - model.epsilons_)
     with pytest.raises(Infeasible):

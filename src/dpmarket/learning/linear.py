@@ -39,7 +39,7 @@ from dpmarket.learning.row_bounds import clipping_scales
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.training import Charge, Records, train, train_by_descent
 from dpmarket.numerics import exact_sum
-from dpmarket.privacy.account import DeltaAccount, PrivacyAccount
+from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.loss import Loss, Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
 from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -285,12 +285,8 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _charging(self, account: PrivacyAccount | None, holding: Holding) -> Charge:
         if account is None:
             return lambda spent: None
-        if self.delta is None:
-            return lambda spent: account.charge(holding.names(), spent)
-        if not isinstance(account, DeltaAccount):
-            raise InvalidInput("expected an account that counts delta, such as an Account.")
-        delta = float(self.delta)
-        return lambda spent: account.charge_with_delta(holding.names(), spent, delta)
+        delta = 0.0 if self.delta is None else float(self.delta)
+        return lambda spent: account.charge(holding.names(), spent, delta=delta)
 
     def _fit_objective(
         self, records: Records, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
