@@ -48,7 +48,7 @@ def test_the_files_whose_tests_take_longest_are_there_and_run_first(request):
 LOADS_NOT = {
     "import dpmarket": HEAVY,
     "import dpmarket.cli": HEAVY,
-    "import dpmarket; dpmarket.Uniform(1, 5).virtual_cost(2.0)": ("scipy", "polars", "numba", "sklearn"),
+    "import dpmarket; dpmarket.VirtualCost.of(dpmarket.Uniform(1, 5))(2.0)": ("polars", "numba", "sklearn"),
     "import dpmarket; dpmarket.verify(b'')": ("scipy", "polars", "numba", "sklearn", "dpmarket.errors"),
     "from dpmarket.mechanisms import *": ("sklearn", "scipy.stats", "matplotlib"),
     "import dpmarket.campaign": HEAVY,
@@ -102,4 +102,4 @@ def test_every_docstring_example_gives_what_it_says(tmp_path, monkeypatch, capsy
         if test.examples:  # each run looks at every source file that was ever read
             runner.run(test)
     assert runner.failures == 0, capsys.readouterr().out[-3000:]
-    assert runner.tries > 500
+    assert runner.tries > 300

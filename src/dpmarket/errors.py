@@ -49,10 +49,10 @@ class Infeasible(DpmarketError, ValueError):
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> dpm.allocation.project_to_capped_simplex([1.0, 2.0], cap=0.2)
+    >>> dpm.privacy.Account(0.5).charge(["ann"], [0.6])
     Traceback (most recent call last):
         ...
-    dpmarket.errors.Infeasible: expected cap >= 1/2 for 2 weights that sum to 1, got 0.2.
+    dpmarket.errors.Infeasible: ...
     """
 
 
@@ -115,7 +115,7 @@ class FileProblem(DpmarketError, OSError):
     Examples
     --------
     >>> import dpmarket as dpm
-    >>> dpm.mechanisms.read_outcome("nowhere.json")
+    >>> dpm.files.read_json("nowhere.json")
     Traceback (most recent call last):
         ...
     dpmarket.errors.FileProblem: cannot read nowhere.json: there is no such file.

@@ -226,7 +226,6 @@ TABLE_COMMANDS = {
     "train": ("train", "{}", "--quotes", "quotes.csv", "-o", "new.json"),
     "withdraw": ("withdraw", "--quotes", "quotes.csv", "--absent-from", "{}"),
     "show": ("show", "{}"),
-    "verify": ("verify", "c.json", "--openings", "o.json", "--reports", "{}"),
     "costs fit": ("costs", "fit", "{}", "-o", "new.json"),
     "audit participation": ("audit", "participation", "{}", "quotes.csv"),
 }
@@ -280,7 +279,7 @@ def refused(folder, usual, arguments, path):
         assert max(map(len, lines)) < 600
 
 
-QUICK_TABLES = [("quote", "many rows.parquet"), ("train", "gzip.csv"), ("verify", "shared text.parquet")]
+QUICK_TABLES = [("quote", "many rows.parquet"), ("train", "gzip.csv"), ("quote", "shared text.parquet")]
 QUICK_JSON = [("predict", "nested lists"), ("verify receipt", "a number of 100,000 digits")]
 
 

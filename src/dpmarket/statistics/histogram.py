@@ -108,6 +108,7 @@ def _nearest_shares(shares: FloatArray) -> FloatArray:
 
 def _project_to_simplex(point: FloatArray) -> FloatArray:
     """Return the shares nearest to a point that are at least 0 and 1 in sum: all less the same number."""
+    point = point - point.max()  # the same shares, and no sum of far numbers loses its 1
     falling = np.sort(point)[::-1]
     over = (np.cumsum(falling) - 1.0) / np.arange(1.0, point.size + 1.0)
     off = over[np.flatnonzero(falling > over)[-1]]
