@@ -11,11 +11,8 @@ import time
 import numpy as np
 import pytest
 
-import dpmarket as dpm
 from dpmarket.certificates import receipt_page, verify
 from dpmarket.certificates.verifier.signatures import signature_check
-from dpmarket.costs import PiecewiseLinear
-from dpmarket.mechanisms import OnlineMechanism, population_curve
 from support.certificates import failing
 from support.forging import FILES, Papers, canonical
 
@@ -57,18 +54,6 @@ def paid_a_third(papers):
     return forged.with_lines(rob)
 
 
-MARKETS = {
-    "uniform": dpm.Uniform(1.0, 5.0),
-    "from nothing on": dpm.Uniform(0.0, 1.0),
-    "narrow": dpm.Uniform(4.0, 4.5),
-    "ironed": PiecewiseLinear(
-        [0.31, 1.06, 1.23, 3.3, 3.84, 4.13, 4.16, 4.43],
-        [0.0056, 0.039, 0.023, 0.72, 0.0064, 0.048, 0.0013, 0.014],
-    ),
-    "several bumps": PiecewiseLinear([0.5, 1.0, 1.2, 3.0, 6.0], [0.2, 3.0, 0.1, 0.4, 0.05]),
-}
-
-
 def test_a_menu_of_more_points_than_anybody_reads_is_refused_soon():
     papers = Papers.read("version-2", "online")
     cost = np.linspace(5.0, 1.0, 60_000)
@@ -95,9 +80,6 @@ def test_a_key_with_which_one_signature_fits_all_certificates_is_none(y, sign):
     key = (y | sign << 255).to_bytes(32, "little")
     signature = (1).to_bytes(32, "little") + bytes(32)
     assert {signature_check(b"%d" % k, signature, key).verdict for k in range(64)} == {"FAILS"}
-
-
-# --- arithmetic and time ---
 
 
 # --- the page ---
@@ -189,35 +171,7 @@ def test_openings_of_many_lists_are_refused_at_once_however_texts_stand_between(
     assert "layout" in failing(found)
 
 
-# --- budgets ---
-
-
-def bought_online(budget, minor_units=100):
-    """Return the papers of sellers who came one by one, everybody of whom accepts what is offered."""
-    dist, sellers = dpm.Uniform(1.0, 5.0), 40
-    curve = population_curve(dist, dpm.BuyerObjective(1.0, 1.0, 1e-2), sellers)
-    costs = dist.sample(sellers, np.random.default_rng(3))
-    ids = [f"seller {k}" for k in range(sellers)]
-    units = None if budget is None else minor_units
-    mechanism = OnlineMechanism(dist, curve, budget=budget, minor_units=units)
-    outcome = mechanism.run(costs, seller_ids=ids)
-    x = np.random.default_rng(5).uniform(-0.5, 0.5, size=(sellers, 3))
-    y = np.where(x[:, 0] > 0.0, "yes", "no")
-    model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=outcome.epsilons)
-    certificate = dpm.certify(outcome, model, minor_units=minor_units)
-    reports = dict(zip(ids, costs.tolist(), strict=True))
-    return Papers.of(bytes(certificate), certificate.openings(), reports)
-
-
-def left_out(papers, count):
-    """Promise, pay and use nothing of the first sellers who were bought from."""
-    chosen = [k for k, line in enumerate(papers.lines) if line["promise"] > 0.0][:count]
-
-    def leave_out(lines):
-        for k in chosen:
-            lines[k].update(promise=0.0, payment=0.0, spent=0.0, weight=0.0)
-
-    return papers.with_lines(leave_out)
+# --- menus ---
 
 
 def test_a_posted_price_other_than_the_published_one_is_found_in_the_menu():
