@@ -171,7 +171,8 @@ class CrossPricedMechanism:
         for p in range(PARTS):
             for g in range(len(self.groups)):
                 of = np.flatnonzero((parts == p) & (members == g))
-                epsilons[of], payments[of] = prices.schedules[p][g].quote(costs[of])
+                if of.size:  # of few sellers a part may have none
+                    epsilons[of], payments[of] = prices.schedules[p][g].quote(costs[of])
         shares = self.epsilon_cost.share(epsilons)
         total = math.fsum(shares)
         weights = shares / total if total > 0.0 else shares.copy()
