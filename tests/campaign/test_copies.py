@@ -261,10 +261,8 @@ def shared(tmp_path, name, **tables):
 
 
 def test_after_a_repair_nobody_gives_more_than_a_lifetime_allows(tmp_path):
-    objective = {
-        "max_epsilon": 0.35,
-        "payment_weight": 0.03,
-    }
+    # Some sell more than half of a lifetime, others nothing.
+    objective = {"max_epsilon": 0.35, "payment_weight": 0.03}
     keys = {"sellers": {"lifetime_epsilon": 0.35}, "objective": objective}
     spring, autumn, other = (shared(tmp_path, name, **keys) for name in ("spring", "autumn", "other"))
     ledger, copies = tmp_path / "people.ledger", [tmp_path / name for name in ("first", "second", "third")]
