@@ -1,6 +1,8 @@
 """What rules decide about a frozen list of reports: truthfully, within the budget, the same each time."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -147,3 +149,18 @@ def test_rules_that_are_none_are_refused(table, keys):
     rules[table] |= keys
     with pytest.raises(FileProblem, match=r"1 problem|2 problems"):
         check_market(rules)
+
+
+# --- a first quote does not wait ---
+
+
+def test_planning_a_campaign_of_plain_numbers_loads_no_learning_library(tmp_path):
+    (tmp_path / "rules.json").write_text(json.dumps(GOOD.rules(60)))
+    program = (
+        "import json, sys; from dpmarket.campaign import check_market, online_schedule;"
+        "online_schedule(check_market(json.load(open(sys.argv[1])), 'rules'));"
+        "sys.exit(str([name for name in ('sklearn', 'scipy.stats', 'pandas') if name in sys.modules]))"
+    )
+    path = str(tmp_path / "rules.json")
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"
