@@ -122,6 +122,14 @@ def test_quadratic_costs_buy_from_everybody_and_linear_ones_from_few():
     assert bought["quadratic"] == 200 > 4 * bought["linear"]
 
 
+def test_an_online_budget_is_not_exceeded_though_everybody_reports_the_lowest_cost():
+    market = check_market(rules_with(60, budget=25.0))
+    found = decide_online(market, Reported(range(300), np.ones(300), SALT, available=2500))
+    quoted = int(found.quoted.sum())
+    assert found.quoted.tolist() == [True] * quoted + [False] * (300 - quoted)
+    assert 2500 - found.amounts.max() < found.amounts.sum() <= 2500
+
+
 @pytest.mark.parametrize("good", ["two classes", "delta", "mean"])
 def test_a_posted_price_offers_one_epsilon_and_stays_within_the_budget(good):
     market = check_market(rules_with(150, good=GOODS[good], budget=30.0, mechanism="posted price"))
