@@ -15,7 +15,7 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.joint import JointMechanism
 from dpmarket.mechanisms.objective import Objective, PaperObjective
-from dpmarket.mechanisms.outcome import round_up
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import paper_schedule, population_schedule, posted_price
 from dpmarket.privacy import SeededNoise
 from support.joint import synthetic
@@ -100,7 +100,7 @@ def test_payments_rounded_to_cents_need_the_minor_unit():
     class Rounded:
         def respond(self, reported_costs, i, report):
             epsilons, payments = schedule.quote([report])
-            return float(epsilons[0]), float(round_up(payments, 0.01)[0])
+            return float(epsilons[0]), float(whole_units(payments, 100)[0]) / 100
 
     assert not audit_truthfulness(Rounded(), U, 20, 1, 60, rng()).passed
     assert audit_truthfulness(Rounded(), U, 20, 1, 60, rng(), minor_unit=0.01).passed

@@ -1,6 +1,8 @@
 """What rules decide about a frozen list of reports: truthfully, within the budget, the same each time."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -120,6 +122,14 @@ def test_quadratic_costs_buy_from_everybody_and_linear_ones_from_few():
     assert bought["quadratic"] == 200 > 4 * bought["linear"]
 
 
+def test_an_online_budget_is_not_exceeded_though_everybody_reports_the_lowest_cost():
+    market = check_market(rules_with(60, budget=25.0))
+    found = decide_online(market, Reported(range(300), np.ones(300), SALT, available=2500))
+    quoted = int(found.quoted.sum())
+    assert found.quoted.tolist() == [True] * quoted + [False] * (300 - quoted)
+    assert 2500 - found.amounts.max() < found.amounts.sum() <= 2500
+
+
 @pytest.mark.parametrize("good", ["two classes", "delta", "mean"])
 def test_a_posted_price_offers_one_epsilon_and_stays_within_the_budget(good):
     market = check_market(rules_with(150, good=GOODS[good], budget=30.0, mechanism="posted price"))
@@ -147,3 +157,18 @@ def test_rules_that_are_none_are_refused(table, keys):
     rules[table] |= keys
     with pytest.raises(FileProblem, match=r"1 problem|2 problems"):
         check_market(rules)
+
+
+# --- a first quote does not wait ---
+
+
+def test_planning_a_campaign_of_plain_numbers_loads_no_learning_library(tmp_path):
+    (tmp_path / "rules.json").write_text(json.dumps(GOOD.rules(60)))
+    program = (
+        "import json, sys; from dpmarket.campaign import check_market, online_schedule;"
+        "online_schedule(check_market(json.load(open(sys.argv[1])), 'rules'));"
+        "sys.exit(str([name for name in ('sklearn', 'scipy.stats', 'pandas') if name in sys.modules]))"
+    )
+    path = str(tmp_path / "rules.json")
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"

@@ -266,11 +266,10 @@ def test_weights_chosen_from_records_lose_several_times_the_privacy_that_they_cl
 
 def test_convexity_is_reported_and_stationary_points_are_counted():
     flat = dataclasses.replace(SMALL, mean_epsilons=None).with_records(ONES, LABELS).run(REPORTS)
-    assert flat.paper_convexity == pytest.approx(0.5 / 11)
-    assert not flat.is_strictly_convex
+    assert flat.convexity < 1.0
     assert flat.stationary_points >= 2
     sure = dataclasses.replace(SMALL, mu=11.5).with_records(ONES, LABELS).run(REPORTS)
-    assert sure.is_strictly_convex
+    assert sure.convexity > 1.0
     assert sure.stationary_points == 1
     assert "not private" in repr(sure)
 

@@ -33,17 +33,11 @@ SCHEDULES = {
     "delta": (population_schedule(UNIFORM, CAPPED, 500, epsilon_cost=DELTA), DELTA),
     "posted price": (posted_price(3.0, 0.5, QUADRATIC), QUADRATIC),
     "Algorithm 3": (paper_schedule(VirtualCost.of(Uniform(0, 1)), PaperObjective(1, 1, 0.1), 50, 0.5), None),
-    "scaled": (population_schedule(UNIFORM, CAPPED, 500, epsilon_cost=QUADRATIC).scale(0.5), "power"),
 }
 
 
 def losses(schedule, table, epsilons):
-    """H of epsilons; a scaled schedule has the table's at the scale."""
-    if table is None:
-        return epsilons
-    if table == "power":
-        return 0.25 * QUADRATIC.cost_of_epsilon(epsilons * 2.0)
-    return table.cost_of_epsilon(epsilons)
+    return epsilons if table is None else table.cost_of_epsilon(epsilons)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -103,8 +97,6 @@ def test_a_menu_offers_what_reports_get_and_schedules_survive_plain_data():
     assert (np.array(schedule.quote(costs)) == np.array([epsilons, payments])).all()
     assert schedule.largest_payment == payments[0] == payments.max()
     assert PriceSchedule.from_dict(schedule.to_dict()) == schedule
-    doubled = schedule.scale(2.0).quote(costs)
-    np.testing.assert_allclose(doubled, [2 * epsilons, 2 * payments], rtol=1e-14)
 
 
 def test_schedules_of_a_million_sellers_and_of_costs_without_end_are_made():

@@ -206,9 +206,6 @@ def test_rules_that_make_no_sense_are_refused_by_every_command_that_reads_them(t
     assert not (campaign / "market.ledger").exists()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="`quote` accepts a bound on rows with which `train` refuses every data."
-)
 def test_a_bound_on_rows_that_no_training_accepts_is_refused_before_anybody_is_quoted(tmp_path):
     campaign = new_campaign(tmp_path)
     write_rules(campaign / "market.toml", rules_with("sellers", rows_per_person=10**30))

@@ -180,6 +180,20 @@ def test_the_participation_audit_finds_who_was_paid_too_little_and_names_no_cost
     assert data["passed"] is False
 
 
+def test_the_participation_audit_counts_quadratic_costs_where_the_rules_have_them(ask):
+    """Epsilons below 1 cost less than linear ones: payments for them pass by the rules' own cost alone."""
+    rules = GOODS["two classes"].rules(30, budget=3.0)
+    for shape in ("quadratic", "linear"):
+        rules["costs"]["shape"] = shape
+        write_rules(ask.folder / f"{shape}.toml", rules)
+    costs = [f"{cost:.4f}" for cost in np.random.default_rng(3).uniform(1.0, 5.0, 30)]
+    write_table(ask.folder / "sellers.csv", {"seller": [f"seller {k}" for k in range(30)], "cost": costs})
+    run("quote", "sellers.csv", "-o", "squared.csv", "-m", "quadratic.toml", cwd=ask.folder)
+    files = ("squared.csv", "sellers.csv", "-m")
+    assert ask("audit", "participation", *files, "quadratic.toml")["passed"] is True
+    assert ask("audit", "participation", *files, "linear.toml", code=1)["passed"] is False
+
+
 def test_the_privacy_audit_passes_the_estimator(ask):
     """At the command's false-alarm rate for the sampled part, set to 1e-6."""
     data = ask("audit", "privacy", 0.5, 1, 4, "--fits", 400, "--processes", 1, "--false-alarm", 1e-6)

@@ -29,7 +29,7 @@ def market_text(**tables):
             text = text.replace(heading, heading + lines)
         else:
             text += f"\n{heading}{lines}"
-    if "budget" in tables.get("objective", {}):
+    if {"budget", "payment_weight"} & set(tables.get("objective", {})):
         text = text.replace("payment_weight = 0.001\n", "")
     return text
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.delta import delta_of
-from dpmarket.campaign.features import rows_of_market
+from dpmarket.campaign.features import encoder_of, is_plain
 from dpmarket.campaign.market_file import Market, label_of, questions_of, to_distribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import FileProblem, Infeasible
@@ -34,6 +34,7 @@ from dpmarket.mechanisms.price_schedule import (
     posted_price,
     price_market,
 )
+from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
@@ -132,16 +133,22 @@ def _error_constants(market: Market) -> Objective:
         only = next(iter(statistics.values()))
         error = (only if len(asked) == 1 else SeveralStatistics(statistics, shares)).error
         return Objective(error.sampling, error.noise, 1.0)
-    rows, classes = rows_of_market(market), len(label_of(market).values)
+    norm, classes = _noise_norm(market), len(label_of(market).values)
+    n = norm.n_coefficients
     if market.objective.delta is not None:
-        return Objective.for_descent(rows.n_coefficients * (1 if classes == 2 else classes))
-    if rows.euclidean_bound is None:
-        return Objective.for_model(rows.n_coefficients, row_bound=rows.row_bound, n_classes=classes)
-    from dpmarket.privacy import noise_power
+        return Objective.for_descent(n * (1 if classes == 2 else classes))
+    plain = Objective.for_model(n, row_bound=norm.row_bound_2, n_classes=classes)
+    # Separate columns have less noise than the Euclidean norm of as many.
+    less = norm.power * norm.row_bound**2 / (4.0 * n * (n + 1.0) * norm.row_bound_2**2)
+    return replace(plain, noise_error=plain.noise_error * less)
 
-    plain = Objective.for_model(rows.n_coefficients, row_bound=rows.euclidean_bound)
-    noise = noise_power(rows.n_coefficients, rows.joint_columns) * rows.row_bound**2
-    return replace(plain, noise_error=noise)
+
+def _noise_norm(market: Market) -> NoiseNorm:
+    """Return the norm of the noise that a market's columns call for, with the usual constant column."""
+    plain = is_plain(market)
+    norm = NoiseNorm.euclidean(len(market.features)) if plain else encoder_of(market).noise_norm()
+    constant = suggested_constant(norm.separate, norm.euclidean_bound)
+    return NoiseNorm(norm.separate, norm.euclidean_bound, constant)
 
 
 def online_schedule(market: Market) -> tuple[PriceSchedule, dict[str, Any]]:

@@ -12,6 +12,7 @@ from dpmarket.cli.arguments import (
     CostsOption,
     ForceFlag,
     JsonFlag,
+    MarketOption,
     MaxMeanEpsilonOption,
     PaymentWeightOption,
     WeightCapOption,
@@ -98,13 +99,14 @@ def participation(
     costs: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and true costs.")],
     id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
     cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
+    market: MarketOption = Path("market.toml"),
     as_json: JsonFlag = False,
 ) -> None:
     """Check that everybody is paid at least what they sell costs them; exit code 1 if anybody is not.
 
-    No cost is shown.
+    The market file says how epsilon costs a seller, costs.shape. No cost is shown.
     """
-    audit = _participation(quotes, costs, id_column, cost_column)
+    audit = _participation(quotes, costs, id_column, cost_column, market)
     _tell("Participation: did anybody lose by taking part?", audit, as_json, None)
 
 
@@ -189,11 +191,14 @@ def privacy(
     _tell("Privacy: is a promise broken?", audit, as_json, figure)
 
 
-def _participation(path: Path, costs: Path, id_column: str, cost_column: str) -> ParticipationAudit:
+def _participation(
+    path: Path, costs: Path, id_column: str, cost_column: str, market: Path
+) -> ParticipationAudit:
     """Match costs to sellers by id, and audit a quotes file."""
     from dpmarket.audit import audit_paid_amounts
-    from dpmarket.campaign import read_quotes
+    from dpmarket.campaign import read_market, read_quotes
     from dpmarket.campaign.ids import tidy_ids
+    from dpmarket.campaign.terms import terms_of
     from dpmarket.files import number_column, read_table
 
     table = read_table(costs, [id_column, cost_column], texts=[id_column])
@@ -201,7 +206,8 @@ def _participation(path: Path, costs: Path, id_column: str, cost_column: str) ->
     own = dict(zip(names, number_column(table, cost_column, costs), strict=True))
     quotes = read_quotes(path, id_column)
     ordered = _in_order(own, quotes.seller_ids, table.height, costs)
-    return audit_paid_amounts(quotes.epsilons, quotes.amounts, ordered, quotes.scale)
+    table_of_costs = terms_of(read_market(market)).epsilon_cost
+    return audit_paid_amounts(quotes.epsilons, quotes.amounts, ordered, quotes.scale, table_of_costs)
 
 
 def _in_order(own: dict[str, float], ids: list[str], rows: int, source: Path) -> list[float]:

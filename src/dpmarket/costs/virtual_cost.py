@@ -83,23 +83,12 @@ class VirtualCost:
     def of(
         cls, distribution: CostDistribution, reserve_price: float | None = None, tolerance: float = TOLERANCE
     ) -> VirtualCost:
-        """Return the table of a distribution's virtual cost.
+        """Return the table of a distribution's virtual cost, with a relative accuracy of ``tolerance``.
 
-        Parameters
-        ----------
-        distribution
-            The distribution of costs, common knowledge.
-        reserve_price
-            The highest cost that is bought from, above the lowest cost. None: the highest possible cost, or
-            the 99.9% quantile where there is none or the density vanishes there.
-        tolerance
-            Relative accuracy of the table.
-
-        Returns
-        -------
-        VirtualCost
-            With two knots for a uniform distribution, exactly. A density that contradicts its cdf is refused:
-            the integral of psi dF up to a cost c must be c F(c).
+        Sellers up to the reserve price are bought from; None: the highest possible cost, or the 99.9%
+        quantile where there is none or the density vanishes there. A uniform distribution has two knots,
+        exactly. A density that contradicts its cdf is refused: the integral of psi dF up to a cost c must be
+        c F(c).
         """
         if not isinstance(distribution, CostDistribution):
             raise InvalidInput(f"expected a cost distribution, got {type(distribution).__name__}.")

@@ -14,7 +14,7 @@ from dpmarket import checks
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcome import Outcome, decided
+from dpmarket.mechanisms.outcome import Outcome, decided, with_report
 
 
 class CheapestK:
@@ -73,9 +73,5 @@ class CheapestK:
 
     def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
         """Return seller ``i``'s epsilon and payment for another report, the others' reports as given."""
-        costs = checks.non_negative_vector("reported_costs", reported_costs).copy()
-        if not 0 <= checks.whole("i", i) < costs.size:
-            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
-        costs[i] = checks.non_negative("report", report)
-        outcome = self.run(costs)
+        outcome = self.run(with_report(reported_costs, i, report))
         return float(outcome.epsilons[i]), float(outcome.payments[i])

@@ -98,11 +98,6 @@ class CrossPricedMechanism:
     minor_unit
         Payments will be rounded up to it; None: they are not.
 
-    Raises
-    ------
-    InvalidInput
-        If the terms do not fit together.
-
     Examples
     --------
     >>> from dpmarket.costs import Uniform
@@ -125,8 +120,7 @@ class CrossPricedMechanism:
         minor_unit: float | None = None,
     ) -> None:
         self.objective = objective
-        self.epsilon_cost = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
-        check_terms(self.objective, self.epsilon_cost)
+        self.epsilon_cost = check_terms(objective, epsilon_cost)
         self.groups = groups_of(costs, groups)
         self.budget = checks.positive("budget", budget)
         self.minor_unit = None if minor_unit is None else checks.positive("minor_unit", minor_unit)
@@ -136,23 +130,10 @@ class CrossPricedMechanism:
         self, ids: Sequence[object], reported_costs: object, membership: object = None, *,
         salt: bytes | None = None,
     ) -> tuple[Outcome, CrossPrices]:  # fmt: skip
-        """Decide and pay for all sellers of a frozen list.
+        """Decide and pay for all sellers of a frozen list; return the outcome and the prices that decided it.
 
-        Parameters
-        ----------
-        ids
-            One id per seller, all different; the hash is of their text.
-        reported_costs
-            One cost per seller, at least 0.
-        membership
-            Each seller's group; None if there is one.
-        salt
-            Only to repeat a run; None draws one now, after the list is frozen.
-
-        Returns
-        -------
-        tuple of Outcome and CrossPrices
-            What was decided, and the prices that decided it.
+        Ids are all different, and hashed as text. A ``salt`` is given only to repeat a run; None draws one
+        now, after the list is frozen.
         """
         costs = checks.non_negative_vector("reported_costs", reported_costs)
         members = check_membership(membership, costs.size, len(self.groups))
@@ -171,7 +152,8 @@ class CrossPricedMechanism:
         for p in range(PARTS):
             for g in range(len(self.groups)):
                 of = np.flatnonzero((parts == p) & (members == g))
-                epsilons[of], payments[of] = prices.schedules[p][g].quote(costs[of])
+                if of.size:  # of few sellers a part may have none
+                    epsilons[of], payments[of] = prices.schedules[p][g].quote(costs[of])
         shares = self.epsilon_cost.share(epsilons)
         total = math.fsum(shares)
         weights = shares / total if total > 0.0 else shares.copy()
@@ -273,11 +255,8 @@ def weight_for_budget(
     for _ in range(_SEARCHES):
         points[at] = gap = math.log(max(spent(math.exp(at)), 1e-300) / budget)
         low, high = (low, at) if gap <= 0.0 else (at, high)
-        if (
-            -tolerance <= gap <= 0.0
-            or high - low < 0.1 * tolerance
-            or (math.isinf(low) and _is_saturated(points))
-        ):
+        is_met = -tolerance <= gap <= 0.0 or high - low < 0.1 * tolerance
+        if is_met or (math.isinf(low) and _is_saturated(points)):
             break
         if math.isinf(low) or math.isinf(high):
             at += stride if math.isinf(high) else -stride
@@ -287,9 +266,8 @@ def weight_for_budget(
         else:
             share = points[low] / (points[low] - points[high])
             inner = 0.02 * (high - low)
-            aim = (
-                low + (high - low) * share + 0.3 * tolerance
-            )  # a little towards the side that does not overspend
+            # A little towards the side that does not overspend.
+            aim = low + (high - low) * share + 0.3 * tolerance
             at = min(max(aim, low + inner), high - inner)
     if math.isinf(high):
         raise Infeasible("expected a budget that buys something: raise it, or allow larger epsilons.")

@@ -55,23 +55,6 @@ _MARGIN = 1e-6  # relative, of the largest possible increase
 
 
 @dataclass(frozen=True, eq=False)
-class Purchase:
-    """What some sellers give and get.
-
-    Attributes
-    ----------
-    weights, shares
-        Weight a and share q of the total of each, shape (n,).
-    payments
-        Money, before rounding to minor units.
-    """
-
-    weights: FloatArray
-    shares: FloatArray
-    payments: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
 class Replacement:
     """How supply grows above the level of a stratum at several entries, everybody's reports as they are.
 
@@ -200,13 +183,13 @@ class Payer:
         reach = float(self.levels[0]) / float(self.ramps.steepness[0]) + self.stratum.lowest
         return float(self.table.inverse(reach))
 
-    def pay(self, costs: FloatArray, curve: PaymentCurve | None = None) -> Purchase:
-        """Return what sellers with these reports, all at most the reserve price, give and get."""
+    def pay(self, costs: FloatArray, curve: PaymentCurve | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return weights and payments of sellers with these reports, all at most the reserve price."""
         reports = np.maximum(costs, self.table.knots[0])
         held = self._held(reports)
         payments = self._payments(reports, held) if curve is None else curve(reports)
         payments[held == 0.0] = 0.0
-        return Purchase(held, held * self.total, payments)
+        return held, payments
 
     def curve(self, sellers: int) -> PaymentCurve | None:
         """Return payments as a function of the report, if that is faster than paying seller by seller."""

@@ -52,11 +52,6 @@ class EpsilonCost:
     shape
         The cost function h: ``linear`` or ``quadratic``.
 
-    Raises
-    ------
-    InvalidInput
-        If a table is not convex and rising.
-
     Examples
     --------
     >>> EpsilonCost.identity(max_epsilon=2.0)
@@ -90,17 +85,7 @@ class EpsilonCost:
     def identity(cls, max_epsilon: float | None = None, shape: Shape = "linear") -> EpsilonCost:
         """Return the tables of pure epsilon: a share of the total is the seller's epsilon.
 
-        Parameters
-        ----------
-        max_epsilon
-            Nobody sells more. None: no bound, for linear costs only.
-        shape
-            The cost function of epsilon.
-
-        Returns
-        -------
-        EpsilonCost
-            One chord for linear costs.
+        Nobody sells more than ``max_epsilon``; None, for linear costs only: there is no bound.
         """
         if max_epsilon is None:
             if shape != "linear":
@@ -115,19 +100,7 @@ class EpsilonCost:
     def of_delta(cls, delta: float, max_epsilon: float, shape: Shape = "linear") -> EpsilonCost:
         """Return the tables of the Gaussian mechanism at a public delta: a share is its parameter mu.
 
-        Parameters
-        ----------
-        delta
-            Of every guarantee, above 0 and below 1.
-        max_epsilon
-            Nobody sells more.
-        shape
-            The cost function of epsilon.
-
-        Returns
-        -------
-        EpsilonCost
-            Chords that lie above the exact epsilon of mu, rounded up.
+        Chords lie above the exact epsilon of mu, rounded up; nobody sells more than ``max_epsilon``.
         """
         delta = checks.strictly_between("delta", delta, 0.0, 1.0)
         epsilons = _epsilon_knots(checks.positive("max_epsilon", max_epsilon), shape)
@@ -154,11 +127,6 @@ class EpsilonCost:
     def is_identity(self) -> bool:
         """Whether this is the paper's: any epsilon, at a linear cost."""
         return math.isinf(self.max_share)
-
-    @property
-    def power(self) -> float:
-        """Multiplying epsilons by f multiplies costs by f to this power."""
-        return _POWERS[self.shape]
 
     @cached_property
     def slopes(self) -> FloatArray:

@@ -32,7 +32,7 @@ from dpmarket.mechanisms.envelope_payments import Payer, largest_increase
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.groups import Group, check_groups, check_membership, quotas, weight_cap
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcome import Outcome, decided
+from dpmarket.mechanisms.outcome import Outcome, decided, with_report
 from dpmarket.mechanisms.water_filling import Market, Stratum, check_terms
 
 _BLOCK = 1 << 14  # sellers paid at a time: they stay in the processor's cache
@@ -52,11 +52,6 @@ class OfflineMechanism:
         What a share of the total costs its seller; the default is the paper's, pure epsilon at a linear cost.
     groups
         Strata with hard quotas; None: one for all.
-
-    Raises
-    ------
-    InvalidInput
-        If the terms do not fit together.
 
     Notes
     -----
@@ -83,24 +78,14 @@ class OfflineMechanism:
         groups: Sequence[Group] | None = None,
     ) -> None:
         self.objective = objective
-        self.epsilon_cost = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
-        check_terms(self.objective, self.epsilon_cost)
+        self.epsilon_cost = check_terms(objective, epsilon_cost)
         self.groups = groups_of(costs, groups)
 
     def run(self, reported_costs: object, membership: object = None) -> Outcome:
-        """Decide and pay for all sellers.
+        """Decide and pay for all sellers, in the order of their reports.
 
-        Parameters
-        ----------
-        reported_costs
-            One cost per seller, at least 0.
-        membership
-            Each seller's group as a position in ``groups``; None if there is one.
-
-        Returns
-        -------
-        Outcome
-            In the order of the reports.
+        Costs are at least 0; ``membership`` is each seller's group as a position in ``groups``, None if there
+        is one.
         """
         costs = checks.non_negative_vector("reported_costs", reported_costs)
         members = check_membership(membership, costs.size, len(self.groups))
@@ -114,44 +99,24 @@ class OfflineMechanism:
             curve = payer.curve(of.size)
             for start in range(0, of.size, _BLOCK):
                 block = of[start : start + _BLOCK]
-                bought = payer.pay(costs[block], curve)
-                weights[block], payments[block] = bought.weights, bought.payments
-                epsilons[block] = self.epsilon_cost.epsilon(bought.shares)
+                weights[block], payments[block] = payer.pay(costs[block], curve)
+                epsilons[block] = self.epsilon_cost.epsilon(weights[block] * payer.total)
         return decided(epsilons, payments, weights, market.total(market.best()), self.objective)
 
     def respond(
         self, reported_costs: object, i: int, report: float, membership: object = None
     ) -> tuple[float, float]:
-        """Return seller ``i``'s epsilon and payment for another report, the others' reports as given.
-
-        Parameters
-        ----------
-        reported_costs
-            One cost per seller.
-        i
-            The seller's position.
-        report
-            Another report of that seller.
-        membership
-            Each seller's group; None if there is one.
-
-        Returns
-        -------
-        tuple of float
-            Epsilon and payment.
-        """
-        costs = checks.non_negative_vector("reported_costs", reported_costs).copy()
+        """Return seller ``i``'s epsilon and payment for another report, the others' reports as given."""
+        costs = with_report(reported_costs, i, report)
         members = check_membership(membership, costs.size, len(self.groups))
-        if not 0 <= checks.whole("i", i) < costs.size:
-            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
-        costs[i] = checks.non_negative("report", report)
         g = int(members[i])
         if costs[i] > self.groups[g].virtual_cost.reserve_price:
             return 0.0, 0.0
         solved = self._solve(costs, members, only=g)
         assert solved is not None
-        bought = solved[1][g].pay(costs[i : i + 1])
-        return float(self.epsilon_cost.epsilon(bought.shares)[0]), float(bought.payments[0])
+        payer = solved[1][g]
+        weights, payments = payer.pay(costs[i : i + 1])
+        return float(self.epsilon_cost.epsilon(weights * payer.total)[0]), float(payments[0])
 
     def rules(self) -> dict[str, Any]:
         """Return all that decides, as plain data: what is announced and certified."""

@@ -47,11 +47,6 @@ class Group:
     virtual_cost
         The table for its sellers' reports.
 
-    Raises
-    ------
-    InvalidInput
-        If the share is out of range.
-
     Examples
     --------
     >>> from dpmarket.costs import Uniform

@@ -45,6 +45,7 @@ from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms.groups import weight_cap
 from dpmarket.mechanisms.objective import MENU
+from dpmarket.mechanisms.outcome import with_report
 from dpmarket.numerics import project_to_capped_simplex
 from dpmarket.privacy import NoiseSource, SecureNoise
 
@@ -232,11 +233,9 @@ class JointOutcome:
 
     ``epsilons`` are ``weights * total``: what each seller is paid for, not a loss that anybody has proved.
     ``coefficients`` are trained with the noise. ``expected_payment`` is virtual costs times epsilons, what
-    payments are on average. ``totals`` and ``values`` are the totals that were tried and the objective at
-    each, ``trace`` its values at each step of the solver at the best one. ``convexity`` and
-    ``paper_convexity`` are ``2 l2 mu`` over the squared spectral norm of the rows, and over m (theorem
-    `convexify`): above 1 the problem at each total is strictly convex. ``stationary_points`` counts those
-    that the starting points led to.
+    payments are on average. ``convexity`` is ``2 l2 mu`` over the squared spectral norm of the rows (theorem
+    `convexify` has m in its place): above 1 the problem at each total is strictly convex.
+    ``stationary_points`` counts those that the starting points led to.
     """
 
     epsilons: FloatArray
@@ -246,22 +245,13 @@ class JointOutcome:
     coefficients: FloatArray
     objective_value: float
     expected_payment: float
-    totals: FloatArray
-    values: FloatArray
-    trace: FloatArray
     convexity: float
-    paper_convexity: float
     stationary_points: int
 
     @property
     def total_payment(self) -> float:
         """All payments together."""
         return math.fsum(self.payments)
-
-    @property
-    def is_strictly_convex(self) -> bool:
-        """Whether the problem at each total certainly has one minimum."""
-        return self.convexity > 1.0
 
     def __repr__(self) -> str:
         return f"JointOutcome({self.epsilons.size} sellers, not private)"
@@ -398,7 +388,6 @@ class JointMarket:
         pull = (2.0 / total) * self.noise
         training = Inner(chosen.rows, np.zeros(chosen.psi.size), pull, m.l2, 0.0, 1.0)
         trained = solve_newton(training, best.coefficients, best.weights)
-        tried = sorted(chosen.tried)
         return JointOutcome(
             read_only(epsilons),
             read_only(payments),
@@ -407,20 +396,13 @@ class JointMarket:
             trained.coefficients,
             chosen.value,
             float(chosen.psi @ best.weights) * total,
-            np.array([chosen.entries[k] for k in tried]),
-            np.array([chosen.value_at(k) for k in tried]),
-            np.array(best.trace) + m.sigma / total,
             self.convexity,
-            2.0 * m.l2 * m.mu / len(self.rows),
             len(chosen.starts) if chosen.starts else 1,
         )
 
     def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
         """Return seller ``i``'s epsilon and payment for another report, the others' as given."""
-        costs = self._costs(reported_costs).copy()
-        if not 0 <= checks.whole("i", i) < costs.size:
-            raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
-        costs[i] = checks.non_negative("report", report)
+        costs = self._costs(with_report(reported_costs, i, report))
         psi = np.asarray(self.mechanism.costs(costs))
         if math.isinf(psi[i]):
             return 0.0, 0.0

@@ -80,11 +80,6 @@ class Objective:
     max_mean_epsilon : float or None
         L: the total is at most m L. With a delta it bounds the mean of the Gaussian parameter mu.
 
-    Raises
-    ------
-    InvalidInput
-        If a number is out of its range.
-
     Examples
     --------
     >>> objective = Objective.for_model(n_features=31, payment_weight=1e-3)
@@ -110,27 +105,11 @@ class Objective:
     ) -> Objective:  # fmt: skip
         """Return the objective of a private logistic or softmax regression with pure epsilon.
 
-        Its noise has a squared length of 4 n (n + 1) R^2 / eta^2 on average; one gradient spreads by 0.2 R^2.
-        With K > 2 classes a record moves the noise of two of them: 16 (K - 1) n (n + 1) R^2 / eta^2 and
-        (1 - 1/K) R^2, without what all classes have in common.
-
-        Parameters
-        ----------
-        n_features
-            n, the number of coefficients, the constant's included.
-        payment_weight
-            Gamma; the default is for plans, which replace it.
-        row_bound
-            R, the length that no row exceeds.
-        n_classes
-            K, at least 2; n is then the number of coefficients of one class.
-        **bounds
-            ``weight_cap``, ``max_mean_epsilon``.
-
-        Returns
-        -------
-        Objective
-            From public facts alone.
+        Of n coefficients (the constant's included) and rows no longer than R the noise has a squared length
+        of 4 n (n + 1) R^2 / eta^2 on average, and one gradient spreads by 0.2 R^2. With K > 2 classes, n
+        coefficients each, a record moves the noise of two of them: 16 (K - 1) n (n + 1) R^2 / eta^2 and
+        (1 - 1/K) R^2, without what all classes have in common. ``bounds`` are ``weight_cap`` and
+        ``max_mean_epsilon``.
         """
         n = checks.whole("n_features", n_features, minimum=1)
         squared = checks.positive("row_bound", row_bound) ** 2
@@ -146,21 +125,8 @@ class Objective:
     ) -> Objective:
         """Return the objective of a model trained by noisy descent with a delta, in units of mu.
 
-        Parameters
-        ----------
-        n_parameters
-            d, the number of trained parameters.
-        payment_weight
-            Gamma; the default is for plans, which replace it.
-        clip
-            C, the length to which a person's gradient is clipped: A = C^2, B = 4 d C^2.
-        **bounds
-            ``weight_cap``, ``max_mean_epsilon``.
-
-        Returns
-        -------
-        Objective
-            From public facts alone.
+        Of d parameters with each person's gradient clipped to length C: A = C^2, B = 4 d C^2. ``bounds`` are
+        ``weight_cap`` and ``max_mean_epsilon``.
         """
         d = checks.whole("n_parameters", n_parameters, minimum=1)
         squared = checks.positive("clip", clip) ** 2
@@ -221,11 +187,6 @@ class PaperObjective:
         k: no weight above k/m, at least 1.
     max_mean_epsilon : float or None
         L: the total epsilon is at most m L.
-
-    Raises
-    ------
-    InvalidInput
-        If a number is out of its range.
 
     Notes
     -----

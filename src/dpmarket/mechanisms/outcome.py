@@ -63,8 +63,10 @@ class Outcome:
         return math.fsum(self.payments)
 
     def rounded_payments(self, minor_unit: float) -> FloatArray:
-        """Return payments rounded up to the minor unit: a misreport then gains less than one of them."""
-        return round_up(self.payments, minor_unit)
+        """Return payments rounded up to the minor unit (1e-9 of one is rounding): 0 stays 0."""
+        unit = checks.positive("minor_unit", minor_unit)
+        units = np.ceil(self.payments / unit * (1.0 - 1e-12) - 1e-9)
+        return np.asarray(np.where(self.payments > 0.0, np.maximum(units, 1.0) * unit, 0.0))
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per seller."""
@@ -96,15 +98,13 @@ def decided(
     return Outcome(*arrays, total, sampling, noise)
 
 
-def round_up(payments: FloatArray, minor_unit: float) -> FloatArray:
-    """Return payments rounded up to whole minor units, up to a rounding error of 1e-9 of them; 0 stays 0.
-
-    >>> round_up(np.array([0.0, 0.001, 0.3]), 0.01).tolist()
-    [0.0, 0.01, 0.3]
-    """
-    unit = checks.positive("minor_unit", minor_unit)
-    units = np.ceil(payments / unit * (1.0 - 1e-12) - 1e-9)
-    return np.asarray(np.where(payments > 0.0, np.maximum(units, 1.0) * unit, 0.0))
+def with_report(reported_costs: object, i: int, report: float) -> FloatArray:
+    """Return everybody's reports with another one of seller ``i``."""
+    costs = checks.non_negative_vector("reported_costs", reported_costs).copy()
+    if not 0 <= checks.whole("i", i) < costs.size:
+        raise InvalidInput(f"expected i to be a seller's position below {costs.size}, got {i}.")
+    costs[i] = checks.non_negative("report", report)
+    return costs
 
 
 def whole_units(payments: FloatArray, units: int) -> IntArray:

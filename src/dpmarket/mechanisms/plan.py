@@ -201,8 +201,7 @@ def plan(
     True
 
     """
-    tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
-    check_terms(objective, tables)
+    tables = check_terms(objective, epsilon_cost)
     budget, unit = checks.positive("budget", budget), checks.positive("minor_unit", minor_unit)
     if probability is not None:
         probability = checks.strictly_between("probability", probability, 0.0, 1.0)
@@ -258,8 +257,7 @@ def budget_for_error(
     >>> 60 < budget_for_error(Uniform(1, 5), Objective.for_model(10), sellers=1000, target=0.1) < 80
     True
     """
-    tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
-    check_terms(objective, tables)
+    tables = check_terms(objective, epsilon_cost)
     target, unit = checks.positive("target", target), checks.positive("minor_unit", minor_unit)
     people = _people(costs, sellers, None)
     bins = [CostBins.typical(group, distribution, size) for group, distribution, size in people]

@@ -33,7 +33,7 @@ from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.groups import Group, quotas, weight_cap
 from dpmarket.mechanisms.objective import AnyObjective, PaperObjective
-from dpmarket.mechanisms.water_filling import Entry, Market, Stratum
+from dpmarket.mechanisms.water_filling import Entry, Market, Stratum, check_terms
 
 QUANTILES = 1000
 """Bins by which a distribution stands for any number of sellers."""
@@ -51,14 +51,6 @@ class PriceSchedule:
         The privacy budget at each knot, never rising, at least 0.
     amounts
         The cost function H of it at each knot, never rising: a seller with cost c loses c H. None: epsilon.
-    power
-        How amounts scale: by f to this power when epsilons are multiplied by f; 1 for linear costs, 2 for
-        quadratic ones.
-
-    Raises
-    ------
-    InvalidInput
-        If knots do not rise or epsilons or amounts do.
 
     Examples
     --------
@@ -71,7 +63,6 @@ class PriceSchedule:
     costs: FloatArray
     epsilons: FloatArray
     amounts: FloatArray | None = None
-    power: float = 1.0
 
     def __post_init__(self) -> None:
         costs = checks.non_negative_vector("costs", self.costs).copy()
@@ -85,7 +76,6 @@ class PriceSchedule:
             if not (np.diff(table) <= 0.0).all():
                 raise InvalidInput(f"expected {name} that never rise with the cost.")
             object.__setattr__(self, name, read_only(table))
-        object.__setattr__(self, "power", checks.at_least("power", self.power, 1.0))
 
     @property
     def reserve_price(self) -> float:
@@ -110,18 +100,7 @@ class PriceSchedule:
         return np.append(np.cumsum(areas[::-1])[::-1], 0.0)
 
     def quote(self, costs: object) -> tuple[FloatArray, FloatArray]:
-        """Return epsilon and payment for each report.
-
-        Parameters
-        ----------
-        costs
-            Reports, a vector.
-
-        Returns
-        -------
-        tuple of FloatArray
-            Epsilons, and money before rounding to minor units.
-        """
+        """Return epsilon and payment for each report of a vector, in money before rounding to minor units."""
         assert self.amounts is not None
         reports = np.maximum(checks.non_negative_vector("costs", costs), self.costs[0])
         above = np.clip(np.searchsorted(self.costs, reports, side="left"), 1, self.costs.size - 1)
@@ -141,18 +120,9 @@ class PriceSchedule:
     def menu(self, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the offers that differ, as a menu: costs, epsilons and payments, from the lowest cost up.
 
-        Parameters
-        ----------
-        n
-            How many offers, at least 1, evenly spaced in epsilon; fewer where the schedule has steps.
+        There are at most n, evenly spaced in epsilon; fewer where the schedule has steps. Each is the best
+        offer for its cost.
 
-        Returns
-        -------
-        tuple of FloatArray
-            The best offer for each of the costs.
-
-        Examples
-        --------
         >>> [column.tolist() for column in posted_price(3.0, 0.5).menu(50)]
         [[3.0], [0.5], [1.5]]
         """
@@ -167,24 +137,14 @@ class PriceSchedule:
         sold = epsilons > 0.0
         return costs[sold], epsilons[sold], payments[sold]
 
-    def scale(self, factor: float) -> PriceSchedule:
-        """Return the schedule with all epsilons multiplied by a factor; amounts and payments follow."""
-        factor = checks.positive("factor", factor)
-        assert self.amounts is not None
-        return PriceSchedule(
-            self.costs, self.epsilons * factor, self.amounts * factor**self.power, self.power
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as plain data, for certificates and rules."""
-        assert self.amounts is not None
-        tables = {name: getattr(self, name).tolist() for name in ("costs", "epsilons", "amounts")}
-        return {**tables, "power": self.power}
+        return {name: getattr(self, name).tolist() for name in ("costs", "epsilons", "amounts")}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PriceSchedule:
         """Make the schedule whose :meth:`to_dict` gave this data."""
-        return cls(data["costs"], data["epsilons"], data["amounts"], data["power"])
+        return cls(data["costs"], data["epsilons"], data["amounts"])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PriceSchedule) and self.to_dict() == other.to_dict()
@@ -307,7 +267,7 @@ def _schedule(market: Market, k: int, entry: Entry, table: VirtualCost) -> Price
     if cutoff < table.values[-1]:
         shares[-1] = 0.0
     shares = np.minimum.accumulate(shares)
-    return PriceSchedule(costs, tables.epsilon(shares), tables.cost(shares), tables.power)
+    return PriceSchedule(costs, tables.epsilon(shares), tables.cost(shares))
 
 
 def _no_schedule(table: VirtualCost) -> PriceSchedule:
@@ -356,7 +316,7 @@ def population_schedule(
     """
     sellers = checks.whole("expected_sellers", expected_sellers, minimum=1)
     group = Group("all", 1.0, VirtualCost.of(costs) if virtual_cost is None else virtual_cost)
-    tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
+    tables = check_terms(objective, epsilon_cost)
     return price_market([CostBins.typical(group, costs, sellers)], objective, tables).schedules[0]
 
 
@@ -390,7 +350,7 @@ def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None 
     if epsilon > tables.max_epsilon:
         raise InvalidInput(f"expected an epsilon of at most {tables.max_epsilon!r}, got {epsilon!r}.")
     amount = float(tables.cost_of_epsilon(np.array([epsilon]))[0])
-    return PriceSchedule(np.array([0.0, price]), np.full(2, epsilon), np.full(2, amount), tables.power)
+    return PriceSchedule(np.array([0.0, price]), np.full(2, epsilon), np.full(2, amount))
 
 
 def paper_schedule(

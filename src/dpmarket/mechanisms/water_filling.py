@@ -43,8 +43,8 @@ _BLOCK = 4096  # running sums restart as often, with an exact carry
 _COARSE = 512  # entries between those that are evaluated first
 _NEWTON_STEPS = 300
 _BALANCED = 1e-13  # relative error of a sum of weights
-_ZOOM = 9  # points of each refinement between entries
-_ZOOM_END = 1e-10  # relative width at which a refinement ends
+_ZOOM = 33  # points of each refinement between entries
+_ZOOM_END = 1e-8  # relative width at which a refinement ends: the objective is flat to its square
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,8 +428,9 @@ class Market:
         ]
 
 
-def check_terms(objective: object, table: object) -> None:
-    """Refuse what is no objective or table, and the paper's objective with a table other than its own."""
+def check_terms(objective: object, epsilon_cost: EpsilonCost | None) -> EpsilonCost:
+    """Return the table of epsilon costs, the paper's by default; refuse terms that do not fit together."""
+    table = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
     if not isinstance(objective, AnyObjective):
         raise InvalidInput(f"expected an Objective, got {type(objective).__name__}.")
     if not isinstance(table, EpsilonCost):
@@ -439,6 +440,7 @@ def check_terms(objective: object, table: object) -> None:
             "expected unbounded pure epsilons at a linear cost with the paper's objective: take Objective "
             "for a largest epsilon, a delta or a quadratic cost."
         )
+    return table
 
 
 def _between(low: Entry, high: Entry) -> Entry:
