@@ -3,16 +3,19 @@
 import json
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dpmarket.campaign import Reported, check_market, decide_offline, decide_online, online_schedule, terms_of
+from dpmarket.campaign.drafting import salt_of
 from dpmarket.errors import FileProblem
 from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.objective import objective_from_dict
-from dpmarket.mechanisms.price_schedule import PriceSchedule
+from dpmarket.mechanisms.outcome import whole_units
+from dpmarket.mechanisms.price_schedule import PriceSchedule, posted_price
 from outside.driver import FileCampaign
 from outside.goods import GOODS, sellers, tables
 
@@ -70,6 +73,56 @@ def test_no_misreport_pays_where_parts_are_priced_by_the_others(good, shape):
         truth = worth[float(costs[i])]
         table = EpsilonCost.from_dict(found.rules["epsilon_cost"])
         assert max(worth.values()) <= truth + 1e-9 + costs[i] * table.chord_error
+
+
+@pytest.mark.parametrize("distribution", ["uniform(1, 5)", "uniform(1000, 5000)"])
+def test_with_quadratic_costs_no_misreport_gains_a_cent_whatever_the_scale_of_costs(distribution):
+    rules = rules_with(100, "quadratic", budget=20_000.0, max_epsilon=1.0)
+    rules["costs"]["distribution"] = distribution
+    schedule, _ = online_schedule(check_market(rules))
+    reports = np.linspace(0.9 * schedule.costs[0], 1.01 * schedule.reserve_price, 3_000)
+    epsilons, payments = schedule.quote(reports)
+    for cost in reports[10::97]:
+        gains = payments - cost * epsilons**2
+        truthful = gains[np.searchsorted(reports, cost)]
+        assert gains.max() <= truthful + 0.01
+
+
+def test_a_whole_payment_stays_whole_and_covers_the_loss_exactly():
+    assert whole_units(np.array([5.0, 0.25, 0.0, 0.001]), 100).tolist() == [500, 25, 0, 1]
+    price, epsilon = 0.3146551724137931, 2.32  # 73 cents, up to rounding
+    costs = np.linspace(0.01, price, 500)
+    sold, payments = posted_price(price, epsilon).quote(costs)
+    amounts = whole_units(payments, 100, costs, sold)
+    assert len(set(amounts.tolist())) == 1
+    for amount, cost, one in zip(amounts.tolist(), costs.tolist(), sold.tolist(), strict=True):
+        assert amount >= 100 * Fraction(cost) * Fraction(one)
+
+
+def test_a_list_that_buys_nothing_is_refused_and_nothing_is_entered(tmp_path):
+    ids, costs, people = sellers(GOOD, 60)
+    campaign = campaign_in(tmp_path, rules_with(60, budget=30.0), ids, [9.0] * 60, people)
+    assert "reserve price" in campaign.quote("--json", code=1).err
+    assert not (campaign / "quotes.csv").exists()
+    (campaign / "reports.csv").unlink()
+    campaign_in(tmp_path, rules_with(60, budget=30.0), ids, costs, people).quote()
+
+
+def test_the_parts_of_a_list_do_not_depend_on_what_anybody_reports():
+    key = bytes(32)
+    assert salt_of(key, "spring", ["a", "b"]) == salt_of(key, "spring", ["b", "a"])
+    assert salt_of(key, "spring", ["a", "b"]) != salt_of(key, "spring", ["a", "c"])
+    assert salt_of(key, "spring", ["a", "b"]) != salt_of(key, "autumn", ["a", "b"])
+
+
+@pytest.mark.parametrize("shape", ["linear", "quadratic"])
+def test_published_rules_are_found_in_the_certificate_of_either_shape(tmp_path, shape):
+    campaign = campaign_in(tmp_path, rules_with(20, shape, budget=30.0), *sellers(GOOD, 20))
+    campaign.run("commit", "market.toml", "-o", "commitment.json")
+    for act in (campaign.quote, campaign.train):
+        act()
+    campaign.certify("--commitment", "commitment.json")
+    assert campaign.verify("--commitment", "commitment.json").json["passed"]
 
 
 def test_a_file_is_quoted_by_the_announced_mechanism_at_the_announced_salt(tmp_path):

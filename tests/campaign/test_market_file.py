@@ -66,9 +66,9 @@ def test_wrong_keys_and_values_are_reported_all_at_once_with_path_and_expectatio
     )
     assert found == {
         "sellers.id_colum": "sellers.id_colum: unknown key; did you mean id_column?",
-        "sellers.expected": "sellers.expected: expected a whole number >= 1, got 0.",
+        "sellers.expected": "sellers.expected: expected a whole number from 1 to 10,000,000,000, got 0.",
         "costs.distribution": "costs.distribution: expected low < high, got low=5.0, high=1.0.",
-        "objective.payment_weight": "objective.payment_weight: expected a number > 0, got -1.",
+        "objective.payment_weight": "objective.payment_weight: expected a number from 1e-50 to 1e50, got -1.",
         "objective.noise": "objective.noise: expected a number > 0, got nan.",
         "objective.concentration": "objective.concentration: expected a number > 0, got True.",
         "money.minor_units": "money.minor_units: expected a whole number >= 1, got 1.5.",

@@ -122,7 +122,13 @@ def decide_offline(market: Market, reported: Reported) -> Decision:
         objective = objective_for(market, costs.size)
         outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)
         rules = terms.rules(OFFLINE, objective)
-    amounts = whole_units(outcome.payments, market.money.minor_units)
+    if not outcome.epsilons.any():
+        raise Infeasible(
+            "None of these reports buys anything: too few of them lie below the reserve price. Nothing was "
+            "promised."
+        )
+    losses = terms.epsilon_cost.cost_of_epsilon(outcome.epsilons)
+    amounts = whole_units(outcome.payments, market.money.minor_units, costs, losses)
     return Decision(outcome, amounts, np.ones(costs.size, dtype=bool), wanted.max_epsilon, rules)
 
 
@@ -149,7 +155,7 @@ def decide_online(market: Market, reported: Reported) -> Decision:
     schedule, rules = online_schedule(market)
     units = market.money.minor_units
     epsilons, payments = schedule.quote(reported.costs)
-    amounts = whole_units(payments, units)
+    amounts = whole_units(payments, units, reported.costs, schedule.amount(reported.costs))
     quoted = np.ones(amounts.size, dtype=bool)
     if reported.available is not None:
         largest = largest_amount(schedule, units)

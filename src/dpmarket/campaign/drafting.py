@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,13 +86,14 @@ def new_salt() -> bytes:
     return secrets.token_bytes(16)
 
 
-def salt_of(key: bytes, digest: str) -> bytes:
+def salt_of(key: bytes, campaign: str, sellers: Iterable[object]) -> bytes:
     """Return the salt of a frozen list in a ledger that exists.
 
-    Drawn by the ledger's secret key from the list itself, so that the same list gets the same quotes from a
-    ledger that was restored from a backup without the round.
+    Drawn by the ledger's secret key from the campaign and the sellers of the list, whatever they reported, so
+    that the same sellers get the same parts from a ledger that was restored from a backup without the round.
     """
-    return bytes.fromhex(keyed(key, "salt", digest))[:16]
+    listed = hashlib.sha256("\n".join(sorted(map(str, sellers))).encode()).hexdigest()
+    return bytes.fromhex(keyed(key, "salt", f"{campaign} {listed}"))[:16]
 
 
 def choose(

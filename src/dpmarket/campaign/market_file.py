@@ -62,11 +62,12 @@ class Sellers(Table):
     )
     expected: int | None = key(
         None,
-        "a whole number >= 1",
+        "a whole number from 1 to 10,000,000,000",
         "How many sellers are expected: public, fixed before anybody reports. Needed with a budget and "
         "for online quotes.",
         example=1000,
         ge=1,
+        le=10**10,
     )
     lifetime_epsilon: float | None = key(
         None,
@@ -121,11 +122,12 @@ class Objective(Table):
 
     payment_weight: float | None = key(
         None,
-        "a number > 0",
+        "a number from 1e-50 to 1e50",
         "Expected squared error that a unit of money must save (the paper's gamma): higher buys less. This "
         "or a budget.",
         example=0.001,
-        gt=0,
+        ge=1e-50,
+        le=1e50,
     )
     budget: float | None = key(
         None,
@@ -194,10 +196,11 @@ class Objective(Table):
     )
     max_epsilon: float = key(
         10.0,
-        "a number > 0",
+        "a number from 1e-6 to 100",
         "Nobody is asked for more than this. With the paper's objective, whose weight cap is then 3 if left "
         "out, it is kept by bounding the mean epsilon.",
-        gt=0,
+        ge=1e-6,
+        le=100.0,
     )
 
 

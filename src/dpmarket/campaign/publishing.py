@@ -120,7 +120,7 @@ def _as_in_a_file(published: PublishedRules) -> dict[str, Any]:
         for table, content in published.market.items()
         if isinstance(content, Mapping)
     }
-    return {**given, "costs": {"distribution": published.distribution}}
+    return {**given, "costs": {**given.get("costs", {}), "distribution": published.distribution}}
 
 
 def _mechanisms(market: Market) -> dict[str, Any]:

@@ -216,7 +216,7 @@ def quote_file(
                         market, entered, decided, kept, left, outputs, is_new=False, outside=(below, above)
                     )
                 if choice is None:
-                    salt = salt_of(opened_ledger.key, digest)
+                    salt = salt_of(opened_ledger.key, place.campaign, found.sellers.to_series())
                     choice = choose(market, folder, found, decide, connection, campaign, salt=salt)
                 draft = draft_of(market, choice, opened_ledger.key, digest, connection, campaign)
             outputs.refuse_no_list(draft.left_out)

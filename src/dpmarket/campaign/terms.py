@@ -92,7 +92,7 @@ class Terms:
 def terms_of(market: Market) -> Terms:
     """Return the public tables of a campaign's rules."""
     wanted, distribution = market.objective, to_distribution(market.costs.distribution)
-    delta, shape = delta_of(market), market.costs.shape
+    delta, shape, virtual_cost = delta_of(market), market.costs.shape, VirtualCost.of(distribution)
     objective: AnyObjective
     if wanted.concentration is not None and wanted.noise is not None:
         objective, epsilon_cost = _paper_terms(market), EpsilonCost.identity()
@@ -103,11 +103,13 @@ def terms_of(market: Market) -> Terms:
             weight_cap=wanted.weight_cap,
             max_mean_epsilon=wanted.max_mean_epsilon,
         )
+        # So fine that a seller with quadratic costs gains less than a minor unit by a misreport.
+        tolerance = 1.0 / (market.money.minor_units * virtual_cost.reserve_price)
         if delta:
-            epsilon_cost = EpsilonCost.of_delta(delta, wanted.max_epsilon, shape)
+            epsilon_cost = EpsilonCost.of_delta(delta, wanted.max_epsilon, shape, tolerance)
         else:
-            epsilon_cost = EpsilonCost.identity(wanted.max_epsilon, shape)
-    return Terms(distribution, VirtualCost.of(distribution), objective, epsilon_cost, delta)
+            epsilon_cost = EpsilonCost.identity(wanted.max_epsilon, shape, tolerance)
+    return Terms(distribution, virtual_cost, objective, epsilon_cost, delta)
 
 
 def _paper_terms(market: Market) -> PaperObjective:

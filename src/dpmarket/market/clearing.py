@@ -114,8 +114,9 @@ def clear(desk: Desk, campaign: str, now: datetime) -> Clearing:
     found = begin_clearing(desk, campaign, now)
     sellers, costs = open_costs(desk, found)
     # Drawn by the ledger's secret key: a killed worker's successor decides the same.
-    salt = salt_of(desk.ledger.key, campaign)
-    decision = _decided(market_of(found.market), Reported([who for who, _ in sellers], costs, salt))
+    ids = [who for who, _ in sellers]
+    salt = salt_of(desk.ledger.key, campaign, ids)
+    decision = _decided(market_of(found.market), Reported(ids, costs, salt))
     if decision is None:
         with acting(desk) as connection:
             lock_ledger(connection)

@@ -88,8 +88,9 @@ def menu_for(connection: Connection, participation: str, now: datetime, points: 
     """
     found = look_at(connection, participation)
     _refuse_without_seat(found, time_text(now))
-    costs, epsilons, payments = _schedule_of(connection, found).menu(points)
-    amounts = whole_units(payments, found.minor_units)
+    schedule = _schedule_of(connection, found)
+    costs, epsilons, payments = schedule.menu(points)
+    amounts = whole_units(payments, found.minor_units, costs, schedule.amount(costs))
     rows = zip(costs.tolist(), epsilons.tolist(), amounts.tolist(), strict=True)
     return [MenuLine(*row) for row in rows][::-1]
 
@@ -117,8 +118,10 @@ def choose(
     cost = checked_cost(cost)
     found, at = standing_of(connection, participation), time_text(now)
     _refuse_without_seat(found, at)
-    epsilons, payments = _schedule_of(connection, found).quote(np.array([cost]))
-    epsilon, payment = float(epsilons[0]), int(whole_units(payments, found.minor_units)[0])
+    schedule, costs = _schedule_of(connection, found), np.array([cost])
+    epsilons, payments = schedule.quote(costs)
+    payment = int(whole_units(payments, found.minor_units, costs, schedule.amount(costs))[0])
+    epsilon = float(epsilons[0])
     expires_at = min(time_text(now + terms.quote), found.deliver_until)
     values = {"epsilon": epsilon, "payment": payment, "made_at": at, "expires_at": expires_at}
     if payment == 0:

@@ -32,7 +32,8 @@ Shape = Literal["linear", "quadratic"]
 _POWERS: dict[str, float] = {"linear": 1.0, "quadratic": 2.0}
 _LEAST_KNOT = 1e-3  # of the largest epsilon
 _GROWTH = 1.15  # of knots that are not yet limited by the tolerance
-_TOLERANCE = 1e-3  # of the quadratic cost function, in its own units
+_TOLERANCE = 1e-3  # of the quadratic cost function, in its own units, where the caller names none
+_MOST_CHORDS = 400  # of a curved cost function: a tolerance that needs more is not met, and stated
 _BISECTIONS = 80
 
 
@@ -82,10 +83,13 @@ class EpsilonCost:
             raise InvalidInput("expected finite shares: only a single chord may go on for ever.")
 
     @classmethod
-    def identity(cls, max_epsilon: float | None = None, shape: Shape = "linear") -> EpsilonCost:
+    def identity(
+        cls, max_epsilon: float | None = None, shape: Shape = "linear", tolerance: float = _TOLERANCE
+    ) -> EpsilonCost:
         """Return the tables of pure epsilon: a share of the total is the seller's epsilon.
 
-        Nobody sells more than ``max_epsilon``; None, for linear costs only: there is no bound.
+        Nobody sells more than ``max_epsilon``; None, for linear costs only: there is no bound. ``tolerance``:
+        the :attr:`chord_error` to be met, such as a minor unit over the largest cost, by 400 chords at most.
         """
         if max_epsilon is None:
             if shape != "linear":
@@ -93,19 +97,21 @@ class EpsilonCost:
             most = math.inf
         else:
             most = checks.positive("max_epsilon", max_epsilon)
-        knots = np.array([0.0, most]) if shape == "linear" else _epsilon_knots(most, shape)
+        knots = np.array([0.0, most]) if shape == "linear" else _epsilon_knots(most, shape, tolerance)
         return cls(knots, knots, knots ** _POWERS.get(shape, 1.0), shape)
 
     @classmethod
-    def of_delta(cls, delta: float, max_epsilon: float, shape: Shape = "linear") -> EpsilonCost:
+    def of_delta(
+        cls, delta: float, max_epsilon: float, shape: Shape = "linear", tolerance: float = _TOLERANCE
+    ) -> EpsilonCost:
         """Return the tables of the Gaussian mechanism at a public delta: a share is its parameter mu.
 
         Chords lie above the exact epsilon of mu, rounded up; nobody sells more than ``max_epsilon``.
         """
         delta = checks.strictly_between("delta", delta, 0.0, 1.0)
-        epsilons = _epsilon_knots(checks.positive("max_epsilon", max_epsilon), shape)
+        epsilons = _epsilon_knots(checks.positive("max_epsilon", max_epsilon), shape, tolerance)
         shares = np.concatenate(([0.0], _gaussian_mu(epsilons[1:], delta)))
-        epsilons = _convex(shares, epsilons)
+        shares, epsilons = _cut(shares, _convex(shares, epsilons), max_epsilon)
         return cls(shares, epsilons, _convex(shares, epsilons ** _POWERS[shape]), shape)
 
     @property
@@ -180,9 +186,11 @@ class EpsilonCost:
         return f"EpsilonCost({self.shape}, {chords}, largest epsilon {self.max_epsilon:.4g})"
 
 
-def _epsilon_knots(most: float, shape: Shape) -> FloatArray:
+def _epsilon_knots(most: float, shape: Shape, tolerance: float) -> FloatArray:
     """Return epsilons from 0 to ``most``: geometric, for a curved cost function no further than it allows."""
-    furthest = math.inf if shape == "linear" else 2.0 * math.sqrt(_TOLERANCE)
+    furthest = math.inf
+    if shape != "linear":
+        furthest = max(2.0 * math.sqrt(checks.positive("tolerance", tolerance)), most / _MOST_CHORDS)
     knots = [0.0, min(_LEAST_KNOT * most, furthest)]
     while knots[-1] < most:
         knots.append(knots[-1] + min((_GROWTH - 1.0) * knots[-1], furthest))
@@ -200,6 +208,13 @@ def _gaussian_mu(epsilons: FloatArray, delta: float) -> FloatArray:
         kept = gaussian_delta_upper(epsilons, np.exp(middle)) <= delta
         low, high = np.where(kept, middle, low), np.where(kept, high, middle)
     return np.asarray(np.exp(low) * (1.0 - 1e-14))
+
+
+def _cut(shares: FloatArray, epsilons: FloatArray, most: float) -> tuple[FloatArray, FloatArray]:
+    """End the table where epsilon is ``most``: raised knots must not promise more."""
+    end = float(np.interp(most, epsilons, shares))
+    inside = (epsilons < most) & (shares < end)
+    return np.append(shares[inside], end), np.append(epsilons[inside], most)
 
 
 def _convex(shares: FloatArray, table: FloatArray) -> FloatArray:

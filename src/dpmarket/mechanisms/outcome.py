@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.display import html_table, short_repr
-from dpmarket.errors import InvalidInput
+from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.objective import AnyObjective
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def decided(
 ) -> Outcome:
     """Return the outcome with read-only arrays and the error that the objective expects of it."""
     sampling, noise = objective.errors(float(weights @ weights), total)
+    if not (np.isfinite(payments).all() and np.isfinite(epsilons).all()):
+        raise Infeasible("The payment weight is out of proportion: payments would not be numbers.")
     arrays = read_only(epsilons), read_only(payments), read_only(weights)
     return Outcome(*arrays, total, sampling, noise)
 
@@ -107,15 +110,26 @@ def with_report(reported_costs: object, i: int, report: float) -> FloatArray:
     return costs
 
 
-def whole_units(payments: FloatArray, units: int) -> IntArray:
-    """Return payments as whole minor units, so many to one unit of money, never below the exact payment.
+def whole_units(
+    payments: FloatArray, units: int, costs: FloatArray | None = None, losses: FloatArray | None = None
+) -> IntArray:
+    """Return payments rounded up to whole minor units, so many to one unit of money.
 
-    Rounding errors count for the seller: a payment that may lie above a whole number is rounded up.
+    A payment that lies above a whole number by rounding alone is that number, unless the seller's loss,
+    ``costs`` times ``losses`` (H of the seller's share), is larger: that comparison is exact, so that nobody
+    is paid less than the loss. Without costs every payment counts as it is.
 
-    >>> whole_units(np.array([0.0, 0.001, 0.305]), 100).tolist()
-    [0, 1, 31]
+    >>> whole_units(np.array([0.0, 0.001, 0.305, 5.0]), 100).tolist()
+    [0, 1, 31, 500]
     """
-    wanted = payments * checks.whole("units", units, minimum=1) * (1.0 + 4e-16)
+    wanted = payments * checks.whole("units", units, minimum=1)
     if not float(wanted.max(initial=0.0)) < 2.0**53:
         raise InvalidInput(f"expected payments below 2^53 minor units of 1/{units}.")
-    return np.asarray(np.ceil(wanted), dtype=np.int64)
+    amounts = np.ceil(wanted).astype(np.int64)
+    nearest = np.rint(wanted)
+    for k in np.flatnonzero((np.abs(wanted - nearest) <= 1e-9 * np.maximum(wanted, 1.0)) & (nearest > 0.0)):
+        least = Fraction(float(payments[k]))
+        if costs is not None and losses is not None:
+            least = Fraction(float(costs[k])) * Fraction(float(losses[k]))
+        amounts[k] = max(int(nearest[k]), math.ceil(least * units))
+    return amounts
