@@ -90,6 +90,9 @@ def test_with_quadratic_costs_no_misreport_gains_a_cent_whatever_the_scale_of_co
 
 def test_a_whole_payment_stays_whole_and_covers_the_loss_exactly():
     assert whole_units(np.array([5.0, 0.25, 0.0, 0.001]), 100).tolist() == [500, 25, 0, 1]
+    above, one = np.array([0.73 + 1e-13]), np.ones(1)  # of 73 cents by no more than rounding may be
+    assert whole_units(above, 100, one, above).tolist() == [74]
+    assert whole_units(above, 100, one, one / 2).tolist() == [73]
     price, epsilon = 0.3146551724137931, 2.32  # 73 cents, up to rounding
     costs = np.linspace(0.01, price, 500)
     sold, payments = posted_price(price, epsilon).quote(costs)
