@@ -49,8 +49,8 @@ class Opening:
     ceiling
         What nobody is asked to exceed, epsilon.
     escrow
-        What the buyer must have set aside, in minor units: online room for one seller, offline the total to
-        expect, with a probability of 99.9%.
+        What the buyer must have set aside, in minor units: online room for one seller, offline a total that
+        payments exceed in at most one of a hundred markets.
     """
 
     market_digest: str
@@ -115,7 +115,7 @@ def plan_opening(market: Market, mechanism: str) -> Opening:
 
 
 def _likely_total(market: Market, people: int) -> int:
-    """Return a total, in minor units, that payments of an offline campaign exceed once in a thousand."""
+    """Return a total, in minor units, that an offline campaign exceeds at most once in a hundred."""
     terms, wanted, units = terms_of(market), market.objective, market.money.minor_units
     if wanted.budget is not None and wanted.confidence is None and people >= LEAST_SELLERS:
         bins = [terms.bins(people)]
