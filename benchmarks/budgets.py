@@ -87,7 +87,7 @@ def escrow() -> Table:
             "budget",
             "features",
             "weight cap",
-            "paid",
+            "effectively paid",
             "spent",
             "99% quantile",
             "escrow",
