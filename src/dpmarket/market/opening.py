@@ -20,7 +20,7 @@ from dpmarket.campaign.terms import POSTED, Terms, objective_for, online_schedul
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger.keyed import canonical
 from dpmarket.market.people import on_grid
-from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, price_for_budget
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import whole_units
@@ -29,7 +29,9 @@ from dpmarket.mechanisms.price_schedule import PriceSchedule, price_market
 
 _MARKETS = 60  # simulated, for what escrow should hold for few sellers
 _SURE = 3.5  # standard deviations: more than 99.9%, with room for their own error from so few markets
-_CROSS_PRICED = 0.05  # of the budget: five standard deviations and more from 100 sellers on, measured
+# Of the budget, for cross-priced campaigns: so much, and so much over the effective number of sellers who are
+# paid. Above the 99% quantiles of docs/tables/budgets.md.
+_CROSS_PRICED, _CROSS_PRICED_FEW = 0.02, 2.5
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Opening:
     ceiling
         What nobody is asked to exceed, epsilon.
     escrow
-        What the buyer must have set aside, in minor units: online room for one seller, offline the total to
-        expect, with a probability of 99.9%.
+        What the buyer must have set aside, in minor units: online room for one seller, offline a total that
+        payments exceed in at most one of a hundred markets.
     """
 
     market_digest: str
@@ -113,10 +115,13 @@ def plan_opening(market: Market, mechanism: str) -> Opening:
 
 
 def _likely_total(market: Market, people: int) -> int:
-    """Return a total, in minor units, that payments of an offline campaign exceed once in a thousand."""
+    """Return a total, in minor units, that an offline campaign exceeds at most once in a hundred."""
     terms, wanted, units = terms_of(market), market.objective, market.money.minor_units
     if wanted.budget is not None and wanted.confidence is None and people >= LEAST_SELLERS:
-        return math.ceil(wanted.budget * units * (1.0 + _CROSS_PRICED * max(SMALL_MARKET / people, 1.0)))
+        bins = [terms.bins(people)]
+        priced = price_for_budget(bins, terms.objective, terms.epsilon_cost, wanted.budget, 1.0 / units)[1]
+        few = priced.squared_payments / priced.payment**2 if priced.payment > 0.0 else 1.0
+        return math.ceil(wanted.budget * units * (1.0 + _CROSS_PRICED + _CROSS_PRICED_FEW * few))
     mean, deviation = _moments(terms, objective_for(market, people), people, units)
     return math.ceil(mean + _SURE * deviation)
 
