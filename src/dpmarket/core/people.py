@@ -113,6 +113,18 @@ def enter_person(tx: Tx, digest: bytes, name: str | None = None) -> int:
     return int(tx.c.execute(sa.select(_person.id).where(_person.digest == digest)).scalar_one())
 
 
+def enter_people(tx: Tx, staged: sa.Table) -> None:
+    """Enter everybody of a staged table with columns digest and name who is new, with the market's limits."""
+    market = schema.market.c
+    caps = (sa.select(column).scalar_subquery() for column in (market.cap, market.delta_cap))
+    new = sa.select(staged.c.digest, staged.c.name, *caps).where(sa.true()).order_by(staged.c.digest)
+    put = tx.insert(schema.person).from_select(["digest", "name", "epsilon_cap", "delta_cap"], new)
+    named = {"name": put.excluded.name}
+    tx.c.execute(
+        put.on_conflict_do_update(index_elements=["digest"], set_=named, where=_person.name.is_(None))
+    )
+
+
 def hold_limits(tx: Tx, person: int, epsilon: int, delta: int) -> bool:
     """Hold epsilon and use delta of a person's lifetime limits if there is room; return whether there was."""
     changed = tx.c.execute(

@@ -435,17 +435,7 @@ def enter_quotes(
     if found.state != "open" or found.channel != "file":
         raise MarketRefusal("state", "Reports come from files while the campaign is open.")
     staged = stage(tx, "staged_people", "digest", quotes)
-    market = schema.market.c
-    # SQLite reads ON as a join's without a WHERE.
-    new = sa.select(staged.c.digest, staged.c.name, market.cap, market.delta_cap).where(
-        market.one == 1
-    )  # fmt: skip
-    columns = ["digest", "name", "epsilon_cap", "delta_cap"]
-    put = tx.insert(schema.person).from_select(columns, new)
-    named = {"name": put.excluded.name}
-    tx.c.execute(
-        put.on_conflict_do_update(index_elements=["digest"], set_=named, where=_person.name.is_(None))
-    )
+    people.enter_people(tx, staged)
     fits = sa.and_(
         _person.epsilon_held + _person.epsilon_spent + found.ceiling <= _person.epsilon_cap,
         _person.delta_used + found.delta <= _person.delta_cap,

@@ -3,7 +3,7 @@
 In one transaction, missing lines of the log are replayed in order; the database's own lines that were never
 shipped are entered again after them. A ``spend`` makes its campaign fail after noise, with everybody in its
 snapshot spent and paid, or released where the released document is given; ``withdrawn``, ``payout`` and
-``refund`` are entered as they were. Money that came in since the backup is entered as far as it went out again.
+``refund`` are entered as they were. Money that came in since the backup is entered as far as it went out.
 
 If the log itself is lost, a live campaign whose private key exists cannot have drawn noise and goes on; the
 promises of all other campaigns count as spent, and are paid.
@@ -252,10 +252,7 @@ def _replay_spend(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[i
 def _unspent(tx: Tx, found: Campaign, table: pl.DataFrame) -> pl.DataFrame:
     """Return the people of a snapshot whom the database does not know as spent, entered as people."""
     staged = stage(tx, "staged_people", "digest", table)
-    market = schema.market.c
-    new = sa.select(staged.c.digest, staged.c.name, market.cap, market.delta_cap).where(market.one == 1)
-    put = tx.insert(schema.person).from_select(["digest", "name", "epsilon_cap", "delta_cap"], new)
-    tx.c.execute(put.on_conflict_do_nothing())
+    people.enter_people(tx, staged)
     mine = sa.and_(_own.person == _person.id, _own.campaign == found.id)
     query = (
         sa.select(_person.id, _own.id, staged.c.epsilon, staged.c.payment, staged.c.pool)

@@ -199,7 +199,7 @@ def sellers_of(c: sa.Connection, found: Campaign) -> Sellers:
     )
 
 
-@act("worker", "operator")
+@act("worker")
 def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
     """Begin a training: from now on nobody leaves; return its sellers."""
     found = lock_campaign(tx, campaign)
@@ -223,7 +223,7 @@ def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
     return sellers
 
 
-@act("worker", "operator")
+@act("worker")
 def commit(tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: Sellers) -> int:
     """Pass the commit point: from now on epsilon is spent and sellers are paid; return its tick."""
     found = lock_campaign(tx, campaign)
@@ -234,7 +234,7 @@ def commit(tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: Sellers
     return tick
 
 
-@act("worker", "operator")
+@act("worker")
 def return_(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
     """Return an attempt that drew no noise: the campaign is as it was before the debit."""
     found = lock_campaign(tx, campaign)
@@ -250,7 +250,7 @@ def return_(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
         tx.commit_point("return", campaign=describe(found), attempt=attempt)
 
 
-@act("worker", "operator")
+@act("worker")
 def enter_release(
     tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: Sellers, result: Result
 ) -> None:
@@ -282,7 +282,7 @@ def enter_release(
     _end_training(tx, found, attempt, "released", sa.case((spent < 1, 1), else_=spent), selling)
 
 
-@act("worker", "operator")
+@act("worker")
 def fail(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
     """Enter that a training failed after noise: epsilon is spent as promised, and sellers are paid."""
     found = lock_campaign(tx, campaign)
@@ -337,7 +337,7 @@ def recover(market: Market, campaign: int | None = None) -> list[tuple[int, str]
     return ended
 
 
-@act("worker", "operator")
+@act("worker")
 def cancel_empty(tx: Tx, caller: Caller, campaign: int) -> str:
     """End a closed campaign that everybody has left; return its state."""
     found = lock_campaign(tx, campaign)

@@ -1,8 +1,8 @@
 """What each role sees: of others nothing, and what belongs to others looks like what does not exist.
 
 A running total would show each acceptance's payment, and a payment tells the cost. Sums are therefore over
-whole batches: the first 20 j acceptances, shown once there are 20 (j + 1), rounded to three digits. They count
-acceptances, which stay in them if the seller withdraws: no sum ever changes by one person.
+whole batches: the first 20 j acceptances, shown once there are 20 (j + 1), rounded to three digits. They
+count acceptances, which stay in them if the seller withdraws: no sum ever changes by one person.
 """
 
 from __future__ import annotations
@@ -182,20 +182,13 @@ def show_money(c: sa.Connection, caller: Caller, campaign: int) -> Money:
     """Return what came in and went out, to a paymaster or an auditor, and to the buyer."""
     found = _visible(c, caller, campaign, "paymaster", "auditor", "buyer")
     transfer = schema.transfer.c
-    sums = dict(
-        c.execute(
-            sa.select(transfer.kind, sa.func.sum(transfer.amount))
-            .where(transfer.campaign == campaign)
-            .group_by(transfer.kind)
-        )
-        .tuples()
-        .all()
-    )
+    query = sa.select(transfer.kind, sa.func.sum(transfer.amount)).where(transfer.campaign == campaign)
+    sums = {str(kind): int(amount) for kind, amount in c.execute(query.group_by(transfer.kind))}
     free = sum(money.free_by_pool(c, campaign).values())
     payment = sa.select(sa.func.coalesce(sa.func.sum(_own.payment), 0))
     in_payout = sa.and_(_own.campaign == campaign, _own.payout.is_not(None))
     return Money(
-        int(sums.get("fund", 0)) - int(sums.get("refund", 0)),
+        sums.get("fund", 0) - sums.get("refund", 0),
         free if found.state in ("draft", *ENDED) else None,
         int(c.execute(payment.where(owed(found))).scalar_one()),
         int(c.execute(payment.where(in_payout, _own.paid_at.is_(None))).scalar_one()),
