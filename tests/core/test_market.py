@@ -283,7 +283,7 @@ def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models
 
 
 def test_ids_that_are_e_mail_addresses_are_one_however_they_are_written(live):
-    (me,) = live.invite("Zoé@Example.org", "ZOÉ@example.ORG")
+    assert len(live.invite("Zoé@Example.org", "ZOÉ@example.ORG")) == 1
     assert live.invite("zoe\u0301@example.org") == []
     assert len(live.invite("A", "a")) == 2
     for bad in ("a\u200bb", "a\u00adb", " a", "", "a\u3164", "a\tb"):

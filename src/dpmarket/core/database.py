@@ -380,8 +380,10 @@ def _engine(url: str | os.PathLike[str], *, make: bool) -> tuple[str, sa.Engine]
         return _server(os.fspath(url))
     path = Path(url)
     try:
-        if path.exists() and path.open("rb").read(len(_MAGIC)) not in (b"", _MAGIC):
-            raise FileProblem(f"cannot open {path}: it is no database.")
+        if path.exists():
+            with path.open("rb") as file:
+                if file.read(len(_MAGIC)) not in (b"", _MAGIC):
+                    raise FileProblem(f"cannot open {path}: it is no database.")
         if not path.exists() and not make:
             raise FileProblem(f"cannot open {path}: there is no such file.")
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
