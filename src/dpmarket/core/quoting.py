@@ -344,14 +344,19 @@ def import_reports(
                 raise MarketRefusal("state", "This campaign was quoted for other reports; make a new one.")
             return quotes_of(c, campaign)
         table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
-    new = table.filter(pl.col("known").is_null())
+        if found.state != "open" or found.channel != "file":
+            raise MarketRefusal("state", "Reports come from files while the campaign is open.")
+        new = table.filter(pl.col("known").is_null())
+        if new.height == 0:
+            return quotes_of(c, campaign)
     room = new.filter(pl.col("room").fill_null(1) == 1)
     if found.mechanism == "offline" and room.height < sellers_rules(found).minimum:
         raise MarketRefusal(
             "few", f"{room.height} people reported, and the rules ask for {sellers_rules(found).minimum}."
         )
     costs = room.get_column("cost").to_numpy()
-    decision = decide(Reports(room.get_column("digest").to_list(), costs, room.get_column("pool").to_list()))
+    frozen = Reports(room.get_column("digest").to_list(), costs, room.get_column("pool").to_list())
+    decision = decide(frozen) if room.height else Decision(costs, costs, {})
     amounts = minor_amounts(decision.epsilons, decision.payments, found.minor_units)
     _refuse_beyond(found, decision.epsilons)
     quotes = room.select("digest", "name", "pool").with_columns(

@@ -33,15 +33,15 @@ def stage(tx: Tx, name: str, key: str, rows: pl.DataFrame) -> sa.Table:
         prefixes=["TEMPORARY"],
         **({"postgresql_on_commit": "DROP"} if postgres else {}),
     )
-    tx.c.execute(sa.schema.CreateTable(table, if_not_exists=not postgres))
+    tx.c.execute(sa.schema.DropTable(table, if_exists=True))
+    tx.c.execute(sa.schema.CreateTable(table))
     if postgres:
         _copy(tx, name, rows)
     else:
-        tx.c.execute(table.delete())
         places = ", ".join("?" * rows.width)
         if rows.height:
             tx.c.exec_driver_sql(f"INSERT INTO {name} VALUES ({places})", rows.rows())  # nosec B608
-    tx.c.execute(sa.text(f"CREATE INDEX IF NOT EXISTS {name}_key ON {name} ({key})"))
+    tx.c.execute(sa.text(f"CREATE INDEX {name}_key ON {name} ({key})"))
     return table
 
 
