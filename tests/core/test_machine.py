@@ -103,7 +103,9 @@ class Machine(RuleBasedStateMachine):
         with self.market.look() as c:
             assert books(c) == []
             own = schema.participation.c
-            query = sa.select(own.id, own.campaign, schema.person.c.digest, own.state, own.epsilon, own.payment)
+            query = sa.select(
+                own.id, own.campaign, schema.person.c.digest, own.state, own.epsilon, own.payment
+            )
             rows = c.execute(query.join(schema.person, schema.person.c.id == own.person)).all()
         now = {(row.campaign, row.digest) for row in rows if row.state == "spent"}
         assert self.spent <= now  # nobody is unspent
