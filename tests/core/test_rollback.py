@@ -56,7 +56,7 @@ class Copies:
         """Put the copy back and open it."""
         self.market.close()
         if is_address(self.place):
-            self.place = self.saved
+            self.place = new_database(self.server, like=sa.make_url(self.saved).database)
         else:
             for end in ("", "-wal", "-shm"):
                 self.place.with_name(self.place.name + end).unlink(missing_ok=True)

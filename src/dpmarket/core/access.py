@@ -29,8 +29,8 @@ def add_member(tx: Tx, caller: Caller, name: Text, subject: str | None = None) -
     subject
         The name by which a proxy or an identity provider knows the member.
     """
-    made = tx.c.execute(schema.member.insert().values(name=name, subject=subject, made_at=tx.now))
-    return int(made.inserted_primary_key[0])
+    new = schema.member.insert().values(name=name, subject=subject, made_at=tx.now)
+    return int(tx.c.execute(new.returning(_member.id)).scalar_one())
 
 
 @act("operator")

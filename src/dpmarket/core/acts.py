@@ -150,6 +150,31 @@ _MINE = PARTICIPATION.where(_own.id == sa.bindparam("mine")).with_for_update(rea
 
 
 @dataclass(frozen=True)
+class MarketRow:
+    """The market's row."""
+
+    tick: int
+    head: str
+    shipped: int
+    key: bytes
+    operator_key: bytes | None
+
+
+_MARKET = [schema.market.c[field.name] for field in fields(MarketRow)]
+MARKET = sa.select(*_MARKET)
+_MARKET_AND_MINE = _MINE.add_columns(*_MARKET).join(schema.market, schema.market.c.one == 1)
+
+
+def market_and_mine(c: sa.Connection, mine: int | None) -> tuple[MarketRow, Participation | None]:
+    """Return the market's row and a participation, by one statement, if there is such a participation."""
+    found = None if mine is None else c.execute(_MARKET_AND_MINE, {"mine": mine}).one_or_none()
+    if found is None:
+        return MarketRow(*c.execute(MARKET).one()), None
+    own = len(found) - len(_MARKET)
+    return MarketRow(*found[own:]), Participation(*found[:own])
+
+
+@dataclass(frozen=True)
 class Campaign:
     """A campaign's row."""
 
@@ -191,14 +216,15 @@ class Tx:
         The connection.
     moment, now
         The time, and the same as the database writes it.
-    row
-        The market's row: id, key, operator_key, cap, delta_cap.
+    row, me
+        The market's row, and the participation of a caller who is a seller.
     terms
         How long things last.
     """
 
-    def __init__(self, c: sa.Connection, moment: datetime, row: Any, terms: Terms, log: Log) -> None:
-        self.c, self.moment, self.row, self.terms, self.log = c, moment, row, terms, log
+    def __init__(self, c: sa.Connection, moment: datetime, terms: Terms, log: Log, mine: int | None) -> None:
+        self.c, self.moment, self.terms, self.log = c, moment, terms, log
+        self.row, self.me = market_and_mine(c, mine)
         self.now = time_text(moment)
         self.tick = 0
         """The last commit point of this act; 0: it has none."""
@@ -218,10 +244,25 @@ class Tx:
 
     def event(self, campaign: int, kind: str, participation: int | None = None) -> None:
         """Enter that something happened; an event has no values."""
-        self.c.execute(
-            schema.event.insert().inline(),
-            {"campaign": campaign, "participation": participation, "kind": kind, "at": self.now},
-        )
+        self.c.execute(self.new_event(campaign, kind, participation))
+
+    def new_event(self, campaign: int, kind: str, participation: int | None = None) -> sa.Insert:
+        """Return the statement of :meth:`event`."""
+        values = {"campaign": campaign, "participation": participation, "kind": kind, "at": self.now}
+        return schema.event.insert().values(values).inline()
+
+    def together(self, first: sa.Update, *others: sa.Update | sa.Insert) -> int:
+        """Execute statements on different tables, on PostgreSQL as one; return how many rows the first hit."""
+        if self.c.dialect.name == "sqlite":
+            changed = self.c.execute(first).rowcount
+            for statement in others:
+                self.c.execute(statement)
+            return changed
+        own = first.returning(sa.literal(1).label("one")).cte("first")
+        counted: Any = sa.select(sa.func.count()).select_from(own)
+        for number, statement in enumerate(others):
+            counted = counted.add_cte(statement.cte(f"other{number}"))
+        return int(self.c.execute(counted).scalar_one())
 
     def job(
         self, kind: str, subject: int, due: str, *, lane: str = "work", body: bytes | None = None
@@ -344,7 +385,9 @@ def authorize(tx: Tx, entry: Act, caller: Caller, arguments: Mapping[str, Any]) 
     if caller.participation is not None:
         if "seller" not in entry.roles:
             raise nothing()
-        return participation_of(tx, caller.participation)
+        if tx.me is None:
+            raise nothing()
+        return tx.me
     if entry.roles == ("seller",):
         raise nothing()
     campaign = arguments["campaign"] if entry.of_campaign else None
@@ -414,15 +457,15 @@ def lock_campaign(tx: Tx, campaign: int) -> Campaign:
     return Campaign(*row)
 
 
-def move(tx: Tx, me: Participation, state: str, **values: Any) -> None:
-    """Change a participation if it is still as it was read.
+def move(tx: Tx, me: Participation, state: str, *others: sa.Update | sa.Insert, **values: Any) -> None:
+    """Change a participation if it is still as it was read, and other tables with it.
 
     Raises
     ------
     MarketRefusal
         Another act changed it meanwhile.
     """
-    changed = tx.c.execute(
+    own = (
         schema.participation.update()
         .where(
             _own.id == me.id,
@@ -432,7 +475,7 @@ def move(tx: Tx, me: Participation, state: str, **values: Any) -> None:
         )
         .values(state=state, **values)
     )
-    if changed.rowcount != 1:
+    if tx.together(own, *others) != 1:
         raise MarketRefusal("state", "Another act changed this participation meanwhile; try again.")
 
 

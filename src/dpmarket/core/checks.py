@@ -82,7 +82,7 @@ def _accounts(c: sa.Connection) -> Iterator[str]:
         )
     }
     query = sa.select(_own.campaign, sa.func.sum(_own.payment)).where(paid, _own.payout.is_(None))
-    unpaid = {campaign: int(amount) for campaign, amount in c.execute(query.group_by(_own.campaign))}
+    unpaid = {row[0]: int(row[1]) for row in c.execute(query.group_by(_own.campaign))}
     for row in c.execute(sa.select(schema.account)):
         what = f"account {row.name} of campaign {row.campaign}"
         if row.balance != sums.pop((row.campaign, row.name), 0):

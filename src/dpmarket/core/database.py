@@ -25,7 +25,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from sqlalchemy.pool import QueuePool
 
 from dpmarket.core import schema
-from dpmarket.core.acts import ACTS, Caller, Terms, Tx, authorize
+from dpmarket.core.acts import ACTS, MARKET, Caller, MarketRow, Terms, Tx, authorize
 from dpmarket.core.idempotency import once
 from dpmarket.core.log import Line, Log, canonical, log_of_place, make_line
 from dpmarket.core.times import time_text
@@ -130,22 +130,21 @@ class Market:
 
         for attempt in (2, 1, 0):
             try:
-                return self.transact(do)
+                return self.transact(do, mine=caller.participation)
             except _MustRepeat:
                 if attempt == 0:
                     raise FileProblem(f"cannot use {self.place}: it is too busy; try again.") from None
         raise AssertionError("unreachable")
 
-    def transact(self, do: Callable[[Tx], Any], *, verified: bool = True) -> Any:
+    def transact(self, do: Callable[[Tx], Any], *, verified: bool = True, mine: int | None = None) -> Any:
         """Call a function in one transaction, verified against the log before and shipped after it."""
         last = self.log.last() if verified else None
         with self.writing() as c:
-            row = c.execute(_ROW).one()
+            tx = Tx(c, self.clock(), self.terms, self.log, mine)
             if verified:
-                self._verify(c, row, last)
-            tx = Tx(c, self.clock(), row, self.terms, self.log)
+                self._verify(c, tx.row, last)
             answer = do(tx)
-        if verified and (tx.tick or row.tick > (0 if last is None else last.tick)):
+        if verified and (tx.tick or tx.row.tick > (0 if last is None else last.tick)):
             self.ship()
         return answer
 
@@ -160,7 +159,7 @@ class Market:
 
         def pending(last: Line | None) -> list[Line]:
             with self.look() as c:
-                self._verify(c, c.execute(_ROW).one(), last)
+                self._verify(c, MarketRow(*c.execute(MARKET).one()), last)
                 return lines_after(c, 0 if last is None else last.tick)
 
         tick = self.log.append(pending)
@@ -178,9 +177,9 @@ class Market:
         """
         last = self.log.last()
         with self.look() as c:
-            self._verify(c, c.execute(_ROW).one(), last)
+            self._verify(c, MarketRow(*c.execute(MARKET).one()), last)
 
-    def _verify(self, c: sa.Connection, row: Any, last: Line | None) -> None:
+    def _verify(self, c: sa.Connection, row: MarketRow, last: Line | None) -> None:
         """Refuse a database that lacks the log's last line, and a log that lacks shipped lines.
 
         The line was read before the row: whoever wrote it had committed it first. Other processes may have

@@ -12,12 +12,16 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from dpmarket.core import schema
 from dpmarket.core.acts import Tx
 from dpmarket.errors import MarketRefusal
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 LEAST_LENGTH = 16
 _NONCE = 12
@@ -61,7 +65,7 @@ def once(tx: Tx, owner: str, key: str, request: str, answer: Callable[[], bytes]
     return made
 
 
-def _cipher(key: str):  # type: ignore[no-untyped-def]
+def _cipher(key: str) -> AESGCM:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(hashlib.blake2b(key.encode(), digest_size=32, person=b"dpmarket answer").digest())

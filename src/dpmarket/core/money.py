@@ -47,11 +47,16 @@ def hold(tx: Tx, campaign: int, pool: str, amount: int, places: int = 1) -> bool
 def void(tx: Tx, campaign: int, pool: str, amount: int, places: int = 1) -> None:
     """Free money and places that were set aside."""
     if amount or places:
-        tx.c.execute(
-            schema.account.update()
-            .where(_account.campaign == campaign, _account.name == pool)
-            .values(held=_account.held - amount, taken=_account.taken - places)
-        )
+        tx.c.execute(voiding(campaign, pool, amount, places))
+
+
+def voiding(campaign: int, pool: str, amount: int, places: int = 1) -> sa.Update:
+    """Return the statement of :func:`void`."""
+    return (
+        schema.account.update()
+        .where(_account.campaign == campaign, _account.name == pool)
+        .values(held=_account.held - amount, taken=_account.taken - places)
+    )
 
 
 def post(

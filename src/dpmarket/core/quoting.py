@@ -159,9 +159,9 @@ def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
         leave(tx, me, "priced_out", epsilon=0.0, payment=0)
         return Quote(0.0, 0, None)
     until = min(tx.later(tx.terms.quote), str(me.deliver_until or tx.later(tx.terms.quote)))
-    move(tx, me, "quoted", epsilon=epsilon, payment=payment, money_held=payment, until=until)
-    money.void(tx, me.campaign, me.pool, me.money_held - payment, places=0)
-    tx.event(me.campaign, "quoted", me.id)
+    rest = money.voiding(me.campaign, me.pool, me.money_held - payment, places=0)
+    event = tx.new_event(me.campaign, "quoted", me.id)
+    move(tx, me, "quoted", rest, event, epsilon=epsilon, payment=payment, money_held=payment, until=until)
     return Quote(epsilon, payment, until)
 
 

@@ -16,7 +16,7 @@ REVISION = "core_1"
 """The Alembic revision that makes these tables."""
 
 WHOLE = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-REAL = sa.Double().with_variant(sa.REAL, "sqlite")
+REAL: Any = sa.Double().with_variant(sa.REAL, "sqlite")
 TEXT, BYTES = sa.Text(), sa.LargeBinary()
 meta = MetaData()
 zero: dict[str, Any] = {"nullable": False, "server_default": text("0")}

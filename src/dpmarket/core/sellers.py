@@ -11,7 +11,7 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import pydantic
 import sqlalchemy as sa
@@ -141,6 +141,7 @@ def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
 
 
 def _enter_with_limits(tx: Tx, me: Participation) -> str:
+    values: dict[str, Any]
     if people.hold_limits(tx, me.person, me.ceiling, me.delta):
         state, values = "consented", {"epsilon_held": me.ceiling}
     else:
@@ -160,8 +161,7 @@ def accept(tx: Tx, me: Participation) -> None:
         raise MarketRefusal("state", "Only sellers with a quote can accept.")
     if me.until is not None and me.until <= tx.now:
         raise MarketRefusal("expired", "The time to accept this quote is over.")
-    move(tx, me, "accepted", until=None)
-    tx.event(me.campaign, "accepted", me.id)
+    move(tx, me, "accepted", tx.new_event(me.campaign, "accepted", me.id), until=None)
 
 
 def _refuse_late(tx: Tx, me: Participation) -> None:

@@ -11,7 +11,12 @@ import sqlalchemy as sa
 from dpmarket.core import schema
 from dpmarket.core.acts import Tx
 
-_TYPES = {pl.Binary: schema.BYTES, pl.String: schema.TEXT, pl.Int64: schema.WHOLE, pl.Float64: schema.REAL}
+_TYPES: dict[Any, Any] = {
+    pl.Binary: schema.BYTES,
+    pl.String: schema.TEXT,
+    pl.Int64: schema.WHOLE,
+    pl.Float64: schema.REAL,
+}
 
 
 def stage(tx: Tx, name: str, key: str, rows: pl.DataFrame) -> sa.Table:
@@ -24,15 +29,10 @@ def stage(tx: Tx, name: str, key: str, rows: pl.DataFrame) -> sa.Table:
     rows
         Columns of bytes, text, whole numbers and floats.
     """
-    columns = [sa.Column(column, _TYPES[type(kind)]) for column, kind in rows.schema.items()]
+    columns: list[Any] = [sa.Column(column, _TYPES[type(kind)]) for column, kind in rows.schema.items()]
     postgres = tx.c.dialect.name != "sqlite"
-    table = sa.Table(
-        name,
-        sa.MetaData(),
-        *columns,
-        prefixes=["TEMPORARY"],
-        **({"postgresql_on_commit": "DROP"} if postgres else {}),
-    )
+    options: dict[str, Any] = {"postgresql_on_commit": "DROP"} if postgres else {}
+    table = sa.Table(name, sa.MetaData(), *columns, prefixes=["TEMPORARY"], **options)
     tx.c.execute(sa.schema.DropTable(table, if_exists=True))
     tx.c.execute(sa.schema.CreateTable(table))
     if postgres:
