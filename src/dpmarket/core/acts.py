@@ -252,7 +252,7 @@ class Tx:
         return schema.event.insert().values(values).inline()
 
     def together(self, first: sa.Update, *others: sa.Update | sa.Insert) -> int:
-        """Execute statements on different tables, on PostgreSQL as one; return how many rows the first hit."""
+        """Execute statements on different tables, on PostgreSQL as one; return the rows the first changed."""
         if self.c.dialect.name == "sqlite":
             changed = self.c.execute(first).rowcount
             for statement in others:

@@ -94,7 +94,8 @@ def person_digests(key: bytes, ids: Iterable[str]) -> list[bytes]:
     found = []
     for text in ids:
         one = keyed.copy()
-        one.update(normal_id(text).encode())
+        plain = text.isascii() and text.isprintable() and "@" not in text and text == text.strip()
+        one.update((text if plain and text else normal_id(text)).encode())
         found.append(one.digest())
     return found
 

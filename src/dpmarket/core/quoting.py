@@ -314,10 +314,9 @@ def _put_document(tx: Tx, campaign: int, kind: str, body: bytes) -> None:
 
 def reports_digest(key: bytes, digests: list[bytes], costs: FloatArray) -> str:
     """Return the keyed digest of reports, in whatever order they come."""
-    keyed = hashlib.blake2b(key=key, digest_size=32)
-    for digest, cost in sorted(zip(digests, costs.tolist(), strict=True)):
-        keyed.update(digest + struct.pack("<d", cost))
-    return keyed.hexdigest()
+    order = sorted(range(len(digests)), key=digests.__getitem__)
+    content = b"".join([digests[k] for k in order]) + costs[order].astype("<f8").tobytes()
+    return hashlib.blake2b(content, key=key, digest_size=32).hexdigest()
 
 
 def import_reports(
@@ -441,6 +440,7 @@ def enter_quotes(
         raise MarketRefusal("state", "Reports come from files while the campaign is open.")
     staged = stage(tx, "staged_people", "digest", quotes)
     people.enter_people(tx, staged)
+    last = tx.c.execute(sa.select(sa.func.coalesce(sa.func.max(_own.id), 0))).scalar_one()
     fits = sa.and_(
         _person.epsilon_held + _person.epsilon_spent + found.ceiling <= _person.epsilon_cap,
         _person.delta_used + found.delta <= _person.delta_cap,
@@ -465,8 +465,7 @@ def enter_quotes(
         .order_by(_person.id)
     )
     tx.c.execute(schema.participation.insert().from_select(list(values), chosen))
-    added = sa.and_(of(campaign, "accepted"), _own.person.in_(
-        sa.select(_person.id).join(staged, staged.c.digest == _person.digest)))  # fmt: skip
+    added = sa.and_(of(campaign, "accepted"), _own.id > last)
     tx.c.execute(
         schema.person.update()
         .where(_person.id.in_(sa.select(_own.person).where(added)))
@@ -489,14 +488,14 @@ def enter_quotes(
 def quotes_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
     """Return a file campaign's quotes: id, epsilon, payment in minor units, and the participation's state."""
     query = (
-        sa.select(_person.name, _own.epsilon, _own.payment, _own.state, _own.pool)
+        sa.select(_person.name, _own.epsilon, _own.payment, _own.state)
         .join(schema.person, _person.id == _own.person)
         .where(_own.campaign == campaign)
         .order_by(_person.digest)
     )
     kinds = {"id": pl.String, "epsilon": pl.Float64, "payment": pl.Int64, "state": pl.String}
-    rows = c.execute(query).all()
-    return pl.DataFrame([row[:4] for row in rows], schema=kinds, orient="row")
+    columns = list(zip(*c.execute(query).all(), strict=True)) or [()] * len(kinds)
+    return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=kinds)
 
 
 def schedule_decision(schedule: Schedule) -> Decide:

@@ -170,11 +170,13 @@ def _refuse_absent(market: Market, campaign: int, source: RecordSource) -> None:
     if there is None:
         return
     with market.look() as c:
-        absent = [one for one in sellers_of(c, campaign_of(c, campaign)).digests if one not in there]
+        selling = of(campaign, selling_state(campaign_of(c, campaign).channel))
+        query = sa.select(_person.digest).join(schema.participation, _own.person == _person.id)
+        absent = sum(bytes(one) not in there for one in c.execute(query.where(selling)).scalars())
     if absent:
         raise MarketRefusal(
             "invalid",
-            f"The records lack {len(absent)} sellers. Find their records, or let these sellers lapse "
+            f"The records lack {absent} sellers. Find their records, or let these sellers lapse "
             "(withdraw --absent-from).",
         )
 
