@@ -329,6 +329,17 @@ def test_a_file_with_too_few_reports_is_refused_before_anything_is_entered(marke
     assert quoting_rows(market, survey) == 0
 
 
+def test_a_file_is_previewed_without_entering_anything_and_its_campaign_can_be_cancelled(market):
+    survey = file_campaign(market)
+    shown = quoting.preview_reports(market, survey, reports([1.0, 3.5]), half_price)
+    assert sorted(shown.quotes.get_column("payment")) == [0, 400]
+    assert quoting_rows(market, survey) == 0
+    quoting.import_reports(market, OWNER, survey, reports([1.0, 3.5]), half_price)
+    market.run(campaigns.cancel, OWNER, survey)
+    assert market.run(campaigns.refund, OWNER, survey, 400) is None
+    balanced(market)
+
+
 def quoting_rows(market, campaign):
     with market.look() as c:
         return quoting.quotes_of(c, campaign).height
@@ -477,6 +488,9 @@ def test_an_idempotency_key_does_an_act_once(live):
     first = live.act(quoting.choose, me, 2.0, key=key)
     assert live.act(quoting.choose, me, 2.0, key=key) == first
     refused("reused", live.act, quoting.choose, me, 2.5, key=key)
+    live.act(sellers.accept, me)
+    for _ in range(2):
+        live.act(sellers.deliver, me, b"\xff" * 8, key="m" * 20)
     refused("invalid", live.act, sellers.accept, me, key="short")
     refused("state", live.act, quoting.choose, me, 2.0, key="l" * 20)
     balanced(live.market)

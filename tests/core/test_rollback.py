@@ -4,9 +4,11 @@ Each kind of line: a backup is made before it, put back after it, refused, and r
 """
 
 import contextlib
+import importlib.util
 import json
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -392,17 +394,19 @@ def test_half_a_line_counts_for_nothing(copies):
     assert [one.tick for one in lines] == [1, 2]
 
 
-def test_restoring_deletes_all_tokens(copies):
-    if is_address(copies.place):
-        pytest.skip("needs pg_dump")
+def test_restoring_a_backup_deletes_all_tokens(copies, tmp_path):
+    programs = Path(importlib.util.find_spec("pgserver").origin).parent / "pginstall" / "bin"
     live = Live(copies.market)
-    live.invite("a")
-    copies.save()
+    (me,) = live.invite("a")
     copies.market.close()
-    for end in ("", "-wal", "-shm"):
-        copies.place.with_name(copies.place.name + end).unlink(missing_ok=True)
-    assert restore(copies.saved, copies.place, copies.folder / "state", copies.folder / "keys") == []
-    with opened(copies.place, copies.folder, make=False) as market, market.look() as c:
+    back_up(copies.place, tmp_path / "copy", programs)
+    copies.market = live.market = opened(copies.place, copies.folder, make=False)
+    live.act(sellers.withdraw, me)
+    copies.market.close()
+    place = new_database(copies.server, like="template1") if is_address(copies.place) else tmp_path / "new.db"
+    done = restore(tmp_path / "copy", place, copies.folder / "state", copies.folder / "keys", programs)
+    assert done == ["withdrawn"]
+    with opened(place, copies.folder, make=False) as market, market.look() as c:
         assert c.execute(sa.select(schema.token)).first() is None
 
 

@@ -365,7 +365,9 @@ def act(*roles: str) -> Callable[[F], F]:
             one.name: (hints[one.name], ... if one.default is one.empty else one.default)
             for one in parameters
         }
-        settings = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+        settings = pydantic.ConfigDict(
+            arbitrary_types_allowed=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
+        )
         body = pydantic.create_model(function.__name__, __config__=settings, **parts)
         name = function.__name__.rstrip("_")
         ACTS[name] = Act(name, function, roles, of_campaign, body, hints["return"])

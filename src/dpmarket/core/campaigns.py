@@ -41,6 +41,8 @@ from dpmarket.errors import MarketRefusal
 ENDED = ("released", "failed", "cancelled")
 MINIMUM = 20
 """So many people report, or are offered something, at least; else the campaign is cancelled."""
+LARGEST_RECORD = 2**20
+"""Bytes of one person's record, all of whose rows together are of one width."""
 _own = schema.participation.c
 
 
@@ -93,6 +95,8 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
             if opens is None or closes is None or until is None or not opens < closes <= until:
                 raise ValueError("expected opens_at < closes_at <= deliver_until")
         SellersRules.model_validate(self.rules.get("sellers", {}))
+        if not 0 <= int(self.rules.get("record_bytes", 0)) <= LARGEST_RECORD:
+            raise ValueError(f"expected records of at most {LARGEST_RECORD} bytes")
         return self
 
 
@@ -270,11 +274,11 @@ def hold_quotes(tx: Tx, found: Campaign) -> bool:
 
 @act("buyer")
 def cancel(tx: Tx, caller: Caller, campaign: int) -> None:
-    """End a campaign before anybody was quoted."""
+    """End a campaign before anybody was quoted; of files, before training: its owner knows who was told."""
     found = lock_campaign(tx, campaign)
-    if found.state not in ("draft", "open"):
+    if found.state not in (("draft", "open") if found.channel == "live" else ("draft", "open", "offered")):
         raise MarketRefusal("state", "A campaign can be cancelled while it is a draft or open.")
-    if count(tx.c, sa.and_(_own.campaign == campaign, _own.epsilon.is_not(None))):
+    if found.channel == "live" and count(tx.c, sa.and_(_own.campaign == campaign, _own.epsilon.is_not(None))):
         raise MarketRefusal("state", "Sellers were quoted: the campaign can no longer be cancelled.")
     end_campaign(tx, found, "cancelled", "buyer")
 
@@ -286,6 +290,7 @@ def end_campaign(tx: Tx, found: Campaign, state: str, reason: str) -> None:
     tx.event(found.id, state)
     if found.channel == "live":
         tx.job("sweep_key", found.id, tx.now)
+        tx.job("ended", found.id, tx.now, lane="mail")
 
 
 @act("paymaster")
@@ -390,6 +395,7 @@ def pay_without_noise(tx: Tx, found: Campaign, condition: Any, reason: str) -> N
     step(tx, found.id, (found.state,), state="failed", reason=reason, debt=0)
     tx.event(found.id, "failed")
     tx.job("sweep_key", found.id, tx.now)
+    tx.job("ended", found.id, tx.now, lane="mail")
 
 
 @act("worker")

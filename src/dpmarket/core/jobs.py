@@ -8,6 +8,7 @@ waits for). A job of a worker that died is due again, except in the lane ``mail`
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -44,8 +45,8 @@ class Job:
     attempts: int
 
 
-def claim_job(market: Market, lanes: tuple[str, ...], now: datetime) -> Job | None:
-    """Take the job that is due longest; None if there is none."""
+def claim_job(market: Market, lanes: Sequence[str], kinds: Sequence[str], now: datetime) -> Job | None:
+    """Take the job of some lanes and kinds that is due longest; None if there is none."""
     at, claim = time_text(now), secrets.token_hex(16)
     due = sa.or_(
         sa.and_(_job.state == "waiting", _job.due_at <= at),
@@ -57,7 +58,8 @@ def claim_job(market: Market, lanes: tuple[str, ...], now: datetime) -> Job | No
             .where(_job.lane == "mail", _job.state == "running", _job.lease_until <= at)
             .values(state="unknown", claim=None, lease_until=None)
         )
-        query = sa.select(_job.id).where(due, _job.lane.in_(lanes)).order_by(_job.due_at, _job.id).limit(1)
+        mine = sa.and_(due, _job.lane.in_(lanes), _job.kind.in_(kinds))
+        query = sa.select(_job.id).where(mine).order_by(_job.due_at, _job.id).limit(1)
         identity = c.execute(query.with_for_update(skip_locked=True)).scalar()
         if identity is None:
             return None

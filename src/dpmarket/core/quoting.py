@@ -13,10 +13,11 @@ import json
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 import polars as pl
+import pydantic
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray, IntArray
@@ -89,6 +90,9 @@ class Decision:
     epsilons: FloatArray
     payments: FloatArray
     offer: dict[str, Any]
+
+
+DecisionAsItIs = Annotated[Decision, pydantic.SkipValidation]
 
 
 class Decide(Protocol):
@@ -232,7 +236,12 @@ def cancel_clearing(tx: Tx, caller: Caller, campaign: int, reason: str) -> None:
 
 @act("worker")
 def clear(
-    tx: Tx, caller: Caller, campaign: int, who: list[int], decision: Decision, costs: bytes | None = None
+    tx: Tx,
+    caller: Caller,
+    campaign: int,
+    who: list[int],
+    decision: DecisionAsItIs,
+    costs: bytes | None = None,
 ) -> str:
     """Enter what was decided: hold all quotes, or none and a debt; return the campaign's state.
 
@@ -312,11 +321,22 @@ def _put_document(tx: Tx, campaign: int, kind: str, body: bytes) -> None:
     tx.c.execute(schema.document.insert(), {"campaign": campaign, "kind": kind, "body": body, "at": tx.now})
 
 
-def reports_digest(key: bytes, digests: list[bytes], costs: FloatArray) -> str:
-    """Return the keyed digest of reports, in whatever order they come."""
-    order = sorted(range(len(digests)), key=digests.__getitem__)
-    content = b"".join([digests[k] for k in order]) + costs[order].astype("<f8").tobytes()
-    return hashlib.blake2b(content, key=key, digest_size=32).hexdigest()
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """What quoting a file would enter.
+
+    Attributes
+    ----------
+    quotes
+        People without a quote so far: digest, name, pool, epsilon and payment; without an epsilon, a person
+        is excluded by a lifetime limit, or withdrew.
+    offer, reports
+        Public facts about the decision, as text, and the digest of the reports.
+    """
+
+    quotes: pl.DataFrame
+    offer: str
+    reports: str
 
 
 def import_reports(
@@ -334,6 +354,15 @@ def import_reports(
     decide
         The mechanism; online, a price schedule applied to each report.
     """
+    new = preview_reports(market, campaign, reports, decide)
+    if new is not None:
+        market.run(enter_quotes, caller, campaign, new.quotes, new.offer, new.reports)
+    with market.look() as c:
+        return quotes_of(c, campaign)
+
+
+def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide: Decide) -> Preview | None:
+    """Return what quoting a file would enter, and enter nothing; None: everybody is quoted already."""
     with market.look() as c:
         found = campaign_of(c, campaign)
         key = bytes(c.execute(sa.select(schema.market.c.key)).scalar_one())
@@ -341,34 +370,28 @@ def import_reports(
         if found.mechanism == "offline" and found.reports_digest is not None:
             if found.reports_digest != digest:
                 raise MarketRefusal("state", "This campaign was quoted for other reports; make a new one.")
-            return quotes_of(c, campaign)
-        table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
+            return None
         if found.state != "open" or found.channel != "file":
             raise MarketRefusal("state", "Reports come from files while the campaign is open.")
-        new = table.filter(pl.col("known").is_null())
-        if new.height == 0:
-            return quotes_of(c, campaign)
+        table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
+    new = table.filter(pl.col("known").is_null())
     room = new.filter(pl.col("room").fill_null(1) == 1)
-    if found.mechanism == "offline" and room.height < sellers_rules(found).minimum:
-        raise MarketRefusal(
-            "few", f"{room.height} people reported, and the rules ask for {sellers_rules(found).minimum}."
-        )
+    minimum = sellers_rules(found).minimum
+    if found.mechanism == "offline" and room.height < minimum:
+        raise MarketRefusal("few", f"{room.height} people reported, and the rules ask for {minimum}.")
+    if new.height == 0:
+        return None
     costs = room.get_column("cost").to_numpy()
     frozen = Reports(room.get_column("digest").to_list(), costs, room.get_column("pool").to_list())
     decision = decide(frozen) if room.height else Decision(costs, costs, {})
-    amounts = minor_amounts(decision.epsilons, decision.payments, found.minor_units)
     _refuse_beyond(found, decision.epsilons)
     quotes = room.select("digest", "name", "pool").with_columns(
-        epsilon=pl.Series(np.asarray(decision.epsilons, dtype=float)), payment=pl.Series(amounts)
+        epsilon=pl.Series(np.asarray(decision.epsilons, dtype=float)),
+        payment=pl.Series(minor_amounts(decision.epsilons, decision.payments, found.minor_units)),
     )
     excluded = new.filter(pl.col("room") == 0).select("digest", "name", "pool")
-    excluded = excluded.with_columns(
-        epsilon=pl.lit(None, dtype=pl.Float64), payment=pl.lit(None, dtype=pl.Int64)
-    )
-    entered = pl.concat([quotes, excluded]).sort("digest")
-    market.run(enter_quotes, caller, campaign, entered, canonical(decision.offer), digest)
-    with market.look() as c:
-        return quotes_of(c, campaign)
+    entered = pl.concat([quotes, excluded], how="diagonal").sort("digest")
+    return Preview(entered, canonical(decision.offer), digest)
 
 
 def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
@@ -385,8 +408,9 @@ def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
         pool = pl.concat_str(pl.lit(f"{money.ESCROW}/"), pl.col("group"))
     table = reports.select(
         name=pl.Series(ids), cost=pl.Series(costs), pool=pool, digest=pl.Series(digests, dtype=pl.Binary)
-    )
-    return table.sort("digest"), reports_digest(key, digests, costs)
+    ).sort("digest")
+    content = b"".join(table.get_column("digest")) + table.get_column("cost").to_numpy().tobytes()
+    return table, hashlib.blake2b(content, key=key, digest_size=32).hexdigest()
 
 
 def _standings(c: sa.Connection, found: Campaign) -> pl.DataFrame:

@@ -19,10 +19,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 import polars as pl
+import pydantic
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
@@ -104,6 +105,8 @@ class Result:
     weights: FloatArray
 
 
+SellersAsTheyAre = Annotated[Sellers, pydantic.SkipValidation]
+ResultAsItIs = Annotated[Result, pydantic.SkipValidation]
 Release = Callable[[Any, Sellers], Result]
 """Draws noise; called once, after the commit point, with records and sellers."""
 
@@ -226,7 +229,7 @@ def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
 
 
 @act("worker")
-def commit(tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: Sellers) -> int:
+def commit(tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: SellersAsTheyAre) -> int:
     """Pass the commit point: from now on epsilon is spent and sellers are paid; return its tick."""
     found = lock_campaign(tx, campaign)
     named = tx.snapshot(attempt, sellers.to_frame())
@@ -254,7 +257,7 @@ def return_(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
 
 @act("worker")
 def enter_release(
-    tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: Sellers, result: Result
+    tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: SellersAsTheyAre, result: ResultAsItIs
 ) -> None:
     """Enter a release: its document, what everybody spent, and what everybody is owed."""
     found = lock_campaign(tx, campaign)

@@ -81,12 +81,9 @@ def work(market: Market, methods: Methods, lanes: tuple[str, ...] = ("now", "wor
     """
     begun = []
     sweep(market)
-    known = {*KINDS, *methods.others}
-    while (job := claim_job(market, lanes, market.clock())) is not None:
+    kinds = (*KINDS, *methods.others)  # others wait for a worker that knows them
+    while (job := claim_job(market, lanes, kinds, market.clock())) is not None:
         begun.append(job)
-        if job.kind not in known:
-            end_job(market, job)
-            continue
         try:
             with _renewed(market, job):
                 answer = _do(market, methods, job)
