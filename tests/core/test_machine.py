@@ -241,6 +241,11 @@ class Machine(RuleBasedStateMachine):
         with self.market.look() as c:
             assert books(c) == []
         assert training.recover(self.market) == [(campaign, "returned" if far == "debit" else "failed")]
+        if far == "commit":
+            with self.market.look() as c:
+                own = schema.participation.c
+                rows = c.execute(sa.select(own.state).where(own.id.in_(sold.participations))).scalars()
+                assert set(rows) == {"spent"}
         if far == "debit":  # its name is used up
             with self.market.writing() as c:
                 c.execute(schema.attempt.delete().where(schema.attempt.c.id == attempt))

@@ -424,6 +424,22 @@ def test_a_release_that_spends_more_than_was_promised_counts_as_failed(live):
     balanced(live.market)
 
 
+def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
+    live.deliver("a")
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    seen = []
+
+    def look(records, sellers_):
+        there = has_key(live.market.keys, str(live.campaign), key_of(live))
+        seen.append((live.market.log.last().content["kind"], there))
+        return release(records, sellers_)
+
+    source = training.SealedRecords(live.market, live.campaign, decoded)
+    training.train(live.market, live.campaign, source, look)
+    assert seen == [("spend", False)]
+
+
 def test_no_noise_is_drawn_when_the_log_cannot_be_written(live, monkeypatch):
     live.deliver("a")
     live.market.clock.now = DELIVER
@@ -479,6 +495,18 @@ def test_nobody_withdraws_while_the_training_runs_or_after_it(live):
     live.act(sellers.withdraw, me)
     worker.work(live.market, METHODS)
     assert live.campaign_state() == "cancelled"
+    balanced(live.market)
+
+
+def test_a_trainer_that_died_after_the_commit_point_has_spent_and_its_sellers_are_paid(live):
+    me = live.deliver("a")
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    sold = live.market.run(training.debit, WORKER, live.campaign, "a" * 32)
+    live.market.run(training.commit, WORKER, live.campaign, "a" * 32, sold)
+    assert training.recover(live.market) == [(live.campaign, "failed")]
+    assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
+    assert money(live).owed == 250
     balanced(live.market)
 
 

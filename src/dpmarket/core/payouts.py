@@ -18,7 +18,7 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.core import money, schema
-from dpmarket.core.acts import Caller, Campaign, Text, Tx, act, lock_campaign, new_id, nothing
+from dpmarket.core.acts import Caller, Campaign, Text, Tx, act, lock_campaign, new_id
 from dpmarket.core.campaigns import describe
 from dpmarket.core.database import Market
 from dpmarket.errors import MarketRefusal
@@ -223,11 +223,3 @@ def payouts_of(c: sa.Connection, campaign: int) -> list[Payout]:
     return [
         Payout(*row) for row in c.execute(query.where(_payout.campaign == campaign).order_by(_payout.number))
     ]
-
-
-def campaign_of_payout(c: sa.Connection, payout: int) -> int:
-    """Return the campaign of a payout."""
-    found = c.execute(sa.select(_payout.campaign).where(_payout.id == payout)).scalar()
-    if found is None:
-        raise nothing()
-    return int(found)

@@ -44,7 +44,7 @@ from dpmarket.core.participations import active, count, end_all, leave, of, pay_
 from dpmarket.core.payouts import payouts_of
 from dpmarket.core.seal import has_key
 from dpmarket.core.staging import stage
-from dpmarket.core.training import recover
+from dpmarket.core.training import recover, state_before
 from dpmarket.errors import FileProblem, MarketRefusal
 
 _own, _person, _attempt, _transfer = (
@@ -176,10 +176,7 @@ def _return_debited(tx: Tx) -> None:
             schema.attempt.update().where(_attempt.id == attempt).values(state="returned", ended_at=tx.now)
         )
         if found.state == "training":
-            back = (
-                "closed" if found.channel == "live" else "offered" if found.mechanism == "offline" else "open"
-            )
-            step(tx, campaign, ("training",), state=back)
+            step(tx, campaign, ("training",), state=state_before(found))
 
 
 def _campaign(tx: Tx, described: Mapping[str, Any]) -> Campaign:

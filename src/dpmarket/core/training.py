@@ -208,22 +208,17 @@ def sellers_of(c: sa.Connection, found: Campaign) -> Sellers:
 def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
     """Begin a training: from now on nobody leaves; return its sellers."""
     found = lock_campaign(tx, campaign)
-    if found.channel == "live":
-        states: tuple[str, ...] = ("closed",)
-    else:
-        states = ("offered",) if found.mechanism == "offline" else ("open",)
-        states += ("closed",)
-    if found.state not in states:
+    if found.state != state_before(found):
         raise MarketRefusal("state", f"The campaign is {found.state}; it cannot be trained now.")
     sellers = sellers_of(tx.c, found)
     if not sellers.participations:
         raise MarketRefusal("state", "Nobody sells: there is nothing to train on.")
-    if found.state != "closed":
+    if found.channel != "live":
         others = [state for state in schema.ACTIVE if state != selling_state(found.channel)]
         end_all(tx, found, of(campaign, *others), "expired")
     values = {"id": attempt, "campaign": campaign, "state": "debited", "debited_at": tx.now}
     tx.c.execute(schema.attempt.insert(), values)
-    step(tx, campaign, states, state="training")
+    step(tx, campaign, (found.state,), state="training")
     tx.event(campaign, "training")
     return sellers
 
@@ -248,11 +243,17 @@ def return_(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
         return
     _move_attempt(tx, attempt, (was,), state="returned", ended_at=tx.now)
     if found.state == "training":
-        state = "closed" if found.channel == "live" else "offered" if found.mechanism == "offline" else "open"
-        step(tx, campaign, ("training",), state=state)
+        step(tx, campaign, ("training",), state=state_before(found))
     tx.event(campaign, "returned")
     if was == "committed":
         tx.commit_point("return", campaign=describe(found), attempt=attempt)
+
+
+def state_before(found: Campaign) -> str:
+    """Return the state from which a campaign is trained."""
+    if found.channel == "live":
+        return "closed"
+    return "offered" if found.mechanism == "offline" else "open"
 
 
 @act("worker")
