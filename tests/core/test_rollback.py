@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from core.live import (
     DELIVER,
+    NOW,
     Live,
     balanced,
     decoded,
@@ -448,3 +449,27 @@ def test_the_last_line_is_read_without_reading_the_file(tmp_path):
     log.append(lambda last: lines)
     assert log.last() == lines[-1]
     assert log.lines() == lines
+
+
+def test_what_was_spent_counts_even_beyond_a_limit(copies):
+    """A limit that a rollback lets be used twice: the other campaign of the person is left."""
+    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 2.5}, "record_bytes": 8}
+    first = Live(copies.market, name="first", rules=rules)
+    me = first.accept("a")
+    copies.save()
+    first.market = copies.market
+    first.market.clock.now = DELIVER
+    first.work(campaigns.close)  # lapses without a line in the log
+    first.market.clock.now = NOW
+    second = Live(copies.market, name="second", rules=rules)
+    second.deliver("a", cost=1.0)
+    closed(second)
+    train(second)
+    first.market = copies.roll_back()
+    assert copies.repair() == ["spend"]
+    first.market = copies.market
+    assert first.state(me) == "withdrawn"
+    with copies.market.look() as c:
+        person = c.execute(sa.select(schema.person)).one()
+    assert (person.epsilon_spent, person.epsilon_held) == (2 * 2**30, 0)
+    assert person.epsilon_cap == 2.5 * 2**30

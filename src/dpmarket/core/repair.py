@@ -222,8 +222,9 @@ def _replay_spend(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[i
         )
     end_all(tx, found, active(found.id), "lapsed", "repair")
     rows = _unspent(tx, found, table)
-    _make_room(tx, found, rows)
-    _enter_spent(tx, found, rows)
+    staged = stage(tx, "staged_spend", "person", rows)
+    _make_room(tx, found, staged)
+    _enter_spent(tx, found, staged)
     if found.channel == "account":
         return
     _pay(tx, found, rows, body["attempt"])
@@ -263,29 +264,26 @@ def _unspent(tx: Tx, found: Campaign, table: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(units=pl.Series(units, dtype=pl.Int64))
 
 
-def _make_room(tx: Tx, found: Campaign, rows: pl.DataFrame) -> None:
+def _make_room(tx: Tx, found: Campaign, staged: sa.Table) -> None:
     """End other participations of people whose limits have no room, and count what was spent in any case."""
-    for person, units in rows.select("person", "units").iter_rows():
-        row = tx.c.execute(sa.select(schema.person).where(_person.id == person)).one()
-        if (
-            row.epsilon_held + row.epsilon_spent + units <= row.epsilon_cap
-            and row.delta_used + found.delta <= row.delta_cap
-        ):
-            continue
+    epsilon = _person.epsilon_held + _person.epsilon_spent + staged.c.units
+    delta = _person.delta_used + found.delta
+    full = sa.select(_person.id).join(staged, staged.c.person == _person.id)
+    full = full.where(sa.or_(epsilon > _person.epsilon_cap, delta > _person.delta_cap))
+    for person in tx.c.execute(full).scalars().all():
         others = PARTICIPATION.where(_own.person == person, _own.state.in_(schema.ACTIVE))
         for one in tx.c.execute(others).all():
             me = Participation(*one)
             if me.campaign_state != "training":
                 leave(tx, me, "withdrawn", reason="repair")
-        row = tx.c.execute(sa.select(schema.person).where(_person.id == person)).one()
-        epsilon = max(row.epsilon_cap, row.epsilon_held + row.epsilon_spent + units)
-        delta = max(row.delta_cap, row.delta_used + found.delta)
-        values = {"epsilon_cap": epsilon, "delta_cap": delta}
-        tx.c.execute(schema.person.update().where(_person.id == person).values(values))
+    raised = {
+        "epsilon_cap": sa.case((epsilon > _person.epsilon_cap, epsilon), else_=_person.epsilon_cap),
+        "delta_cap": sa.case((delta > _person.delta_cap, delta), else_=_person.delta_cap),
+    }
+    tx.c.execute(schema.person.update().where(_person.id == staged.c.person).values(raised))
 
 
-def _enter_spent(tx: Tx, found: Campaign, rows: pl.DataFrame) -> None:
-    staged = stage(tx, "staged_spend", "person", rows)
+def _enter_spent(tx: Tx, found: Campaign, staged: sa.Table) -> None:
     bought = staged.c.payment > 0
     quoted = {
         "epsilon": sa.case((bought, staged.c.epsilon), else_=None),
