@@ -17,6 +17,7 @@ from core.live import (
     decoded,
     file_campaign,
     half_price,
+    opened,
     release,
     reports,
     table_release,
@@ -482,6 +483,21 @@ def test_the_operators_key_is_never_made_twice(live):
     worker.work(live.market, METHODS)
     assert list(live.market.keys.glob("operator-*.key")) == []
     assert "operator" in next(findings(live.market)).found
+
+
+def test_keys_in_clear_are_wrapped_once_there_is_a_master_key(live, place, tmp_path, monkeypatch):
+    live.deliver("a", value=3.0)
+    before = {path: path.read_bytes() for path in live.market.keys.glob("*.key")}
+    master = tmp_path / "master"
+    master.write_text("ab" * 32)
+    master.chmod(0o600)
+    monkeypatch.setenv("DPMARKET_MASTER_KEY_FILE", str(master))
+    clock = live.market.clock
+    live.market.close()
+    live.market = opened(place, tmp_path, clock, make=False)
+    assert all(content not in path.read_bytes() for path, content in before.items())
+    assert live.train() == struct.pack("<d", 3.0)
+    live.market.close()
 
 
 def test_nobody_withdraws_while_the_training_runs_or_after_it(live):

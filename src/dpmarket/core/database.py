@@ -28,6 +28,7 @@ from dpmarket.core import schema
 from dpmarket.core.acts import ACTS, MARKET, Caller, MarketRow, Terms, Tx, authorize
 from dpmarket.core.idempotency import once
 from dpmarket.core.log import Line, Log, canonical, log_of_place, make_line
+from dpmarket.core.seal import wrap_folder
 from dpmarket.core.times import time_text
 from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 
@@ -358,6 +359,7 @@ def _folder(path: Path) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
         raise FileProblem(f"cannot use the folder {path}: {problem.strerror or problem}.") from None
+    wrap_folder(path)
     return path
 
 

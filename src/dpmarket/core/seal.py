@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import stat
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,13 +94,6 @@ def destroy_key(folder: Path, name: str, public: bytes) -> None:
         It is there and cannot be removed.
     """
     _destroy(_path(folder, name, public))
-
-
-def names_of_keys(folder: Path) -> dict[str, int]:
-    """Return whose keys are in a folder, and how many of each; the operator's are left out."""
-    found = Counter(path.name.rsplit("-", 1)[0] for path in folder.glob("*-*.key"))
-    found.pop(OPERATOR, None)
-    return dict(found)
 
 
 def destroy_other_keys(folder: Path, name: str, public: bytes | None) -> int:
