@@ -1,0 +1,292 @@
+"""The anti-rollback log: a file outside of the database with every commit point, one line each.
+
+A commit point is a row of ``commit_log`` first, written in the transaction of its act, and is copied to the
+file after COMMIT (*shipped*) before anybody profits from it: before noise is drawn, a payout is handed out or
+a refund is made. The file is therefore never ahead of the database, and a database that lacks its last line
+was put back from a backup.
+
+Every act reads the file's last line first and the database second: that line must be the database's own row
+of that tick. A file that is shorter than ``market.shipped`` was lost or is another market's.
+
+Lines are JSON objects ``{tick, at, kind, body, before}``; ``before`` is the digest of the line above. Kinds:
+
+* ``begun``: the market's id, key and place, so that a lost database can be made again;
+* ``spend``: an attempt passed its commit point; its snapshot names people, epsilons and payments;
+* ``return``: an attempt was returned after its commit point, because its line could not be shipped;
+* ``withdrawn``: people left a campaign;
+* ``payout``: payments were handed out; a snapshot names them;
+* ``refund``: money left escrow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dpmarket.errors import FileProblem
+from dpmarket.files.atomic import flush_to_disk
+
+KINDS = ("begun", "spend", "return", "withdrawn", "payout", "refund")
+NAME = "commit.log"
+_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the log.
+
+    Attributes
+    ----------
+    tick
+        Its number, from 1, without gaps.
+    text
+        The JSON object.
+    digest
+        SHA-256 of the text: what the next line refers to.
+    """
+
+    tick: int
+    text: str
+    digest: str
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The JSON object that the line is."""
+        return dict(json.loads(self.text))
+
+
+def canonical(data: object) -> str:
+    """Write plain data as JSON in one way only: sorted, without blanks."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest_of(text: str) -> str:
+    """Return the digest of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def make_line(tick: int, at: str, kind: str, body: dict[str, Any], before: str) -> Line:
+    """Return the line of a commit point."""
+    if kind not in KINDS:
+        raise ValueError(f"no such kind of line: {kind}")
+    text = canonical({"tick": tick, "at": at, "kind": kind, "body": body, "before": before})
+    return Line(tick, text, digest_of(text))
+
+
+class Log:
+    """The log of one market, in a folder of its own, with its snapshots and liveness locks.
+
+    Parameters
+    ----------
+    folder
+        ``state/<market id>``; made, for its owner only, when something is first written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / NAME
+
+    def __repr__(self) -> str:
+        return f"Log({str(self.folder)!r})"
+
+    def last(self) -> Line | None:
+        """Return the last whole line; None if there is none."""
+        try:
+            with self.path.open("rb") as file:
+                return _last_line(file, self.path)
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise FileProblem(f"cannot read {self.path}: {problem.strerror or problem}.") from None
+
+    def lines(self) -> list[Line]:
+        """Return all whole lines, whose chain is checked.
+
+        Raises
+        ------
+        FileProblem
+            The file cannot be read, or a line was changed.
+        """
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        except OSError as problem:
+            raise FileProblem(f"cannot read {self.path}: {problem.strerror or problem}.") from None
+        found: list[Line] = []
+        for number, raw in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+            line = _line(raw, self.path)
+            before = found[-1].digest if found else ""
+            if line.tick != number or line.content["before"] != before:
+                raise FileProblem(
+                    f"cannot use {self.path}: line {number} does not follow from the line above it; "
+                    "put back the file's own newest copy."
+                )
+            found.append(line)
+        return found
+
+    def append(self, pending: Callable[[Line | None], Sequence[Line]]) -> int:
+        """Append lines and write them to the disk, while no other process can; return the last tick.
+
+        Parameters
+        ----------
+        pending
+            Called with the file's last line; returns the lines to append. It refuses by raising.
+
+        Raises
+        ------
+        FileProblem
+            The file cannot be written. It ends with the line it ended with before, perhaps with a part of a
+            line after it, which counts for nothing and is cut off by the next call.
+        """
+        self._make_folder()
+        with _file_problems(self.path):
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                last = _last_line(file, self.path)
+                lines = pending(last)
+                if not lines:
+                    return 0 if last is None else last.tick
+                size = file.seek(0, os.SEEK_END)
+                whole = _end_of_last_line(file, size)
+                if whole < size:
+                    file.truncate(whole)
+                file.seek(whole)
+                file.write(b"".join(line.text.encode() + b"\n" for line in lines))
+                file.flush()
+                os.fsync(file.fileno())
+                if last is None:
+                    flush_to_disk(self.folder)
+                return lines[-1].tick
+
+    def rewrite(self, lines: Sequence[Line]) -> None:
+        """Write the whole file anew, after it was lost."""
+        self._make_folder()
+        temporary = self.path.with_suffix(".new")
+        with _file_problems(temporary):
+            temporary.unlink(missing_ok=True)
+            write_private(temporary, b"".join(line.text.encode() + b"\n" for line in lines))
+            os.replace(temporary, self.path)
+            flush_to_disk(self.folder)
+
+    def write_snapshot(self, name: str, table: pl.DataFrame) -> dict[str, str]:
+        """Write a table beside the log and to the disk; return its name and digest for the line's body."""
+        self._make_folder()
+        buffer = io.BytesIO()
+        table.write_parquet(buffer)
+        content = buffer.getvalue()
+        path = self.folder / f"{name}.parquet"
+        with _file_problems(path):
+            path.unlink(missing_ok=True)  # of the same attempt, which did not get as far as its commit point
+            write_private(path, content)
+            flush_to_disk(self.folder)
+        return {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()}
+
+    def read_snapshot(self, named: dict[str, str]) -> pl.DataFrame:
+        """Return a table that :meth:`write_snapshot` wrote.
+
+        Raises
+        ------
+        FileProblem
+            The file is missing or was changed.
+        """
+        path = self.folder / Path(named["file"]).name
+        with _file_problems(path):
+            content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != named["sha256"]:
+            raise FileProblem(f"cannot use {path}: its content differs from what the log says.")
+        return pl.read_parquet(io.BytesIO(content))
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[bool]:
+        """Hold a lock for a ``with`` block; it ends with the process. Gives whether it was free."""
+        self._make_folder()
+        with _file_problems(self.folder):
+            descriptor = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(descriptor)
+
+    def _make_folder(self) -> None:
+        with _file_problems(self.folder):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a new file for its owner only, and to the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def log_of_place(state: Path, place: str) -> Log | None:
+    """Return the log of the market that was last begun at a place; None if there is none."""
+    found: list[tuple[str, Log]] = []
+    for path in state.glob(f"*/{NAME}"):
+        with contextlib.suppress(OSError, FileProblem, ValueError), path.open("rb") as file:
+            first = _line(file.readline().rstrip(b"\n"), path).content
+            if first["kind"] == "begun" and first["body"]["place"] == place:
+                found.append((first["at"], Log(path.parent)))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _line(raw: bytes, path: Path) -> Line:
+    try:
+        text = raw.decode()
+        tick = json.loads(text)["tick"]
+    except (ValueError, KeyError, TypeError):
+        raise FileProblem(
+            f"cannot use {path}: a line is not what dpmarket writes; put back the file's own newest copy."
+        ) from None
+    return Line(tick, text, digest_of(text))
+
+
+def _end_of_last_line(file: Any, size: int) -> int:
+    """Return the position after the last newline, searched from the end."""
+    end = size
+    while end > 0:
+        start = max(end - _BLOCK, 0)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return int(start + found + 1)
+        end = start
+    return 0
+
+
+def _last_line(file: Any, path: Path) -> Line | None:
+    end = _end_of_last_line(file, file.seek(0, os.SEEK_END))
+    if end == 0:
+        return None
+    start = _end_of_last_line(file, end - 1)
+    file.seek(start)
+    return _line(file.read(end - 1 - start), path)
+
+
+@contextlib.contextmanager
+def _file_problems(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileProblem:
+        raise
+    except OSError as problem:
+        raise FileProblem(f"cannot use {path}: {problem.strerror or problem}.") from None
