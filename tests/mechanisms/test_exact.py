@@ -177,7 +177,7 @@ def reachable(market, costs, i):
 )
 def test_payments_are_the_payment_identity_integrated_independently(name):
     market = mechanism(name)
-    costs = sample(name, 4 if "chords" in name else 12, seed=11)
+    costs = sample(name, 6 if "chords" in name else 12, seed=11)
     outcome = market.run(costs)
     table = market.groups[0].virtual_cost
     i = int(np.argsort(costs)[1])
