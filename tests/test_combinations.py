@@ -332,7 +332,10 @@ class LibraryPurchase:
             label = self._good.tables["label"]
             encoder = dpm.PublicEncoder(self._good.tables["features"])
             model = dpm.PrivateLogisticRegression(
-                classes=tuple(label["values"]), rows_per_person=self._good.rows, delta=self._good.delta
+                classes=tuple(label["values"]),
+                rows_per_person=self._good.rows,
+                delta=self._good.delta,
+                noise_norm=encoder.noise_norm(),
             )
             x = encoder.fit_transform(columns)
             return model.fit(x, columns[label["column"]], epsilons=budgets, people=people)

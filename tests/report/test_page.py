@@ -223,7 +223,7 @@ def test_a_model_that_may_be_no_better_than_guessing_is_told_to_be_so(wrong, is_
     score = Score("public.csv", 100, wrong, wrong / 100, low, high, 0.95, 0.4, ("no", "yes"), confusion)
     costs = Uniform(1, 5).sample(200, np.random.default_rng(5))
     summary = summarise(material(costs, score=score))
-    text = render_page(replace(summary, noise_standard_error=0.1))
+    text = render_page(replace(summary, has_model=True))
     assert ("do not show that the model is better" in text) == is_doubtful
     words = " ".join(re.sub("<[^>]*>", "", text).split())
     assert f"The model is wrong in {wrong} of 100 public test cases" in words

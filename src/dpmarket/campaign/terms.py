@@ -16,8 +16,8 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.delta import delta_of
-from dpmarket.campaign.features import rows_of_market
-from dpmarket.campaign.market_file import Market, label_of, questions_of, to_distribution
+from dpmarket.campaign.features import loss_of_market, norm_of_market
+from dpmarket.campaign.market_file import Market, questions_of, to_distribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import FileProblem, Infeasible
 from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
@@ -132,16 +132,12 @@ def _error_constants(market: Market) -> Objective:
         only = next(iter(statistics.values()))
         error = (only if len(asked) == 1 else SeveralStatistics(statistics, shares)).error
         return Objective(error.sampling, error.noise, 1.0)
-    rows, classes = rows_of_market(market), len(label_of(market).values)
-    if market.objective.delta is not None:
-        return Objective.for_descent(rows.n_coefficients * (1 if classes == 2 else classes))
-    if rows.euclidean_bound is None:
-        return Objective.for_model(rows.n_coefficients, row_bound=rows.row_bound, n_classes=classes)
-    from dpmarket.privacy import noise_power
+    from dpmarket.privacy import Release
 
-    plain = Objective.for_model(rows.n_coefficients, row_bound=rows.euclidean_bound)
-    noise = noise_power(rows.n_coefficients, rows.joint_columns) * rows.row_bound**2
-    return replace(plain, noise_error=noise)
+    norm, loss = norm_of_market(market), loss_of_market(market)
+    if market.objective.delta is not None:
+        return Objective.for_descent(norm.n_coefficients * loss.outputs)
+    return Objective(*Release(loss, norm, l2=1.0).error_constants(), 1.0)
 
 
 def online_schedule(market: Market) -> tuple[PriceSchedule, dict[str, Any]]:

@@ -263,8 +263,6 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput("expected as many labels as records.")
         rows = int(self.rows_per_person) if self.delta is None else _MANY_ROWS
         promised, holding = read_promises(self.epsilon, epsilons, people, count, rows)
-        if not isinstance(promised, np.ndarray):
-            raise InvalidInput("expected epsilons to be numbers.")
         reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
         return *taking_part(X, y, promised, holding, reserve), promised, holding
 
@@ -285,8 +283,10 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _charging(self, account: PrivacyAccount | None, holding: Holding) -> Charge:
         if account is None:
             return lambda spent: None
-        delta = 0.0 if self.delta is None else float(self.delta)
-        return lambda spent: account.charge(holding.names(), spent, delta=delta)
+        if self.delta is None:
+            return lambda spent: account.charge(holding.names(), spent)
+        delta = float(self.delta)
+        return lambda mus: account.charge(holding.names(), mus=mus, delta=delta)
 
     def _fit_objective(
         self, records: Records, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge

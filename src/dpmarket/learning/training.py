@@ -30,7 +30,7 @@ from dpmarket.privacy.noise import NoiseSource
 from dpmarket.privacy.release import Release
 
 Charge = Callable[[FloatArray], None]
-"""Charges these epsilons, person by person, before noise is drawn."""
+"""Charges these epsilons, or distances mu of a descent, person by person, before noise is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +201,7 @@ class Descended:
         return {
             "release": self.descent.to_dict(),
             "loss": self.loss.to_dict(),
+            "weight_total": int(self.whole_weights.sum()),
             "coefficients": self.coefficients.tolist(),
         }
 
@@ -245,7 +246,7 @@ def train_by_descent(
     features, labels = records.features[order], records.labels[order]
     people = People(features, labels, starts, whole[present], int(whole.sum()), constant)
     spent = descent.epsilons(whole)
-    charge(spent)
+    charge(descent.mu(whole))
     return Descended(descend(people, loss, descent, bits()), descent, loss, whole, spent)
 
 

@@ -33,7 +33,6 @@ _POWERS: dict[str, float] = {"linear": 1.0, "quadratic": 2.0}
 _LEAST_KNOT = 1e-3  # of the largest epsilon
 _GROWTH = 1.15  # of knots that are not yet limited by the tolerance
 _TOLERANCE = 1e-3  # of the quadratic cost function, in its own units
-_BISECTIONS = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +130,9 @@ class EpsilonCost:
         """
         delta = checks.strictly_between("delta", delta, 0.0, 1.0)
         epsilons = _epsilon_knots(checks.positive("max_epsilon", max_epsilon), shape)
-        shares = np.concatenate(([0.0], _gaussian_mu(epsilons[1:], delta)))
+        from dpmarket.privacy.gaussian import gaussian_mus  # takes scipy.special along
+
+        shares = np.concatenate(([0.0], gaussian_mus(epsilons[1:], delta)))
         epsilons = _convex(shares, epsilons)
         return cls(shares, epsilons, _convex(shares, epsilons ** _POWERS[shape]), shape)
 
@@ -220,18 +221,6 @@ def _epsilon_knots(most: float, shape: Shape) -> FloatArray:
         knots.append(knots[-1] + min((_GROWTH - 1.0) * knots[-1], furthest))
     knots[-1] = most
     return np.array(knots)
-
-
-def _gaussian_mu(epsilons: FloatArray, delta: float) -> FloatArray:
-    """Return the largest mu that keeps (epsilon, delta), rounded down: by bisection of its logarithm."""
-    from dpmarket.privacy.gaussian_curve import gaussian_delta_upper  # takes scipy.special along
-
-    low, high = np.full(epsilons.size, math.log(1e-12)), np.full(epsilons.size, math.log(1e6))
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        kept = gaussian_delta_upper(epsilons, np.exp(middle)) <= delta
-        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
-    return np.asarray(np.exp(low) * (1.0 - 1e-14))
 
 
 def _convex(shares: FloatArray, table: FloatArray) -> FloatArray:
