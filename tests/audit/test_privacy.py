@@ -455,13 +455,13 @@ def test_recomputed_release_cost_is_the_planned_one(name):
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_exact_audit_of_every_loss_comes_close_and_catches_half_the_noise(name):
     promises = np.array([1.0, 9.0, 10.0])
-    release = Release(LOSSES[name], NoiseNorm.euclidean(2), 0.15)
+    release = Release(LOSSES[name], NoiseNorm.euclidean(2), 0.25)
     books = Books(release, *release.weights(promises))
-    findings = audit_privacy_exact(books, promises, people=[2])
+    findings = audit_privacy_exact(books, promises, people=[0])
     assert findings.passed
-    assert 0.7 * promises[2] < findings.found[0]
+    assert 0.5 * promises[0] < findings.found[0]
     half = dataclasses.replace(books, noise_rate=2.0 * books.noise_rate)
-    assert not audit_privacy_exact(half, promises, people=[2]).passed
+    assert not audit_privacy_exact(half, promises, people=[0]).passed
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
+from dpmarket.audit.worst_case import log_density
 from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
@@ -21,9 +22,9 @@ from dpmarket.mechanisms.joint import (
     solve_newton,
 )
 from dpmarket.numerics import project_to_capped_simplex
-from dpmarket.audit.worst_case import log_density
 from dpmarket.privacy import NoiseNorm, Release, SeededNoise, logistic_loss
 from support.joint import cancer, synthetic
+
 
 def charged(weights, rate, l2):
     return Release(logistic_loss(), NoiseNorm.euclidean(1), l2).epsilons(weights, rate)

@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dpmarket.audit.worst_case import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy.loss import (
     SigmoidLoss,
@@ -22,7 +23,6 @@ from dpmarket.privacy.loss import (
 )
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release, default_l2, least_l2, shrinkage_correction
-from dpmarket.audit.worst_case import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_releases.json").read_text())
 EUCLIDEAN, SUMS = NoiseNorm.euclidean(2), NoiseNorm([True, True])
@@ -325,7 +325,9 @@ def test_a_new_loss_is_a_few_numbers():
     assert loss_from(json.loads(json.dumps(loss.to_dict()))) == loss
     release = Release(loss, SUMS, 1e-4)
     charge = release.epsilons([0.1], 10.0)[0]
-    assert 0.95 * charge < worst_of_one_output(release, 10.0, 0.1, 0.9, (0.0, 1.0), 60) <= charge * (1.0 + 1e-9)
+    assert (
+        0.95 * charge < worst_of_one_output(release, 10.0, 0.1, 0.9, (0.0, 1.0), 60) <= charge * (1.0 + 1e-9)
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import numpy as np
 import pandas
 import pytest
 
-import dpmarket as dpm
 from dpmarket.errors import EntropyUnavailable, Infeasible, InvalidInput
 from dpmarket.privacy import Account, SeededNoise
 from dpmarket.statistics import (

@@ -16,9 +16,7 @@ from support.shop import SOLD, body_of, open_shop
 
 MODEL = {
     "schema", "dpmarket", "id_column", "label_column", "labels", "features", "radius", "outside_bounds",
-    "records", "rows_per_person", "coef_grid", "grid", "intercept_scaling", "stretch", "l2", "noise_rate",
-    "row_bound", "numerical_epsilon", "numerical_reserve", "gradient_bound", "noise_accuracy",
-    "noise_standard_error", "secure_noise",
+    "records", "description", "intercept_scaling", "shrinkage_correction", "secure_noise", "encoder",
 }  # fmt: skip
 
 

@@ -27,9 +27,7 @@ _DIGITS = 40
 _HALVINGS = 60
 
 
-def audit_accounting(
-    books: Books, promises: object, *, progress: Progress | None = None
-) -> PrivacyFindings:
+def audit_accounting(books: Books, promises: object, *, progress: Progress | None = None) -> PrivacyFindings:
     """Recompute what everybody spent, and compare it with everybody's privacy budget.
 
     Parameters
@@ -176,7 +174,11 @@ def _grid_cost(books: Books) -> Any:
     rho = (mpmath.mpf(books.plan.gradient_bound) + mpmath.mpf(books.plan.noise_accuracy)) / l2
     if 2 * rho >= grid:
         return mpmath.inf
-    n, outputs, longest = constants["coefficients"], constants["outputs"], mpmath.mpf(constants["row_bound_2"])
+    n, outputs, longest = (
+        constants["coefficients"],
+        constants["outputs"],
+        mpmath.mpf(constants["row_bound_2"]),
+    )
     noise = outputs * l2 * constants["ones"]
     noise += total * constants["curvature_1"] * mpmath.mpf(constants["row_bound"]) * constants["largest_sum"]
     bend = min(

@@ -12,8 +12,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpmarket import checks
 from dpmarket.audit.accounting import audit_accounting
 from dpmarket.audit.books import Books, books_of

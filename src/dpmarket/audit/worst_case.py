@@ -190,9 +190,7 @@ def worst_of_softmax(
         angle = min(math.exp(min(turn, 1.0)), math.pi / 2.0)
         other = longest(np.array([math.sin(angle), -math.cos(angle)]), release.norm)
         zeros = np.zeros(r)
-        own, replaced = (
-            Group(np.repeat([row], r, axis=0), zeros, weight / r) for row in (mine, other)
-        )
+        own, replaced = (Group(np.repeat([row], r, axis=0), zeros, weight / r) for row in (mine, other))
         rest = Group(other[None, :], np.zeros(1), others_weight)
         return log_ratio(release, noise_rate, w, own, replaced, rest)
 

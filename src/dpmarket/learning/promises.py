@@ -141,9 +141,7 @@ def _index_of(values: Any) -> Any:
     return values.index if type(values).__module__.split(".")[0] == "pandas" else None
 
 
-def _per_record(
-    epsilon: float | None, epsilons: Any, n_records: int
-) -> tuple[FloatArray, Holding]:
+def _per_record(epsilon: float | None, epsilons: Any, n_records: int) -> tuple[FloatArray, Holding]:
     holding = Holding(None, n_records, None)
     if epsilons is None:
         return np.full(n_records, _common(epsilon)), holding
