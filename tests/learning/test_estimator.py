@@ -108,7 +108,7 @@ def test_grid_and_accuracy_do_not_depend_on_the_records():
     x, y = records()
     a = model(epsilon=1.0).fit(x, y)
     b = model(epsilon=1.0).fit(-x[::-1] * 0.3, y)
-    for name in ("grid_", "l2_", "noise_rate_", "numerical_epsilon_", "noise_standard_error_"):
+    for name in ("grid_", "l2_", "noise_rate_", "release_", "release_plan_"):
         assert getattr(a, name) == getattr(b, name)
 
 
@@ -193,8 +193,8 @@ BAD_PROMISES = [
     ([0.5, 1.0], InvalidInput, "one epsilon per record, 3, got 2"),
     (["a", "b", "c"], InvalidInput, "expected epsilons to be numbers"),
     ("text", InvalidInput, "expected epsilons to be numbers"),
-    ([0.0, 0.0, 0.0], InvalidInput, "at least one promise above"),
-    ([1e-6, 0.0, 1e-9], InvalidInput, "at least one promise above"),
+    ([0.0, 0.0, 0.0], InvalidInput, "at least one epsilon above"),
+    ([1e-6, 0.0, 1e-9], InvalidInput, "at least one epsilon above"),
     ([[0.5], [0.5], [0.5]], InvalidInput, "to be a vector"),
     (None, InvalidInput, "got neither"),
 ]
@@ -320,9 +320,8 @@ def test_a_model_keeps_nothing_but_the_release_and_public_values():
     fitted = model(epsilon=1.0).fit(x, y)
     assert {name for name in vars(fitted) if name.endswith("_")} == {
         "classes_", "coef_", "intercept_", "coef_grid_", "grid_", "epsilons_", "people_", "l2_",
-        "noise_rate_", "row_bound_", "numerical_epsilon_", "noise_standard_error_", "release_plan_",
-        "intercept_scaling_", "stretch_", "noise_shape_", "euclidean_bound_",
-        "certifiable_", "n_features_in_", "loss_weights_", "rows_per_person_", "delta_",
+        "noise_rate_", "release_", "release_plan_", "description_", "intercept_scaling_",
+        "shrinkage_correction_", "certifiable_", "n_features_in_", "loss_weights_", "delta_",
     }  # fmt: skip
 
 

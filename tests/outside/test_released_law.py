@@ -192,7 +192,7 @@ def gaussian_delta(epsilon, mu):
 
 
 def test_the_delta_at_everybodys_epsilon_is_the_stated_one():
-    """mu = 2 A 2^16 sqrt(T) / s, with the steps T, noise of scale s and whole weights A of the description."""
+    """mu = 2 A 2^16 sqrt(T) / s, with the description's steps T, noise scale s and whole weights A."""
     promises = np.array([0.3, 1.0, 2.0, 3.0])
     fitted = fit(np.zeros((4, 2)), [0, 1, 0, 1], promises, delta=1e-4)
     assert (fitted.epsilons_ <= promises).all()

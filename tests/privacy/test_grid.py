@@ -1,4 +1,4 @@
-"""The grid of a release: its extra cost bounds exact probabilities, and no plan costs more than was set aside."""
+"""The grid of a release: its cost bounds exact probabilities and is at most what was set aside."""
 
 import math
 

@@ -295,8 +295,8 @@ def _model_features(market: Market) -> list[FeatureBounds]:
 def raised_penalty(market: Market, promised: FloatArray) -> float | None:
     """Return the least penalty that keeps promises without slack, where the market file's cannot keep them.
 
-    None if it can, if the market file leaves the penalty to be suggested, and with a delta. A function of promises and
-    public constants: it costs no privacy.
+    None if it can, if the market file leaves the penalty to be suggested, and with a delta. A function of
+    promises and public constants: it costs no privacy.
     """
     from dpmarket.privacy import Release
 

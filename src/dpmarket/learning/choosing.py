@@ -1,7 +1,7 @@
 r"""Choose the norm of the noise from what is declared about columns, and nothing else.
 
 In units of a row before scaling, the noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, with B of
-:class:`~dpmarket.privacy.noise_norm.NoiseNorm` and R the largest length that a row can have in the norm: for K
+:class:`~dpmarket.privacy.noise_norm.NoiseNorm` and R the largest length of a row in the norm: for K
 groups of categories, each with at most one active level, and m numbers of Euclidean length at most r,
 
 .. math:: \sqrt{r^2 + K}, \qquad r + K, \qquad \sqrt{m}\, r + K

@@ -318,7 +318,9 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         plan = Descent.for_epsilons(promised, delta, loss.outputs * norm.n_coefficients)
         found = train_by_descent(records, loss, norm.constant, plan, source, charge)
         self.descent_ = found.descent
-        self._keep(found.coefficients, norm.constant)
+        values = found.coefficients
+        # What all outputs of a softmax have in common changes no probability.
+        self._keep(values if len(values) == 1 else values - values.mean(axis=0), norm.constant)
         self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, delta
         self.description_ = found.to_dict()
 

@@ -6,8 +6,8 @@ up, and so do the squares of distances; all releases together are
 .. math:: \left(\sum \epsilon + \epsilon_G\Bigl(\sqrt{\textstyle\sum \mu^2};\, \delta\Bigr),\; \delta\right)
           \text{-differentially private}, \qquad \delta_G(\epsilon_G(\mu; \delta); \mu) = \delta
 
-(:mod:`dpmarket.privacy.gaussian`). A release of which only :math:`(\epsilon, \delta_1)` is known costs the epsilon and
-takes :math:`\delta_1` off the account's delta. Amounts are kept as exact rational numbers.
+(:mod:`dpmarket.privacy.gaussian`). A release of which only :math:`(\epsilon, \delta_1)` is known costs the
+epsilon and takes :math:`\delta_1` off the account's delta. Amounts are kept as exact rational numbers.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ of the weights, and for the determinant :math:`|\nabla \log\det H| \le \sum_i a_
 x_i^T H^{-1} x_i`, where :math:`|\ell'''| \le 1/(6 \sqrt 3)` gives the second term of the minimum and
 :math:`|\ell'''| \le \ell''` with :math:`\sum_i a_i \ell''_i x_i^T H^{-1} x_i \le n` the first.
 
-*Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.noise_norm`), moving every coordinate by at
-most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
+*Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.noise_norm`), moving every coordinate by
+at most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
 with :math:`N(1)` the norm of the vector of ones and :math:`X_1` the largest sum of absolute values of a row,
 so that :math:`\sqrt n\, K` is replaced by
 

@@ -20,8 +20,8 @@ def paper_privacy_loss(
     """Return the privacy loss as the paper states it: ``a_i * eta + 2 * log(1 + k / (m * Lambda))``.
 
     Proposition 1, literally, for rows of norm at most 1 and one row per person. It is never below
-    :meth:`~dpmarket.privacy.release.Release.epsilons` and is offered for comparison: everybody is charged for the largest weight that
-    anybody could have, even people of weight 0.
+    :meth:`~dpmarket.privacy.release.Release.epsilons` and is offered for comparison: everybody
+    is charged for the largest weight that anybody could have, even people of weight 0.
 
     Parameters
     ----------
