@@ -37,7 +37,7 @@ def test_the_answer_with_a_model_has_exactly_the_allowed_fields(tmp_path):
         model = shop.buyer.model(campaign)
         assert set(model) == MODEL
         assert "person " not in json.dumps(model)  # as everybody here is called
-        assert len(model["coef_grid"]) == 3  # an intercept and two features
+        assert len(model["description"]["cells"][0]) == 3  # an intercept and two features
 
 
 def test_a_connection_that_is_lost_after_commit_makes_no_second_transfer(tmp_path, monkeypatch):
