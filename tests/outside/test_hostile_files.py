@@ -206,9 +206,6 @@ def test_rules_that_make_no_sense_are_refused_by_every_command_that_reads_them(t
     assert not (campaign / "market.ledger").exists()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="`quote` accepts a bound on rows with which `train` refuses every data."
-)
 def test_a_bound_on_rows_that_no_training_accepts_is_refused_before_anybody_is_quoted(tmp_path):
     campaign = new_campaign(tmp_path)
     write_rules(campaign / "market.toml", rules_with("sellers", rows_per_person=10**30))
@@ -270,7 +267,7 @@ MODELS = {
     "a coefficient too many": (("description", "cells", 0), [1, 2, 3, 4, 5]),
     "a coefficient that is a text": (("description", "cells", 0, 0), "many"),
     "a coefficient beyond every number": (("description", "cells", 0, 0), 10**400),
-    "no grid": (("grid",), 0),
+    "no grid": (("description", "grid"), -1.0),
     "one label": (("labels",), ["yes"]),
     "bounds in reverse": (("features", 0, "low"), 1e9),
     "no features": (("features",), []),

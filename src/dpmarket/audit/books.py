@@ -47,6 +47,8 @@ class Books:
         weights = checks.non_negative_vector("loss_weights", self.loss_weights)
         object.__setattr__(self, "loss_weights", read_only(weights.copy()))
         checks.positive("noise_rate", self.noise_rate)
+        if self.plan is not None:
+            checks.positive("grid", self.plan.grid)
         checks.non_negative("numerical_epsilon", self.numerical_epsilon)
 
     @classmethod
