@@ -49,6 +49,7 @@ class PrivacyAudit:
     --------
     A learner that looks at no record keeps every promise, and opens no books.
 
+    >>> import numpy as np
     >>> class Guesses:
     ...     rng = np.random.default_rng(0)
     ...     def fit(self, X, y, epsilons):
