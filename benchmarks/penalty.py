@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from dpmarket.learning.problem import bound_with_constant, suggest_constant
 from rich.progress import Progress
 
 from _cache import Cache
@@ -21,7 +22,6 @@ from _trials import LARGEST, LEVELS, SETS, Trial, promises, scores, trial
 from dpmarket.datasets import logistic
 from dpmarket.files import write_bytes
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.learning.problem import bound_with_constant, suggest_constant
 from dpmarket.privacy import SeededNoise, suggest_l2, suggest_stretch
 
 ROOT = Path(__file__).parent.parent

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from dpmarket.learning.geometry import geometry_of
 from sklearn.linear_model import LogisticRegression
 
 from _cache import Cache
@@ -24,7 +25,6 @@ from dpmarket import datasets
 from dpmarket.datasets import PublicData, PublicTable, standard_bounds
 from dpmarket.files import write_bytes
 from dpmarket.learning import PrivateLogisticRegression, PublicEncoder, PublicScaler
-from dpmarket.learning.geometry import geometry_of
 from dpmarket.privacy import SeededNoise, suggest_stretch
 
 ROOT = Path(__file__).parent.parent

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from dpmarket.learning.geometry import geometry_of
+from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 from sklearn.linear_model import LogisticRegression
 
 from _classes import SETS, Split, scores, split
@@ -25,8 +27,6 @@ from _results import Table, at_least, at_most, measure, tell
 from _timing import compare
 from _trials import LOG_UNIFORM, best_threshold, promises
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.learning.geometry import geometry_of
-from dpmarket.learning.softmax_geometry import SoftmaxGeometry
 from dpmarket.privacy import SeededNoise
 
 LEVELS = ("1", "3", "10", "34/43/23% at 1/2/3", LOG_UNIFORM)

@@ -30,11 +30,18 @@ WAYS = (
 PLACES = ("certificate", "verify", "receipt page", "removed menu", "report", "score", "account")
 # What is bought, how, where it is shown, why it does not work.
 BROKEN = [
-    ("softmax, categories", "*", "*", "three or more classes with categories are refused"),
+    ("softmax, categories", "*", "certificate", "waits for certificates from descriptions"),
+    ("softmax, categories", "*", "verify", "waits for certificates from descriptions"),
+    ("softmax, categories", "*", "receipt page", "waits for certificates from descriptions"),
+    ("softmax, categories", "*", "removed menu", "waits for certificates from descriptions"),
+    ("softmax, categories", "file o*", "score", "the report looks for encoded columns in the test data"),
+    ("delta*", "*", "certificate", "waits for certificates from descriptions"),
+    ("delta*", "*", "verify", "waits for certificates from descriptions"),
+    ("delta*", "*", "receipt page", "waits for certificates from descriptions"),
+    ("delta*", "*", "removed menu", "waits for certificates from descriptions"),
     ("categories", "file *", "score", "the report looks for encoded columns in the test data"),
     ("gaps*", "file *", "score", "the report looks for encoded columns in the test data"),
     ("delta, categories", "file o*", "score", "the report looks for encoded columns in the test data"),
-    ("delta, categories", "library *", "*", "certify refuses a delta with a mixed norm"),
     ("*", "many files *", "*", "waits for price schedules and sums on Dask"),
 ]
 SLOW = [
@@ -269,17 +276,21 @@ class LivePurchase:
                     person.deliver(record)
         service.ahead(days=day + 9.5)
         service.until_state(campaign, "released")
-        until(lambda: people[self._who].request("GET", "/me/receipt").is_success)
         return service, campaign, people[self._who]
+
+    @functools.cached_property
+    def _certified(self):
+        until(lambda: self._released[2].request("GET", "/me/receipt").is_success)
+        return self._released
 
     @property
     def certificate(self):
-        service, campaign, _ = self._released
+        service, campaign, _ = self._certified
         return service.paper(campaign, "certificate")
 
     @property
     def receipt(self):
-        return self._released[2].get("/me/receipt").content
+        return self._certified[2].get("/me/receipt").content
 
     @property
     def page(self):
@@ -332,7 +343,10 @@ class LibraryPurchase:
             label = self._good.tables["label"]
             encoder = dpm.PublicEncoder(self._good.tables["features"])
             model = dpm.PrivateLogisticRegression(
-                classes=tuple(label["values"]), rows_per_person=self._good.rows, delta=self._good.delta
+                classes=tuple(label["values"]),
+                rows_per_person=self._good.rows,
+                delta=self._good.delta,
+                noise_norm=encoder.noise_norm(),
             )
             x = encoder.fit_transform(columns)
             return model.fit(x, columns[label["column"]], epsilons=budgets, people=people)

@@ -31,7 +31,11 @@ from .errors import LedgerRefusal as LedgerRefusal
 from .errors import MarketRefusal as MarketRefusal
 from .errors import NotCertifiable as NotCertifiable
 from .errors import NotConverged as NotConverged
+from .learning import PrivateBinomialRegression as PrivateBinomialRegression
+from .learning import PrivateLinearRegression as PrivateLinearRegression
+from .learning import PrivateLinearSVC as PrivateLinearSVC
 from .learning import PrivateLogisticRegression as PrivateLogisticRegression
+from .learning import PrivateQuantileRegressor as PrivateQuantileRegressor
 from .learning import PublicEncoder as PublicEncoder
 from .learning import PublicScaler as PublicScaler
 from .mechanisms import CrossPricedMechanism as CrossPricedMechanism
@@ -45,6 +49,7 @@ from .mechanisms import PriceSchedule as PriceSchedule
 from .mechanisms import population_schedule as population_schedule
 from .mechanisms import posted_price as posted_price
 from .mechanisms.plan import plan as plan
-from .privacy import privacy_loss as privacy_loss
-from .privacy import weights_for as weights_for
+from .privacy import Account as Account
+from .privacy import NoiseNorm as NoiseNorm
+from .privacy import Release as Release
 from .version import __version__ as __version__

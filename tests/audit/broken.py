@@ -3,18 +3,17 @@
 import numpy as np
 from scipy.optimize import brentq
 
-from dpmarket import weights_for
+from dpmarket.audit import Books
 from dpmarket.costs import Uniform
-from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import exact
 from dpmarket.mechanisms.cheapest_k import CheapestK
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
 from dpmarket.mechanisms.price_schedule import CostBins, price_market
-from dpmarket.privacy import NoiseDraw, SecureNoise, Weights
+from dpmarket.privacy import NoiseDraw, SecureNoise
 
-from .plain import PlainLearner
+from .plain import PlainLearner, release_of
 
 DIST = Uniform(1, 5)
 OBJECTIVE = Objective(0.2, 40.0, 1e-2)
@@ -130,7 +129,7 @@ class BalancedWeights(PlainLearner):
     """Weighs both classes alike, as the labels happen to be: weights from the data."""
 
     def weights(self, x, signs, epsilons):
-        weights, noise_rate = weights_for(epsilons, self.l2)
+        weights, noise_rate = release_of(self.l2).weights(epsilons)
         counts = np.where(signs > 0.0, (signs > 0.0).sum(), (signs < 0.0).sum())
         balanced = weights / counts
         return balanced / balanced.sum(), noise_rate
@@ -172,24 +171,11 @@ class LessNoise:
         return SecureNoise().draw(n_coefficients, self.factor * noise_rate, accuracy)
 
 
-class Prepared:
-    """The project's estimator with weights that somebody else computed, wrongly."""
-
-    def __init__(self, l2, weights):
-        self.l2, self.weights = l2, weights
-
-    def fit(self, X, y, epsilons):
-        model = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
-        return model.fit(X, y, epsilons=self.weights(np.asarray(epsilons), self.l2))
-
-
 def without_slack(epsilons, l2):
     usable = epsilons - 1e-6
-    return Weights(usable / usable.sum(), float(usable.sum()), l2, numerical_epsilon=1e-6)
+    return Books(release_of(l2), usable / usable.sum(), float(usable.sum()), 1e-6)
 
 
 def one_person_five_percent_over(epsilons, l2):
-    right = weights_for(epsilons, l2, numerical_epsilon=1e-6)
-    weights = right.loss_weights.copy()
-    weights[0] *= 1.05
-    return Weights(weights, right.noise_rate, l2, numerical_epsilon=1e-6)
+    weights, rate = release_of(l2).weights(epsilons, 1e-6)
+    return Books(release_of(l2), weights * [1.05, *[1.0] * (len(weights) - 1)], rate, 1e-6)

@@ -3,7 +3,12 @@
 import numpy as np
 from scipy.special import expit
 
-from dpmarket.privacy import weights_for
+from dpmarket.privacy import NoiseNorm, Release, logistic_loss
+
+
+def release_of(l2):
+    """Return the release of two coefficients without a constant."""
+    return Release(logistic_loss(), NoiseNorm.euclidean(2), l2)
 
 
 class PlainLearner:
@@ -13,7 +18,7 @@ class PlainLearner:
         self.l2, self.rng = l2, np.random.default_rng(seed)
 
     def weights(self, x, signs, epsilons):
-        return weights_for(epsilons, self.l2)
+        return release_of(self.l2).weights(epsilons)
 
     def noise_rate(self, noise_rate):
         return noise_rate

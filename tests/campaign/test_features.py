@@ -89,8 +89,9 @@ def test_a_table_with_categories_dates_and_gaps_is_trained_on_and_predicted(tmp_
     assert model.encoder["columns"]["town"] == {"categories": TOWNS, "missing_category": True}
     assert model.encoder["columns"]["job"]["categories"] == ["baker", "smith", "3"]
     assert [feature.name for feature in model.features][:3] == ["age", "job=baker", "job=smith"]
-    assert model.noise_shape is not None
-    assert 0.0 < model.euclidean_bound < 1.0 < model.row_bound
+    assert any(model.description["release"]["norm"]["separate"])
+    constants = model.description["release"]["constants"]
+    assert 0.0 < constants["row_bound_2"] < 1.0 < constants["row_bound"]
     assert result.clipped == {}
     write_rows(tmp_path / "new.csv", HEADER[:-1], [row[:-1] for row in rows[:50]])
     found = predict_file(model, tmp_path / "new.csv", tmp_path / "predictions.csv")
@@ -113,7 +114,7 @@ def test_what_is_spent_on_sellers_with_several_rows_is_theirs(tmp_path):
     campaign(tmp_path, text, [rows[k] for k in order], 40)
     train(tmp_path)
     model = read_model(tmp_path / "model.json")
-    assert (model.records, model.rows_per_person) == (40, 3)
+    assert (model.records, model.description["release"]["rows_per_person"]) == (40, 3)
     with existing_ledger(tmp_path / "market.ledger") as ledger, reading(ledger) as connection:
         table = accounts(connection)
     spent, promised = table["spent"].to_numpy(), table["promised"].to_numpy()

@@ -129,7 +129,7 @@ def test_what_is_no_rule_may_change_and_another_spelling_is_no_change(desk):
     desk.quote()
     changed = MARKET.replace("uniform(1, 5)", "uniform( 1.0,5)") + "\n[training]\nl2 = 0.5\n"
     desk.market.write_text(changed)
-    assert desk.train().model.l2 == 0.5
+    assert desk.train().model.noise()["l2"] == 0.5
 
 
 def test_another_spelling_of_the_distribution_is_the_same_round(desk):

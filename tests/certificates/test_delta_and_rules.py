@@ -19,6 +19,8 @@ from support.certificates import bought, failing
 from support.forging import FILES, Papers, canonical
 from support.statistics import BASE, SEVERAL, make_statistic_campaign
 
+WAITS = pytest.mark.xfail(strict=True, reason="waits for certificates from descriptions")
+
 SELLERS = 20
 RULES = json.loads((FILES / "version-2" / "online.rules.json").read_bytes())
 
@@ -52,6 +54,7 @@ def with_delta():
     return Papers.of(certificate, certificate.openings())
 
 
+@WAITS
 def test_a_larger_delta_than_the_priced_one_gets_no_certificate_and_is_not_believed(with_delta):
     outcome, rules = at_delta(1e-8)
     model = fitted(outcome, 4e-3)
@@ -63,6 +66,7 @@ def test_a_larger_delta_than_the_priced_one_gets_no_certificate_and_is_not_belie
         assert failing(verify(forged.certificate)) == {"public numbers"}
 
 
+@WAITS
 def test_whoever_checks_is_told_the_delta(with_delta):
     found = verify(with_delta.certificate, receipt=with_delta.receipt(0))
     details = {check.name: check.detail for check in found.checks}
@@ -72,6 +76,7 @@ def test_whoever_checks_is_told_the_delta(with_delta):
     assert not any("delta" in check.detail for check in verify(pure.certificate).checks)
 
 
+@WAITS
 def test_a_delta_of_just_a_tenth_of_a_person_is_not_refused_by_rounding():
     costs = np.linspace(1.0, 1.5, 5)
     outcome = bought(costs, 0.01)
@@ -82,6 +87,7 @@ def test_a_delta_of_just_a_tenth_of_a_person_is_not_refused_by_rounding():
     assert failing(verify(beyond.certificate)) == {"public numbers"}
 
 
+@WAITS
 def test_with_a_delta_nothing_may_have_been_spent_before():
     outcome, _ = at_delta(1e-4)
     half = dpm.PrivateLogisticRegression(classes=(0, 1), delta=1e-4).fit(
@@ -94,6 +100,7 @@ def test_with_a_delta_nothing_may_have_been_spent_before():
         dpm.certify(outcome, half, OFFLINE, already_spent={0: float(outcome.epsilons[0]) / 4.0})
 
 
+@WAITS
 def test_published_rules_without_a_delta_are_not_those_of_a_release_with_one(with_delta):
     rules = json.loads(json.dumps(RULES))
     told = with_delta.body["release"]["features"]

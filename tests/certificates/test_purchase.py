@@ -38,7 +38,6 @@ def model(outcome):
         clip=True,
         numerical_epsilon=1e-5,
         rows_per_person=2,
-        stretch=1.75,
     )
     return made.fit(x, y, epsilons=promises, people=PEOPLE + PEOPLE)
 
@@ -58,12 +57,12 @@ def test_the_body_tells_the_market_the_model_and_its_constants_as_they_are(certi
         "kind": "binary model",
         "delta": 0.0,
         "features": {"name": ["x0", "x1", "x2"], "low": [-1.0] * 3, "high": [1.0] * 3},
-        "coef_grid": model.coef_grid_.tolist(),
+        "coef_grid": model.coef_grid_[0].tolist(),
         "grid": model.grid_,
-        "stretch": 1.75,
+        "stretch": 1.0,
         "l2": 0.3,
         "noise_rate": model.noise_rate_,
-        "row_bound": model.row_bound_,
+        "row_bound": model.release_.norm.row_bound,
         "rows_per_person": 2,
         "fit_intercept": True,
         "intercept_scaling": 0.25,

@@ -7,7 +7,7 @@ import pytest
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
 from dpmarket.learning.reference import OutputPerturbation
-from dpmarket.privacy import SeededNoise, Weights
+from dpmarket.privacy import Release, SeededNoise
 
 RECORDS = 60
 
@@ -55,48 +55,19 @@ class Counting:
         return SeededNoise(1).draw(*arguments)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"loss_weights": np.r_[-1 / RECORDS, np.full(RECORDS - 1, 1 / RECORDS)]},
-        {"loss_weights": np.full((RECORDS, 1), 1 / RECORDS)},
-        {"rows_per_person": 1.5},
-        {"row_bound": "2"},
-        {"noise_rate": np.nan},
-    ],
-)
-def test_prepared_weights_that_make_no_sense_cannot_be_made(change):
-    good = {
-        "loss_weights": np.full(RECORDS, 1 / RECORDS), "noise_rate": 50.0, "l2": 1.0,
-        "row_bound": 2.0, "rows_per_person": 1, "numerical_epsilon": 1e-6,
-    }  # fmt: skip
-    Weights(**good)
-    with pytest.raises(InvalidInput):
-        Weights(**good | change)
-
-
 def test_no_noise_is_drawn_and_nothing_released_where_the_spending_cannot_be_told(monkeypatch):
     x, y = data()
     source = Counting()
 
-    def refuse(self):
+    def refuse(self, *weights):
         raise InvalidInput("no accounting today.")
 
-    monkeypatch.setattr(Weights, "privacy_losses", refuse)
+    monkeypatch.setattr(Release, "epsilons", refuse)
     unfitted = PrivateLogisticRegression(classes=(0, 1), epsilon=1.0, noise_source=source)
     with pytest.raises(InvalidInput, match="no accounting"):
         unfitted.fit(x, y)
     assert source.draws == 0
     assert not hasattr(unfitted, "coef_")
-
-
-def test_only_the_operating_systems_noise_can_be_certified():
-    x, y = data()
-    source = Counting()
-    fitted = PrivateLogisticRegression(classes=(0, 1), epsilon=1.0, noise_source=source).fit(x, y)
-    assert source.draws == 1
-    assert fitted.certifiable_ is False
-    assert PrivateLogisticRegression(classes=(0, 1), epsilon=1.0).fit(x, y).certifiable_ is True
 
 
 def test_no_message_of_any_method_quotes_a_record():

@@ -9,14 +9,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import issparse
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicData, PublicEncoder
 from dpmarket.learning import Categories, Dates, Numbers, YesNo
 from dpmarket.learning.shaped_bounds import longer_in_shape
-from dpmarket.privacy import NoiseShape, SeededNoise
+from dpmarket.privacy import SeededNoise
 
 COLUMNS = {
     "age": Numbers(20.0, 60.0, missing=40.0),
@@ -162,78 +161,36 @@ def test_rows_keep_both_bounds_of_the_chosen_shape_exactly():
         columns = random_columns(rng)
         encoder = PublicEncoder(columns, radius=float(rng.uniform(0.5, 3.0)))
         rows = dense(encoder, random_table(columns, rng))
-        shape = encoder.noise_shape_
-        shaped += shape is not None
-        if shape is None:
-            assert float(np.linalg.norm(rows, axis=1).max()) < 1.0
-        else:
-            assert not longer_in_shape(rows, shape)[0].any()
-            # The bound is no idle one: a row with everything active comes close to it.
-            assert max(shape.norm(row) for row in rows) > 0.7
+        norm = encoder.noise_norm()
+        shaped += not norm.is_euclidean
+        longer, lengths = longer_in_shape(rows, norm)
+        assert not longer.any()
+        # The bound is no idle one: a row with everything active comes close to it.
+        assert norm.is_euclidean or lengths.max() > 0.7
     assert 10 < shaped < 40
 
 
 def test_the_shape_follows_from_declarations_alone():
     many = {f"c{k}": Categories(tuple("abcdefghij")) for k in range(8)}
-    assert PublicEncoder(many).noise_shape().separate == (True,) * 80
-    mixed = PublicEncoder(many | {f"n{k}": Numbers(0, 1) for k in range(4)}).noise_shape()
-    assert (mixed.n_features, mixed.joint_columns) == (84, 4)
-    assert PublicEncoder({f"n{k}": Numbers(0, 1) for k in range(40)}).noise_shape() is None
+    assert PublicEncoder(many).noise_norm().separate == (True,) * 80
+    mixed = PublicEncoder(many | {f"n{k}": Numbers(0, 1) for k in range(4)}).noise_norm()
+    assert (mixed.n_coefficients, mixed.joint) == (84, 4)
+    assert PublicEncoder({f"n{k}": Numbers(0, 1) for k in range(40)}).noise_norm().is_euclidean
 
 
-def test_a_pipeline_passes_the_shape_on_and_predicts_with_the_same_map():
+def test_a_pipeline_with_the_declared_norm_predicts_with_the_same_map():
     rng = np.random.default_rng(1)
     columns = {f"c{k}": Categories(tuple(range(10))) for k in range(6)}
     frame = pd.DataFrame(random_table(columns, rng, 2000))
     labels = (frame["c0"] > 4).astype(int)
-    pipeline = make_pipeline(
-        PublicEncoder(columns), PrivateLogisticRegression(epsilon=5.0, noise_source=SeededNoise(1))
-    ).fit(frame, labels)
-    model = pipeline[-1]
-    assert model.noise_shape_ == pipeline[0].noise_shape_
-    assert model.row_bound_ > 1.0 > model.euclidean_bound_
+    encoder = PublicEncoder(columns)
+    learner = PrivateLogisticRegression(
+        epsilon=5.0, noise_source=SeededNoise(1), noise_norm=encoder.noise_norm()
+    )
+    pipeline = make_pipeline(encoder, learner).fit(frame, labels)
+    norm = pipeline[-1].release_.norm
+    assert norm.row_bound > 1.0 > norm.row_bound_2
     assert pipeline.score(frame, labels) > 0.9
-    rows = pipeline[0].transform(frame)
-    assert np.array_equal(model.predict(rows), model.predict(np.asarray(rows.toarray())))
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
-def test_rows_are_never_turned_into_frames_that_would_lose_their_shape(kind):
-    columns = {f"c{k}": Categories(tuple(range(10))) for k in range(6)}
-    frame = pd.DataFrame(random_table(columns, np.random.default_rng(1), 200))
-    labels = (frame["c0"] > 4).astype(int)
-    for sparse in (True, False):
-        encoder = PublicEncoder(columns, sparse_output=sparse)
-        with pytest.raises(InvalidInput, match="a data frame loses"):
-            encoder.set_output(transform=kind)
-        pipeline = make_pipeline(encoder, PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)))
-        with pytest.raises(InvalidInput, match="a data frame loses"):
-            pipeline.set_output(transform=kind)
-        with config_context(transform_output=kind):
-            model = pipeline.fit(frame, labels)[-1]
-        assert model.noise_shape_ == encoder.noise_shape()
-        assert encoder.set_output(transform="default") is encoder
-    rows = pd.DataFrame(encoder.transform(frame), columns=encoder.get_feature_names_out())
-    model = PrivateLogisticRegression(epsilon=1.0, classes=(0, 1), noise_shape=encoder.noise_shape())
-    assert model.fit(rows, labels).noise_shape_ == encoder.noise_shape()
-
-
-def test_selecting_rows_keeps_their_shape_and_other_rows_are_refused():
-    columns = {f"c{k}": Categories(tuple(range(10))) for k in range(6)}
-    frame = random_table(columns, np.random.default_rng(2), 300)
-    for sparse in (True, False):
-        encoder = PublicEncoder(columns, sparse_output=sparse)
-        rows = encoder.fit_transform(frame)
-        assert rows[:100].noise_shape == rows.noise_shape == encoder.noise_shape_
-        assert getattr(rows[:, :5], "noise_shape", None) is None
-        model = PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)).fit(rows, [0, 1] * 150)
-        other = PublicEncoder(columns | {"n": Numbers(0, 1)}, sparse_output=sparse)
-        with pytest.raises(InvalidInput, match="noise shapes differ"):
-            model.predict(other.fit_transform(frame | {"n": [0.5] * 300}))
-        with pytest.raises(InvalidInput, match="the one that X was encoded for"):
-            PrivateLogisticRegression(epsilon=1.0, noise_shape=NoiseShape([True] * 60)).fit(
-                rows, [0, 1] * 150
-            )
 
 
 def test_public_records_give_declarations():

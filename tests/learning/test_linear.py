@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from dpmarket.audit.worst_case import Group, log_ratio
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning import PublicEncoder, PublicScaler
 from dpmarket.learning.linear import (
@@ -29,7 +30,6 @@ from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.noise import SecureNoise, SeededNoise
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
-from support.neighbours import Group, log_ratio
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "privacy/golden_releases.json").read_text())["fits"]
 SEED = SeededNoise(0)
@@ -241,7 +241,7 @@ class Recorder:
         self.said.append("noise")
         return SecureNoise().bits()
 
-    def charge(self, people, epsilons, *, mus=None, delta=0.0):
+    def charge(self, people, epsilons=None, *, mus=None, delta=0.0):
         self.said.append("charge")
 
     def left(self, people):

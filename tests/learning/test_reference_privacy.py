@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from dpmarket.audit.worst_case import log_density
 from dpmarket.learning import Rows, minimise
-from dpmarket.learning.problem import bound_with_constant
 from dpmarket.learning.reference import OutputPerturbation, PersonalisedSampling
 from dpmarket.learning.reference.sampling import chosen, keep_probabilities
-from dpmarket.privacy import SeededNoise, log_density, suggest_l2
+from dpmarket.privacy import NoiseNorm, SeededNoise, default_l2, logistic_loss
 
 PEOPLE = 100_000
 
@@ -25,11 +25,11 @@ def log_densities(threshold, records):
     up = np.array([lean, np.sqrt(1.0 - lean**2)])
     outputs = np.concatenate([-np.logspace(0.0, 4.0, 200), np.linspace(-1.0, 1.0, 21)])
     outputs = np.column_stack([outputs, np.zeros(len(outputs))])
-    l2 = suggest_l2(PEOPLE * threshold, 2)
+    l2 = default_l2(logistic_loss(), NoiseNorm.euclidean(2), PEOPLE * threshold)
     return [
         log_density(
             outputs,
-            np.stack([up, np.asarray(record) * up])[None],
+            np.stack([up, np.asarray(record) * up]),
             np.array([0.5, 1.0 / PEOPLE]),
             PEOPLE * threshold,
             l2,
@@ -93,7 +93,7 @@ def test_a_weighted_minimiser_moves_no_further_than_the_noise_was_made_for(seed,
     rng = np.random.default_rng(seed)
     count, n = int(rng.integers(1, 6)), 2
     promises = rng.exponential(strength, count) + 1e-3
-    bound = bound_with_constant(1.0)
+    bound = 2.0**0.5
     rows = rng.normal(size=(count, n))
     rows *= bound / np.linalg.norm(rows, axis=1, keepdims=True) * (1 - 1e-12)
     other = rows.copy()
@@ -133,7 +133,7 @@ def test_the_noise_of_output_perturbation_has_the_rate_that_its_account_says():
         learner = OutputPerturbation(1.0, (0, 1), SeededNoise(seed)).fit(x, y, promises)
         released.append([learner.coef_[0, 0], learner.intercept_[0]])
     points = np.array(released)
-    rate = 1.0 * 20.0 / (2.0 * bound_with_constant(1.0))
+    rate = 1.0 * 20.0 / (2.0 * 2.0**0.5)
     square = ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean() * runs / (runs - 1)
     expected = 2.0 * 3.0 / rate**2
     # |b|^2 for |b| ~ Gamma(2) has mean 6 and variance 120 - 36; five standard errors.

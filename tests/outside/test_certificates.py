@@ -123,7 +123,12 @@ RELEASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RELEASES)
+WAITS = pytest.mark.xfail(strict=True, reason="waits for certificates from descriptions")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[WAITS] if name == "delta" else []) for name in RELEASES]
+)
 def test_an_honest_certificate_of_every_release_verifies_and_names_nobody(name):
     kind, release = RELEASES[name]
     certificate = certified(kind, release(MARKETS[kind][0]), minor_units=100, currency="EUR")

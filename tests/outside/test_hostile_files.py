@@ -264,10 +264,10 @@ def paper(data):
 
 
 MODELS = {
-    "a coefficient too many": (("coef_grid",), [1, 2, 3, 4, 5]),
-    "a coefficient that is a text": (("coef_grid", 0), "many"),
-    "a coefficient beyond every number": (("coef_grid", 0), 10**400),
-    "no grid": (("grid",), 0),
+    "a coefficient too many": (("description", "cells", 0), [1, 2, 3, 4, 5]),
+    "a coefficient that is a text": (("description", "cells", 0, 0), "many"),
+    "a coefficient beyond every number": (("description", "cells", 0, 0), 10**400),
+    "no grid": (("description", "grid"), -1.0),
     "one label": (("labels",), ["yes"]),
     "bounds in reverse": (("features", 0, "low"), 1e9),
     "no features": (("features",), []),

@@ -631,7 +631,7 @@ def test_every_kind_of_release_can_be_bought_live(market, tmp_path, name):
         assert gain(caller.get("/me/quote").json(), cost) >= -1e-9
     certificate = market.released(campaign)
     released = json.loads(market.service.paper(campaign, "model"))
-    assert ("coef_grid" in released or "classes" in json.dumps(released)) == good.is_model
+    assert ("description" in released or "classes" in json.dumps(released)) == good.is_model
     receipt = callers[0].get("/me/receipt").content
     found = verified(tmp_path, certificate, "--ask-cost", receipt=receipt, text=f"{costs[0]}\n")
     assert found["passed"]

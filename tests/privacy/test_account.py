@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy import Account, PrivacyAccount
-from dpmarket.privacy.account import gaussian_deltas, gaussian_epsilons
+from dpmarket.privacy.gaussian import gaussian_deltas, gaussian_epsilons
 
 
 def gaussian_epsilon(mu, delta):

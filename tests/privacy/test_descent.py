@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import chisquare, norm
 
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy.descent import CELLS, Descent, epsilon_of, mu_of
+from dpmarket.privacy.descent import CELLS, Descent
+from dpmarket.privacy.gaussian import gaussian_epsilons, gaussian_mus
 from dpmarket.privacy.noise import SecureNoise, SeededNoise
 
 
@@ -22,7 +23,7 @@ def delta_by_hand(epsilon, mu):
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
 @pytest.mark.parametrize("mu", [1e-4, 0.03, 0.5, 3.0, 20.0])
 def test_epsilon_is_the_smallest_that_the_gaussian_mechanism_allows_rounded_up(delta, mu):
-    found = float(epsilon_of(np.array([mu]), delta)[0])
+    found = float(gaussian_epsilons(np.array([mu]), delta)[0])
     assert delta_by_hand(found, mu) <= delta
     assert delta_by_hand(found * (1.0 - 1e-9), mu) > delta or found < 1e-12
 
@@ -30,7 +31,7 @@ def test_epsilon_is_the_smallest_that_the_gaussian_mechanism_allows_rounded_up(d
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
 def test_mu_is_the_largest_that_keeps_epsilon_rounded_down(delta, epsilon):
-    found = float(mu_of(np.array([epsilon]), delta)[0])
+    found = float(gaussian_mus(np.array([epsilon]), delta)[0])
     assert delta_by_hand(epsilon, found) <= delta
     assert delta_by_hand(epsilon, found * (1.0 + 1e-9)) > delta
 
@@ -55,7 +56,7 @@ def test_the_number_of_steps_follows_the_total_of_mu():
     few, _ = Descent.for_epsilons(np.full(20, 0.1), 1e-6, 1000)
     many, _ = Descent.for_epsilons(np.full(5000, 3.0), 1e-6, 10)
     between, _ = Descent.for_epsilons(np.full(400, 1.0), 1e-6, 20)
-    total = float(mu_of(np.ones(1), 1e-6)[0]) * 400
+    total = float(gaussian_mus(np.ones(1), 1e-6)[0]) * 400
     assert (few.steps, many.steps) == (20, 200)
     assert between.steps == math.floor((total / (4.0 * math.sqrt(20))) ** 2)
 

@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dpmarket.audit.worst_case import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy.loss import (
     SigmoidLoss,
@@ -22,7 +23,6 @@ from dpmarket.privacy.loss import (
 )
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release, default_l2, least_l2, shrinkage_correction
-from support.neighbours import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_releases.json").read_text())
 EUCLIDEAN, SUMS = NoiseNorm.euclidean(2), NoiseNorm([True, True])
@@ -71,9 +71,9 @@ def found_against_charged(name, norm, rows, settings):
         release = Release(loss, norm, l2, rows)
         charge = release.epsilons([weight], rate)[0]
         if labels is None:
-            worst = worst_of_softmax(release, rate, weight, evaluations=150)
+            worst = worst_of_softmax(release, rate, weight, 1.0 - weight, evaluations=150)
         else:
-            worst = worst_of_one_output(release, rate, weight, labels, evaluations=100)
+            worst = worst_of_one_output(release, rate, weight, 1.0 - weight, labels, evaluations=100)
         found.append(worst / charge)
     return found
 
@@ -98,7 +98,7 @@ def test_nor_does_one_with_other_weights_norms_and_rows(name, norm, rows):
 
 def test_the_search_notices_a_charge_without_its_determinant():
     release = Release(logistic_loss(), EUCLIDEAN, 1e-5)
-    assert worst_of_one_output(release, 20.0, 0.05, (0.0, 1.0)) > 1.2 * (0.05 * 20.0)
+    assert worst_of_one_output(release, 20.0, 0.05, 0.95, (0.0, 1.0)) > 1.2 * (0.05 * 20.0)
 
 
 @pytest.mark.parametrize("loss", [logistic_loss(), Softmax(3)], ids=["logistic", "softmax"])
@@ -325,7 +325,9 @@ def test_a_new_loss_is_a_few_numbers():
     assert loss_from(json.loads(json.dumps(loss.to_dict()))) == loss
     release = Release(loss, SUMS, 1e-4)
     charge = release.epsilons([0.1], 10.0)[0]
-    assert 0.95 * charge < worst_of_one_output(release, 10.0, 0.1, (0.0, 1.0), 60) <= charge * (1.0 + 1e-9)
+    assert (
+        0.95 * charge < worst_of_one_output(release, 10.0, 0.1, 0.9, (0.0, 1.0), 60) <= charge * (1.0 + 1e-9)
+    )
 
 
 @pytest.mark.parametrize(

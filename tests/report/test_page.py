@@ -115,14 +115,14 @@ def test_the_summary_is_the_outcomes_by_another_computation(demo):
     test = columns(demo.folder / "public-test.csv")
     wrong = 0
     for k in range(len(test["diagnosis"])):
-        margin = model["coef_grid"][-1] * model["intercept_scaling"]
+        margin = model["description"]["cells"][0][-1] * model["intercept_scaling"]
         row = []
         for feature in model["features"]:
             middle, half = (feature["low"] + feature["high"]) / 2, (feature["high"] - feature["low"]) / 2
             row.append(np.clip((float(test[feature["name"]][k]) - middle) / half, -1, 1))
         scaled = np.array(row) / max(1.0, np.linalg.norm(row) / (model["radius"] or np.sqrt(len(row))))
         scaled /= model["radius"] or np.sqrt(len(row))
-        margin += scaled @ model["coef_grid"][:-1]
+        margin += scaled @ model["description"]["cells"][0][:-1]
         wrong += (margin > 0) != (test["diagnosis"][k] == model["labels"][1])
     assert (demo.summary.score.wrong, demo.summary.score.records) == (wrong, 113)
 
@@ -217,7 +217,7 @@ def test_a_model_that_may_be_no_better_than_guessing_is_told_to_be_so(wrong, is_
     score = Score("public.csv", 100, wrong, wrong / 100, low, high, 0.95, 0.4, ("no", "yes"), confusion)
     costs = Uniform(1, 5).sample(200, np.random.default_rng(5))
     summary = summarise(material(costs, score=score))
-    text = render_page(replace(summary, noise_standard_error=0.1))
+    text = render_page(replace(summary, has_model=True))
     assert ("do not show that the model is better" in text) == is_doubtful
     words = " ".join(re.sub("<[^>]*>", "", text).split())
     assert f"The model is wrong in {wrong} of 100 public test cases" in words

@@ -9,7 +9,6 @@ import numpy as np
 import pandas
 import pytest
 
-import dpmarket as dpm
 from dpmarket.errors import EntropyUnavailable, Infeasible, InvalidInput
 from dpmarket.privacy import Account, SeededNoise
 from dpmarket.statistics import (
@@ -310,8 +309,6 @@ def test_epsilons_that_are_none_are_refused(kind, epsilons):
     statistic, records = statistics(noise_source=NoBits(1))[kind]
     with pytest.raises(InvalidInput, match="epsilon"):
         statistic.fit(records, epsilons=epsilons)
-    with pytest.raises(InvalidInput, match="weights of a model"):
-        statistic.fit(records[:2], dpm.weights_for([1.0, 1.0], 1.0))
 
 
 @each

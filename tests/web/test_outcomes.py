@@ -16,9 +16,7 @@ from support.shop import SOLD, body_of, open_shop
 
 MODEL = {
     "schema", "dpmarket", "id_column", "label_column", "labels", "features", "radius", "outside_bounds",
-    "records", "rows_per_person", "coef_grid", "grid", "intercept_scaling", "stretch", "l2", "noise_rate",
-    "row_bound", "numerical_epsilon", "numerical_reserve", "gradient_bound", "noise_accuracy",
-    "noise_standard_error", "secure_noise",
+    "records", "description", "intercept_scaling", "shrinkage_correction", "secure_noise", "encoder",
 }  # fmt: skip
 
 
@@ -39,7 +37,7 @@ def test_the_answer_with_a_model_has_exactly_the_allowed_fields(tmp_path):
         model = shop.buyer.model(campaign)
         assert set(model) == MODEL
         assert "person " not in json.dumps(model)  # as everybody here is called
-        assert len(model["coef_grid"]) == 3  # an intercept and two features
+        assert len(model["description"]["cells"][0]) == 3  # an intercept and two features
 
 
 def test_a_connection_that_is_lost_after_commit_makes_no_second_transfer(tmp_path, monkeypatch):

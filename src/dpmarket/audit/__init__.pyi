@@ -1,5 +1,6 @@
 from .accounting import audit_accounting as audit_accounting
-from .accounting import weights_of as weights_of
+from .books import Books as Books
+from .books import books_of as books_of
 from .findings import Audit as Audit
 from .findings import PrivacyFindings as PrivacyFindings
 from .participation import ParticipationAudit as ParticipationAudit

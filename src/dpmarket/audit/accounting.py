@@ -1,17 +1,15 @@
-r"""Turn weights, noise rate and release plan into what everybody really spent, by other code than made them.
+r"""Everybody's spending, recomputed by other code with many digits (mpmath).
 
-Formula (*) of :mod:`dpmarket.privacy.accounting` and the release cost of :mod:`dpmarket.privacy.grid`,
-written down once more with many digits (mpmath). Nothing is shared with the code under audit: there the
-maximum over s is the root of a quadratic, here it is found by halving the interval in which the (concave)
-bracket stops rising.
-
-.. math:: \epsilon_i = \frac{a_i \eta R}{2} + \max_{0 \le s \le 1} \left[ \frac{a_i \eta R s}{2}
-          + r \log\left(1 + \frac{a_i R^2 s (1 - s)}{r \Lambda}\right) \right] + \epsilon_{num}
+Formula (*) of :mod:`dpmarket.privacy.release` and the cost of its grid, from nothing but the constants of
+:meth:`~dpmarket.privacy.release.Release.to_dict`; the maximum over t is found by halving the interval in
+which the concave bracket stops rising. For a noisy descent, the epsilon at which a Gaussian mechanism of
+distance :math:`\mu` has the stated delta (:mod:`dpmarket.privacy.descent`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
@@ -19,87 +17,58 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
+from dpmarket.audit.books import Books
 from dpmarket.audit.findings import PrivacyFindings
-from dpmarket.audit.gaussian_accounting import gaussian_keeps, gaussian_release_spent, gaussian_spent
-from dpmarket.audit.softmax_accounting import softmax_loss, softmax_release_spent
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy import GaussianWeights, ReleasePlan, SoftmaxWeights, Weights
+from dpmarket.privacy.descent import Descent
 from dpmarket.progress import Progress
 
 _DIGITS = 40
 _HALVINGS = 60
 
 
-def audit_accounting(
-    weights: Weights | SoftmaxWeights | GaussianWeights,
-    promises: object,
-    plan: ReleasePlan | None = None,
-    n_coefficients: int = 1,
-    progress: Progress | None = None,
-    joint_columns: int | None = None,
-) -> PrivacyFindings:
-    """Recompute what everybody spent, and compare it with what everybody was promised.
+def audit_accounting(books: Books, promises: object, *, progress: Progress | None = None) -> PrivacyFindings:
+    """Recompute what everybody spent, and compare it with everybody's privacy budget.
 
     Parameters
     ----------
-    weights
-        The weights and the public constants of the training, of two classes or of more, with a delta or
-        without; ``weights_of`` reads them off a model.
+    books
+        The weights and the public constants of the training; :func:`~dpmarket.audit.books.books_of` reads
+        them off a model.
     promises
-        The promise to each person (epsilon), shape (people,).
-    plan
-        How the model was released. None charges ``weights.numerical_epsilon`` as declared.
-    n_coefficients
-        Coefficients of the model, the constant's included; used with a plan for two classes. With a delta,
-        those of one class.
+        The budget of each person (epsilon), shape (people,).
     progress
         Called with the different weights done and all of them.
-    joint_columns
-        How many coefficients have radial noise together; None means all.
 
     Returns
     -------
     PrivacyFindings
         ``found`` is what was spent, rounded up to floats: with a delta, the epsilon at that delta. It fails
-        if anybody's exceeds the promise by anything.
+        if anybody's exceeds the budget by anything.
 
     Raises
     ------
     InvalidInput
-        Promises that are none, or not as many as weights.
+        Budgets that are none, or not as many as weights.
 
     Examples
     --------
-    >>> from dpmarket.privacy import weights_for
-    >>> promises = [0.5, 1.0, 2.5]
-    >>> audit_accounting(weights_for(promises, l2=0.3), promises).passed
-    True
-    >>> audit_accounting(weights_for(promises, l2=0.3), [0.5, 1.0, 2.4]).passed
-    False
+    >>> from dpmarket.privacy import NoiseNorm, Release, logistic_loss
+    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(2), l2=0.3)
+    >>> books = Books(release, *release.weights([0.5, 1.0, 2.5]))
+    >>> audit_accounting(books, [0.5, 1.0, 2.5]).passed, audit_accounting(books, [0.5, 1.0, 2.4]).passed
+    (True, False)
     """
-    if not isinstance(weights, Weights | SoftmaxWeights | GaussianWeights):
-        raise InvalidInput(
-            f"expected Weights, SoftmaxWeights or GaussianWeights, got {type(weights).__name__}."
-        )
+    if not isinstance(books, Books):
+        raise InvalidInput(f"expected Books, got {type(books).__name__}.")
     promised = checks.non_negative_vector("promises", promises)
-    checks.same_length("promises", promised, "weights.loss_weights", weights.loss_weights)
-    n = checks.whole("n_coefficients", n_coefficients, minimum=1)
+    checks.same_length("promises", promised, "books.loss_weights", books.loss_weights)
     with mpmath.workdps(_DIGITS):
-        extra = mpmath.mpf(weights.numerical_epsilon)
-        if plan is not None:
-            extra = _released(plan, weights, n, n if joint_columns is None else joint_columns)
-        spent, broken = _spent(weights, promised, extra, progress)
-        extra_shown = _rounded_up(extra)
-    details = {
-        "weight_total": float(weights.loss_weights.sum()),
-        "noise_rate": weights.noise_rate,
-        "l2": weights.l2,
-        "row_bound": weights.row_bound,
-        "rows_per_person": weights.rows_per_person,
-        "release_cost": extra_shown,
-    }
-    if isinstance(weights, GaussianWeights):
-        details["delta"] = weights.delta
+        extra = mpmath.mpf(books.numerical_epsilon)
+        if books.plan is not None:
+            extra = _grid_cost(books)
+        spent, broken = _spent(books, promised, extra, progress)
+        shown = _rounded_up(extra)
     return PrivacyFindings(
         method="accounting",
         people=read_only(np.arange(promised.size)),
@@ -107,161 +76,117 @@ def audit_accounting(
         found=read_only(spent),
         broken=broken,
         false_alarm=0.0,
-        details=details,
-    )
-
-
-def _released(
-    plan: ReleasePlan, weights: Weights | SoftmaxWeights | GaussianWeights, n: int, joint: int
-) -> Any:
-    if isinstance(weights, GaussianWeights):
-        return gaussian_release_spent(plan, weights, n)
-    if isinstance(weights, SoftmaxWeights):
-        return softmax_release_spent(plan, weights)
-    return _release_cost(plan, weights, n, joint)
-
-
-def weights_of(model: Any) -> Weights | SoftmaxWeights | GaussianWeights | None:
-    """Return the weights and constants that a fitted model says it was trained with, or None if it says none.
-
-    A model opens its books by the attributes of
-    :class:`~dpmarket.learning.PrivateLogisticRegression`: ``loss_weights_``, ``noise_rate_``, ``l2_``,
-    ``row_bound_``, ``numerical_epsilon_``, ``coef_grid_`` and, unless it is 1, ``rows_per_person_``; with
-    shaped noise, ``euclidean_bound_``. A ``coef_grid_`` with a row for every class is that of a softmax
-    regression; a ``delta_`` above 0 says that noise is Gaussian.
-
-    Parameters
-    ----------
-    model
-        Anything, fitted.
-
-    Returns
-    -------
-    Weights, SoftmaxWeights, GaussianWeights or None
-        Believed, not checked: :func:`audit_accounting` and the exact audit do that.
-
-    Raises
-    ------
-    InvalidInput
-        What the model says are no weights or constants.
-    """
-    names = ("loss_weights_", "noise_rate_", "l2_", "row_bound_", "numerical_epsilon_", "coef_grid_")
-    if not all(hasattr(model, name) for name in names):
-        return None
-    rows = int(getattr(model, "rows_per_person_", 1))
-    delta = float(getattr(model, "delta_", 0.0))
-    if delta > 0.0:
-        return GaussianWeights(
-            model.loss_weights_,
-            model.noise_rate_,
-            model.l2_,
-            delta,
-            model.row_bound_,
-            rows,
-            np.shape(model.coef_grid_)[0] if np.ndim(model.coef_grid_) == 2 else 2,
-            model.numerical_epsilon_,
-        )
-    if np.ndim(model.coef_grid_) == 2:
-        classes, n = np.shape(model.coef_grid_)
-        return SoftmaxWeights(
-            model.loss_weights_,
-            model.noise_rate_,
-            model.l2_,
-            classes,
-            n,
-            model.row_bound_,
-            rows,
-            model.numerical_epsilon_,
-        )
-    rows = min(rows, len(model.coef_grid_))
-    return Weights(
-        model.loss_weights_,
-        model.noise_rate_,
-        model.l2_,
-        model.row_bound_,
-        rows,
-        model.numerical_epsilon_,
-        getattr(model, "euclidean_bound_", None),
+        details={
+            "weight_total": float(books.loss_weights.sum()),
+            "noise_rate": books.noise_rate,
+            "delta": books.delta,
+            "release_cost": shown,
+        },
     )
 
 
 def _spent(
-    weights: Weights | SoftmaxWeights | GaussianWeights,
-    promised: FloatArray,
-    extra: Any,
-    progress: Progress | None,
+    books: Books, promised: FloatArray, extra: Any, progress: Progress | None
 ) -> tuple[FloatArray, int]:
-    """Return everybody's spending, and how many spent more than promised (compared with all digits)."""
-    different, places = np.unique(weights.loss_weights, return_inverse=True)
+    """Return everybody's spending, and how many spent more than their budget (compared with all digits)."""
+    different, places = np.unique(books.loss_weights, return_inverse=True)
     losses = []
     for k, weight in enumerate(different.tolist()):
-        losses.append(_any_loss(weight, weights, extra) if weight > 0.0 else mpmath.mpf(0))
+        losses.append(_loss(mpmath.mpf(weight), books, extra) if weight > 0.0 else mpmath.mpf(0))
         if progress is not None:
             progress(k + 1, different.size)
-    spent, broken = np.zeros(promised.size), 0
-    for i, (place, promise) in enumerate(zip(places.tolist(), promised.tolist(), strict=True)):
-        broken += not _is_kept(float(different[place]), weights, extra, losses[place], promise)
-        spent[i] = _rounded_up(losses[place])
-    return spent, broken
+    broken = sum(
+        bool(losses[place] > mpmath.mpf(promise))
+        for place, promise in zip(places.tolist(), promised.tolist(), strict=True)
+    )
+    rounded = np.array([_rounded_up(loss) for loss in losses])
+    return rounded[places], broken
 
 
-def _any_loss(weight: float, weights: Weights | SoftmaxWeights | GaussianWeights, extra: Any) -> Any:
-    if isinstance(weights, GaussianWeights):
-        return gaussian_spent(weight, weights, extra)
-    if isinstance(weights, SoftmaxWeights):
-        return softmax_loss(weight, weights) + extra
-    return _loss(weight, weights) + extra
+def _loss(weight: Any, books: Books, extra: Any) -> Any:
+    if isinstance(books.release, Descent):
+        return _gaussian_epsilon(weight, books.release)
+    data = books.release.to_dict()
+    constants = data["constants"]
+    alpha = weight * mpmath.mpf(books.noise_rate) * constants["reach"] * constants["row_bound"] / 2
+    c = weight * mpmath.mpf(constants["row_bound_2"]) ** 2 / mpmath.mpf(data["l2"])
+    return alpha + min(_largest_bracket(alpha, c, terms) for terms in constants["bounds"]) + extra
 
 
-def _is_kept(
-    weight: float, weights: Weights | SoftmaxWeights | GaussianWeights, extra: Any, loss: Any, promise: float
-) -> bool:
-    if isinstance(weights, GaussianWeights) and weight > 0.0:
-        return gaussian_keeps(weight, weights, extra, promise)
-    return bool(loss <= mpmath.mpf(promise))
+def _largest_bracket(alpha: Any, c: Any, terms: Any) -> Any:
+    """Return the maximum of ``alpha t + sum m log(1 + c g(t))`` over t in [0, 1]."""
+
+    def value(t: Any) -> Any:
+        logs = (m * mpmath.log1p(c * (p * (1 - t) + q * t + v * t * (1 - t))) for m, p, q, v in terms)
+        return alpha * t + mpmath.fsum(logs)
+
+    def rising(t: Any) -> bool:
+        slopes = (
+            m * c * (q - p + v * (1 - 2 * t)) / (1 + c * (p * (1 - t) + q * t + v * t * (1 - t)))
+            for m, p, q, v in terms
+        )
+        return bool(alpha + mpmath.fsum(slopes) > 0)
+
+    return value(_where(rising))
 
 
-def _loss(weight: float, weights: Weights) -> Any:
-    """Return formula (*) for one weight, from below its maximum by less than 1e-17 of the bracket's size."""
-    a, eta, bound = mpmath.mpf(weight), mpmath.mpf(weights.noise_rate), mpmath.mpf(weights.row_bound)
-    rows = weights.rows_per_person
-    slope = a * eta * bound / 2
-    bend = a * mpmath.mpf(_longest(weights)) ** 2 / (rows * mpmath.mpf(weights.l2))
-
-    def rising(s: Any) -> bool:
-        return bool(slope + rows * bend * (1 - 2 * s) / (1 + bend * s * (1 - s)) > 0)
-
+def _where(rising: Callable[[Any], bool]) -> Any:
+    """Return the end of the part of [0, 1] where a function rises."""
     low, high = mpmath.mpf(0), mpmath.mpf(1)
     if rising(high):
-        low = high
-    while high - low > mpmath.mpf(2) ** -_HALVINGS:
+        return high
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if rising(middle) else (low, middle)
-    return slope + slope * low + rows * mpmath.log1p(bend * low * (1 - low))
+    return low
 
 
-def _longest(weights: Weights) -> float:
-    """Return R2, the bound on the Euclidean length of rows."""
-    return weights.row_bound if weights.euclidean_bound is None else weights.euclidean_bound
+def _gaussian_epsilon(weight: Any, descent: Descent) -> Any:
+    """Return the epsilon at the descent's delta, from above by less than 1e-17 of it."""
+    stated: Mapping[str, Any] = descent.to_dict()
+    mu = 2 * weight * stated["cells"] * mpmath.sqrt(stated["steps"]) / mpmath.mpf(stated["noise_scale"])
+    delta, root = mpmath.mpf(stated["delta"]), mpmath.sqrt(2)
+
+    def found(epsilon: Any) -> Any:
+        x = epsilon / mu - mu / 2
+        return mpmath.erfc(x / root) / 2 - mpmath.exp(epsilon) * mpmath.erfc((x + mu) / root) / 2
+
+    low, high = mpmath.mpf(0), mpmath.mpf(1)
+    while found(high) > delta:
+        low, high = high, 2 * high
+    if found(low) <= delta:
+        return low
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if found(middle) > delta else (low, middle)
+    return high
 
 
-def _release_cost(plan: ReleasePlan, weights: Weights, n: int, joint: int) -> Any:
+def _grid_cost(books: Books) -> Any:
     """Return what releasing on the grid costs everybody with a weight."""
-    l2, eta, bound = (mpmath.mpf(value) for value in (weights.l2, weights.noise_rate, weights.row_bound))
-    total = mpmath.fsum(mpmath.mpf(value) for value in weights.loss_weights.tolist())
-    rho = (mpmath.mpf(plan.gradient_bound) + mpmath.mpf(plan.noise_accuracy)) / l2
-    grid = mpmath.mpf(plan.grid)
+    assert books.plan is not None
+    assert not isinstance(books.release, Descent)
+    data = books.release.to_dict()
+    constants = data["constants"]
+    own = mpmath.fsum(mpmath.mpf(value) for value in books.loss_weights.tolist())
+    total = own if books.weight_total is None else max(own, mpmath.mpf(books.weight_total))
+    l2, grid = mpmath.mpf(data["l2"]), mpmath.mpf(books.plan.grid)
+    rho = (mpmath.mpf(books.plan.gradient_bound) + mpmath.mpf(books.plan.noise_accuracy)) / l2
     if 2 * rho >= grid:
         return mpmath.inf
-    longest = mpmath.mpf(_longest(weights))
-    bend = mpmath.sqrt(n) * min(n * longest, total * longest**3 / (6 * mpmath.sqrt(3) * l2))
-    # In the norm of the noise: the vector of ones, and the largest sum of absolute values of a row.
-    ones = mpmath.sqrt(joint) + (n - joint)
-    sums = mpmath.sqrt(n) * longest
-    if joint < n:
-        sums = min(sums, mpmath.sqrt(max(joint, 1)) * bound)
-    steepest = eta / 2 * (l2 * ones + total * bound * sums / 4) + bend
-    return n * mpmath.log((grid + 2 * rho) / (grid - 2 * rho)) + 2 * rho * steepest
+    n, outputs, longest = (
+        constants["coefficients"],
+        constants["outputs"],
+        mpmath.mpf(constants["row_bound_2"]),
+    )
+    noise = outputs * l2 * constants["ones"]
+    noise += total * constants["curvature_1"] * mpmath.mpf(constants["row_bound"]) * constants["largest_sum"]
+    bend = min(
+        constants["relative_third"] * n * constants["rank"] * longest,
+        constants["third"] * total * longest**3 / l2,
+    )
+    slope = mpmath.mpf(books.noise_rate) / 2 * noise + mpmath.sqrt(n) * bend
+    return outputs * n * mpmath.log((grid + 2 * rho) / (grid - 2 * rho)) + 2 * rho * slope
 
 
 def _rounded_up(value: Any) -> float:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmarket.arrays import FloatArray
+from dpmarket.audit.books import Books
 from dpmarket.audit.distinguishing import Guess, choose_guess, expected_epsilon, seldom_guess
 from dpmarket.audit.neighbours import Neighbours
 from dpmarket.audit.scores import fitted_scores, likelihood_ratio
-from dpmarket.privacy import Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +41,15 @@ class Look:
         """Return a look at these outputs, too."""
         return Look(self.pair, np.concatenate([self.first, first]), np.concatenate([self.second, second]))
 
-    def guess(self, weights: Weights, tests: int, alpha: float) -> tuple[Guess, float]:
+    def guess(self, books: Books, tests: int, alpha: float) -> tuple[Guess, float]:
         """Return the rule that promises most in ``tests`` further models, and the epsilon it promises."""
         scores = fitted_scores(self.pair, self.first, self.second)
-        ratio = likelihood_ratio(self.pair, self.first, weights)
+        ratio = likelihood_ratio(self.pair, self.first, books)
         return choose_guess(self.first, self.second, scores, ratio, tests, alpha)
 
-    def promised(self, weights: Weights, tests: int, alpha: float) -> float:
+    def promised(self, books: Books, tests: int, alpha: float) -> float:
         """Return the epsilon that the better of both rules promises."""
-        _, value = self.guess(weights, tests, alpha)
+        _, value = self.guess(books, tests, alpha)
         seldom = self.seldom()
         if seldom is None:
             return value
@@ -61,13 +61,13 @@ class Look:
         return seldom_guess(self.first, self.second, fitted_scores(self.pair, self.first, self.second))
 
 
-def best_look(looks: Sequence[Look], weights: Weights, tests: int, alpha: float) -> Look:
+def best_look(looks: Sequence[Look], books: Books, tests: int, alpha: float) -> Look:
     """Return the look that promises the largest epsilon."""
-    return max(looks, key=lambda look: look.promised(weights, tests, alpha))
+    return max(looks, key=lambda look: look.promised(books, tests, alpha))
 
 
-def finalists(looks: Sequence[Look], weights: Weights, tests: int, alpha: float) -> list[Look]:
+def finalists(looks: Sequence[Look], books: Books, tests: int, alpha: float) -> list[Look]:
     """Return the best look at a pair of two records, and all at a record against an empty one."""
     against_nothing = [look for look in looks if look.pair.against_nothing]
     others = [look for look in looks if not look.pair.against_nothing]
-    return [best_look(others, weights, tests, alpha), *against_nothing]
+    return [best_look(others, books, tests, alpha), *against_nothing]

@@ -19,7 +19,8 @@ import numpy as np
 from scipy.special import expit
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.privacy import Weights
+from dpmarket.audit.books import Books
+from dpmarket.privacy.release import Release
 
 N_FEATURES = 2
 _LEAN = 0.45
@@ -98,8 +99,8 @@ def neighbours_of(person: int, n_people: int, lean: float = _LEAN) -> list[Neigh
     return pairs
 
 
-def best_lean(weights: Weights, person: int) -> float:
-    r"""Return how far the person should lean against the others, for a model of these weights.
+def best_lean(books: Books, person: int) -> float:
+    r"""Return how far the person should lean against the others, for a model of these books.
 
     The others pull the coefficients to the length W at which :math:`\Lambda W = A s(W)`, A their weight and
     s the error. A record (-x, y) of norm 1 then has the error :math:`s(-x W)`, and moves the noise across by
@@ -107,14 +108,21 @@ def best_lean(weights: Weights, person: int) -> float:
 
     Examples
     --------
-    >>> from dpmarket.privacy import weights_for
-    >>> best_lean(weights_for([1.0, 1e6, 1e6], l2=1e-6), 0)
+    >>> from dpmarket.privacy import NoiseNorm, logistic_loss
+    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(2), l2=1e-6)
+    >>> best_lean(Books(release, *release.weights([1.0, 1e6, 1e6])), 0)
     0.305
     """
-    others = float(np.delete(weights.loss_weights, person).sum())
-    low, high = 0.0, others / weights.l2
+    others, l2 = float(np.delete(books.loss_weights, person).sum()), l2_of(books)
+    low, high = 0.0, others / l2
     for _ in range(200):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if weights.l2 * middle < others * expit(-middle) else (low, middle)
+        low, high = (middle, high) if l2 * middle < others * expit(-middle) else (low, middle)
     lean = np.round(np.linspace(0.05, 0.95, 181), 3)
     return float(lean[int((expit(lean * low) * np.sqrt(1.0 - lean**2)).argmax())])
+
+
+def l2_of(books: Books) -> float:
+    """Return the penalty of books without a delta."""
+    assert isinstance(books.release, Release)
+    return books.release.l2

@@ -12,17 +12,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpmarket import checks
-from dpmarket.audit.accounting import audit_accounting, weights_of
+from dpmarket.audit.accounting import audit_accounting
+from dpmarket.audit.books import Books, books_of
 from dpmarket.audit.findings import PrivacyFindings, verdict
 from dpmarket.audit.neighbours import neighbours_of
-from dpmarket.audit.privacy_exact import audit_privacy_exact
+from dpmarket.audit.privacy_exact import audit_privacy_exact, has_densities
 from dpmarket.audit.privacy_sampled import audit_privacy_sampled
 from dpmarket.display import html_table, short_repr
 from dpmarket.learning import Learner
-from dpmarket.privacy import GaussianWeights
 from dpmarket.progress import Progress
 
 if TYPE_CHECKING:
@@ -51,6 +49,7 @@ class PrivacyAudit:
     --------
     A learner that looks at no record keeps every promise, and opens no books.
 
+    >>> import numpy as np
     >>> class Guesses:
     ...     rng = np.random.default_rng(0)
     ...     def fit(self, X, y, epsilons):
@@ -181,43 +180,30 @@ def audit_privacy(
     )
     first = neighbours_of(0, promised.size)[0]
     model = learner.fit(first.features, first.labels, promised)
-    weights = weights_of(model)
-    if weights is None:
+    books = books_of(model)
+    if books is None:
         return PrivacyAudit(sampled, None, None)
-    plan = getattr(model, "release_plan_", None)
-    n_coefficients = int(np.size(getattr(model, "coef_grid_", 0)))
-    books, agree = _books(model), True  # before the next fit: a learner may return itself
+    shown, agree = _shown(books), True  # before the next fit: a learner may return itself
     for person in sampled.people.tolist():
         for pair in neighbours_of(person, promised.size):
             before = learner.fit(pair.features, pair.labels, promised)
-            agree = agree and _books(before) == books
+            agree = agree and _shown(books_of(before)) == shown
             after = learner.fit(pair.replaced_features, pair.replaced_labels, promised)
-            agree = agree and _books(after) == books
-    shape = getattr(model, "noise_shape_", None)
-    joint = None if shape is None else shape.joint_columns
-    exact = None
-    if isinstance(weights, GaussianWeights):
-        # No ratio of densities is bounded where promises have a delta.
-        n_coefficients = int(np.shape(getattr(model, "coef_grid_", [0]))[-1])
-    else:
-        exact = audit_privacy_exact(weights, promised, people=sampled.people)
-    accounting = audit_accounting(weights, promised, plan, n_coefficients, joint_columns=joint)
-    return PrivacyAudit(sampled, exact, accounting, agree)
+            agree = agree and _shown(books_of(after)) == shown
+    # No ratio of densities is bounded where guarantees have a delta.
+    exact = audit_privacy_exact(books, promised, people=sampled.people) if has_densities(books) else None
+    return PrivacyAudit(sampled, exact, audit_accounting(books, promised), agree)
 
 
-def _books(model: Any) -> tuple[object, ...] | None:
-    """Return what a model says of its training, to be compared: no two records may differ in it."""
-    weights = weights_of(model)
-    if weights is None:
+def _shown(books: Books | None) -> tuple[object, ...] | None:
+    """Return what books say, to be compared: no two records may differ in it."""
+    if books is None:
         return None
     return (
-        weights.loss_weights.tobytes(),
-        weights.noise_rate,
-        weights.l2,
-        weights.row_bound,
-        weights.rows_per_person,
-        weights.euclidean_bound,
-        weights.numerical_epsilon,
-        getattr(model, "release_plan_", None),
-        int(np.size(getattr(model, "coef_grid_", 0))),
+        books.release,
+        books.loss_weights.tobytes(),
+        books.noise_rate,
+        books.numerical_epsilon,
+        books.plan,
+        books.weight_total,
     )

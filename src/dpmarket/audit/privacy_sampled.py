@@ -22,14 +22,16 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.audit.accounting import weights_of
+from dpmarket.audit.books import Books, books_of
 from dpmarket.audit.choosing import Look, best_look, finalists
 from dpmarket.audit.distinguishing import epsilon_bound
 from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import Learner
-from dpmarket.privacy import Weights, weights_for
+from dpmarket.privacy.loss import logistic_loss
+from dpmarket.privacy.noise_norm import NoiseNorm
+from dpmarket.privacy.release import Release
 from dpmarket.progress import Progress
 
 _CHUNK = 250
@@ -166,11 +168,11 @@ def audit_privacy_sampled(
         for person in chosen
     ]
     alarm = checks.strictly_between("false_alarm", false_alarm, 0.0, 1.0)
-    weights, repeats = _nominal(learner, promised)
+    books, repeats = _nominal(learner, promised)
     with _processes(learner, executor, sum(totals), repeats=repeats) as place:
         trained = _Trainer(learner, promised, place, progress, sum(totals))
         found = [
-            _bounded(trained, weights, person, total, alarm / chosen.size)
+            _bounded(trained, books, person, total, alarm / chosen.size)
             for person, total in zip(chosen.tolist(), totals, strict=True)
         ]
     bounds = np.array([bound for bound, _ in found])
@@ -186,18 +188,21 @@ def audit_privacy_sampled(
     )
 
 
-def _nominal(learner: Learner, promises: FloatArray) -> tuple[Weights, bool]:
+def _nominal(learner: Learner, promises: FloatArray) -> tuple[Books, bool]:
     """Return how the learner says it weighs records, or would if it were ours; whether its noise repeats."""
     pair = neighbours_of(0, promises.size)[0]
     model: Any = learner.fit(pair.features, pair.labels, promises)
     repeats = not getattr(model, "certifiable_", False)
     try:
-        weights = weights_of(model)
+        books = books_of(model)
     except InvalidInput:
-        weights = None  # books that make no sense: what they are worth is for other audits to say
-    if not isinstance(weights, Weights):  # none, or those of more classes: pairs are designed for two
-        weights = weights_for(promises, 2.0 / float(promises.sum()))
-    return weights, repeats
+        books = None  # books that make no sense: what they are worth is for other audits to say
+    if books is not None and isinstance(books.release, Release):
+        norm, loss = books.release.norm, books.release.loss
+        if norm.is_euclidean and loss == logistic_loss():  # what pairs and likelihood ratios are designed for
+            return books, repeats
+    release = Release(logistic_loss(), NoiseNorm.euclidean(N_FEATURES), 2.0 / float(promises.sum()))
+    return Books(release, *release.weights(promises)), repeats
 
 
 @contextmanager
@@ -283,17 +288,17 @@ def _refuse_repeated(parts: Sequence[FloatArray]) -> None:
 
 
 def _bounded(
-    trained: _Trainer, weights: Weights, person: int, fits: int, alpha: float
+    trained: _Trainer, books: Books, person: int, fits: int, alpha: float
 ) -> tuple[float, dict[str, Any]]:
     """Choose a pair and a guess on some of the models, and test it on the others."""
-    pairs = neighbours_of(person, trained.promises.size, best_lean(weights, person))
+    pairs = neighbours_of(person, trained.promises.size, best_lean(books, person))
     each = max(fits // (16 * len(pairs)), min(fits // (4 * len(pairs)), _FEW))
     again = fits // 16
     # With few models a second look at several pairs would leave too little to test on.
     glance = max(again // 4, min(again, _GLANCE)) if each > _FEW else 0
     losers = sum(pair.against_nothing for pair in pairs)
     tests = fits - 2 * (len(pairs) * each + again + losers * glance)
-    goal = (weights, tests, alpha)
+    goal = (books, tests, alpha)
 
     looks = [Look(pair, *trained.both(pair, each, each)) for pair in pairs]
     if glance:

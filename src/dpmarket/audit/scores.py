@@ -14,9 +14,9 @@ import numpy as np
 from scipy.special import expit
 
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.neighbours import N_FEATURES, Neighbours
-from dpmarket.privacy import Weights
-from dpmarket.privacy.exact_density import trusted_log_density
+from dpmarket.audit.books import Books
+from dpmarket.audit.neighbours import N_FEATURES, Neighbours, l2_of
+from dpmarket.audit.worst_case import log_density
 
 Score = Callable[[FloatArray], FloatArray]
 """From outputs, shape (samples, coefficients), to one number for each."""
@@ -44,26 +44,22 @@ def fitted_scores(pair: Neighbours, first: FloatArray, second: FloatArray) -> li
     return [*(quadratic(*parts) for parts in candidates), *straight]
 
 
-def likelihood_ratio(pair: Neighbours, outputs: FloatArray, weights: Weights) -> Score | None:
-    """Return the log likelihood ratio of a learner with these weights, if outputs are two coefficients.
+def likelihood_ratio(pair: Neighbours, outputs: FloatArray, books: Books) -> Score | None:
+    """Return the log likelihood ratio of a learner with these books, if outputs are two coefficients.
 
     What comes after them, such as a constant that is not used, must be 0.
     """
     if outputs.shape[1] < N_FEATURES or np.any(outputs[:, N_FEATURES:]):
         return None
-    return lambda z: _log_ratio(z, pair, weights)
+    return lambda z: _log_ratio(z, pair, books)
 
 
-def _log_ratio(outputs: FloatArray, pair: Neighbours, weights: Weights) -> FloatArray:
+def _log_ratio(outputs: FloatArray, pair: Neighbours, books: Books) -> FloatArray:
     """Return the exact log density ratio of outputs without a constant, were the learner as it should be."""
     w = outputs[:, :N_FEATURES]
     densities = [
-        trusted_log_density(
-            w,
-            np.broadcast_to(rows * (2.0 * labels - 1.0)[:, None], (len(w), *rows.shape)),
-            weights.loss_weights,
-            weights.noise_rate,
-            weights.l2,
+        log_density(
+            w, rows * (2.0 * labels - 1.0)[:, None], books.loss_weights, books.noise_rate, l2_of(books)
         )
         for rows, labels in (
             (pair.features, pair.labels),

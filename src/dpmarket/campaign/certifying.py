@@ -34,7 +34,6 @@ from dpmarket.errors import NotCertifiable
 from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
-from dpmarket.privacy import NoiseShape
 from dpmarket.progress import StageProgress
 
 
@@ -268,25 +267,13 @@ def _released_statistics(found: StatisticFile) -> ReleasedStatistics:
 
 
 def _released(model: ModelFile) -> ReleasedModel:
-    shape = None if model.noise_shape is None else NoiseShape.from_dict(model.noise_shape)
-    return ReleasedModel(
-        coef_grid=tuple(tuple(cell) if isinstance(cell, list) else cell for cell in model.coef_grid),  # type: ignore[arg-type]
-        grid=model.grid,
-        stretch=model.stretch,
+    return ReleasedModel.described(
+        model.description,
+        stretch=model.shrinkage_correction,
         features=tuple((feature.name, feature.low, feature.high) for feature in model.features),
         classes=tuple(model.labels),
         fit_intercept=True,
         intercept_scaling=model.intercept_scaling,
         clip=False,
-        l2=model.l2,
-        noise_rate=model.noise_rate,
-        row_bound=model.row_bound,
-        rows_per_person=model.rows_per_person,
-        gradient_bound=model.gradient_bound,
-        noise_accuracy=model.noise_accuracy,
-        numerical_epsilon=model.numerical_epsilon,
-        euclidean_bound=model.euclidean_bound,
-        joint_columns=None if shape is None else shape.joint_columns,
         encoder=model.encoder,
-        delta=model.delta,
     )

@@ -57,14 +57,9 @@ def contradictions(data: Mapping[str, Any], feature_keys: set[str], features: st
             found.append(("sellers.expected", line))
     found += delta_problems(data)
     found += _purposes(data, features)
-    many = len(_labels(data)) > 2
     for name, bounds in _table(data, "features").items():
         if isinstance(bounds, Mapping):
             found += _feature_problems(f"features.{name}", bounds, feature_keys)
-            if many and not set(bounds) <= {"low", "high"}:
-                path = f"features.{name}"
-                line = f"{path}: expected a number with low and high only, with more than two labels."
-                found.append((path, line))
     return found + _clashes(data, sellers)
 
 

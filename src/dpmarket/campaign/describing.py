@@ -104,9 +104,7 @@ def _model(path: str | os.PathLike[str]) -> Description:
     rows = [
         ("predicts", f"{model.label_column}: {', '.join(second_first[:-1])} or {second_first[-1]}"),
         ("records", f"{model.records:,}"),
-        ("noise rate", f"{model.noise_rate:.6g}"),
-        ("l2", f"{model.l2:.4g}"),
-        ("noise in a coefficient, at most", f"{model.noise_standard_error:.4g}"),
+        *((name, f"{value:.6g}") for name, value in model.noise().items()),
     ]
     if model.delta:
         rows.insert(2, ("delta beside each epsilon", f"{model.delta:g}"))

@@ -23,9 +23,7 @@ from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo,
 
 if TYPE_CHECKING:
     from dpmarket.learning import PublicEncoder
-    from dpmarket.learning.gaussian_geometry import GaussianGeometry
-    from dpmarket.learning.geometry import Geometry
-    from dpmarket.learning.softmax_geometry import SoftmaxGeometry
+    from dpmarket.privacy import Loss, NoiseNorm
 
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 _OUTSIDE = {
@@ -78,31 +76,24 @@ def encoder_of(market: Market) -> PublicEncoder:
     )
 
 
-def rows_of_market(market: Market) -> Geometry:
-    """Return what is public about the rows that a market trains with."""
-    from dpmarket.learning.geometry import geometry_of
+def norm_of_market(market: Market) -> NoiseNorm:
+    """Return the noise norm, the bounds on rows and the constant column of a market's model."""
+    from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 
     if is_plain(market):
-        return geometry_of(len(market.features), None, None, wanted=True)
-    encoder = encoder_of(market)
-    return geometry_of(len(encoder.get_feature_names_out()), None, encoder.noise_shape(), wanted=True)
+        return NoiseNorm.euclidean(len(market.features), suggested_constant([False] * len(market.features)))
+    norm = encoder_of(market).noise_norm()
+    return NoiseNorm(
+        norm.separate, norm.euclidean_bound, suggested_constant(norm.separate, norm.euclidean_bound)
+    )
 
 
-def gaussian_rows(market: Market) -> GaussianGeometry:
-    """Return what is public about rows, classes and Gaussian noise of a market with a delta."""
-    from dpmarket.learning.gaussian_geometry import GaussianGeometry
+def loss_of_market(market: Market) -> Loss:
+    """Return the loss of a market's model: logistic, or softmax for more than two labels."""
+    from dpmarket.privacy import Softmax, logistic_loss
 
     classes = len(label_of(market).values)
-    return GaussianGeometry.of(rows_of_market(market), classes, market.objective.delta or 0.0)
-
-
-def geometry_of_market(market: Market) -> Geometry | SoftmaxGeometry:
-    """Return what is public about the rows, the noise without a delta and the classes of a market."""
-    from dpmarket.learning.softmax_geometry import SoftmaxGeometry
-
-    rows = rows_of_market(market)
-    classes = len(label_of(market).values)
-    return rows if classes == 2 else SoftmaxGeometry(rows, classes)
+    return logistic_loss() if classes == 2 else Softmax(classes)
 
 
 def declared_by(

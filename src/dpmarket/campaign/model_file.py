@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,15 +16,8 @@ from dpmarket.version import __version__
 if TYPE_CHECKING:
     from dpmarket.learning import PrivateLogisticRegression, PublicEncoder, PublicScaler
 
-SCHEMA: Literal["dpmarket.model/2"] = "dpmarket.model/2"
-ENCODED: Literal["dpmarket.model/3"] = "dpmarket.model/3"  # with an encoder of its features
-SOFTMAX: Literal["dpmarket.model/4"] = "dpmarket.model/4"  # with more than two labels
-WITH_DELTA: Literal["dpmarket.model/5"] = "dpmarket.model/5"  # whose promises have a delta
-Schema = Literal["dpmarket.model/2", "dpmarket.model/3", "dpmarket.model/4", "dpmarket.model/5"]
-_KNOWN = (SCHEMA, ENCODED, SOFTMAX, WITH_DELTA)
+SCHEMA: Literal["dpmarket.model/6"] = "dpmarket.model/6"
 _LARGEST = 64 << 20  # bytes
-
-_Cell = Annotated[int, Field(ge=-(2**63), le=2**63)]
 
 
 class _Part(BaseModel):
@@ -40,7 +33,7 @@ class FeatureBounds(_Part):
 
 
 class ModelFile(_Part):
-    """A released model. Nothing in it is private beyond what the promises allow: no record, cost or seller.
+    """A released model. Nothing in it is private beyond what the budgets allow: no record, cost or seller.
 
     Attributes
     ----------
@@ -54,34 +47,19 @@ class ModelFile(_Part):
         Whether features outside their bounds were clipped or refused.
     records
         Number of people trained on; how many rows they have is private.
-    rows_per_person
-        The bound on the rows of a seller that was charged.
-    coef_grid, grid
-        The release: whole numbers, the constant's last, and the width of their grid. With more than two
-        labels a list for each, not yet centred.
-    intercept_scaling, stretch
-        The number in the constant column, and the factor of the coefficients.
-    l2, noise_rate, row_bound
-        Penalty, the rate of the noise that was used, and the bound on rows with their constant.
-    numerical_epsilon, numerical_reserve
-        What releasing rounded numbers cost, and what was set aside for it.
-    gradient_bound, noise_accuracy
-        The accuracies of the release plan.
-    noise_standard_error
-        Bound on what noise adds to a coefficient.
+    description
+        Everything public about the release, as the estimator's ``description_`` has it: with the released
+        whole numbers (``cells``) or, with a delta, coefficients, the constant's last.
+    shrinkage_correction
+        The public factor between the released numbers and the coefficients.
     secure_noise
         Whether the noise came from the operating system's entropy.
     encoder
         What was declared about the columns of the table, see :class:`~dpmarket.learning.PublicEncoder`; then
         ``features`` are the encoded columns. None for features that are scaled only.
-    noise_shape, euclidean_bound
-        The shape of the noise, and the Euclidean bound on rows; None for Euclidean noise.
-    delta
-        The delta of every promise; 0 without one. With one the noise is Gaussian, ``noise_shape`` is only the
-        norm in which rows were scaled, and ``row_bound`` their Euclidean bound.
     """
 
-    schema_version: Schema = Field(SCHEMA, alias="schema")
+    schema_version: Literal["dpmarket.model/6"] = Field(SCHEMA, alias="schema")
     dpmarket: str
     id_column: str
     label_column: str
@@ -90,31 +68,26 @@ class ModelFile(_Part):
     radius: float
     outside_bounds: Literal["clip", "refuse"]
     records: int = Field(ge=1)
-    rows_per_person: int = Field(ge=1)
-    coef_grid: list[_Cell] | list[list[_Cell]]
-    grid: float = Field(gt=0)
+    description: dict[str, Any]
     intercept_scaling: float = Field(gt=0)
-    stretch: float = Field(gt=0)
-    l2: float = Field(gt=0)
-    noise_rate: float = Field(gt=0)
-    row_bound: float = Field(gt=0)
-    numerical_epsilon: float = Field(ge=0)
-    numerical_reserve: float = Field(gt=0)
-    gradient_bound: float = Field(gt=0)
-    noise_accuracy: float = Field(gt=0)
-    noise_standard_error: float = Field(gt=0)
+    shrinkage_correction: float = Field(gt=0)
     secure_noise: bool
     encoder: dict[str, Any] | None = None
-    noise_shape: dict[str, Any] | None = None
-    euclidean_bound: float | None = Field(None, gt=0)
-    delta: float = Field(0.0, ge=0, lt=1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        left_out = {"encoder", "noise_shape", "euclidean_bound"} if self.encoder is None else set()
-        if not self.delta:
-            left_out.add("delta")
-        return self.model_dump(by_alias=True, exclude=left_out or None)
+        return self.model_dump(by_alias=True)
+
+    @property
+    def delta(self) -> float:
+        """The delta of every guarantee; 0 without one."""
+        return float(self.description["release"].get("delta", 0.0))
+
+    def noise(self) -> dict[str, float]:
+        """Return the public numbers that say how much noise there is, by name."""
+        if self.delta:
+            return {"steps of the descent": self.description["release"]["steps"]}
+        return {"noise rate": self.description["noise_rate"], "l2": self.description["release"]["l2"]}
 
     def public_encoder(self) -> PublicEncoder:
         """Return the encoder of the table's columns.
@@ -146,12 +119,15 @@ class ModelFile(_Part):
 
         With more than two labels a row for each; they add up to 0 over the labels.
         """
-        values = np.array(self.coef_grid, dtype=np.float64) * self.grid
+        if self.delta:
+            values = np.array(self.description["coefficients"], dtype=np.float64)
+        else:
+            values = np.array(self.description["cells"], dtype=np.float64) * self.description["grid"]
         if self.has_many_labels:
             values -= values.mean(axis=0)  # what all have in common is noise, and changes no probability
-        values *= self.stretch
-        values[..., -1] *= self.intercept_scaling
-        return values
+        values *= self.shrinkage_correction
+        values[:, -1] *= self.intercept_scaling
+        return values if self.has_many_labels else values[0]
 
     def by_label(self) -> list[tuple[str | int, FloatArray]]:
         """Return every label that has coefficients, with them: of two labels the second."""
@@ -216,9 +192,8 @@ def model_file(
     encoder: dict[str, Any] | None = None,
 ) -> ModelFile:
     """Return what a fitted estimator releases, with the public parameters around it."""
-    shape = model.noise_shape_
     return ModelFile(
-        schema=_schema(encoder, len(labels), model.delta_),
+        schema=SCHEMA,
         dpmarket=__version__,
         id_column=id_column,
         label_column=label_column,
@@ -227,33 +202,12 @@ def model_file(
         radius=radius,
         outside_bounds=outside_bounds,
         records=records,
-        rows_per_person=model.rows_per_person_,
-        coef_grid=model.coef_grid_.tolist(),
-        grid=model.grid_,
+        description=model.description_,
         intercept_scaling=model.intercept_scaling_,
-        stretch=model.stretch_,
-        l2=model.l2_,
-        noise_rate=model.noise_rate_,
-        row_bound=model.row_bound_,
-        numerical_epsilon=model.numerical_epsilon_,
-        numerical_reserve=model.numerical_epsilon,
-        gradient_bound=model.release_plan_.gradient_bound,
-        noise_accuracy=model.release_plan_.noise_accuracy,
-        noise_standard_error=model.noise_standard_error_,
+        shrinkage_correction=1.0 if model.delta_ else model.shrinkage_correction_,
         secure_noise=model.certifiable_,
         encoder=encoder,
-        noise_shape=None if shape is None else shape.to_dict(),
-        euclidean_bound=model.euclidean_bound_,
-        delta=model.delta_,
     )
-
-
-def _schema(encoder: dict[str, Any] | None, labels: int, delta: float) -> Schema:
-    if delta > 0.0:
-        return WITH_DELTA
-    if labels > 2:
-        return SOFTMAX
-    return SCHEMA if encoder is None else ENCODED
 
 
 def read_model(source: str | os.PathLike[str]) -> ModelFile:
@@ -265,7 +219,7 @@ def read_model(source: str | os.PathLike[str]) -> ModelFile:
         No JSON, not a model, or parts missing or wrong, each by its name.
     """
     data = read_json(source, _LARGEST)
-    if not isinstance(data, dict) or data.get("schema") not in _KNOWN:
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise FileProblem(
             f"expected a model with schema {SCHEMA!r} in {source}, as 'dpmarket train' writes it."
         )
@@ -285,38 +239,40 @@ def _checked(data: dict[str, Any], source: str) -> ModelFile:
         raise FileProblem(
             f"cannot use {source}: expected a whole model, wrong are {', '.join(parts)}."
         ) from None
+    _refuse_other_coefficients(model, source)
     if model.encoder is not None:
         _refuse_other_columns(model, source)
-    _refuse_other_coefficients(model, source)
     return model
 
 
 def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
-    """Refuse a model that does not have a coefficient for every feature, of every label if there are many."""
-    if (model.schema_version == WITH_DELTA) != (model.delta > 0.0):
-        raise FileProblem(f"cannot use {source}: expected schema {WITH_DELTA!r} for a delta above 0 only.")
-    if model.schema_version != WITH_DELTA and (model.schema_version == SOFTMAX) != model.has_many_labels:
-        raise FileProblem(f"cannot use {source}: expected schema {SOFTMAX!r} for more than two labels only.")
+    """Refuse a description that is none, or does not have a coefficient for every feature and output."""
+    from dpmarket.audit import Books
+
     if len(set(model.labels)) < len(model.labels):
         raise FileProblem(f"cannot use {source}: expected different labels.")
-    rows: list[Any] = list(model.coef_grid) if model.has_many_labels else [model.coef_grid]
-    if model.has_many_labels and len(rows) != len(model.labels):
-        raise FileProblem(
-            f"cannot use {source}: expected coefficients of {len(model.labels)} labels, got {len(rows)}."
-        )
+    try:
+        books = Books.of(model.description, [1.0])
+    except InvalidInput as problem:
+        raise FileProblem(f"cannot use {source}: {problem}") from None
+    found = model.description["coefficients" if books.delta else "cells"]
+    outputs = len(model.labels) if model.has_many_labels else 1
     expected = len(model.features) + 1
-    for row in rows:
-        if not isinstance(row, list) or len(row) != expected or any(isinstance(cell, list) for cell in row):
-            count = len(row) if isinstance(row, list) else 1
-            raise FileProblem(f"cannot use {source}: expected {expected} coefficients, got {count}.")
+    kinds = (int, float) if books.delta else (int,)
+    if not isinstance(found, list) or len(found) != outputs:
+        raise FileProblem(f"cannot use {source}: expected coefficients of {outputs} labels.")
+    for row in found:
+        if not isinstance(row, list) or len(row) != expected:
+            raise FileProblem(f"cannot use {source}: expected {expected} coefficients.")
+        if not all(type(cell) in kinds and abs(cell) <= 2**63 for cell in row):
+            raise FileProblem(f"cannot use {source}: expected coefficients that are numbers, and no others.")
 
 
 def _refuse_other_columns(model: ModelFile, source: str) -> None:
-    """Refuse a model whose encoder makes other columns than the model has, or rows of another shape."""
+    """Refuse a model whose encoder makes other columns than the model has, or rows of another norm."""
     encoder = model.public_encoder()
-    shape = encoder.noise_shape()
-    told = None if shape is None or shape.is_euclidean else shape.to_dict()
     if [feature.name for feature in model.features] != encoder.get_feature_names_out().tolist():
         raise FileProblem(f"cannot use {source}: expected the features that its encoder makes.")
-    if told != model.noise_shape:
-        raise FileProblem(f"cannot use {source}: expected the noise shape of its encoder.")
+    norm = encoder.noise_norm().to_dict() | {"constant": model.intercept_scaling}
+    if not model.delta and model.description["release"].get("norm") != norm:
+        raise FileProblem(f"cannot use {source}: expected the noise norm of its encoder.")

@@ -15,9 +15,9 @@ import polars as pl
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.features import (
     encoder_of,
-    gaussian_rows,
-    geometry_of_market,
     is_plain,
+    loss_of_market,
+    norm_of_market,
     plain_bounds,
 )
 from dpmarket.campaign.limits import refuse_too_much
@@ -253,6 +253,7 @@ def _trained(
     estimator = PrivateLogisticRegression(
         l2=market.training.l2 if raised is None else raised,
         classes=tuple(range(len(label_of(market).values))),
+        noise_norm=None if plain else encoder_of(market).noise_norm(),
         numerical_epsilon=market.training.numerical_epsilon,
         rows_per_person=market.sellers.rows_per_person,
         noise_source=noise,
@@ -294,30 +295,19 @@ def _model_features(market: Market) -> list[FeatureBounds]:
 def raised_penalty(market: Market, promised: FloatArray) -> float | None:
     """Return the least penalty that keeps promises without slack, where the market file's cannot keep them.
 
-    None if it can, or if the market file leaves the penalty to be suggested. A function of promises and
-    public constants: it costs no privacy.
+    None if it can, if the market file leaves the penalty to be suggested, and with a delta. A function of
+    promises and public constants: it costs no privacy.
     """
+    from dpmarket.privacy import Release
+
     l2, reserve = market.training.l2, market.training.numerical_epsilon
-    if l2 is None:
+    if l2 is None or market.objective.delta is not None:
         return None
-    if market.objective.delta is not None:
-        return _raised_with_delta(market, promised, l2)
-    geometry = geometry_of_market(market)
+    release = Release(loss_of_market(market), norm_of_market(market), l2, market.sellers.rows_per_person)
     try:
-        geometry.weights(promised, l2, market.sellers.rows_per_person, reserve)
+        release.weights(promised, reserve)
     except Infeasible:
-        return geometry.least_l2(exact_sum(np.maximum(promised - reserve, 0.0)))
-    return None
-
-
-def _raised_with_delta(market: Market, promised: FloatArray, l2: float) -> float | None:
-    """Return the suggested penalty, which keeps any promises with a delta, where the market file's cannot."""
-    geometry, reserve = gaussian_rows(market), market.training.numerical_epsilon
-    rows = market.sellers.rows_per_person
-    try:
-        geometry.weights(promised, l2, rows, reserve)
-    except Infeasible:
-        return geometry.suggested_l2(np.maximum(promised - reserve, 0.0), rows)
+        return release.least_l2(exact_sum(np.maximum(promised - reserve, 0.0)))
     return None
 
 

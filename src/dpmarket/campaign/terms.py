@@ -16,8 +16,8 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.delta import delta_of
-from dpmarket.campaign.features import encoder_of, is_plain
-from dpmarket.campaign.market_file import Market, label_of, questions_of, to_distribution
+from dpmarket.campaign.features import loss_of_market, norm_of_market
+from dpmarket.campaign.market_file import Market, questions_of, to_distribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import FileProblem, Infeasible
 from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
@@ -34,7 +34,6 @@ from dpmarket.mechanisms.price_schedule import (
     posted_price,
     price_market,
 )
-from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
@@ -135,22 +134,12 @@ def _error_constants(market: Market) -> Objective:
         only = next(iter(statistics.values()))
         error = (only if len(asked) == 1 else SeveralStatistics(statistics, shares)).error
         return Objective(error.sampling, error.noise, 1.0)
-    norm, classes = _noise_norm(market), len(label_of(market).values)
-    n = norm.n_coefficients
+    from dpmarket.privacy import Release
+
+    norm, loss = norm_of_market(market), loss_of_market(market)
     if market.objective.delta is not None:
-        return Objective.for_descent(n * (1 if classes == 2 else classes))
-    plain = Objective.for_model(n, row_bound=norm.row_bound_2, n_classes=classes)
-    # Separate columns have less noise than the Euclidean norm of as many.
-    less = norm.power * norm.row_bound**2 / (4.0 * n * (n + 1.0) * norm.row_bound_2**2)
-    return replace(plain, noise_error=plain.noise_error * less)
-
-
-def _noise_norm(market: Market) -> NoiseNorm:
-    """Return the norm of the noise that a market's columns call for, with the usual constant column."""
-    plain = is_plain(market)
-    norm = NoiseNorm.euclidean(len(market.features)) if plain else encoder_of(market).noise_norm()
-    constant = suggested_constant(norm.separate, norm.euclidean_bound)
-    return NoiseNorm(norm.separate, norm.euclidean_bound, constant)
+        return Objective.for_descent(norm.n_coefficients * loss.outputs)
+    return Objective(*Release(loss, norm, l2=1.0).error_constants(), 1.0)
 
 
 def online_schedule(market: Market) -> tuple[PriceSchedule, dict[str, Any]]:

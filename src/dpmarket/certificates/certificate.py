@@ -33,8 +33,6 @@ from dpmarket.certificates.verifier.constants import priced_delta
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms.outcome import Outcome, whole_units
-from dpmarket.privacy import gaussian_privacy_loss, privacy_loss, softmax_privacy_loss
-from dpmarket.privacy.gaussian_weights import exact_delta
 from dpmarket.statistics import SeveralStatistics, Statistic
 
 RECEIPT, OPENINGS = "dpmarket.receipt/2", "dpmarket.openings/2"
@@ -255,6 +253,8 @@ def _released_statistics(model: object) -> ReleasedStatistics | None:
     """Return the public part of one statistic or several, None of a model."""
     if isinstance(model, SeveralStatistics):
         return ReleasedStatistics.of_several(model)
+    if isinstance(model, PrivateLogisticRegression):
+        return None
     return ReleasedStatistics.of(model) if hasattr(model, "release_") else None
 
 
@@ -309,14 +309,12 @@ def certify_purchase(
 
 
 def _refuse_uncertifiable(model: object) -> None:
-    if not isinstance(model, PrivateLogisticRegression) or not hasattr(model, "coef_grid_"):
+    if not isinstance(model, PrivateLogisticRegression) or not hasattr(model, "description_"):
         raise NotCertifiable("expected a fitted PrivateLogisticRegression.")
     if model.classes is None:
         raise NotCertifiable(
             "expected a model with declared classes; these were read from the labels, which tells about them."
         )
-    if model.delta_ > 0.0 and model.noise_shape_ is not None:
-        raise NotCertifiable("expected rows of the Euclidean norm with a delta: shapes have no certificate.")
     if not model.certifiable_:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated by its seed.")
 
@@ -330,7 +328,7 @@ def _by_seller(names: npt.NDArray[Any], model: Any) -> tuple[FloatArray, FloatAr
     if isinstance(model, SeveralStatistics):
         own = weights_of_several(model)
     else:
-        own = model.epsilons_ if hasattr(model, "release_") else model.loss_weights_
+        own = model.loss_weights_ if hasattr(model, "description_") else model.epsilons_
     if model.people_ is None:
         if model.epsilons_.size != sellers:
             raise NotCertifiable(
@@ -383,33 +381,7 @@ def _check_accounting(purchase: Purchase, model: ReleasedModel | ReleasedStatist
     if isinstance(model, ReleasedStatistics):
         refuse_other_spending(model, purchase.spent, purchase.weights)
         return
-    weights = purchase.weights
-    if model.delta > 0.0:
-        charged = gaussian_privacy_loss(
-            weights,
-            model.noise_rate,
-            model.l2,
-            exact_delta(model.delta, model.numerical_epsilon),
-            row_bound=model.row_bound,
-            rows_per_person=model.rows_per_person,
-            n_classes=len(model.classes),
-        )
-    elif model.has_many_classes:
-        n = len(model.features) + model.fit_intercept
-        charged = softmax_privacy_loss(
-            weights,
-            model.noise_rate,
-            model.l2,
-            len(model.classes),
-            model.row_bound,
-            model.rows_per_person,
-            n_coefficients=n,
-        )
-    else:
-        charged = privacy_loss(
-            weights, model.noise_rate, model.l2, model.row_bound, model.rows_per_person, model.euclidean_bound
-        )
-    charged = np.where(weights > 0.0, charged + model.numerical_epsilon, 0.0)
+    charged = model.charged(purchase.weights)
     if not bool((purchase.spent >= charged * (1.0 - 2e-16)).all()):
         raise NotCertifiable("expected spent epsilons that follow from the model's weights; they do not.")
 

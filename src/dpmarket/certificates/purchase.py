@@ -16,8 +16,10 @@ import numpy.typing as npt
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.certificates.verifier.money import is_currency
-from dpmarket.errors import InvalidInput
+from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.learning import PrivateLogisticRegression
+from dpmarket.privacy import Release, Softmax, logistic_loss
+from dpmarket.privacy.charge import Accounting, bounds_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,28 +142,58 @@ class ReleasedModel:
         InvalidInput
             If there are not as many features as the model has, or bounds that are none.
         """
-        plan, shape = model.release_plan_, model.noise_shape_
-        cells = model.coef_grid_.tolist()
-        return cls(
-            coef_grid=tuple(map(tuple, cells)) if model.coef_grid_.ndim == 2 else tuple(cells),
-            grid=model.grid_,
-            stretch=float(model.stretch_),
+        return cls.described(
+            model.description_,
+            stretch=1.0 if model.delta_ else float(model.shrinkage_correction_),
             features=_features(model, features),
             classes=tuple(np.asarray(label).item() for label in model.classes_),
             fit_intercept=bool(model.fit_intercept),
             intercept_scaling=float(model.intercept_scaling_),
             clip=bool(model.clip),
-            l2=model.l2_,
-            noise_rate=model.noise_rate_,
-            row_bound=model.row_bound_,
-            rows_per_person=model.rows_per_person_,
-            gradient_bound=plan.gradient_bound,
-            noise_accuracy=plan.noise_accuracy,
-            numerical_epsilon=plan.numerical_epsilon,
-            euclidean_bound=model.euclidean_bound_,
-            joint_columns=None if shape is None else shape.joint_columns,
-            delta=model.delta_,
         )
+
+    @classmethod
+    def described(cls, description: Mapping[str, Any], **stated: Any) -> ReleasedModel:
+        """Return the constants of a description, as estimators give it, beside what else is stated.
+
+        Raises
+        ------
+        NotCertifiable
+            For releases of which there is no certificate yet.
+        """
+        if "coefficients" in description:
+            raise NotCertifiable("expected a model without delta: descents have no certificate yet.")
+        release = Release.from_dict(description["release"])
+        if release.private != "records":
+            raise NotCertifiable("expected private records: label-only privacy has no certificate yet.")
+        norm, cells = release.norm, description["cells"]
+        rows = release.rows_per_person
+        if len(cells) == 1:
+            rows = min(rows, norm.n_coefficients)  # no more directions than coefficients
+        return cls(
+            coef_grid=tuple(map(tuple, cells)) if len(cells) > 1 else tuple(cells[0]),
+            grid=description["grid"],
+            l2=release.l2,
+            noise_rate=description["noise_rate"],
+            row_bound=norm.row_bound,
+            rows_per_person=rows,
+            gradient_bound=description["gradient_bound"],
+            noise_accuracy=description["noise_accuracy"],
+            numerical_epsilon=description["numerical_epsilon"],
+            euclidean_bound=None if norm.is_euclidean else norm.row_bound_2,
+            joint_columns=None if norm.is_euclidean else norm.joint,
+            **stated,
+        )
+
+    def charged(self, loss_weights: FloatArray) -> FloatArray:
+        """Return what these weights cost each person, the grid included."""
+        n = len(self.features) + self.fit_intercept
+        loss = Softmax(len(self.classes)) if self.has_many_classes else logistic_loss()
+        longest = self.row_bound if self.euclidean_bound is None else self.euclidean_bound
+        bounds = bounds_of(loss.terms, loss.rank, self.rows_per_person, n)
+        accounting = Accounting(loss.reach, self.row_bound, longest, self.l2, bounds)
+        epsilons = accounting.epsilons(loss_weights, self.noise_rate)
+        return np.where(loss_weights > 0.0, epsilons + self.numerical_epsilon, 0.0)
 
 
 def _features(

@@ -156,9 +156,7 @@ def train(
         ("records", f"{model.records:,}"),
         ("features", f"{len(model.features)}"),
         ("total promise", number(result.total_promise, 6)),
-        ("noise rate", number(model.noise_rate, 6)),
-        ("l2", number(model.l2)),
-        ("noise in a coefficient, at most", number(model.noise_standard_error)),
+        *((name, number(value, 6)) for name, value in model.noise().items()),
     ]
     if model.delta:
         rows.append(("delta beside each epsilon", f"{model.delta:g}"))
@@ -167,13 +165,13 @@ def train(
     )
     note = (
         f"The noise rate is the total promise of the {model.records:,} sellers trained on, divided by the "
-        f"bound on rows ({number(model.row_bound)}), less what the penalty's slack takes. Who withdrew "
-        f"({result.withdrawn:,}) is not in it."
+        "bound on rows, less what the log-determinant term takes. Sellers who withdrew "
+        f"({result.withdrawn:,}) are not in it."
     )
     if model.delta:
         note = (
-            "The noise is Gaussian, with a standard deviation of 2 / noise rate before the penalty. Who "
-            f"withdrew ({result.withdrawn:,}) is not in it."
+            "Every step of the descent has Gaussian noise. Sellers who withdrew "
+            f"({result.withdrawn:,}) are not in it."
         )
     if str(output) != "-":
         note += f"\nThe model is in {output}."

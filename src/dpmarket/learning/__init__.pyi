@@ -4,11 +4,11 @@ from .columns import Dates as Dates
 from .columns import Numbers as Numbers
 from .columns import YesNo as YesNo
 from .encoder import PublicEncoder as PublicEncoder
-from .estimator import PrivateLogisticRegression as PrivateLogisticRegression
 from .learner import Learner as Learner
 from .linear import PrivateBinomialRegression as PrivateBinomialRegression
 from .linear import PrivateLinearRegression as PrivateLinearRegression
 from .linear import PrivateLinearSVC as PrivateLinearSVC
+from .linear import PrivateLogisticRegression as PrivateLogisticRegression
 from .linear import PrivateQuantileRegressor as PrivateQuantileRegressor
 from .minimiser import minimise as minimise
 from .proving import Minimum as Minimum

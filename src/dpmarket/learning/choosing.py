@@ -1,7 +1,7 @@
-r"""Choose the shape of the noise from what is declared about columns, and nothing else.
+r"""Choose the norm of the noise from what is declared about columns, and nothing else.
 
 In units of a row before scaling, the noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, with B of
-:func:`~dpmarket.privacy.shapes.noise_power` and R the largest length that a row can have in the norm: for K
+:class:`~dpmarket.privacy.noise_norm.NoiseNorm` and R the largest length of a row in the norm: for K
 groups of categories, each with at most one active level, and m numbers of Euclidean length at most r,
 
 .. math:: \sqrt{r^2 + K}, \qquad r + K, \qquad \sqrt{m}\, r + K
@@ -15,9 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from dpmarket.privacy import NoiseShape, noise_power
+from dpmarket.privacy.noise_norm import NoiseNorm
 
 _CLEARLY = 0.9
 _ROOM = 1.0 - 2.0**-30
@@ -29,14 +27,14 @@ class Scaling:
 
     Attributes
     ----------
-    shape
-        The norm in which rows are at most 1 long; None for the Euclidean norm.
+    norm
+        The norm in which rows are at most 1 long.
     factor
         What every row is multiplied by: one divided by the largest length that a row can have, less a little,
         so that rounding decides nothing.
     """
 
-    shape: NoiseShape | None
+    norm: NoiseNorm
     factor: float
 
 
@@ -55,17 +53,12 @@ def choose_scaling(numbers: list[bool], groups: int, radius: float) -> Scaling:
     m, n = sum(numbers), len(numbers)
     length = min(radius, math.sqrt(m))  # what numbers in [-1, 1] can reach at most
     euclidean = math.sqrt(length * length + groups)
-    candidates = {
-        "euclidean": (euclidean, None),
-        "mixed": (length + groups, m),
-        "sum": (math.sqrt(m) * length + groups, 0),
-    }
-    noise = {
-        name: math.sqrt(noise_power(n + 1, joint)) * largest for name, (largest, joint) in candidates.items()
-    }
-    best = min(noise, key=lambda name: noise[name])
-    if best == "euclidean" or noise[best] > _CLEARLY * noise["euclidean"]:
-        return Scaling(None, _ROOM / euclidean)
-    largest = candidates[best][0]
-    separate = np.ones(n, dtype=np.bool_) if best == "sum" else ~np.array(numbers, dtype=np.bool_)
-    return Scaling(NoiseShape(separate, min(1.0, euclidean / largest)), _ROOM / largest)
+    levels = [not number for number in numbers]
+    best = NoiseNorm.euclidean(n, constant=1.0), euclidean
+    least = _CLEARLY * math.sqrt(best[0].power) * euclidean
+    for separate, largest in ((levels, length + groups), ([True] * n, math.sqrt(m) * length + groups)):
+        norm = NoiseNorm(separate, min(1.0, euclidean / largest), constant=1.0)
+        if any(separate) and math.sqrt(norm.power) * largest < least:
+            best, least = (norm, largest), math.sqrt(norm.power) * largest
+    norm, largest = best
+    return Scaling(NoiseNorm(norm.separate, norm.euclidean_bound), _ROOM / largest)

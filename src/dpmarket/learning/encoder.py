@@ -1,8 +1,9 @@
 """Turn a table as it is (numbers, categories, dates, gaps) into rows for a private model.
 
 By declarations only: nothing is read from the records that are encoded. What is not declared about a column,
-or taken from public records, is not known. The encoder also chooses the shape of the noise that suits its
-columns (:mod:`dpmarket.learning.choosing`), scales rows to length at most 1 in it, and marks them with it.
+or taken from public records, is not known. The encoder also chooses the norm of the noise that suits its
+columns (:mod:`dpmarket.learning.choosing`) and scales rows to length at most 1 in it; declare it to the
+estimator with ``noise_norm=encoder.noise_norm()``.
 """
 
 from __future__ import annotations
@@ -20,10 +21,8 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.choosing import Scaling, choose_scaling
 from dpmarket.learning.columns import Coded, Column, column_from
-from dpmarket.learning.encoded import marked
 from dpmarket.learning.frames import columns_of, names_of
 from dpmarket.learning.pilots import declared_from
-from dpmarket.privacy import NoiseShape
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _SCHEMA = "dpmarket.encoder/1"
@@ -54,8 +53,6 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     Attributes
     ----------
-    noise_shape_
-        The norm in which rows are at most 1 long; None for the Euclidean norm. A function of ``columns``.
     n_features_in_, feature_names_in_
         Number and names of the columns that are read.
 
@@ -64,7 +61,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Guaranteed:
 
     * A returned row is a function of that record and of the declarations alone; ``fit`` looks at names only.
-    * Every row has norm at most 1 in ``noise_shape_``, and the Euclidean norm that the shape states.
+    * Every row has norm at most 1 in :meth:`noise_norm`, and at most its Euclidean bound.
     * No message contains a value of a record.
 
     Examples
@@ -144,11 +141,10 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         InvalidInput
             If a declared column is not there, or a declaration makes no sense.
         """
-        columns, scaling = self._declared()
+        columns, _ = self._declared()
         names_of(X, list(columns))
         self.feature_names_in_ = np.array(list(columns), dtype=object)
         self.n_features_in_ = len(columns)
-        self.noise_shape_ = scaling.shape
         return self
 
     def transform(self, X: Any) -> Any:
@@ -164,7 +160,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         columns, scaling = self._declared()
         coded = self._coded(X, columns)
         found = _assembled(coded, columns, scaling, checks.positive("radius", self.radius))
-        return marked(found if self.sparse_output else found.toarray(), scaling.shape)
+        return found if self.sparse_output else found.toarray()
 
     def outside_counts(self, X: Any) -> dict[str, int]:
         """Return how many values of each column lie outside of what was declared, where any do.
@@ -174,24 +170,6 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         columns, _ = self._declared()
         found = _all_coded(X, columns)
         return {name: one.outside for name, one in zip(columns, found, strict=True) if one.outside}
-
-    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
-        """Refuse data frames as output, which would lose the norm that encoded rows carry.
-
-        Also where scikit-learn's configuration asks for frames, rows come as an array or a CSR matrix.
-
-        Raises
-        ------
-        InvalidInput
-            For anything but "default" and None.
-        """
-        if transform not in (None, "default"):
-            raise InvalidInput(
-                "expected set_output(transform='default'): encoded rows carry the norm of their noise, which "
-                "a data frame loses. Make a frame of the rows and of get_feature_names_out(), and pass "
-                "noise_shape=encoder.noise_shape() to the estimator."
-            )
-        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
         """Return the names of the encoded columns, such as ``age`` and ``job=baker``."""
@@ -225,16 +203,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         encoder._declared()
         return encoder
 
-    def noise_shape(self) -> NoiseShape | None:
-        """Return the shape of the noise that suits these columns; None for the Euclidean one."""
-        return self._declared()[1].shape
-
     def noise_norm(self) -> NoiseNorm:
         """Return the norm in which rows are at most 1 long, to be declared to an estimator."""
-        shape = self._declared()[1].shape
-        if shape is None:
-            return NoiseNorm.euclidean(len(self.get_feature_names_out()))
-        return NoiseNorm(shape.separate, shape.euclidean_bound)
+        return self._declared()[1].norm
 
     def _declared(self) -> tuple[dict[str, Column], Scaling]:
         if not isinstance(self.columns, Mapping) or not self.columns:

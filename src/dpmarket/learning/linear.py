@@ -263,8 +263,6 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput("expected as many labels as records.")
         rows = int(self.rows_per_person) if self.delta is None else _MANY_ROWS
         promised, holding = read_promises(self.epsilon, epsilons, people, count, rows)
-        if not isinstance(promised, np.ndarray):
-            raise InvalidInput("expected epsilons to be numbers.")
         reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
         return *taking_part(X, y, promised, holding, reserve), promised, holding
 
@@ -285,8 +283,10 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _charging(self, account: PrivacyAccount | None, holding: Holding) -> Charge:
         if account is None:
             return lambda spent: None
-        delta = 0.0 if self.delta is None else float(self.delta)
-        return lambda spent: account.charge(holding.names(), spent, delta=delta)
+        if self.delta is None:
+            return lambda spent: account.charge(holding.names(), spent)
+        delta = float(self.delta)
+        return lambda mus: account.charge(holding.names(), mus=mus, delta=delta)
 
     def _fit_objective(
         self, records: Records, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
@@ -318,7 +318,9 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         plan = Descent.for_epsilons(promised, delta, loss.outputs * norm.n_coefficients)
         found = train_by_descent(records, loss, norm.constant, plan, source, charge)
         self.descent_ = found.descent
-        self._keep(found.coefficients, norm.constant)
+        values = found.coefficients
+        # What all outputs of a softmax have in common changes no probability.
+        self._keep(values if len(values) == 1 else values - values.mean(axis=0), norm.constant)
         self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, delta
         self.description_ = found.to_dict()
 

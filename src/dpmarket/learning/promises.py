@@ -13,11 +13,6 @@ from sklearn.utils.validation import _num_samples  # type: ignore[import-untyped
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy import GaussianWeights, SoftmaxWeights, Weights
-
-Prepared = Weights | SoftmaxWeights | GaussianWeights
-"""Weights that were computed before, with the constants for which they keep promises."""
-_PREPARED = (Weights, SoftmaxWeights, GaussianWeights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +49,8 @@ class Holding:
 
 def read_promises(
     epsilon: float | None, epsilons: Any, people: Any, n_records: int, rows_per_person: int
-) -> tuple[FloatArray | Prepared, Holding]:
-    """Return the promises (or the prepared weights), one per person, and who holds which record.
+) -> tuple[FloatArray, Holding]:
+    """Return the promises, one per person, and who holds which record.
 
     Without ``people`` every record is another person's. With them, promises are a mapping from owner to
     epsilon, or an array per person that ``people`` counts into; an array as long as the records is refused,
@@ -64,7 +59,6 @@ def read_promises(
     if people is None:
         return _per_record(epsilon, epsilons, n_records)
     owners = _owners(people, n_records)
-    promises: FloatArray | Prepared
     if isinstance(epsilons, Mapping):
         names = tuple(epsilons)
         promises = checks.non_negative_vector("epsilons", list(epsilons.values()))
@@ -79,12 +73,12 @@ def read_promises(
     else:
         promises, count = _per_person(epsilons, n_records)
         holding = Holding(_numbered(owners, count), count, None)
-    _refuse_many_rows(holding, rows_per_person, _takes_part(promises))
+    _refuse_many_rows(holding, rows_per_person, promises > 0.0)
     return promises, holding
 
 
 def taking_part(
-    X: Any, y: Any, promises: FloatArray | Prepared, holding: Holding, reserve: float
+    X: Any, y: Any, promises: FloatArray, holding: Holding, reserve: float
 ) -> tuple[Any, Any, IntArray]:
     """Drop records of people who will have weight 0, before anything about them could be refused.
 
@@ -102,8 +96,8 @@ def taking_part(
     tuple
         Records, labels, and the position of each among all that were given.
     """
-    found = promises - reserve if isinstance(promises, np.ndarray) else promises.loss_weights
-    present = found > 0.0 if holding.owners is None else (found > 0.0)[holding.owners]
+    found = promises > reserve
+    present = found if holding.owners is None else found[holding.owners]
     kept = np.flatnonzero(present)
     if kept.size in (0, present.size):
         return X, y, np.arange(present.size)
@@ -147,27 +141,19 @@ def _index_of(values: Any) -> Any:
     return values.index if type(values).__module__.split(".")[0] == "pandas" else None
 
 
-def _per_record(
-    epsilon: float | None, epsilons: Any, n_records: int
-) -> tuple[FloatArray | Prepared, Holding]:
+def _per_record(epsilon: float | None, epsilons: Any, n_records: int) -> tuple[FloatArray, Holding]:
     holding = Holding(None, n_records, None)
     if epsilons is None:
         return np.full(n_records, _common(epsilon)), holding
     if isinstance(epsilons, Mapping):
         raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
-    if isinstance(epsilons, _PREPARED):
-        found = len(epsilons.loss_weights)
-    else:
-        epsilons = checks.non_negative_vector("epsilons", epsilons)
-        found = len(epsilons)
-    if found != n_records:
-        raise InvalidInput(f"expected one epsilon per record, {n_records}, got {found}.")
-    return epsilons, holding
+    promises = checks.non_negative_vector("epsilons", epsilons)
+    if len(promises) != n_records:
+        raise InvalidInput(f"expected one epsilon per record, {n_records}, got {len(promises)}.")
+    return promises, holding
 
 
-def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray | Prepared, int]:
-    if isinstance(epsilons, _PREPARED):
-        return epsilons, len(epsilons.loss_weights)
+def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray, int]:
     promises = checks.non_negative_vector("epsilons", epsilons)
     if len(promises) == n_records:
         raise InvalidInput(
@@ -233,12 +219,6 @@ def _numbered(owners: list[Any], count: int) -> IntArray:
             "mapping."
         )
     return np.array(owners, dtype=np.int64)
-
-
-def _takes_part(promises: FloatArray | Prepared) -> BoolArray:
-    """Tell who may have any influence: records of the others are never looked at."""
-    found = promises if isinstance(promises, np.ndarray) else promises.loss_weights
-    return np.asarray(found > 0.0)
 
 
 def _refuse_many_rows(holding: Holding, rows_per_person: int, takes_part: BoolArray) -> None:

@@ -1,6 +1,6 @@
 """Decide, with rounding counted, whether rows have norm at most 1, and shrink those that have not.
 
-The norm is the Euclidean one, or that of a noise shape (:mod:`dpmarket.learning.shaped_bounds`).
+The norm is the Euclidean one, or that of the noise (:mod:`dpmarket.learning.shaped_bounds`).
 
 Float64 settles rows that are clearly short or long. Rows within rounding of norm 1 are measured in pairs of
 floats, and the few that even these cannot settle in rational arithmetic, so that "at most 1" is a fact about
@@ -19,7 +19,6 @@ from dpmarket.errors import InvalidInput
 from dpmarket.learning import kernels, rounding
 from dpmarket.learning.rows import NO_SCALES, Rows, block_height
 from dpmarket.learning.shaped_bounds import longer_in_shape
-from dpmarket.privacy import NoiseShape
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _LARGEST = 1e150
@@ -42,7 +41,7 @@ def refuse_long_rows(rows: Rows) -> None:
         )
 
 
-def rounding_scales(rows: Rows, shape: NoiseShape | NoiseNorm | None = None) -> FloatArray:
+def rounding_scales(rows: Rows, shape: NoiseNorm | None = None) -> FloatArray:
     """Return factors that shorten rows which are too long by rounding only, up to 4 units in the last place.
 
     Scaling a row to norm 1 in floats often ends a unit above; that is nobody's mistake. Empty if no row needs
@@ -60,7 +59,7 @@ def rounding_scales(rows: Rows, shape: NoiseShape | NoiseNorm | None = None) -> 
         beyond += int((factors[longer] > 1.0 + _ROUNDING).sum())
         parts.append(_scales(piece, longer, factors))
     if beyond:
-        norm = "Euclidean norm at most 1" if shape is None else "norm at most 1 in its noise_shape"
+        norm = "Euclidean norm at most 1" if shape is None else "norm at most 1 in its noise_norm"
         raise InvalidInput(
             f"expected every row of X to have {norm}, found {beyond} longer. Scale with public bounds "
             "(PublicScaler, PublicEncoder), or pass clip=True."
@@ -68,7 +67,7 @@ def rounding_scales(rows: Rows, shape: NoiseShape | NoiseNorm | None = None) -> 
     return _of_all(rows, parts)
 
 
-def clipping_scales(rows: Rows, shape: NoiseShape | NoiseNorm | None = None) -> FloatArray:
+def clipping_scales(rows: Rows, shape: NoiseNorm | None = None) -> FloatArray:
     """Return factors, one per record, that make every row at most 1 long: exactly 1 where it is already.
 
     The factor of a row is a function of that row alone. Empty if no row needs one.
@@ -81,7 +80,7 @@ def clipping_scales(rows: Rows, shape: NoiseShape | NoiseNorm | None = None) -> 
     return _of_all(rows, [scales_for(piece, shape) for piece in _pieces(rows.active())])
 
 
-def scales_for(x: FloatArray, shape: NoiseShape | NoiseNorm | None = None) -> FloatArray:
+def scales_for(x: FloatArray, shape: NoiseNorm | None = None) -> FloatArray:
     """Return the factor for every row of a dense block: 1, or just below 1 divided by the norm."""
     return _scales(x, *_judged(x, shape))
 
@@ -98,7 +97,7 @@ def _of_all(rows: Rows, parts: list[FloatArray]) -> FloatArray:
     return scales
 
 
-def _judged(x: FloatArray, shape: NoiseShape | NoiseNorm | None) -> tuple[BoolArray, FloatArray]:
+def _judged(x: FloatArray, shape: NoiseNorm | None) -> tuple[BoolArray, FloatArray]:
     """Return which rows are too long, exactly, and their norms (1 where they are not measured)."""
     if shape is not None:
         return longer_in_shape(x, shape)

@@ -1,4 +1,4 @@
-"""Decide, with rounding counted, whether rows keep the two bounds of a noise shape, and shrink the others.
+"""Decide, with rounding counted, whether rows keep the two bounds of a noise norm, and shrink the others.
 
 As in :mod:`dpmarket.learning.row_bounds`: float64 settles what is clear, rational arithmetic the rest, so
 that ``N(x) <= 1`` and ``|x|_2 <= E`` are facts about the numbers in the matrix.
@@ -12,11 +12,10 @@ import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.learning import rounding
-from dpmarket.privacy import NoiseShape
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 
-def longer_in_shape(x: FloatArray, shape: NoiseShape | NoiseNorm) -> tuple[BoolArray, FloatArray]:
+def longer_in_shape(x: FloatArray, shape: NoiseNorm) -> tuple[BoolArray, FloatArray]:
     """Return which rows of a dense block break a bound, and by which factor, to rounding, each is too long.
 
     A factor above 1 by rounding only may belong to a row that keeps its bounds; the first array is exact.

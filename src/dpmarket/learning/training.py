@@ -7,6 +7,7 @@ noise, a minimiser with a proof, the grid (:func:`train`); or, with a delta, a n
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,10 +28,11 @@ from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.grid import ReleasePlan, round_to_grid
 from dpmarket.privacy.loss import Loss
 from dpmarket.privacy.noise import NoiseSource
+from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
 
 Charge = Callable[[FloatArray], None]
-"""Charges these epsilons, person by person, before noise is drawn."""
+"""Charges these epsilons, or distances mu of a descent, person by person, before noise is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +162,7 @@ def train(
     spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
     # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
     spent = np.minimum(spent, epsilons)
+    _check_source(source, loss, norm)
     charge(spent)
     high, low = norm.draw(source, loss.outputs, weights.noise_rate, plan.noise_accuracy)
     with threads(rows) as run:
@@ -201,6 +204,7 @@ class Descended:
         return {
             "release": self.descent.to_dict(),
             "loss": self.loss.to_dict(),
+            "weight_total": int(self.whole_weights.sum()),
             "coefficients": self.coefficients.tolist(),
         }
 
@@ -245,13 +249,28 @@ def train_by_descent(
     features, labels = records.features[order], records.labels[order]
     people = People(features, labels, starts, whole[present], int(whole.sum()), constant)
     spent = descent.epsilons(whole)
-    charge(spent)
+    charge(descent.mu(whole))
     return Descended(descend(people, loss, descent, bits()), descent, loss, whole, spent)
 
 
 def record_weights(records: Records, person_weights: FloatArray) -> FloatArray:
     """Split each person's weight evenly over the person's records; the shares never exceed the whole."""
     return np.asarray(records.holding.record_weights(person_weights)[records.kept])
+
+
+def _check_source(source: NoiseSource, loss: Loss, norm: NoiseNorm) -> None:
+    """Refuse a noise source whose ``draw`` lacks an argument that is needed, before anybody is charged."""
+    try:
+        known = inspect.signature(source.draw).parameters
+    except (TypeError, ValueError):  # of compiled code nothing is known beforehand
+        return
+    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        return
+    for argument, needed in (("blocks", loss.outputs > 1), ("independent", not norm.is_euclidean)):
+        if needed and argument not in known:
+            raise InvalidInput(
+                f"expected a noise_source whose draw takes {argument!r}; {type(source).__name__}'s does not."
+            )
 
 
 def _total(loss_weights: FloatArray) -> float:

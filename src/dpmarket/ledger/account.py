@@ -26,6 +26,7 @@ from dpmarket.ledger.attempts import end_attempt, log_debit, mark_attempt
 from dpmarket.ledger.engine import Connection, Ledger, new_id, reading, writing
 from dpmarket.ledger.restoring import settle
 from dpmarket.ledger.rounds import EPSILON, MODEL, PAYMENT, SELLER, NewRound
+from dpmarket.privacy.gaussian import gaussian_epsilons
 
 _MINOR_UNITS = 100
 
@@ -89,7 +90,8 @@ class LedgerAccount:
         epsilons
             What each is charged, shape (people,), at least 0.
         mus
-            None: a ledger counts epsilons and deltas only.
+            Distances of Gaussian differential privacy in place of epsilons. A ledger counts epsilons and
+            deltas only: charged are ``delta`` and the epsilons at it.
         delta
             Charged to everybody who is charged an epsilon above 0; at least 0 and below 1.
 
@@ -103,9 +105,12 @@ class LedgerAccount:
             An older copy of the ledger was put back, or another copy spent something meanwhile. Nobody was
             charged.
         """
-        if epsilons is None or mus is not None:
-            raise InvalidInput("expected epsilons and no mus: a ledger counts epsilons and deltas only.")
+        if (epsilons is None) == (mus is None):
+            raise InvalidInput("expected epsilons or mus: a ledger charges one of them at a time.")
         sellers = _sellers(people)
+        if mus is not None:
+            checks.strictly_between("delta", delta, 0.0, 1.0)
+            epsilons = gaussian_epsilons(checks.non_negative_vector("mus", mus), delta)
         amounts = checks.non_negative_vector("epsilons", epsilons)
         checks.same_length("epsilons", amounts, "people", people)
         if not checks.non_negative("delta", delta) < 1.0:

@@ -34,7 +34,6 @@ _LEAST_KNOT = 1e-3  # of the largest epsilon
 _GROWTH = 1.15  # of knots that are not yet limited by the tolerance
 _TOLERANCE = 1e-3  # of the quadratic cost function, in its own units, where the caller names none
 _MOST_CHORDS = 400  # of a curved cost function: a tolerance that needs more is not met, and stated
-_BISECTIONS = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +108,10 @@ class EpsilonCost:
         Chords lie above the exact epsilon of mu, rounded up; nobody sells more than ``max_epsilon``.
         """
         delta = checks.strictly_between("delta", delta, 0.0, 1.0)
+        from dpmarket.privacy.gaussian import gaussian_mus  # takes scipy.special along
+
         epsilons = _epsilon_knots(checks.positive("max_epsilon", max_epsilon), shape, tolerance)
-        shares = np.concatenate(([0.0], _gaussian_mu(epsilons[1:], delta)))
+        shares = np.concatenate(([0.0], gaussian_mus(epsilons[1:], delta)))
         shares, epsilons = _cut(shares, _convex(shares, epsilons), max_epsilon)
         return cls(shares, epsilons, _convex(shares, epsilons ** _POWERS[shape]), shape)
 
@@ -196,18 +197,6 @@ def _epsilon_knots(most: float, shape: Shape, tolerance: float) -> FloatArray:
         knots.append(knots[-1] + min((_GROWTH - 1.0) * knots[-1], furthest))
     knots[-1] = most
     return np.array(knots)
-
-
-def _gaussian_mu(epsilons: FloatArray, delta: float) -> FloatArray:
-    """Return the largest mu that keeps (epsilon, delta), rounded down: by bisection of its logarithm."""
-    from dpmarket.privacy.gaussian_curve import gaussian_delta_upper  # takes scipy.special along
-
-    low, high = np.full(epsilons.size, math.log(1e-12)), np.full(epsilons.size, math.log(1e6))
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        kept = gaussian_delta_upper(epsilons, np.exp(middle)) <= delta
-        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
-    return np.asarray(np.exp(low) * (1.0 - 1e-14))
 
 
 def _cut(shares: FloatArray, epsilons: FloatArray, most: float) -> tuple[FloatArray, FloatArray]:

@@ -1,12 +1,8 @@
-"""What a weight costs in privacy, and the weights that keep given promises.
+"""What a weight costs in privacy, the weights that spend given epsilons, exact noise, and accounts.
 
-One record of weight ``a`` in a regularised logistic regression with noise in the objective costs its
-owner a privacy loss that :func:`~dpmarket.privacy.accounting.privacy_loss` bounds tightly and rounds up.
-:func:`~dpmarket.privacy.weights.weights_for` goes the other way, from promises to weights. With more than
-two classes :func:`~dpmarket.privacy.softmax.softmax_privacy_loss` and
-:func:`~dpmarket.privacy.softmax_weights.softmax_weights_for` take their places.
-:mod:`~dpmarket.privacy.exact_density` and :mod:`~dpmarket.privacy.worst_case` do not use the bound: they
-compute the exact density of the released coefficients, and look for the data on which it leaks most.
+:class:`~dpmarket.privacy.release.Release` joins a loss and a noise norm: one description from which charges,
+weights and the grid of a model without delta follow. :class:`~dpmarket.privacy.descent.Descent` is its
+counterpart with a delta, and :class:`~dpmarket.privacy.account.Account` adds up what many releases cost.
 """
 
 import lazy_loader

@@ -4,13 +4,10 @@ A release costs a person an epsilon, or a distance :math:`\mu` of Gaussian diffe
 up, and so do the squares of distances; all releases together are
 
 .. math:: \left(\sum \epsilon + \epsilon_G\Bigl(\sqrt{\textstyle\sum \mu^2};\, \delta\Bigr),\; \delta\right)
-          \text{-differentially private}, \qquad \delta_G(\epsilon_G(\mu; \delta); \mu) = \delta,
+          \text{-differentially private}, \qquad \delta_G(\epsilon_G(\mu; \delta); \mu) = \delta
 
-.. math:: \delta_G(\epsilon; \mu) = \Phi\left(-\frac{\epsilon}{\mu} + \frac{\mu}{2}\right)
-          - e^{\epsilon} \Phi\left(-\frac{\epsilon}{\mu} - \frac{\mu}{2}\right)
-
-(Dong, Roth and Su, 2022). A release of which only :math:`(\epsilon, \delta_1)` is known costs the epsilon and
-takes :math:`\delta_1` off the account's delta. Amounts are kept as exact rational numbers.
+(:mod:`dpmarket.privacy.gaussian`). A release of which only :math:`(\epsilon, \delta_1)` is known costs the
+epsilon and takes :math:`\delta_1` off the account's delta. Amounts are kept as exact rational numbers.
 """
 
 from __future__ import annotations
@@ -23,15 +20,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, ndtr
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.display import short_repr
 from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.privacy.gaussian import gaussian_deltas, gaussian_epsilons
 
-_UP = 1.0 + 1e-12  # far more than floats lose in the formula of delta
-_HALVINGS = 100
 _LEAST_DELTA = 1e-100  # smaller ones leave the range of floats in the formula of delta
 
 
@@ -235,47 +230,6 @@ class Account:
         mus = [_root_up(own.squared_mu) for own in found]
         epsilons = gaussian_epsilons(mus, [_down(self._delta - own.delta) for own in found])
         return [own.epsilon + more for own, more in zip(found, _exact("epsilons", epsilons), strict=True)]
-
-
-def gaussian_deltas(epsilons: ArrayLike, mus: ArrayLike) -> FloatArray:
-    """Return the delta of Gaussian mechanisms with distances ``mus`` at ``epsilons``, rounded up.
-
-    Examples
-    --------
-    >>> gaussian_deltas([0.0, 1.0, 1.0], [1.0, 1.0, 0.0]).round(4).tolist()
-    [0.3829, 0.1269, 0.0]
-    """
-    epsilon = np.asarray(epsilons, dtype=np.float64)
-    mu = np.asarray(mus, dtype=np.float64)
-    distance = np.where(mu > 0.0, mu, 1.0) * _UP
-    x = epsilon / distance / _UP - 0.5 * distance
-    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        density = 0.5 * np.exp(-0.5 * x * x)
-        first = np.where(x >= 0.0, density * erfcx(np.maximum(x, 0.0) / math.sqrt(2.0)), ndtr(-x))
-        second = density * erfcx((x + distance) / math.sqrt(2.0))
-    # Both terms are off by a few rounding errors of x * x; below 1e-300 they leave the range of floats.
-    off = 1e-14 + 1e-15 * np.minimum(x * x, 1e6)
-    found = np.minimum((first - second) + off * first, 1.0) * _UP + 1e-300
-    return np.where(mu > 0.0, np.clip(found, 0.0, 1.0), 0.0)
-
-
-def gaussian_epsilons(mus: ArrayLike, deltas: ArrayLike) -> FloatArray:
-    """Return the epsilons at which Gaussian mechanisms have these deltas, rounded up; 0 where ``mu`` is 0.
-
-    Examples
-    --------
-    >>> gaussian_epsilons([1.0, 0.0], [1e-5, 0.0]).round(3).tolist()
-    [4.377, 0.0]
-    """
-    mu, delta = (np.asarray(values, dtype=np.float64) for values in (mus, deltas))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bound = 0.5 * mu * mu + mu * (1.0 + np.sqrt(2.0 * np.log(2.0 / delta)))
-    low, high = np.zeros(mu.shape), np.where(gaussian_deltas(0.0, mu) <= delta, 0.0, bound)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        enough = gaussian_deltas(middle, mu) <= delta
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high
 
 
 def _exact(name: str, values: Any) -> list[Exact]:

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy.gaussian_curve import gaussian_delta_upper
+from dpmarket.privacy.gaussian import gaussian_epsilons, gaussian_mus
 from dpmarket.privacy.noise import CHUNK, Bits, half_normal, sign
 
 CELLS = 2**16
@@ -43,8 +43,6 @@ _TOTAL = 2**36
 """Weights add up to at most this, so that sums stay below 2^52."""
 _SCHEMA = "dpmarket.descent/1"
 _FEWEST_STEPS, _MOST_STEPS = 20, 200
-_LARGEST_MU = 1e3
-_BISECTIONS = 200
 _PEOPLE_PER_FAILURE = 10.0
 
 
@@ -116,7 +114,8 @@ class Descent:
                 f"expected delta of at most 1 / (10 * people) = {most:.3g} for {promised.size} people, got "
                 f"{small!r}: publishing the records of a few people drawn at random would keep it."
             )
-        mu = mu_of(promised, small)
+        distinct, place = np.unique(promised, return_inverse=True)
+        mu = gaussian_mus(distinct, small)[place]
         total = float(mu.sum())
         if not total > 0.0:
             raise InvalidInput("expected at least one epsilon above 0, got only zeros.")
@@ -138,7 +137,8 @@ class Descent:
         whole = np.asarray(weights)
         if whole.ndim != 1 or whole.dtype.kind not in "iu" or (whole < 0).any():
             raise InvalidInput("expected weights to be a vector of whole numbers of at least 0.")
-        return read_only(epsilon_of(self.mu(whole), self.delta))
+        distinct, place = np.unique(self.mu(whole), return_inverse=True)
+        return read_only(gaussian_epsilons(distinct, self.delta)[place])
 
     def noise(self, stream: Bits, size: int) -> list[int]:
         """Return the exact whole noise of one step: ``round(s Z)`` for ``size`` independent normals."""
@@ -170,35 +170,6 @@ class Descent:
         if data["cells"] != CELLS:
             raise InvalidInput(f"expected {CELLS} cells, got {data['cells']!r}.")
         return cls(data["delta"], data["steps"], data["noise_scale"])
-
-
-def mu_of(epsilons: FloatArray, delta: float) -> FloatArray:
-    """Return the largest mu whose delta at epsilon is at most ``delta``, rounded down; 0 for epsilon 0."""
-    distinct, place = np.unique(epsilons, return_inverse=True)
-    low, high = np.zeros_like(distinct), np.full_like(distinct, _LARGEST_MU)
-    for _ in range(_BISECTIONS):
-        middle = np.where(low > 0.0, np.sqrt(low * high), high * 1e-3)
-        middle = np.where(high < 1e-100, 0.0, middle)
-        fits = gaussian_delta_upper(distinct, middle) <= delta
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        if not (high > low * (1.0 + 2.0**-50)).any():
-            break
-    return np.asarray(np.where(distinct > 0.0, low, 0.0)[place])
-
-
-def epsilon_of(mu: FloatArray, delta: float) -> FloatArray:
-    """Return the smallest epsilon whose delta at ``mu`` is at most ``delta``, rounded up; 0 for mu 0."""
-    distinct, place = np.unique(mu, return_inverse=True)
-    # From the Chernoff bound of a normal: always enough.
-    high = distinct * (0.5 * distinct + math.sqrt(-2.0 * math.log(delta))) + 1e-300
-    low = np.zeros_like(high)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        fits = gaussian_delta_upper(middle, distinct) <= delta
-        low, high = np.where(fits, low, middle), np.where(fits, middle, high)
-        if not (high - low > 2.0**-50 * high).any():
-            break
-    return np.asarray(np.where(distinct > 0.0, high, 0.0)[place])
 
 
 def _rounded_normal(stream: Bits, scale: Fraction) -> int:

@@ -19,8 +19,8 @@ of the weights, and for the determinant :math:`|\nabla \log\det H| \le \sum_i a_
 x_i^T H^{-1} x_i`, where :math:`|\ell'''| \le 1/(6 \sqrt 3)` gives the second term of the minimum and
 :math:`|\ell'''| \le \ell''` with :math:`\sum_i a_i \ell''_i x_i^T H^{-1} x_i \le n` the first.
 
-*Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.shapes`), moving every coordinate by at
-most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
+*Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.noise_norm`), moving every coordinate by
+at most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
 with :math:`N(1)` the norm of the vector of ones and :math:`X_1` the largest sum of absolute values of a row,
 so that :math:`\sqrt n\, K` is replaced by
 
@@ -44,11 +44,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.privacy.accounting import checked_euclidean
-from dpmarket.privacy.shapes import largest_sum, ones_norm
+from dpmarket.errors import Infeasible
 
 _NOISE_SHARE = 2.0**-10
 _ROUND_UP = 1.0 + 1e-12
@@ -77,118 +74,6 @@ class ReleasePlan:
     numerical_epsilon: float
 
 
-def plan_release(
-    numerical_epsilon: float,
-    n_coefficients: int,
-    noise_rate: float,
-    l2: float,
-    row_bound: float = 1.0,
-    weight_total: float = 1.0,
-    *,
-    euclidean_bound: float | None = None,
-    joint_columns: int | None = None,
-) -> ReleasePlan:
-    """Return the grid, the gradient bound and the noise accuracy that cost at most ``numerical_epsilon``.
-
-    Parameters
-    ----------
-    numerical_epsilon
-        What may be spent on releasing rounded numbers (epsilon), > 0.
-    n_coefficients
-        n, the constant's coefficient included.
-    noise_rate
-        The noise rate eta, > 0.
-    l2
-        The ridge penalty Lambda, > 0.
-    row_bound
-        R: no row, with its constant column, is longer in the norm of the noise.
-    weight_total
-        A: an upper bound on the sum of the weights.
-    euclidean_bound
-        R2: no row, with its constant column, is longer in the Euclidean norm; None means ``row_bound``.
-    joint_columns
-        m: how many coefficients have radial noise together, the others independent noise; None means all.
-
-    Returns
-    -------
-    ReleasePlan
-
-    Raises
-    ------
-    InvalidInput
-        For values that are not finite and above 0.
-    Infeasible
-        If the plan leaves the range of floats.
-
-    Notes
-    -----
-    Guaranteed:
-
-    * ``release_cost`` of the plan is at most ``numerical_epsilon`` less one per cent, which pays for the
-      rounding of everything that is added to it later.
-    * A function of public quantities only.
-
-    Examples
-    --------
-    >>> plan = plan_release(1e-6, n_coefficients=20, noise_rate=1000.0, l2=0.02)
-    >>> plan.grid, plan.gradient_bound < 1e-11, plan.numerical_epsilon <= 1e-6
-    (0.0625, True, True)
-    """
-    asked = checks.positive("numerical_epsilon", numerical_epsilon)
-    n = checks.whole("n_coefficients", n_coefficients, minimum=1)
-    eta = checks.positive("noise_rate", noise_rate)
-    penalty = checks.positive("l2", l2)
-    bound = checks.positive("row_bound", row_bound)
-    total = checks.positive("weight_total", weight_total)
-    euclidean = bound if euclidean_bound is None else checked_euclidean(euclidean_bound)
-    joint = _checked_joint(joint_columns, n)
-    width = math.sqrt(n + 1.0) if joint is None or joint == n else math.sqrt(2.0)
-    grid = grid_for(2.0 * width / (eta * (penalty + total * euclidean**2 / (4.0 * n))), eta, penalty)
-    slope = _log_density_slope(n, eta, penalty, bound, total, euclidean, joint=joint)
-    first_order = 2.0 * n + grid * math.sqrt(n) * slope
-    return plan_on(grid, asked, penalty, first_order, lambda share: _cost(share, grid, n, slope))
-
-
-def release_cost(
-    plan: ReleasePlan,
-    n_coefficients: int,
-    noise_rate: float,
-    l2: float,
-    row_bound: float = 1.0,
-    weight_total: float = 1.0,
-    *,
-    euclidean_bound: float | None = None,
-    joint_columns: int | None = None,
-) -> float:
-    """Return what a plan costs in epsilon, rounded up: the formula of this module, for an outsider to check.
-
-    Parameters
-    ----------
-    plan
-        What :func:`plan_release` gave, or another plan.
-    n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean_bound, joint_columns
-        As for :func:`plan_release`; trusted to be finite and above 0.
-
-    Returns
-    -------
-    float
-        Epsilon, charged to everybody whose weight is not 0; infinite if the grid is too fine for the plan's
-        accuracy.
-
-    Examples
-    --------
-    >>> plan = plan_release(1e-6, n_coefficients=20, noise_rate=1000.0, l2=0.02)
-    >>> 0.9e-6 < release_cost(plan, n_coefficients=20, noise_rate=1000.0, l2=0.02) <= 1e-6
-    True
-    """
-    euclidean = row_bound if euclidean_bound is None else euclidean_bound
-    slope = _log_density_slope(
-        n_coefficients, noise_rate, l2, row_bound, weight_total, euclidean, joint=joint_columns
-    )
-    share = share_of(plan, l2)
-    return math.inf if share >= 1.0 else _cost(share, plan.grid, n_coefficients, slope)
-
-
 def grid_for(spread: float, noise_rate: float, l2: float) -> float:
     """Return the largest power of two not above a quarter of ``spread``, a coefficient's noise."""
     if not 1e-200 < spread < 1e200:
@@ -204,27 +89,20 @@ def plan_on(
     l2: float,
     first_order: float,
     cost: Callable[[float], float],
-    *,
-    kept_back: float = 1e-12,
 ) -> ReleasePlan:
     r"""Return the least accurate plan on this grid that costs at most ``asked``, less one per cent.
 
-    ``cost`` is what a share :math:`2 \rho / g` costs, and ``first_order`` its derivative at 0; ``kept_back``
-    of the accuracy pays for the rounding of whoever computes the share again.
+    ``cost`` is what a share :math:`2 \rho / g` costs, and ``first_order`` its derivative at 0; a
+    little of the accuracy pays for the rounding of whoever computes the share again.
     """
-    usable = usable_of(asked)
+    usable = asked * (1.0 - _KEPT_BACK)
     share = min(usable / first_order, 0.5)
     while cost(share) > usable:
         share *= 0.999
-    accuracy = share * grid / 2.0 * l2 * (1.0 - kept_back)
+    accuracy = share * grid / 2.0 * l2 * (1.0 - 1e-12)
     if not accuracy > 1e-250:
         raise Infeasible(f"expected a larger numerical_epsilon, got {asked!r}: its grid cannot be computed.")
     return ReleasePlan(grid, accuracy * (1.0 - _NOISE_SHARE), accuracy * _NOISE_SHARE, cost(share))
-
-
-def usable_of(asked: float) -> float:
-    """Return what a plan may cost: one per cent pays for the rounding of what is added to it later."""
-    return asked * (1.0 - _KEPT_BACK)
 
 
 def share_of(plan: ReleasePlan, l2: float) -> float:
@@ -254,28 +132,3 @@ def round_to_grid(high: FloatArray, low: FloatArray, grid: float) -> IntArray:
         for top, rest in zip(high.tolist(), low.tolist(), strict=True)
     ]
     return read_only(np.array(cells, dtype=np.int64))
-
-
-def _checked_joint(joint_columns: int | None, n: int) -> int | None:
-    if joint_columns is None:
-        return None
-    joint = checks.whole("joint_columns", joint_columns)
-    if joint > n:
-        raise InvalidInput(f"expected at most {n} joint_columns, as many as coefficients, got {joint}.")
-    return joint
-
-
-def _log_density_slope(
-    n: int, eta: float, l2: float, bound: float, total: float, euclidean: float, *, joint: int | None
-) -> float:
-    """Return K, or what takes its place for shaped noise, divided by sqrt n."""
-    if joint is None or joint == n:
-        noise = eta / 2.0 * (l2 + total * bound**2 / 4.0)
-    else:
-        sums = largest_sum(n, bound, euclidean, joint)
-        noise = eta / 2.0 * (l2 * ones_norm(n, joint) + total * bound * sums / 4.0) / math.sqrt(n)
-    return noise + min(n * euclidean, total * euclidean**3 / (6.0 * math.sqrt(3.0) * l2))
-
-
-def _cost(share: float, grid: float, n: int, slope: float) -> float:
-    return (2.0 * n * math.atanh(share) + share * grid * math.sqrt(n) * slope) * _ROUND_UP

@@ -129,12 +129,6 @@ class _NoiseFromBits:
         """
         return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
 
-    def draw_normal(self, n_coefficients: int, noise_rate: float, accuracy: float) -> NoiseDraw:
-        """Return independent normals of standard deviation ``2 / noise_rate``, within ``accuracy``."""
-        from dpmarket.privacy.gaussian_noise import draw_normals  # which builds on this module
-
-        return draw_normals(self.bits(), n_coefficients, noise_rate, accuracy)
-
 
 @dataclass(frozen=True)
 class SecureNoise(_NoiseFromBits):

@@ -189,10 +189,10 @@ class NoiseNorm:
 
 def checked_constant(value: object) -> float:
     """Return the number in the constant column, a power of two from 2^-20 to 2^20."""
-    constant = checks.positive("constant", value)
+    constant = checks.positive("intercept_scaling", value)
     if math.frexp(constant)[0] != 0.5 or not _SMALLEST_CONSTANT <= constant <= _LARGEST_CONSTANT:
         raise InvalidInput(
-            f"expected the constant to be a power of two from 2^-20 to 2^20, got {constant!r}."
+            f"expected intercept_scaling to be a power of two from 2^-20 to 2^20, got {constant!r}."
         )
     return constant
 

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy.accounting import checked_weights
 
 
 def paper_privacy_loss(
@@ -21,8 +20,8 @@ def paper_privacy_loss(
     """Return the privacy loss as the paper states it: ``a_i * eta + 2 * log(1 + k / (m * Lambda))``.
 
     Proposition 1, literally, for rows of norm at most 1 and one row per person. It is never below
-    :func:`privacy_loss` and is offered for comparison: everybody is charged for the largest weight that
-    anybody could have, even people of weight 0.
+    :meth:`~dpmarket.privacy.release.Release.epsilons` and is offered for comparison: everybody
+    is charged for the largest weight that anybody could have, even people of weight 0.
 
     Parameters
     ----------
@@ -43,14 +42,14 @@ def paper_privacy_loss(
     Raises
     ------
     InvalidInput
-        As :func:`privacy_loss`, and for a weight above the cap.
+        For values that are no such numbers, and for a weight above the cap.
 
     Examples
     --------
     >>> paper_privacy_loss([0.25, 0.75], noise_rate=2.0, l2=1.0).round(3).tolist()
     [1.886, 2.886]
     """
-    weights = checked_weights(loss_weights)
+    weights = checks.non_negative_vector("loss_weights", loss_weights)
     eta = checks.positive("noise_rate", noise_rate)
     penalty = checks.positive("l2", l2)
     cap = 1.0

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.audit import Audit, audit_accounting, audit_paid_amounts, audit_truthfulness
+from dpmarket.audit import Audit, Books, audit_accounting, audit_paid_amounts, audit_truthfulness
 from dpmarket.campaign import ModelFile
 from dpmarket.certificates import Verification
 from dpmarket.costs import distribution_from_dict
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
-from dpmarket.privacy import GaussianWeights, SoftmaxWeights, Weights
 from dpmarket.report.rule import answers_of
 
 GAIN = "Could anybody have gained by naming another cost?"
@@ -55,43 +54,7 @@ def accounting_of(
     used = np.flatnonzero(loss_weights > 0.0)
     if used.size > _ACCOUNTS:
         used = rng.choice(used, _ACCOUNTS, replace=False)
-    return KEPT, audit_accounting(_weights(model, loss_weights[used]), promises[used])
-
-
-def _weights(model: ModelFile, loss_weights: FloatArray) -> Weights | SoftmaxWeights | GaussianWeights:
-    """Return weights with the public constants of a model, of two classes or of more."""
-    n = len(model.features) + 1
-    if model.delta > 0.0:
-        return GaussianWeights(
-            loss_weights,
-            model.noise_rate,
-            model.l2,
-            model.delta,
-            model.row_bound,
-            model.rows_per_person,
-            len(model.labels),
-            model.numerical_epsilon,
-        )
-    if model.has_many_labels:
-        return SoftmaxWeights(
-            loss_weights,
-            model.noise_rate,
-            model.l2,
-            len(model.labels),
-            n,
-            model.row_bound,
-            model.rows_per_person,
-            model.numerical_epsilon,
-        )
-    return Weights(
-        loss_weights,
-        model.noise_rate,
-        model.l2,
-        model.row_bound,
-        min(model.rows_per_person, n),
-        model.numerical_epsilon,
-        model.euclidean_bound,
-    )
+    return KEPT, audit_accounting(Books.of(model.description, loss_weights[used]), promises[used])
 
 
 class Verified:

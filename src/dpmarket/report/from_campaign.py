@@ -339,13 +339,18 @@ def certified(
 def _as_certified(released: Released) -> dict[str, Any]:
     """Return the whole numbers of a release under the names that a certificate gives them."""
     if isinstance(released, ModelFile):
-        return {"coef_grid": released.coef_grid}
+        if released.delta:
+            return {"coefficients": released.description["coefficients"]}
+        cells = released.description["cells"]
+        return {"coef_grid": cells if released.has_many_labels else cells[0]}
     named = released.statistics.items()
     return {"statistics": [{"name": name, "numerators": one.release["numerators"]} for name, one in named]}
 
 
 def _cells(release: Mapping[str, Any]) -> Any:
     """Return the whole numbers of a release."""
+    if "coefficients" in release:
+        return release["coefficients"]
     if "coef_grid" in release:
         return _whole(release["coef_grid"])
     return [(part["name"], [int(number) for number in part["numerators"]]) for part in release["statistics"]]

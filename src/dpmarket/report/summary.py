@@ -190,8 +190,8 @@ class Summary:
         Simpler rules for the same money.
     meanings
         What the promises mean for the people who got them.
-    noise_standard_error
-        Bound on what noise adds to a coefficient; None without a model.
+    has_model
+        Whether a model was released.
     numbers
         Released statistics; None without any.
     comparison
@@ -219,7 +219,7 @@ class Summary:
     options: tuple[Option, ...]
     meanings: tuple[Meaning, ...]
     score: Score | None
-    noise_standard_error: float | None
+    has_model: bool
     numbers: Numbers | None
     comparison: dict[str, Any] | None
     audits: tuple[AuditNote, ...]
@@ -293,7 +293,7 @@ def summarise(material: Material) -> Summary:
         options=material.options,
         meanings=_meanings(totals, largest),
         score=material.score,
-        noise_standard_error=None if material.model is None else material.model.noise_standard_error,
+        has_model=material.model is not None,
         numbers=None if material.statistics is None else numbers_in(material.statistics),
         comparison=None if material.comparison is None else dict(material.comparison),
         audits=tuple(_note(question, audit) for question, audit in material.audits),

@@ -121,10 +121,7 @@ def read_epsilons(
         sizes.add(len(records) if known else 0)
     if 0 in sizes or len(sizes) > 1:
         raise InvalidInput("expected at least one record, and as many for one statistic as for the others.")
-    budgets, holding = read_promises(epsilon, epsilons, people, sizes.pop(), rows_per_person)
-    if not isinstance(budgets, np.ndarray):
-        raise InvalidInput("expected epsilons, got the weights of a model.")
-    return budgets, holding
+    return read_promises(epsilon, epsilons, people, sizes.pop(), rows_per_person)
 
 
 def whole_weights(epsilons: FloatArray) -> tuple[IntArray, int]:

@@ -25,7 +25,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.learning.inputs import checked_records, checked_rows
 from dpmarket.learning.labels import read_classes, signs_of
-from dpmarket.learning.problem import bound_with_constant, suggest_constant
+from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 
 
 class NoisyDescent:
@@ -90,8 +90,8 @@ class NoisyDescent:
         signs = signs_of(classes, np.asarray(y))
         least = _threshold(promised)
         used = promised >= least
-        constant = suggest_constant(x.shape[1])
-        bound = bound_with_constant(constant)
+        constant = suggested_constant([False] * x.shape[1])
+        bound = NoiseNorm.euclidean(x.shape[1], constant).row_bound
         rows = np.column_stack([x, np.full(len(x), constant)])[used] * signs[used, None]
         steps = checks.whole("steps", self.steps, minimum=1)
         sigma = noise_of_a_step(least, self.delta, steps, int(used.sum()), bound)

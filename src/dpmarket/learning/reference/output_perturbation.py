@@ -35,10 +35,11 @@ from dpmarket.errors import Infeasible
 from dpmarket.learning.inputs import checked_records, checked_rows
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.minimiser import minimise
-from dpmarket.learning.problem import bound_with_constant, suggest_constant
 from dpmarket.learning.rows import Rows
+from dpmarket.numerics import exact_sum
 from dpmarket.privacy.noise import NoiseSource, SecureNoise
-from dpmarket.privacy.weights import finite_total, usable_promises
+from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
+from dpmarket.privacy.release import usable_epsilons
 
 _RESERVE = 1e-6
 _ROUND_DOWN = 1.0 - 1e-9
@@ -108,11 +109,11 @@ class OutputPerturbation:
         x = checked_records(X, y, promised)
         classes = read_classes(self.classes, np.asarray(y))
         labels = numbers_of(classes, np.asarray(y))
-        constant = suggest_constant(x.shape[1])
-        bound = bound_with_constant(constant)
+        constant = suggested_constant([False] * x.shape[1])
+        bound = NoiseNorm.euclidean(x.shape[1], constant).row_bound
         n = x.shape[1] + 1
-        usable = usable_promises(promised, _RESERVE)
-        total = finite_total(usable)
+        usable = usable_epsilons(promised, _RESERVE)
+        total = exact_sum(usable)
         l2 = _PENALTY_PER_COEFFICIENT * n / total if self.l2 is None else checks.positive("l2", self.l2)
         rate = l2 * total / (2.0 * bound) * _ROUND_DOWN
         if not _LOWEST_RATE <= rate <= 1.0 / _LOWEST_RATE:

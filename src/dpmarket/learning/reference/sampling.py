@@ -5,7 +5,7 @@ rows, the noise and the penalty stay the same and nothing but the released model
 
 *What it costs.* Let everybody be trained on at ``t`` and call the densities of the released model
 :math:`q_x`, :math:`q_{x'}` and :math:`q_0` if one person's kept record is x, x' or left out. Without slack
-(:mod:`dpmarket.privacy.accounting`) a row changes the gradient by :math:`a s |x|`, :math:`s \le 1`, where a
+(:mod:`dpmarket.privacy.release`) a row changes the gradient by :math:`a s |x|`, :math:`s \le 1`, where a
 replacement changes it by :math:`a (s |x| + s' |x'|)`: leaving out costs :math:`T = t / 2`, so that
 :math:`q_x \le e^T q_0` and :math:`q_{x'} \ge e^{-T} q_0`. If a record is kept with probability p,
 
@@ -30,11 +30,12 @@ from numpy.typing import ArrayLike
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.estimator import PrivateLogisticRegression
 from dpmarket.learning.inputs import checked_records, checked_rows
-from dpmarket.learning.problem import bound_with_constant, suggest_constant
-from dpmarket.privacy import suggest_l2, suggest_stretch
+from dpmarket.learning.linear import PrivateLogisticRegression
+from dpmarket.privacy.loss import logistic_loss
 from dpmarket.privacy.noise import NoiseSource
+from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
+from dpmarket.privacy.release import Release, default_l2, shrinkage_correction
 
 _RESERVE = 1e-6
 _LARGEST = 500.0
@@ -60,7 +61,7 @@ class PersonalisedSampling:
     Attributes
     ----------
     model_
-        The trained :class:`~dpmarket.learning.estimator.PrivateLogisticRegression`, without a constant of its
+        The trained :class:`~dpmarket.learning.linear.PrivateLogisticRegression`, without a constant of its
         own: the rows have a column for it.
     epsilons_
         What was spent on each person, the smaller of promise and threshold. Read-only.
@@ -116,7 +117,8 @@ class PersonalisedSampling:
         # How much is expected to be kept is public. The penalty suits that, and leaves no slack.
         share, n = float(probabilities.mean()), rows.shape[1]
         rate = len(rows) * (threshold - _reserve(threshold)) * (1.0 - 1e-9)
-        l2 = max(share * suggest_l2(share * rate, n), 2.0 / rate)
+        loss, norm = logistic_loss(), NoiseNorm.euclidean(n)
+        l2 = max(share * default_l2(loss, norm, share * rate), 2.0 / rate)
         self.model_ = PrivateLogisticRegression(
             l2=l2,
             epsilon=threshold,
@@ -125,8 +127,8 @@ class PersonalisedSampling:
             clip=True,
             numerical_epsilon=_reserve(threshold),
             noise_source=self.noise_source,
-            stretch=suggest_stretch(share * rate, l2 / share, n),
         ).fit(rows, y)
+        self.model_.coef_ *= shrinkage_correction(Release(loss, norm, l2 / share), share * rate)
         self.epsilons_ = read_only(np.minimum(promised, threshold))
         return self
 
@@ -147,8 +149,8 @@ class PersonalisedSampling:
     @staticmethod
     def _with_constant(X: Any) -> FloatArray:
         x = checked_rows(X)
-        constant = suggest_constant(x.shape[1])
-        return np.column_stack([x, np.full(len(x), constant)]) / bound_with_constant(constant)
+        norm = NoiseNorm.euclidean(x.shape[1], suggested_constant([False] * x.shape[1]))
+        return np.column_stack([x, np.full(len(x), norm.constant)]) / norm.row_bound
 
 
 def keep_probabilities(epsilons: ArrayLike, threshold: float) -> FloatArray:
