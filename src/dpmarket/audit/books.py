@@ -86,6 +86,15 @@ class Books:
 def books_of(model: Any) -> Books | None:
     """Return the books of a fitted model: its ``description_`` and ``loss_weights_``; None without them.
 
+    Parameters
+    ----------
+    model
+        Anything, fitted.
+
+    Returns
+    -------
+    Books or None
+
     Raises
     ------
     InvalidInput

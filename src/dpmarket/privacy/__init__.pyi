@@ -1,9 +1,6 @@
 from .account import Account as Account
 from .account import PrivacyAccount as PrivacyAccount
 from .descent import Descent as Descent
-from .gaussian import gaussian_deltas as gaussian_deltas
-from .gaussian import gaussian_epsilons as gaussian_epsilons
-from .gaussian import gaussian_mus as gaussian_mus
 from .grid import ReleasePlan as ReleasePlan
 from .loss import Loss as Loss
 from .loss import SigmoidLoss as SigmoidLoss
@@ -19,6 +16,5 @@ from .noise import SeededNoise as SeededNoise
 from .noise_norm import NoiseNorm as NoiseNorm
 from .printed_loss import paper_privacy_loss as paper_privacy_loss
 from .release import Release as Release
-from .release import Weights as Weights
 from .release import default_l2 as default_l2
 from .release import shrinkage_correction as shrinkage_correction
