@@ -7,7 +7,7 @@ import numpy as np
 
 from _results import Table, at_most, measure, tell
 from _timing import compare
-from dpmarket.privacy import privacy_loss, weights_for
+from dpmarket.privacy import NoiseNorm, Release, logistic_loss
 
 M = 1_000_000
 
@@ -25,16 +25,17 @@ def weights_from_promises():
         tell(name)
         for branch, factor in (("no slack", 1.5), ("slack", 0.3)):
             l2 = factor * 2.0 / promises.sum()
-            weights = weights_for(promises, l2)  # compiles
+            release = Release(logistic_loss(), NoiseNorm.euclidean(20), l2)
+            weights, rate = release.weights(promises)
             ours, charge, peer = compare(
                 [
-                    lambda p=promises, penalty=l2: weights_for(p, penalty),
-                    lambda w=weights, penalty=l2: privacy_loss(*w, penalty),
+                    lambda p=promises, r=release: r.weights(p),
+                    lambda r=release, w=weights, eta=rate: r.epsilons(w, eta),
                     lambda p=promises: p * 2.0,
                 ],
                 repeat=21,
             )
-            losses = weights.privacy_losses()
+            losses = release.epsilons(weights, rate)
             used = (losses / np.where(promises > 0, promises, 1.0))[promises > 0]
             assert np.all(losses <= promises)
             rows.append(
@@ -48,7 +49,7 @@ def weights_from_promises():
             )
     yield Table(
         f"Weights for {M:,} promises, in passes over them",
-        ["promises", "time", "passes", "`privacy_loss`, passes", "promise unused, at most"],
+        ["promises", "time", "passes", "charge, passes", "promise unused, at most"],
         rows,
     )
 

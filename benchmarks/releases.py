@@ -1,10 +1,5 @@
-"""Weights and fits of the release core against version 0.2's own functions, in the same run.
+"""Fits of private linear models against scikit-learn's, in the same run."""
 
-The peers are what the core replaces; they stay here until they are deleted.
-"""
-
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -13,71 +8,6 @@ from sklearn.linear_model import LogisticRegression
 from _results import Table, at_most, measure, tell
 from _timing import compare
 from dpmarket.learning.linear import PrivateLinearRegression, PrivateLogisticRegression
-from dpmarket.privacy import softmax_weights_for, weights_for
-from dpmarket.privacy.loss import Softmax, log_cosh_loss, logistic_loss
-from dpmarket.privacy.noise_norm import NoiseNorm
-from dpmarket.privacy.release import Release, least_l2
-
-M = 100_000
-FIRST_NEW = """
-from dpmarket.privacy.loss import logistic_loss
-from dpmarket.privacy.noise_norm import NoiseNorm
-from dpmarket.privacy.release import Release
-weights = lambda e: Release(logistic_loss(), NoiseNorm.euclidean(20), 1.0 / e.sum()).weights(e)
-"""
-FIRST_OLD = """
-from dpmarket.privacy import weights_for
-weights = lambda e: weights_for(e, 1.0 / e.sum())
-"""
-FIRST = """
-import time, numpy as np
-epsilons = np.random.default_rng(0).uniform(0.01, 3.0, 100_000)
-start = time.perf_counter()
-{imports}
-weights(epsilons)
-print(time.perf_counter() - start)
-"""
-
-
-def weights_of_many_people():
-    epsilons = np.exp(np.random.default_rng(0).uniform(-4.0, 1.5, M))
-    norm = NoiseNorm.euclidean(20)
-    kinds = {
-        "two classes": (logistic_loss(), lambda l2: weights_for(epsilons, l2)),
-        "softmax of 5": (Softmax(5), lambda l2: softmax_weights_for(epsilons, l2, 5, 20)),
-        "log-cosh": (log_cosh_loss(0.3), None),
-    }
-    rows = []
-    for name, (loss, old) in kinds.items():
-        tell(name)
-        l2 = 0.5 * least_l2(loss, norm, epsilons.sum())
-        release = Release(loss, norm, l2)
-        peer = (lambda f=old, p=l2: f(p)) if old else (lambda: None)
-        peer()
-        new, before = compare([lambda r=release: r.weights(epsilons), peer])
-        ratio = at_most(2, new / before) if old else ""
-        rows.append([name, f"{1e3 * new:.1f} ms", f"{1e3 * before:.1f} ms" if old else "", ratio])
-    yield Table(
-        f"Weights of {M:,} distinct epsilons, with log-determinant terms",
-        ["loss", "time", "version 0.2", "ratio"],
-        rows,
-        "Two classes had a compiled Chebyshev series of their own there; one solver in numpy serves all now.",
-    )
-    rows = []
-    for name, imports in (("release core", FIRST_NEW), ("version 0.2", FIRST_OLD)):
-        found = [
-            float(
-                subprocess.run(
-                    [sys.executable, "-c", FIRST.format(imports=imports)],
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                ).stdout
-            )
-            for _ in range(3)
-        ]
-        rows.append([name, f"{min(found):.2f} s"])
-    yield Table("The same for two classes as the first thing that a process does", ["", "time"], rows)
 
 
 def fits():
@@ -108,4 +38,4 @@ def fits():
 
 
 if __name__ == "__main__":
-    measure(__file__, weights_of_many_people, fits)
+    measure(__file__, fits)
