@@ -269,7 +269,7 @@ def _enter_and_tell(
 ) -> Round | None:
     """Enter a draft while its file is being written; None if the ledger has changed since it was drafted.
 
-    ``kept`` are the quotes that are told, by :func:`_told`.
+    ``kept`` are the quotes that are written, from :func:`_told`.
     """
     quotes = Quotes(kept, draft.new.minor_units, market.money.currency, draft.new.identity)
     told = quotes.as_written(market.sellers.id_column)
